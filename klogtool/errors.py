@@ -1,0 +1,57 @@
+"""What can go wrong with a log, as exceptions that say where and why.
+
+Floor 0: imports nothing of klogtool. Code that knows only a buffer raises without a path; whoever opened
+the file adds it (`at_path`). Messages speak of the log, never of klogtool's own variables.
+"""
+
+from __future__ import annotations
+
+import os
+
+
+class KlogError(Exception):
+    """Something is wrong with a file of a log directory.
+
+    reason: one line, what is wrong, in Kafka's words.
+    path: the file or folder, or None where only a buffer is known.
+    position: byte in that file, or None where no byte is to blame.
+    kafka_class: simple name of the exception that Kafka throws for the same thing, or None.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        position: int | None = None,
+        kafka_class: str | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.path = os.fspath(path) if path is not None else None
+        self.position = position
+        self.kafka_class = kafka_class
+
+    def at_path(self, path: str | os.PathLike[str]) -> KlogError:
+        """The same error, with the path of the file it was found in (kept if one is there already)."""
+        if self.path is None:
+            self.path = os.fspath(path)
+        return self
+
+    def __str__(self) -> str:
+        where = [self.path] if self.path is not None else []
+        if self.position is not None:
+            where.append(f"at byte {self.position}")
+        return ": ".join([*where, self.reason])
+
+
+class Corrupt(KlogError):
+    """Bytes that cannot be what they should be."""
+
+
+class Unsupported(KlogError):
+    """Sound, perhaps, but of a version or kind that klogtool (or Kafka) does not know."""
+
+
+class Refused(KlogError):
+    """A request that would do harm, or that Kafka refuses; nothing was changed."""

@@ -1,0 +1,1 @@
+"""The hot loops, compiled; each equals its counterpart in format/."""

@@ -1,0 +1,1 @@
+"""Reading a disk: log dirs, partitions, segments, batches and records. Read-only."""

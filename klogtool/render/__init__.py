@@ -1,0 +1,1 @@
+"""Answers into text, JSON lines and Arrow."""
