@@ -1,0 +1,33 @@
+"""The two checksums of Kafka's log: CRC-32C over record batches and snapshots, CRC-32 over old messages.
+
+crcmod is the reference; the kernels have a faster CRC-32C of their own and are tested against this one.
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from klogtool.format.buffers import Buffer
+
+
+@cache
+def _crc32c_function() -> Callable[[bytes], int]:
+    import crcmod.predefined
+
+    function: Callable[[bytes], int] = crcmod.predefined.mkCrcFun("crc-32c")
+    return function
+
+
+def crc32c(data: Buffer) -> int:
+    """CRC-32C (Castagnoli), unsigned (org.apache.kafka.common.utils.Crc32C)."""
+    return _crc32c_function()(bytes(data))
+
+
+def crc32(data: Buffer) -> int:
+    """CRC-32 (IEEE), unsigned, as messages of magic 0 and 1 carry it (java.util.zip.CRC32)."""
+    return zlib.crc32(data)

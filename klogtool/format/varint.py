@@ -1,0 +1,107 @@
+"""Variable-length integers, as Kafka reads and writes them (org.apache.kafka.common.utils.ByteUtils).
+
+Zig-zag and base 128, least significant group first. Unlike construct's own VarInt and ZigZag these end: after
+5 bytes a varint, after 10 a varlong; and bits that Java's int or long has no room for are dropped, as Java does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from construct import Construct, StreamError, stream_read
+
+VARINT_BITS, VARLONG_BITS = 32, 64
+
+
+class OverlongVarint(StreamError):  # type: ignore[misc]
+    """A variable-length integer that goes on where Kafka's would have ended."""
+
+
+def to_signed(value: int, bits: int) -> int:
+    """The value as a Java int (32 bits) or long (64 bits): wrapped around, two's complement."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def zigzag_size(value: int) -> int:
+    """Bytes that a signed value takes as varint or varlong (ByteUtils.sizeOfVarint, sizeOfVarlong)."""
+    return max(1, -(-((value << 1) ^ (value >> 63)).bit_length() // 7))
+
+
+def build_zigzag(value: int) -> bytes:
+    """A signed value as varint or varlong (both have the same bytes)."""
+    return build_unsigned((value << 1) ^ (value >> 63))
+
+
+def build_unsigned(value: int) -> bytes:
+    """An unsigned value in base 128."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+class UnsignedVarint(Construct):  # type: ignore[misc]
+    """Unsigned base 128 of at most `bits` bits (ByteUtils.readUnsignedVarint): the lengths of compact fields."""
+
+    def __init__(self, bits: int = VARINT_BITS) -> None:
+        super().__init__()
+        self.bits = bits
+        self.most_bytes = -(-bits // 7)
+
+    def _parse(self, stream: Any, context: Any, path: str) -> int:
+        value = 0
+        for i in range(self.most_bytes):
+            byte = stream_read(stream, 1, path)[0]
+            value |= (byte & 0x7F) << 7 * i
+            if byte < 0x80:
+                return value & ((1 << self.bits) - 1)
+        raise OverlongVarint(f"varint of more than {self.most_bytes} bytes", path=path)
+
+    def _build(self, obj: int, stream: Any, context: Any, path: str) -> int:
+        stream.write(build_unsigned(obj))
+        return obj
+
+
+class ZigZag(UnsignedVarint):
+    """Signed: Kafka's varint (32 bits) and varlong (64 bits)."""
+
+    def _parse(self, stream: Any, context: Any, path: str) -> int:
+        value = super()._parse(stream, context, path)
+        return (value >> 1) ^ -(value & 1)
+
+    def _build(self, obj: int, stream: Any, context: Any, path: str) -> int:
+        stream.write(build_zigzag(obj))
+        return obj
+
+
+Varint = ZigZag(VARINT_BITS)
+Varlong = ZigZag(VARLONG_BITS)
+
+
+class VarintBytes(Construct):  # type: ignore[misc]
+    """A varint length and that many bytes; any negative length is null, as Java's Utils.readBytes has it.
+
+    null: whether null is legal (header keys must not be).
+    """
+
+    def __init__(self, *, null: bool = True) -> None:
+        super().__init__()
+        self.null = null
+
+    def _parse(self, stream: Any, context: Any, path: str) -> bytes | None:
+        size = Varint._parse(stream, context, path)
+        if size < 0:
+            if not self.null:
+                raise StreamError(f"negative header key size {size}", path=path)
+            return None
+        return bytes(stream_read(stream, size, path))
+
+    def _build(self, obj: bytes | None, stream: Any, context: Any, path: str) -> bytes | None:
+        if obj is None:
+            stream.write(build_zigzag(-1))
+        else:
+            stream.write(build_zigzag(len(obj)) + obj)
+        return obj
