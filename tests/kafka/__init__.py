@@ -1,0 +1,1 @@
+"""Questions put to Kafka itself: its answers are what klogtool is held against."""
