@@ -1,0 +1,79 @@
+"""How entries follow each other in a `.log` file: the 17 bytes that all magics share.
+
+Rules of Kafka's FileLogInputStream, which are laxer than those for memory: 1 to 17 stray bytes at the end, and an
+entry that runs past the end, are a silent stop; only a size below 14 is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from construct import Bytes, Int8sb, Int32sb, Int64sb, Struct
+
+from klogtool.errors import Corrupt
+
+if TYPE_CHECKING:
+    from klogtool.format.buffers import Buffer
+
+FRAME = Struct("offset" / Int64sb, "length" / Int32sb, "between" / Bytes(4), "magic" / Int8sb)
+LOG_OVERHEAD = 12  # offset and length: what `length` does not count
+HEADER_SIZE_UP_TO_MAGIC = FRAME.sizeof()
+MIN_LENGTH = 14  # LegacyRecord.RECORD_OVERHEAD_V0
+
+
+class Stop(IntEnum):
+    """Why a walk over entries ended where it did."""
+
+    END = 0
+    """No byte is left."""
+    TAIL = 1
+    """17 bytes or fewer are left, or an entry that needs more than there are."""
+    LENGTH = 2
+    """A length field below 14: Kafka throws CorruptRecordException."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where an entry lies and what kind it is. position: byte in the buffer; size: bytes, all of it."""
+
+    position: int
+    offset: int
+    size: int
+    magic: int
+
+
+def find_frame(data: Buffer, at: int, end: int) -> Frame | Stop:
+    """The entry at byte `at` of a log that ends at byte `end`, or why there is none (FileLogInputStream.nextBatch)."""
+    if end - at <= HEADER_SIZE_UP_TO_MAGIC:
+        return Stop.TAIL if at < end else Stop.END
+    head = FRAME.parse(bytes(data[at : at + HEADER_SIZE_UP_TO_MAGIC]))
+    if head.length < MIN_LENGTH:
+        return Stop.LENGTH
+    if head.length > end - at - LOG_OVERHEAD:
+        return Stop.TAIL
+    return Frame(at, head.offset, LOG_OVERHEAD + head.length, head.magic)
+
+
+def walk_frames(data: Buffer, at: int, end: int, *, base: int = 0) -> Iterator[Frame]:
+    """Entry after entry. base: position of data[0] in its file, for the error alone.
+
+    Raises Corrupt at a length below 14, as Kafka does; ends silently at a tail.
+    """
+    while isinstance(found := find_frame(data, at, end), Frame):
+        yield found
+        at += found.size
+    if found is Stop.LENGTH:
+        raise corrupt_length(data, at, base)
+
+
+def corrupt_length(data: Buffer, at: int, base: int) -> Corrupt:
+    """The error for an entry whose length field is below the smallest possible."""
+    length = FRAME.parse(bytes(data[at : at + HEADER_SIZE_UP_TO_MAGIC])).length
+    return Corrupt(
+        f"record size {length} is smaller than the minimum record overhead ({MIN_LENGTH})",
+        position=base + at,
+        kafka_class="CorruptRecordException",
+    )

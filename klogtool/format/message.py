@@ -1,0 +1,334 @@
+"""Messages of magic 0 and 1: plain ones, wrappers, inner messages (org.apache.kafka.common.record LegacyRecord).
+
+A plain message is a batch of one record. A compressed wrapper carries the LAST inner offset in its own offset field;
+inner offsets are absolute under a magic 0 wrapper and relative under a magic 1 wrapper, whatever the inner magic says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from construct import Bytes, If, Int8sb, Int32sb, Int32ub, Int64sb, Struct, this
+
+from klogtool.errors import Corrupt, KlogError, Unsupported
+from klogtool.format.batch import (
+    CODEC_MASK,
+    CODEC_NAMES,
+    CREATE_TIME,
+    LOG_APPEND_TIME,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    NO_TIMESTAMP_TYPE,
+    TIMESTAMP_TYPE_BIT,
+    Record,
+    codec_name,
+)
+from klogtool.format.checksums import crc32
+from klogtool.format.framing import LOG_OVERHEAD, MIN_LENGTH
+from klogtool.format.varint import to_signed
+
+if TYPE_CHECKING:
+    from klogtool.format.buffers import Buffer
+
+ENTRY_HEAD = Struct("offset" / Int64sb, "message_size" / Int32sb)
+MESSAGE_V0_HEAD = Struct("crc" / Int32ub, "magic" / Int8sb, "attributes" / Int8sb)
+MESSAGE_V1_HEAD = Struct("crc" / Int32ub, "magic" / Int8sb, "attributes" / Int8sb, "timestamp" / Int64sb)
+CRC_COVERS_FROM = 4  # magic to the end of the message
+SIZED_BYTES = Struct("size" / Int32sb, "bytes" / If(this.size >= 0, Bytes(this.size)))
+SIZE_FIELD_SIZE = Int32sb.sizeof()
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message, plain or wrapper, as Kafka's readers see a batch of magic 0 or 1.
+
+    position: byte in the file. message: the bytes after offset and size fields. timestamp and timestamp_type are the
+    wrapper's for an inner message of magic 1 under LogAppendTime; magic 0 has none.
+    """
+
+    position: int
+    offset: int
+    magic: int
+    crc: int
+    attributes: int
+    timestamp: int
+    timestamp_type: str
+    message: memoryview = field(repr=False, compare=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the entry, offset and size fields included."""
+        return LOG_OVERHEAD + len(self.message)
+
+    @property
+    def last_offset(self) -> int:
+        """A message's own offset, a wrapper's last inner one."""
+        return self.offset
+
+    @property
+    def max_timestamp(self) -> int:
+        """Ms since the epoch; a wrapper's is the largest of its messages. -1 for magic 0."""
+        return self.timestamp
+
+    @property
+    def codec(self) -> str:
+        """none for a plain message. Raises Unsupported for ids 5 to 7."""
+        return codec_name(self.attributes & CODEC_MASK)
+
+    @property
+    def crc_valid(self) -> bool:
+        """Whether the bytes match the checksum (LegacyRecord.isValid)."""
+        return len(self.message) >= MIN_LENGTH and crc32(self.message[CRC_COVERS_FROM:]) == self.crc
+
+    # What magic 2 has and these have not, under the same names, so that readers need not ask for the magic.
+    producer_id = property(lambda self: NO_PRODUCER_ID)
+    producer_epoch = property(lambda self: NO_PRODUCER_EPOCH)
+    base_sequence = property(lambda self: NO_SEQUENCE)
+    last_sequence = property(lambda self: NO_SEQUENCE)
+    partition_leader_epoch = property(lambda self: NO_PARTITION_LEADER_EPOCH)
+    is_transactional = property(lambda self: False)
+    is_control = property(lambda self: False)
+    delete_horizon_ms = property(lambda self: None)
+    records_count = property(lambda self: None)
+
+    @property
+    def key_size(self) -> int:
+        """The key's size field; negative is null. Raises Corrupt where the message is too short for it."""
+        return self._size_at(self._head_size)
+
+    @property
+    def value_size(self) -> int:
+        """The value's size field; negative is null. Raises Corrupt where a size field is out of bounds."""
+        return self._size_at(self._value_at)
+
+    @property
+    def key(self) -> bytes | None:
+        """The key. Raises Corrupt if its size goes past the message."""
+        return self._sized(self._head_size)
+
+    @property
+    def value(self) -> bytes | None:
+        """The value: a wrapper's compressed message set. Raises Corrupt if its size goes past the message."""
+        return self._sized(self._value_at)
+
+    def records(self) -> Iterator[Record]:
+        """The record of a plain message, or those of the inner messages. Raises Corrupt or Unsupported."""
+        return (to_record(m) for m in walk_messages(self))
+
+    @property
+    def _head_size(self) -> int:
+        return int((MESSAGE_V0_HEAD if self.magic == 0 else MESSAGE_V1_HEAD).sizeof())
+
+    @property
+    def _value_at(self) -> int:
+        return self._head_size + SIZE_FIELD_SIZE + max(0, self.key_size)
+
+    def _size_at(self, at: int) -> int:
+        if len(self.message) - at < SIZE_FIELD_SIZE:
+            raise self._corrupt("a key or value size is out of bounds", "IndexOutOfBoundsException")
+        return int(Int32sb.parse(bytes(self.message[at : at + SIZE_FIELD_SIZE])))
+
+    def _sized(self, at: int) -> bytes | None:
+        if self._size_at(at) > len(self.message) - at - SIZE_FIELD_SIZE:
+            raise self._corrupt("a key or value goes past the end of its message", "IllegalArgumentException")
+        sized: bytes | None = SIZED_BYTES.parse(bytes(self.message[at:])).bytes
+        return sized
+
+    def _corrupt(self, reason: str, kafka_class: str) -> Corrupt:
+        return Corrupt(f"{reason} (offset {self.offset})", position=self.position, kafka_class=kafka_class)
+
+
+def parse_message(data: Buffer, at: int = 0, *, base: int = 0) -> Message:
+    """The entry whose offset field is at byte `at`, whole in the buffer; base: position of data[0] in its file.
+
+    Raises Corrupt for a magic that is neither 0 nor 1 (LegacyRecord.headerSize throws).
+    """
+    view = memoryview(data)
+    head = ENTRY_HEAD.parse(bytes(view[at : at + LOG_OVERHEAD]))
+    magic = Int8sb.parse(bytes(view[at + LOG_OVERHEAD + CRC_COVERS_FROM :][:1]))
+    if magic not in (0, 1):
+        raise Corrupt(f"invalid magic {magic}", position=base + at, kafka_class="IllegalArgumentException")
+    message = view[at + LOG_OVERHEAD : at + LOG_OVERHEAD + head.message_size]
+    return _message(base + at, head.offset, message, wrapper=None)
+
+
+def _message(position: int, offset: int, message: memoryview, wrapper: Message | None) -> Message:
+    """An entry from its message bytes, at least 14. Everything that is not magic 0 is laid out as magic 1."""
+    head = MESSAGE_V0_HEAD.parse(bytes(message[: MESSAGE_V0_HEAD.sizeof()]))
+    timestamp, timestamp_type = NO_TIMESTAMP, NO_TIMESTAMP_TYPE
+    if head.magic != 0:
+        timestamp = MESSAGE_V1_HEAD.parse(bytes(message[: MESSAGE_V1_HEAD.sizeof()])).timestamp
+        timestamp_type = LOG_APPEND_TIME if head.attributes & TIMESTAMP_TYPE_BIT else CREATE_TIME
+        if head.magic == 1 and wrapper is not None:
+            timestamp_type = wrapper.timestamp_type
+            if timestamp_type == LOG_APPEND_TIME:
+                timestamp = wrapper.timestamp
+    return Message(position, offset, head.magic, head.crc, head.attributes, timestamp, timestamp_type, message)
+
+
+def walk_messages(outer: Message) -> Iterator[Message]:
+    """The message itself if it is plain, else its inner messages with absolute offsets.
+
+    All inner messages are read before the first is yielded (AbstractLegacyRecordBatch.DeepRecordsIterator); one that
+    is compressed itself is an error when its turn comes. Raises Corrupt or Unsupported.
+    """
+    if outer.codec == "none":
+        yield outer
+        return
+    inner = _inner_messages(outer)
+    if not inner:
+        raise outer._corrupt("compressed message set with no inner messages", "InvalidRecordException")
+    base = _base_of_inner_offsets(outer, inner[-1].offset) if outer.magic == 1 else 0
+    for message in inner:
+        if message.codec != "none":
+            raise outer._corrupt("inner messages must not be compressed", "InvalidRecordException")
+        yield Message(
+            message.position,
+            to_signed(base + message.offset, 64),
+            message.magic,
+            message.crc,
+            message.attributes,
+            message.timestamp,
+            message.timestamp_type,
+            message.message,
+        )
+
+
+def to_record(message: Message) -> Record:
+    """A plain or inner message as a record. Raises Corrupt where its sizes do not fit it."""
+    return Record(
+        offset=message.offset,
+        timestamp=message.timestamp,
+        key=message.key,
+        value=message.value,
+        crc=message.crc,
+        crc_valid=message.crc_valid,
+    )
+
+
+def _inner_messages(outer: Message) -> list[Message]:
+    """Inner entries as they stand, offsets not yet absolute; ends silently at one that is not whole."""
+    data = memoryview(inflate(outer))
+    found, at = [], 0
+    while len(data) - at >= LOG_OVERHEAD:
+        head = ENTRY_HEAD.parse(bytes(data[at : at + LOG_OVERHEAD]))
+        if head.message_size < MIN_LENGTH:
+            raise outer._corrupt("inner message smaller than the minimum record overhead", "CorruptRecordException")
+        at += LOG_OVERHEAD
+        if head.message_size > len(data) - at:
+            break
+        message = data[at : at + head.message_size]
+        found.append(_message(outer.position, head.offset, message, wrapper=outer))
+        at += head.message_size
+    return found
+
+
+def inflate(outer: Message) -> bytes:
+    """The inner message set of a wrapper, decompressed. Raises Corrupt or Unsupported."""
+    from klogtool.format.codecs import decompress
+
+    if outer.codec == "zstd":
+        raise Unsupported(
+            f"zstd in a message of magic {outer.magic}", position=outer.position, kafka_class="InvalidRecordException"
+        )
+    value = outer.value
+    if value is None:
+        raise outer._corrupt("compressed message set with null value", "InvalidRecordException")
+    try:
+        return decompress(outer.codec, value, magic=outer.magic)
+    except KlogError as error:
+        error.position = outer.position
+        raise
+
+
+def _base_of_inner_offsets(outer: Message, last_inner_offset: int) -> int:
+    """What to add to relative offsets. A wrapper offset of 0 is left so by old librdkafka producers."""
+    if outer.offset == 0:
+        return 0
+    if outer.offset < last_inner_offset:
+        raise outer._corrupt(
+            f"wrapper offset {outer.offset} is less than the last inner offset {last_inner_offset}",
+            "InvalidRecordException",
+        )
+    return to_signed(outer.offset - last_inner_offset, 64)
+
+
+# --- building ---------------------------------------------------------------------------------------------------------
+
+
+def build_message(
+    offset: int,
+    key: bytes | None,
+    value: bytes | None,
+    *,
+    magic: int,
+    timestamp: int = NO_TIMESTAMP,
+    attributes: int = 0,
+) -> bytes:
+    """One entry of magic 0 or 1, plain or wrapper (LegacyRecord.write): offset, size, message with its CRC.
+
+    timestamp: ms, only magic 1 has room for it. attributes: codec id and timestamp type bit.
+    """
+    head_format = MESSAGE_V0_HEAD if magic == 0 else MESSAGE_V1_HEAD
+    fields = {"crc": 0, "magic": magic, "attributes": attributes, "timestamp": timestamp}
+    body = b"".join(
+        SIZED_BYTES.build({"size": -1 if part is None else len(part), "bytes": part}) for part in (key, value)
+    )
+    fields["crc"] = crc32((head_format.build(fields) + body)[CRC_COVERS_FROM:])
+    message = head_format.build(fields) + body
+    entry: bytes = ENTRY_HEAD.build({"offset": offset, "message_size": len(message)}) + message
+    return entry
+
+
+def build_message_set(
+    records: Iterable[Record],
+    *,
+    magic: int,
+    codec: str = "none",
+    level: int | None = None,
+    timestamp_type: str = CREATE_TIME,
+    log_append_time: int | None = None,
+    inner_magic: int | None = None,
+    relative_offsets: bool | None = None,
+) -> bytes:
+    """Records as plain messages, or, with a codec, as one wrapper around them.
+
+    log_append_time: ms, with LogAppendTime. inner_magic: other than the wrapper's, as the 0.10.0 cleaner once left
+    them (KAFKA-4298). relative_offsets: default as Kafka writes them, under a magic 1 wrapper.
+    """
+    from klogtool.format.codecs import compress
+
+    kept = list(records)
+    append_time = timestamp_type == LOG_APPEND_TIME and magic == 1
+    type_bit = TIMESTAMP_TYPE_BIT if append_time else 0
+    times = [log_append_time if append_time and log_append_time is not None else r.timestamp for r in kept]
+    if codec == "none":
+        return b"".join(
+            build_message(r.offset, r.key, r.value, magic=magic, timestamp=t, attributes=type_bit)
+            for r, t in zip(kept, times, strict=True)
+        )
+    relative = magic == 1 if relative_offsets is None else relative_offsets
+    inside = b"".join(
+        build_message(
+            r.offset - kept[0].offset if relative else r.offset,
+            r.key,
+            r.value,
+            magic=magic if inner_magic is None else inner_magic,
+            timestamp=t,
+            attributes=type_bit,
+        )
+        for r, t in zip(kept, times, strict=True)
+    )
+    return build_message(
+        kept[-1].offset,
+        None,
+        compress(codec, inside, magic=magic, level=level),
+        magic=magic,
+        timestamp=max(times),
+        attributes=CODEC_NAMES.index(codec) | type_bit,
+    )
