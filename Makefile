@@ -1,0 +1,65 @@
+# Targets for a newcomer: `make demo`, `make test`. What each of the others does stands beside it.
+# Needs Python 3.11 or later, and a C compiler for the fast reader (without one the slow reader runs, and says so).
+
+PYTHON ?= python3
+DEMO := .venv
+DEV := .work/venv
+RUN := $(DEV)/bin/python
+PYTEST_ARGS ?=
+EXTENSION := $(wildcard klogtool/kernels/*.pyx klogtool/kernels/*.pxi klogtool/kernels/*.pxd klogtool/kernels/*.h)
+SOURCES := $(shell find klogtool -name '*.py' -o -name '*.json' -o -name '*.pyx' -o -name '*.pxi' -o -name '*.h')
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test build lint bench fuzz sanitize docs fixtures clean
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
+
+demo: $(DEMO)/.installed  ## install klogtool into .venv and look at a log dir that a killed broker left
+	@tools/demo.sh $(DEMO)/bin
+
+test: $(DEV)/.ready  ## all tests (those that ask Kafka itself only where Java and mvn are found)
+	$(RUN) -m pytest -n 2 $(PYTEST_ARGS)
+
+build: $(DEV)/.ready  ## build the extension into this checkout (an editable install does not notice changes)
+
+lint: $(DEV)/.ready  ## ruff and mypy
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+bench: $(DEV)/.ready  ## klogtool beside Kafka's own tool on the same files (needs Java and mvn, some GB of disk)
+	$(RUN) benchmarks/bench.py $(BENCH_ARGS)
+
+fuzz: $(DEV)/.ready  ## a hundred thousand damaged files through the reader
+	$(RUN) fuzz/dump_log.py --inputs 100000 $(FUZZ_ARGS)
+
+sanitize: $(DEV)/.ready  ## the extension under ASan and UBSan, a minute of damaged inputs
+	fuzz/sanitize.sh $(RUN) --seconds 60
+
+docs: $(DEV)/.ready  ## write the tables of docs/format.md anew from the declarations
+	$(RUN) tools/make_docs.py
+
+fixtures: $(DEV)/.ready  ## choose the fixtures anew out of the corpora that may lie beside the project
+	$(RUN) tools/make_fixtures.py $(or $(CORPUS),../shared/corpus)
+
+clean:  ## forget what was built and installed here
+	rm -rf $(DEMO) .work build dist *.egg-info klogtool/kernels/*.so klogtool/kernels/_native.c
+
+$(DEMO)/.installed: pyproject.toml $(SOURCES)
+	$(call new_venv,$(DEMO))
+	@echo "installing klogtool into $(DEMO) (builds the extension: about 20 seconds)"
+	@$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check .
+	@touch $@
+
+# pip 25.1 is the first to know dependency groups.
+$(DEV)/.ready: pyproject.toml $(EXTENSION)
+	$(call new_venv,$(DEV))
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(RUN) -m pip install --quiet --group dev --editable '.[arrow]'
+	@touch $@
+
+define new_venv
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than 3.11: make PYTHON=..." >&2; exit 2; }
+@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+endef
