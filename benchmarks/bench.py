@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""klogtool beside Kafka's own DumpLogSegments, on the same files, in one run.
+
+Whole processes, start included, output to /dev/null, in turn (Kafka, klogtool, Kafka, klogtool, ...) so that both see
+the machine in the same mood; medians. Peak memory is the kernel's count for the process (wait4), which is why this
+program imports next to nothing: a child's count begins with its parent's.
+
+Needs Java; the jars come by mvn into the same cache as those of tests/kafka. Data are made once, by Gen.java.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+KLOGTOOL = str(pathlib.Path(sys.executable).with_name("klogtool"))
+DATA_SETS = ("plain", "lz4", "zstd", "single")
+DUMPS = {"shallow": [], "deep": ["--deep-iteration"], "print": ["--print-data-log"]}
+EXPORTS = ("json", "arrow", "parquet")
+STARTS = ("help", "small")
+SMALL_FILE = ROOT / "fixtures/every-codec/logdir/create-0/00000000000000000000.log"
+# Kafka's time over ours, at least (one job).
+WANTED = {
+    "shallow": {"plain": 5, "lz4": 5, "zstd": 6, "single": 15},
+    "deep": {"plain": 12, "lz4": 7, "zstd": 4, "single": 15},
+    "print": {"plain": 9, "lz4": 7, "zstd": 4, "single": 15},
+}
+NULL_FILES = [(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDWR, 0) for fd in (0, 1, 2)]
+
+
+@dataclass
+class Samples:
+    """The runs of one command: seconds and peak megabytes."""
+
+    command: list[str]
+    seconds: list[float] = field(default_factory=list)
+    megabytes: list[float] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Run once, as a process of its own with nothing to read and nowhere to write. Exits if it fails."""
+        begin = time.perf_counter()
+        pid = os.posix_spawn(self.command[0], self.command, os.environ, file_actions=NULL_FILES)
+        _, status, usage = os.wait4(pid, 0)
+        self.seconds.append(time.perf_counter() - begin)
+        self.megabytes.append(usage.ru_maxrss / 1024)
+        if status:
+            sys.exit(f"status {os.waitstatus_to_exitcode(status)} from: {' '.join(self.command)}")
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    @property
+    def peak(self) -> float:
+        return max(self.megabytes)
+
+
+def in_turn(runs: int, *samples: Samples) -> None:
+    for _ in range(runs):
+        for sample in samples:
+            sample.run()
+
+
+# ---------------------------------------------------------------- telling
+
+
+class Table:
+    """Rows told as they come; all of them again as Markdown."""
+
+    def __init__(self, *head: str) -> None:
+        self.rows: list[list[str]] = []
+        self.widths = [max(8, len(cell)) for cell in head]
+        self.add(*head)
+
+    def add(self, *cells: str) -> None:
+        self.rows.append(list(cells))
+        print("  ".join(map(str.ljust, cells, self.widths)).rstrip(), flush=True)
+
+    def markdown(self) -> str:
+        lines = ["| " + " | ".join(row) + " |" for row in self.rows]
+        return "\n".join([lines[0], "|" + "---|" * len(self.widths), *lines[1:]]) + "\n"
+
+
+# ---------------------------------------------------------------- what is run
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Where the data and Kafka are, and how often to run what."""
+
+    data: pathlib.Path
+    kafka_class_path: str
+    runs: int
+    jobs: list[int]
+    compare: bool
+
+    def log(self, name: str) -> str:
+        return str(self.data / f"{name}-0" / f"{0:020d}.log")
+
+    def kafka(self, log: str, options: Sequence[str]) -> list[str]:
+        java = ["java", "-Xmx512m", "-cp", self.kafka_class_path, "org.apache.kafka.tools.DumpLogSegments"]
+        return ["/usr/bin/env", *java, "--files", log, *options]
+
+
+def kafka_home() -> pathlib.Path:
+    """The jars of Kafka 4.3.1, from the cache that tests/kafka fills."""
+    sys.path.insert(0, str(ROOT / "tests" / "kafka"))
+    import kafka  # type: ignore[import-not-found]
+
+    home: pathlib.Path = kafka.prepare()
+    return home
+
+
+def make_data(folder: pathlib.Path, scale: float, names: Sequence[str], class_path: str) -> None:
+    missing = [name for name in names if not (folder / f"{name}-0" / f"{0:020d}.log").exists()]
+    if missing:
+        print(f"making {', '.join(missing)} in {folder}", flush=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        gen = ["java", "-Xmx512m", "-cp", class_path, str(HERE / "Gen.java"), str(folder), str(scale), *missing]
+        subprocess.run(gen, check=True, stderr=subprocess.DEVNULL)
+
+
+def require_same(kafkas: list[str], ours: list[str]) -> None:
+    """Both print the same bytes, or this ends here."""
+    theirs = subprocess.Popen(kafkas, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    mine = subprocess.Popen(ours, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert theirs.stdout is not None
+    assert mine.stdout is not None
+    while (expected := theirs.stdout.read(1 << 20)) == (found := mine.stdout.read(1 << 20)) and expected:
+        pass
+    if expected != found:
+        sys.exit(f"not the same output: {' '.join(ours)}")
+
+
+def dumps(setup: Setup, only: Callable[[str], bool]) -> Table:
+    """One row for each data set and kind of dump."""
+    jobs = [f"{n} job{'s' * (n > 1)}" for n in setup.jobs]
+    head = ["data", "dump", "Kafka s", *(f"klogtool s, {j}" for j in jobs), *(f"ratio, {j}" for j in jobs)]
+    table = Table(*head, "wanted", "Kafka MB", "klogtool MB")
+    for name in filter(only, DATA_SETS):
+        for dump, options in ((d, o) for d, o in DUMPS.items() if only(d)):
+            kafka = Samples(setup.kafka(setup.log(name), options))
+            ours = [
+                Samples([KLOGTOOL, "dump-log", "--files", setup.log(name), *options, "--jobs", str(n)])
+                for n in setup.jobs
+            ]
+            if setup.compare:
+                require_same(kafka.command, ours[0].command)
+            in_turn(setup.runs, kafka, *ours)
+            row = [name, dump, f"{kafka.median:.2f}", *(f"{o.median:.3f}" for o in ours)]
+            row += [f"{kafka.median / o.median:.1f}" for o in ours]
+            table.add(*row, str(WANTED[dump][name]), f"{kafka.peak:.0f}", f"{max(o.peak for o in ours):.0f}")
+    return table
+
+
+def last_offset(log: str) -> int:
+    """The last offset of a segment, from its dump."""
+    done = subprocess.run([KLOGTOOL, "dump-log", "--files", log], check=True, capture_output=True)
+    return int(done.stdout.splitlines()[-1].split(b"lastOffset: ")[1].split()[0])
+
+
+def exports(setup: Setup, only: Callable[[str], bool]) -> Table:
+    """Records a second, out of the data as JSON lines, Arrow and Parquet."""
+    table = Table("data", "format", "jobs", "s", "million records/s", "MB")
+    for name in filter(only, DATA_SETS):
+        records = last_offset(setup.log(name)) + 1
+        for form in filter(only, EXPORTS):
+            for jobs in setup.jobs:
+                command = [KLOGTOOL, "dump-log", setup.log(name), "--format", form, "--jobs", str(jobs)]
+                if form != "json":
+                    target = setup.data / f"{name}.{form}"
+                    command += ["--output", str(target)]
+                ours = Samples(command)
+                for _ in range(setup.runs):
+                    if form != "json":
+                        target.unlink(missing_ok=True)
+                    ours.run()
+                rate = records / ours.median / 1e6
+                table.add(name, form, str(jobs), f"{ours.median:.3f}", f"{rate:.2f}", f"{ours.peak:.0f}")
+                if form != "json":
+                    target.unlink()
+    return table
+
+
+def starts(setup: Setup, only: Callable[[str], bool]) -> Table:
+    """What does hardly any work: its time is the start's."""
+    commands = {"help": ["--help"], "small": ["dump-log", str(SMALL_FILE), "--print-data-log"]}
+    table = Table("start", "ms", "MB", "command")
+    for name in filter(only, STARTS):
+        ours = Samples([KLOGTOOL, *commands[name]])
+        in_turn(setup.runs * 3, ours)
+        told = {"help": "klogtool --help", "small": f"dump a file of {SMALL_FILE.stat().st_size} bytes"}[name]
+        table.add(name, f"{ours.median * 1000:.0f}", f"{ours.peak:.0f}", told)
+    return table
+
+
+def machine() -> str:
+    cpu = "unknown CPU"
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        cpu = line.split(": ")[1] if line.startswith("model name") else cpu
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]
+    return f"{cpu}, {os.cpu_count()} cores, Python {platform.python_version()}, {java}"
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--data", type=pathlib.Path, help="folder with plain-0/ lz4-0/ zstd-0/ single-0/ (default: made)"
+    )
+    parser.add_argument("--scale", type=float, default=1.0, help="size of the data that are made; 1: 2 GiB in all")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--jobs", default="1,2", help="klogtool's --jobs, each a column")
+    names = ",".join([*DATA_SETS, *DUMPS, *EXPORTS, *STARTS])
+    parser.add_argument("--only", default=names, help=f"of {names}: data sets and what to do with them")
+    parser.add_argument("--compare", action="store_true", help="first see that both print the same bytes")
+    parser.add_argument("--markdown", action="store_true", help="the tables again, for docs/performance.md")
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    chosen = arguments.only.split(",")
+    # naming no data set means all of them; naming no job likewise
+    named = [group for group in (DATA_SETS, (*DUMPS, *EXPORTS, *STARTS)) if set(group) & set(chosen)]
+
+    def only(name: str) -> bool:
+        return name in chosen or not any(name in group for group in named)
+
+    data = arguments.data or ROOT / ".work" / f"bench-{arguments.scale:g}"
+    home = kafka_home()
+    make_data(data, arguments.scale, list(filter(only, DATA_SETS)), f"{home}/lib/*")
+    jobs = [int(n) for n in arguments.jobs.split(",")]
+    setup = Setup(data, f"{home}/lib/*", arguments.runs, jobs, arguments.compare)
+    print(machine())
+    tables = []
+    for make, names in ((dumps, DUMPS), (exports, EXPORTS), (starts, STARTS)):
+        if any(map(only, names)):
+            tables.append(make(setup, only))
+            print()
+    if arguments.markdown:
+        print("\n".join(table.markdown() for table in tables))
+
+
+if __name__ == "__main__":
+    main()
