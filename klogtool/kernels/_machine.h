@@ -1,0 +1,130 @@
+/* What Cython cannot say: unaligned big-endian loads and stores, and the CRC instruction. */
+#include <stdint.h>
+#include <string.h>
+
+#define LOAD(name, type, swap) \
+    static inline type name(const uint8_t *p) { type v; memcpy(&v, p, sizeof v); return (type) swap(v); }
+#define SAME(v) (v)
+LOAD(le32, uint32_t, SAME)
+LOAD(le64, uint64_t, SAME)
+LOAD(be16, int16_t, __builtin_bswap16)
+LOAD(be32, int32_t, __builtin_bswap32)
+LOAD(be64, int64_t, __builtin_bswap64)
+
+/* --- CRC-32C: the instruction where the processor has it, three lanes to hide its latency; else slicing by 8 ------- */
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#define CRC_INSTRUCTION 1
+#define CRC_TARGET __attribute__((target("sse4.2")))
+#define CRC64(c, v) _mm_crc32_u64((c), (v))
+#define CRC8(c, v) _mm_crc32_u8((c), (v))
+static int crc_ready(void) { return __builtin_cpu_supports("sse4.2") != 0; }
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#pragma GCC push_options
+#pragma GCC target("+crc")
+#include <arm_acle.h>
+#pragma GCC pop_options
+#define CRC_INSTRUCTION 1
+#define CRC_TARGET __attribute__((target("+crc")))
+#define CRC64(c, v) __crc32cd((uint32_t) (c), (v))
+#define CRC8(c, v) __crc32cb((uint32_t) (c), (v))
+static int crc_ready(void) { return (getauxval(AT_HWCAP) & (1 << 7)) != 0; }
+#else
+static int crc_ready(void) { return 0; }
+#endif
+
+enum { CRC32C_POLYNOMIAL = 0x82F63B78, CRC32_POLYNOMIAL = 0xEDB88320 };
+enum { LONG_LANE = 4096, SHORT_LANE = 256 };
+
+static uint32_t crc32c_slices[8][256], crc32_slices[8][256];
+static uint32_t crc_lanes[2][4][256];   /* what LONG_LANE and SHORT_LANE zero bytes do to each byte of a CRC */
+static int crc_hardware;
+
+static void make_slices(uint32_t slices[8][256], uint32_t polynomial) {
+    for (uint32_t n = 0; n < 256; n++) {
+        uint32_t c = n;
+        for (int k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ polynomial : c >> 1;
+        slices[0][n] = c;
+    }
+    for (int k = 1; k < 8; k++)
+        for (int n = 0; n < 256; n++)
+            slices[k][n] = slices[k - 1][n] >> 8 ^ slices[0][slices[k - 1][n] & 255];
+}
+
+/* A matrix over GF(2), a column a bit, applied to a CRC; squared until it stands for `size` zero bytes. */
+static uint32_t apply(const uint32_t *matrix, uint32_t c) {
+    uint32_t sum = 0;
+    for (; c; c >>= 1, matrix++)
+        if (c & 1) sum ^= *matrix;
+    return sum;
+}
+
+static void make_lane(uint32_t lane[4][256], int size) {
+    uint32_t matrix[32], square[32];
+    matrix[0] = CRC32C_POLYNOMIAL;                       /* one zero bit */
+    for (int n = 1; n < 32; n++) matrix[n] = 1u << (n - 1);
+    for (int bits = 1; bits < size * 8; bits *= 2) {
+        for (int n = 0; n < 32; n++) square[n] = apply(matrix, matrix[n]);
+        memcpy(matrix, square, sizeof matrix);
+    }
+    for (int k = 0; k < 4; k++)
+        for (uint32_t n = 0; n < 256; n++) lane[k][n] = apply(matrix, n << 8 * k);
+}
+
+static void make_crc_tables(void) {
+    make_slices(crc32c_slices, CRC32C_POLYNOMIAL);
+    make_slices(crc32_slices, CRC32_POLYNOMIAL);
+    make_lane(crc_lanes[0], LONG_LANE);
+    make_lane(crc_lanes[1], SHORT_LANE);
+    crc_hardware = crc_ready();
+}
+
+static uint32_t crc_sliced(uint32_t s[8][256], uint32_t c, const uint8_t *p, int64_t size) {
+    const uint8_t *end = p + size;
+    for (; end - p >= 8; p += 8) {
+        uint64_t v = le64(p) ^ c;
+        c = s[7][v & 255] ^ s[6][v >> 8 & 255] ^ s[5][v >> 16 & 255] ^ s[4][v >> 24 & 255]
+          ^ s[3][v >> 32 & 255] ^ s[2][v >> 40 & 255] ^ s[1][v >> 48 & 255] ^ s[0][v >> 56];
+    }
+    while (p < end) c = c >> 8 ^ s[0][(c ^ *p++) & 255];
+    return c;
+}
+
+#ifdef CRC_INSTRUCTION
+static inline uint32_t crc_shift(int k, uint64_t c) {
+    return crc_lanes[k][0][c & 255] ^ crc_lanes[k][1][c >> 8 & 255] ^ crc_lanes[k][2][c >> 16 & 255]
+         ^ crc_lanes[k][3][c >> 24 & 255];
+}
+
+CRC_TARGET static uint32_t crc32c_instructed(uint32_t start, const uint8_t *p, int64_t size) {
+    const uint8_t *end = p + size;
+    uint64_t a = start;
+    for (int k = 0; k < 2; k++) {
+        const int64_t n = k ? SHORT_LANE : LONG_LANE;
+        for (; end - p >= 3 * n; p += 3 * n) {
+            uint64_t b = 0, c = 0;
+            for (const uint8_t *q = p; q < p + n; q += 8)
+                a = CRC64(a, le64(q)), b = CRC64(b, le64(q + n)), c = CRC64(c, le64(q + 2 * n));
+            a = crc_shift(k, crc_shift(k, a) ^ b) ^ c;
+        }
+    }
+    for (; end - p >= 8; p += 8) a = CRC64(a, le64(p));
+    uint32_t c = (uint32_t) a;
+    while (p < end) c = CRC8(c, *p++);
+    return c;
+}
+#endif
+
+/* `so_far` is the CRC of the bytes before these, 0 at first. */
+static uint32_t crc32c_of(uint32_t so_far, const uint8_t *p, int64_t size) {
+#ifdef CRC_INSTRUCTION
+    if (crc_hardware) return ~crc32c_instructed(~so_far, p, size);
+#endif
+    return ~crc_sliced(crc32c_slices, ~so_far, p, size);
+}
+
+static uint32_t crc32_of(uint32_t so_far, const uint8_t *p, int64_t size) {
+    return ~crc_sliced(crc32_slices, ~so_far, p, size);
+}

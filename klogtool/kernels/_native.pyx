@@ -1,0 +1,34 @@
+# cython: language_level=3, cdivision=True
+"""The hot loops over log bytes. Each has a counterpart in klogtool/format and is tested against it.
+
+A kernel takes buffers and numbers, fills a buffer of its caller, and says how far it came and why it stopped. What it
+is not sure of it leaves to the reference: it stops in front of it, with nothing of it written.
+
+One extension, its text in parts, because every module that takes a memoryview carries a megabyte of C for it.
+"""
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, strlen
+
+cdef extern from "_machine.h" nogil:
+    uint32_t le32(const uint8_t* p)
+    uint64_t le64(const uint8_t* p)
+    int16_t be16(const uint8_t* p)
+    int32_t be32(const uint8_t* p)
+    int64_t be64(const uint8_t* p)
+    void make_crc_tables()
+    uint32_t crc32c_of(uint32_t so_far, const uint8_t* p, int64_t size)
+    uint32_t crc32_of(uint32_t so_far, const uint8_t* p, int64_t size)
+    int crc_hardware
+
+ctypedef const uint8_t* Bytes
+
+include "_layout.pxi"
+include "_records.pxi"
+include "_codecs.pxi"
+include "_walk.pxi"
+include "_text.pxi"
+include "_dump.pxi"
+
+make_crc_tables()
