@@ -1,0 +1,389 @@
+"""Offset, time and transaction index files: bytes, entries, lookup.
+
+Knows nothing of segments or disks: callers hand in a buffer and a base offset. An index carries no checksum, because
+a broker can always rebuild it; so whatever looks wrong here is repaired by rebuilding from the log, never by patching
+entries. Offsets in values are absolute; the bytes hold signed differences from the base offset.
+
+Bytes after the last whole entry are no entry. Zeros that a broker preallocated are entries to Kafka, and so here.
+`parse_` and `walk_` go through the declarations, entry by entry; `unpack_` gives bare tuples for millions of entries.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from construct import Int16sb, Int32sb, Int64sb, Struct
+
+from klogtool.errors import Corrupt, Refused
+from klogtool.format.java_numbers import MAX_INT, wrap_long
+
+if TYPE_CHECKING:
+    from klogtool.format.buffers import Buffer
+
+OFFSET_INDEX_ENTRY = Struct("relative_offset" / Int32sb, "position" / Int32sb)
+TIME_INDEX_ENTRY = Struct("timestamp" / Int64sb, "relative_offset" / Int32sb)
+ABORTED_TXN = Struct(
+    "version" / Int16sb,
+    "producer_id" / Int64sb,
+    "first_offset" / Int64sb,
+    "last_offset" / Int64sb,
+    "last_stable_offset" / Int64sb,
+)
+OFFSET_INDEX_ENTRY_SIZE = OFFSET_INDEX_ENTRY.sizeof()
+TIME_INDEX_ENTRY_SIZE = TIME_INDEX_ENTRY.sizeof()
+ABORTED_TXN_SIZE = ABORTED_TXN.sizeof()
+
+NO_TIMESTAMP = -1
+CURRENT_ABORTED_TXN_VERSION = 0
+WARM_SECTION_BYTES = 8192  # AbstractIndex.warmEntries: where a lookup looks first
+
+
+def _unpacker(declaration: Struct) -> struct.Struct:
+    """The struct module's reader of a declaration made of plain numbers only (construct keeps their letters)."""
+    return struct.Struct(">" + "".join(field.subcon.fmtstr[1:] for field in declaration.subcons))
+
+
+_OFFSET_ENTRY = _unpacker(OFFSET_INDEX_ENTRY)
+_TIME_ENTRY = _unpacker(TIME_INDEX_ENTRY)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetIndexEntry:
+    """The batch that begins at byte `position` of the segment holds (or follows) `offset`, which is absolute."""
+
+    offset: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimeIndexEntry:
+    """No record up to `offset`, which is absolute, has a later timestamp (ms) than this one."""
+
+    timestamp: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedTxn:
+    """One aborted transaction; last_offset is that of its ABORT marker.
+
+    version is what Kafka reads: the first of its two bytes, signed (AbortedTxn.version); the second is not looked at.
+    """
+
+    version: int
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+    def __str__(self) -> str:
+        return (
+            f"AbortedTxn(version={self.version}, producerId={self.producer_id}, firstOffset={self.first_offset}, "
+            f"lastOffset={self.last_offset}, lastStableOffset={self.last_stable_offset})"
+        )
+
+
+# Sizes, common to the kinds.
+
+
+def index_entries_count(data: Buffer, entry_size: int) -> int:
+    """Whole entries in an index file as Kafka counts them when it opens one."""
+    return len(data) // entry_size
+
+
+def entries_before_zero_tail(data: Buffer, entry_size: int) -> int:
+    """Entries before the run of all-zero entries that an index ends with, if it was not trimmed (a broker was killed).
+
+    An index of one entry that is zero throughout cannot be told from an untrimmed empty one: 0.
+    """
+    with memoryview(data) as view:
+        whole = bytes(view[: index_entries_count(data, entry_size) * entry_size])
+    return -(-len(whole.rstrip(b"\0")) // entry_size)
+
+
+def preallocated_index_size(segment_index_bytes: int, entry_size: int) -> int:
+    """Bytes of a new offset or time index (AbstractIndex.createAndAssignMmap)."""
+    if segment_index_bytes < entry_size:
+        raise Refused(f"Invalid max index size: {segment_index_bytes}", kafka_class="IllegalArgumentException")
+    return segment_index_bytes // entry_size * entry_size
+
+
+def to_relative_offset(offset: int, base_offset: int) -> int | None:
+    """`offset` as an index of that base offset stores it, or None if it does not fit (AbstractIndex.toRelative)."""
+    relative_offset = wrap_long(offset - base_offset)
+    return relative_offset if 0 <= relative_offset <= MAX_INT else None
+
+
+def _relative_or_refused(offset: int, base_offset: int) -> int:
+    relative_offset = to_relative_offset(offset, base_offset)
+    if relative_offset is None:
+        raise Refused(
+            f"Integer overflow for offset: {offset} (base offset {base_offset})",
+            kafka_class="IndexOffsetOverflowException",
+        )
+    return relative_offset
+
+
+def _entry_bytes(data: Buffer, n: int, entry_size: int) -> bytes:
+    return bytes(data[n * entry_size : (n + 1) * entry_size])
+
+
+# Offset index.
+
+
+def parse_offset_index_entry(data: Buffer, base_offset: int, n: int) -> OffsetIndexEntry:
+    """Entry `n` (which must be there) of an offset index."""
+    entry = OFFSET_INDEX_ENTRY.parse(_entry_bytes(data, n, OFFSET_INDEX_ENTRY_SIZE))
+    return OffsetIndexEntry(wrap_long(base_offset + entry.relative_offset), entry.position)
+
+
+def walk_offset_index(data: Buffer, base_offset: int) -> Iterator[OffsetIndexEntry]:
+    """Each whole entry of an offset index, in file order."""
+    for n in range(index_entries_count(data, OFFSET_INDEX_ENTRY_SIZE)):
+        yield parse_offset_index_entry(data, base_offset, n)
+
+
+def parse_offset_index(data: Buffer, base_offset: int) -> list[OffsetIndexEntry]:
+    """All whole entries of an offset index."""
+    return list(walk_offset_index(data, base_offset))
+
+
+def unpack_offset_index(data: Buffer) -> Iterator[tuple[int, int]]:
+    """(relative_offset, position) of each whole entry, fast; keeps the buffer in use until exhausted."""
+    return _unpack(_OFFSET_ENTRY, data)
+
+
+def build_offset_index(entries: Iterable[OffsetIndexEntry], base_offset: int) -> bytes:
+    """The bytes of an offset index, trimmed; an offset that does not fit is Refused (IndexOffsetOverflowException)."""
+    return b"".join(
+        OFFSET_INDEX_ENTRY.build(
+            {"relative_offset": _relative_or_refused(entry.offset, base_offset), "position": entry.position}
+        )
+        for entry in entries
+    )
+
+
+def find_offset_index_entry(data: Buffer, base_offset: int, target_offset: int) -> OffsetIndexEntry:
+    """OffsetIndex.lookup: the last entry at or before the target, else the pair of base offset and position 0.
+
+    On an index that is not in order the answer is the one that Kafka's search happens to end at.
+    """
+
+    def offset_of(n: int) -> int:
+        relative_offset: int = _OFFSET_ENTRY.unpack_from(data, n * OFFSET_INDEX_ENTRY_SIZE)[0]
+        return wrap_long(base_offset + relative_offset)
+
+    slot = _find_slot(offset_of, target_offset, len(data), OFFSET_INDEX_ENTRY_SIZE)
+    return OffsetIndexEntry(base_offset, 0) if slot is None else parse_offset_index_entry(data, base_offset, slot)
+
+
+def sanity_check_offset_index(data: Buffer, base_offset: int) -> None:
+    """OffsetIndex.sanityCheck: the last entry only, then the length. Raises Corrupt (CorruptIndexException)."""
+    count = index_entries_count(data, OFFSET_INDEX_ENTRY_SIZE)
+    if count:
+        last_offset = parse_offset_index_entry(data, base_offset, count - 1).offset
+        if last_offset < base_offset:
+            raise _corrupt_index(
+                f"Corrupt index found, index file has non-zero size but the last offset is {last_offset} "
+                f"which is less than the base offset {base_offset}",
+                position=(count - 1) * OFFSET_INDEX_ENTRY_SIZE,
+            )
+    _check_whole_entries("Index file", data, OFFSET_INDEX_ENTRY_SIZE)
+
+
+# Time index.
+
+
+def parse_time_index_entry(data: Buffer, base_offset: int, n: int) -> TimeIndexEntry:
+    """Entry `n` (which must be there) of a time index."""
+    entry = TIME_INDEX_ENTRY.parse(_entry_bytes(data, n, TIME_INDEX_ENTRY_SIZE))
+    return TimeIndexEntry(entry.timestamp, wrap_long(base_offset + entry.relative_offset))
+
+
+def walk_time_index(data: Buffer, base_offset: int) -> Iterator[TimeIndexEntry]:
+    """Each whole entry of a time index, in file order."""
+    for n in range(index_entries_count(data, TIME_INDEX_ENTRY_SIZE)):
+        yield parse_time_index_entry(data, base_offset, n)
+
+
+def parse_time_index(data: Buffer, base_offset: int) -> list[TimeIndexEntry]:
+    """All whole entries of a time index."""
+    return list(walk_time_index(data, base_offset))
+
+
+def unpack_time_index(data: Buffer) -> Iterator[tuple[int, int]]:
+    """(timestamp, relative_offset) of each whole entry, fast; keeps the buffer in use until exhausted."""
+    return _unpack(_TIME_ENTRY, data)
+
+
+def build_time_index(entries: Iterable[TimeIndexEntry], base_offset: int) -> bytes:
+    """The bytes of a time index, trimmed; an offset that does not fit is Refused (IndexOffsetOverflowException)."""
+    return b"".join(
+        TIME_INDEX_ENTRY.build(
+            {"timestamp": entry.timestamp, "relative_offset": _relative_or_refused(entry.offset, base_offset)}
+        )
+        for entry in entries
+    )
+
+
+def find_time_index_entry(data: Buffer, base_offset: int, target_timestamp: int) -> TimeIndexEntry:
+    """TimeIndex.lookup: the last entry at or before the timestamp, else (NO_TIMESTAMP, base offset).
+
+    On an index that is not in order the answer is the one that Kafka's search happens to end at.
+    """
+
+    def timestamp_of(n: int) -> int:
+        timestamp: int = _TIME_ENTRY.unpack_from(data, n * TIME_INDEX_ENTRY_SIZE)[0]
+        return timestamp
+
+    slot = _find_slot(timestamp_of, target_timestamp, len(data), TIME_INDEX_ENTRY_SIZE)
+    if slot is None:
+        return TimeIndexEntry(NO_TIMESTAMP, base_offset)
+    return parse_time_index_entry(data, base_offset, slot)
+
+
+def sanity_check_time_index(data: Buffer, base_offset: int) -> None:
+    """TimeIndex.sanityCheck: last entry against first and base, then the length. Corrupt (CorruptIndexException)."""
+    count = index_entries_count(data, TIME_INDEX_ENTRY_SIZE)
+    if count:
+        first = parse_time_index_entry(data, base_offset, 0)
+        last = parse_time_index_entry(data, base_offset, count - 1)
+        position = (count - 1) * TIME_INDEX_ENTRY_SIZE
+        if last.timestamp < first.timestamp:
+            raise _corrupt_index(
+                "Corrupt time index found, time index file has non-zero size but the last timestamp is "
+                f"{last.timestamp} which is less than the first timestamp {first.timestamp}",
+                position=position,
+            )
+        if last.offset < base_offset:
+            raise _corrupt_index(
+                f"Corrupt time index found, time index file has non-zero size but the last offset is {last.offset} "
+                f"which is less than the first offset {base_offset}",
+                position=position,
+            )
+    _check_whole_entries("Time index file", data, TIME_INDEX_ENTRY_SIZE)
+
+
+# Transaction index.
+
+
+def walk_txn_index(data: Buffer) -> Iterator[AbortedTxn]:
+    """Each whole entry of a transaction index, in file order.
+
+    Raises Corrupt (KafkaException) at an entry of a later version, as TransactionIndex does when it comes to it.
+    """
+    for position in range(0, len(data) - ABORTED_TXN_SIZE + 1, ABORTED_TXN_SIZE):
+        entry = ABORTED_TXN.parse(bytes(data[position : position + ABORTED_TXN_SIZE]))
+        version = entry.version >> 8  # AbortedTxn.version reads one byte, the high one
+        if version > CURRENT_ABORTED_TXN_VERSION:
+            raise Corrupt(
+                f"Unexpected aborted transaction version {version} in transaction index, "
+                f"current version is {CURRENT_ABORTED_TXN_VERSION}",
+                position=position,
+                kafka_class="KafkaException",
+            )
+        yield AbortedTxn(version, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset)
+
+
+def parse_txn_index(data: Buffer) -> list[AbortedTxn]:
+    """All whole entries of a transaction index (TransactionIndex.allAbortedTxns): errors as in `walk_txn_index`."""
+    return list(walk_txn_index(data))
+
+
+def build_txn_index(entries: Iterable[AbortedTxn]) -> bytes:
+    """The bytes of a transaction index; the byte of the version that Kafka does not read is zero."""
+    return b"".join(
+        ABORTED_TXN.build(
+            {
+                "version": entry.version << 8,
+                "producer_id": entry.producer_id,
+                "first_offset": entry.first_offset,
+                "last_offset": entry.last_offset,
+                "last_stable_offset": entry.last_stable_offset,
+            }
+        )
+        for entry in entries
+    )
+
+
+def sanity_check_txn_index(data: Buffer, start_offset: int) -> None:
+    """TransactionIndex.sanityCheck: no marker below the segment's base offset.
+
+    Raises Corrupt: CorruptIndexException, or KafkaException where an entry's version is too new. A partial entry at
+    the end is sound to Kafka.
+    """
+    for n, entry in enumerate(walk_txn_index(data)):
+        if entry.last_offset < start_offset:
+            raise _corrupt_index(
+                f"Last offset of aborted transaction {entry} in index is less than start offset {start_offset}",
+                position=n * ABORTED_TXN_SIZE,
+            )
+
+
+def find_aborted_txns(data: Buffer, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTxn], bool]:
+    """TransactionIndex.collectAbortedTxns: the entries that overlap a fetch, and whether the search is complete.
+
+    upper_bound_offset is exclusive. Not complete means that later segments may add to it.
+    """
+    found = []
+    for entry in walk_txn_index(data):
+        if entry.last_offset >= fetch_offset and entry.first_offset < upper_bound_offset:
+            found.append(entry)
+        if entry.last_stable_offset >= upper_bound_offset:
+            return found, True
+    return found, False
+
+
+# What the kinds share.
+
+
+def _unpack(unpacker: struct.Struct, data: Buffer) -> Iterator[tuple[int, int]]:
+    whole = index_entries_count(data, unpacker.size) * unpacker.size
+    return unpacker.iter_unpack(memoryview(data)[:whole])
+
+
+def _corrupt_index(reason: str, *, position: int) -> Corrupt:
+    return Corrupt(reason, position=position, kafka_class="CorruptIndexException")
+
+
+def _check_whole_entries(kind: str, data: Buffer, entry_size: int) -> None:
+    rest = len(data) % entry_size
+    if rest:
+        raise _corrupt_index(
+            f"{kind} is corrupt, found {len(data)} bytes which is neither positive nor a multiple of {entry_size}",
+            position=len(data) - rest,
+        )
+
+
+def _find_slot(key_of: Callable[[int], int], target: int, size: int, entry_size: int) -> int | None:
+    """AbstractIndex.indexSlotRangeFor, largest lower bound: the slot of the last key at or below the target.
+
+    Kafka looks at the warm end of the index first. In a sound index that changes nothing; in a damaged one it decides
+    where the search ends, so it is done the same way here.
+    """
+    count = size // entry_size
+    if count == 0:
+        return None
+    first_warm = max(0, count - 1 - WARM_SECTION_BYTES // entry_size)
+    if key_of(first_warm) < target:
+        return _search(key_of, target, first_warm, count - 1)
+    if key_of(0) > target:
+        return None
+    return _search(key_of, target, 0, first_warm)
+
+
+def _search(key_of: Callable[[int], int], target: int, first: int, last: int) -> int:
+    """AbstractIndex.binarySearch: ends at an equal key at once, else at the last below (as the halving finds it)."""
+    while first < last:
+        middle = (first + last + 1) // 2
+        key = key_of(middle)
+        if key == target:
+            return middle
+        if key > target:
+            last = middle - 1
+        else:
+            first = middle
+    return first

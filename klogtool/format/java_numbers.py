@@ -1,0 +1,70 @@
+"""Numbers as Java reads them from text, and as Java's arithmetic leaves them.
+
+File names, checkpoint files and properties all go through Long.parseLong or Integer.parseInt in Kafka, which accept
+what Python's int() does not, and the other way round: digits of any script but no blanks and no underscores.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from klogtool.errors import Corrupt
+
+INT_BITS = 32
+LONG_BITS = 64
+MAX_INT = (1 << (INT_BITS - 1)) - 1
+MAX_LONG = (1 << (LONG_BITS - 1)) - 1
+_LAST_OF_BASIC_PLANE = "\uffff"
+
+
+def parse_java_long(text: str) -> int:
+    """java.lang.Long.parseLong: an optional sign, then decimal digits only.
+
+    Raises Corrupt with the class and the words of Java 17's NumberFormatException.
+    """
+    return _parse(text, LONG_BITS)
+
+
+def parse_java_int(text: str) -> int:
+    """java.lang.Integer.parseInt, as `parse_java_long`."""
+    return _parse(text, INT_BITS)
+
+
+def wrap_int(number: int) -> int:
+    """What Java's 32-bit arithmetic makes of a result that may have left the range."""
+    return _wrap(number, INT_BITS)
+
+
+def wrap_long(number: int) -> int:
+    """What Java's 64-bit arithmetic makes of a result that may have left the range."""
+    return _wrap(number, LONG_BITS)
+
+
+def _parse(text: str, bits: int) -> int:
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits:
+        raise _number_format(text)
+    limit = 1 << (bits - 1)
+    number = 0
+    for character in digits:
+        # Java looks at UTF-16 units: digits beyond the basic plane are two units, and neither is a digit.
+        digit = unicodedata.decimal(character, None) if character <= _LAST_OF_BASIC_PLANE else None
+        if digit is None:
+            raise _number_format(text)
+        number = number * 10 + digit
+        if number > limit:
+            raise _number_format(text)
+    if text.startswith("-"):
+        return -number
+    if number == limit:
+        raise _number_format(text)
+    return number
+
+
+def _number_format(text: str) -> Corrupt:
+    return Corrupt(f'For input string: "{text}"', kafka_class="NumberFormatException")
+
+
+def _wrap(number: int, bits: int) -> int:
+    half = 1 << (bits - 1)
+    return (number + half) % (1 << bits) - half

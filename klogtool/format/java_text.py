@@ -1,0 +1,147 @@
+"""Text as Java reads it: the lines of a BufferedReader, the fields of Pattern.split, the text of Properties.
+
+Lines and fields differ from Python's splitlines() and split(): other line ends, other blanks, other empty fields.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from klogtool.errors import Corrupt
+
+if TYPE_CHECKING:
+    from klogtool.format.buffers import Buffer
+
+_READER_CHARACTERS = 8192  # java.io.BufferedReader fills this many UTF-16 units at a time
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_WHITESPACE = re.compile(r"[ \t\n\x0b\f\r]+")  # Java's \s+ knows no other blanks
+
+_PROPERTY_BLANKS = " \t\f"
+_PROPERTY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<character>.))", re.DOTALL)
+_NAMED_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_STORED_ESCAPES = {character: "\\" + name for name, character in _NAMED_ESCAPES.items()} | {
+    character: "\\" + character for character in "\\=:#!"
+}
+
+
+def walk_lines(data: Buffer, *, kafka_class: str) -> Iterator[str]:
+    """The lines that Files.newBufferedReader(path, UTF_8).readLine() returns, without their ends.
+
+    Bytes that are not UTF-8 raise Corrupt (an IOException in Kafka, or what `kafka_class` says becomes of it), but
+    only once Java's reader would have come to them: it decodes 8192 characters ahead, so lines before may be used.
+    """
+    try:
+        text, broken = bytes(data).decode("utf-8"), None
+    except UnicodeDecodeError as error:
+        text, broken = _text_read_before(bytes(data[: error.start]).decode("utf-8")), error.start
+    lines = _LINE_END.split(text)
+    last = lines.pop()
+    yield from lines
+    if broken is not None:
+        raise Corrupt("Malformed input: not UTF-8", position=broken, kafka_class=kafka_class)
+    if last:
+        yield last
+
+
+def split_fields(line: str, separator: re.Pattern[str] = _WHITESPACE) -> list[str]:
+    """java.util.regex.Pattern.split(line): a leading empty field stays, trailing ones go, no match is one field."""
+    if not separator.search(line):
+        return [line]
+    fields = separator.split(line)
+    while fields and not fields[-1]:
+        fields.pop()
+    return fields
+
+
+def parse_properties(data: Buffer) -> dict[str, str]:
+    """java.util.Properties.load of a byte stream: ISO-8859-1 with escapes; of a key that comes twice the last counts.
+
+    Raises Corrupt (IllegalArgumentException) for an escape of four hexadecimal digits that lacks some.
+    """
+    properties = {}
+    for line in _walk_logical_lines(bytes(data).decode("latin-1")):
+        key, value = _PROPERTY.findall(line)[0]  # fits any line
+        properties[_unescape(key)] = _unescape(value)
+    return properties
+
+
+def build_properties(properties: Mapping[str, str], comments: tuple[str, ...] = ()) -> bytes:
+    """java.util.Properties.store to a byte stream: comment lines, then the keys in the order of the mapping.
+
+    What is not printable ASCII becomes an escape, so every value is read back as it was.
+    """
+    lines = [f"#{comment}" for comment in comments]
+    lines += [f"{_escape(key, is_key=True)}={_escape(value, is_key=False)}" for key, value in properties.items()]
+    return "".join(f"{line}\n" for line in lines).encode("latin-1", "replace")
+
+
+def _walk_logical_lines(text: str) -> Iterator[str]:
+    """Properties.LineReader: no comments, no blank lines; a line that ends in an odd run of backslashes goes on."""
+    *lines, last = _LINE_END.split(text)
+    logical, goes_on = "", False
+    for line in lines:
+        natural = line.lstrip(_PROPERTY_BLANKS)
+        if not logical and (not natural or natural[0] in "#!"):
+            goes_on = False
+            continue
+        logical, goes_on = _join(logical, natural)
+        if not goes_on:
+            yield logical
+            logical = ""
+    natural = last.lstrip(_PROPERTY_BLANKS)
+    if natural and (logical or natural[0] not in "#!"):
+        yield _join(logical, natural)[0]
+    elif logical or (goes_on and not last):  # a backslash alone, with nothing after its line end, is an empty key
+        yield logical
+
+
+def _join(logical: str, natural: str) -> tuple[str, bool]:
+    """A logical line with one more natural line, and whether it goes on after that."""
+    backslashes = len(natural) - len(natural.rstrip("\\"))
+    goes_on = backslashes % 2 == 1
+    joined = logical + natural
+    return (joined[:-1] if goes_on else joined), goes_on
+
+
+def _unescape(text: str) -> str:
+    def replacement(escape: re.Match[str]) -> str:
+        if escape["code"] is not None:
+            return chr(int(escape["code"], 16))
+        if escape["character"] == "u":
+            raise Corrupt("Malformed \\uxxxx encoding.", kafka_class="IllegalArgumentException")
+        return _NAMED_ESCAPES.get(escape["character"], escape["character"])
+
+    # Escapes are UTF-16 units: two of them may make one character.
+    return _ESCAPE.sub(replacement, text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def _escape(text: str, *, is_key: bool) -> str:
+    escaped = "".join(_STORED_ESCAPES.get(unit) or _escape_unit(unit) for unit in _utf16_units(text))
+    if is_key:
+        return escaped.replace(" ", "\\ ")
+    return "\\" + escaped if escaped.startswith(" ") else escaped
+
+
+def _escape_unit(unit: str) -> str:
+    return unit if " " <= unit <= "~" else f"\\u{ord(unit):04X}"
+
+
+def _utf16_units(text: str) -> Iterator[str]:
+    units = text.encode("utf-16-be", "surrogatepass")
+    return (chr(int.from_bytes(units[at : at + 2], "big")) for at in range(0, len(units), 2))
+
+
+def _text_read_before(sound: str) -> str:
+    """The part of `sound` (which ends at a broken byte) that Java's reader hands out before it meets that byte."""
+    kept = filled = 0
+    for at, character in enumerate(sound):
+        units = 2 if character > "\uffff" else 1
+        if filled + units > _READER_CHARACTERS:
+            kept, filled = at, 0
+        filled += units
+    if filled == _READER_CHARACTERS:
+        kept = len(sound)
+    return sound[:kept]

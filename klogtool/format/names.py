@@ -1,0 +1,285 @@
+"""Names of files and folders in a log dir: what they say, and how to make them.
+
+Knows nothing of what is in the files. The parser of file names never raises, since a log dir may hold anything; the
+number in a name that Kafka would refuse is None there, and `parse_base_offset` says why.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from klogtool.errors import Corrupt
+from klogtool.format.java_numbers import parse_java_int, parse_java_long
+
+OFFSET_DIGITS = 20
+EPOCH_DIGITS = 10
+MAX_DIR_NAME_LENGTH = 255
+
+SUFFIXES = (".deleted", ".cleaned", ".swap", ".tmp", ".part")
+"""What follows the kind: doomed; being written by the cleaner; to replace a segment; half-written text; snapshot."""
+
+
+class FileKind(Enum):
+    """What a file of a log dir is for; the value is the end of its name, or all of it."""
+
+    LOG = ".log"
+    OFFSET_INDEX = ".index"
+    TIME_INDEX = ".timeindex"
+    TXN_INDEX = ".txnindex"
+    PRODUCER_SNAPSHOT = ".snapshot"
+    KRAFT_SNAPSHOT = ".checkpoint"
+    LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+    PARTITION_METADATA = "partition.metadata"
+    QUORUM_STATE = "quorum-state"
+    RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+    REPLICATION_CHECKPOINT = "replication-offset-checkpoint"
+    LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
+    CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
+    META_PROPERTIES = "meta.properties"
+    CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+    LOCK = ".lock"
+    BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
+    FOREIGN = ""
+
+    @property
+    def has_base_offset(self) -> bool:
+        """Whether the name begins with an offset that ends at its first dot."""
+        return self in _KINDS_WITH_BASE_OFFSET
+
+
+_KINDS_WITH_BASE_OFFSET = (
+    FileKind.LOG,
+    FileKind.OFFSET_INDEX,
+    FileKind.TIME_INDEX,
+    FileKind.TXN_INDEX,
+    FileKind.PRODUCER_SNAPSHOT,
+)
+_KINDS_BY_NAME: dict[str, FileKind] = {
+    kind.value: kind
+    for kind in FileKind
+    if not kind.has_base_offset and kind not in (FileKind.KRAFT_SNAPSHOT, FileKind.FOREIGN)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileName:
+    """A file's name, taken apart.
+
+    base_offset: for a producer snapshot the offset that it covers up to, for a KRaft snapshot its end offset; None
+    where the kind has none, and where Kafka cannot read it. epoch: of a KRaft snapshot, else None.
+    suffix: what follows the kind, such as ".deleted", or "".
+    """
+
+    name: str
+    kind: FileKind
+    base_offset: int | None = None
+    epoch: int | None = None
+    suffix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartition:
+    """Which partition; neither part is checked, as on disk (a topic may be empty, a partition negative)."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class PartitionDirState(Enum):
+    """What a broker means by the end of a partition dir's name; the value is that end."""
+
+    CURRENT = ""
+    DELETE = "-delete"
+    FUTURE = "-future"
+    STRAY = "-stray"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDirName:
+    """A partition dir's name, taken apart. unique_id: what stands between the last dot and the suffix, or None.
+
+    Of a doomed dir (DELETE, STRAY) the topic may be cut short.
+    """
+
+    topic: str
+    partition: int
+    unique_id: str | None = None
+    state: PartitionDirState = PartitionDirState.CURRENT
+
+
+@dataclass(frozen=True, slots=True)
+class KraftSnapshotName:
+    """The id of a KRaft snapshot (end offset, exclusive, and epoch), and what its name says of its state."""
+
+    end_offset: int
+    epoch: int
+    partial: bool = False
+    deleted: bool = False
+
+
+# Files.
+
+
+def parse_file_name(name: str) -> FileName:
+    """What a name says; FileKind.FOREIGN for one that is none of Kafka's. Never raises."""
+    stem, suffix = _split_suffix(name)
+    kind = _KINDS_BY_NAME.get(stem) or _kind_by_end(stem)
+    if kind.has_base_offset:
+        return FileName(name, kind, _base_offset_or_none(name), suffix=suffix)
+    if kind is FileKind.KRAFT_SNAPSHOT:
+        snapshot = _kraft_snapshot_or_none(name)
+        if snapshot is not None:
+            return FileName(name, kind, snapshot.end_offset, snapshot.epoch, suffix)
+    return FileName(name, kind, suffix=suffix if kind is not FileKind.FOREIGN else "")
+
+
+def parse_base_offset(name: str) -> int:
+    """LogFileUtils.offsetFromFileName: the number before the first dot, however many digits it has.
+
+    Raises Corrupt with the class of Kafka's exception: NumberFormatException, or StringIndexOutOfBoundsException
+    for a name without a dot.
+    """
+    number, dot, _ = name.partition(".")
+    if not dot:
+        raise Corrupt(f"file name without a dot: {name}", kafka_class="StringIndexOutOfBoundsException")
+    return parse_java_long(number)
+
+
+def build_file_name(kind: FileKind, base_offset: int, suffix: str = "") -> str:
+    """The name of a segment's file or of a producer snapshot, such as 00000000000000000042.log.deleted."""
+    return filename_prefix_from_offset(base_offset) + kind.value + suffix
+
+
+def filename_prefix_from_offset(offset: int) -> str:
+    """LogFileUtils.filenamePrefixFromOffset: at least 20 digits; a minus sign comes on top."""
+    return _padded(offset, OFFSET_DIGITS)
+
+
+def _padded(number: int, digits: int) -> str:
+    return f"{'-' if number < 0 else ''}{abs(number):0{digits}d}"
+
+
+def _split_suffix(name: str) -> tuple[str, str]:
+    stem = name
+    while stem.endswith(SUFFIXES):
+        stem = stem[: stem.rindex(".")]
+    return stem, name[len(stem) :]
+
+
+def _kind_by_end(stem: str) -> FileKind:
+    for kind in (*_KINDS_WITH_BASE_OFFSET, FileKind.KRAFT_SNAPSHOT):
+        if stem.endswith(kind.value):
+            return kind
+    return FileKind.FOREIGN
+
+
+def _base_offset_or_none(name: str) -> int | None:
+    try:
+        return parse_base_offset(name)
+    except Corrupt:
+        return None
+
+
+# Partition dirs.
+
+# As LocalLog's patterns, whose \S is any character but Java's six blanks.
+_NOT_BLANK = r"[^ \t\n\x0b\f\r]+"
+_RENAMED_DIR = re.compile(rf"{_NOT_BLANK}-{_NOT_BLANK}\.{_NOT_BLANK}")
+
+
+def parse_partition_dir_name(name: str) -> PartitionDirName:
+    """LocalLog.parseTopicPartitionName: split at the last dash, for a renamed dir that before the last dot.
+
+    Raises Corrupt (KafkaException) for any other name. Two names may mean the same partition: t-0, t-00, t-+0.
+    """
+    state = _partition_dir_state(name)
+    current_name, unique_id = name, None
+    if state is not PartitionDirState.CURRENT:
+        renamed = name.removesuffix(state.value)
+        if not _RENAMED_DIR.fullmatch(renamed):
+            raise _not_a_partition_dir(name)
+        current_name, _, unique_id = renamed.rpartition(".")
+    topic, _, partition = current_name.rpartition("-")
+    if not topic or not partition:
+        raise _not_a_partition_dir(name)
+    try:
+        return PartitionDirName(topic, parse_java_int(partition), unique_id, state)
+    except Corrupt:
+        raise _not_a_partition_dir(name) from None
+
+
+def build_partition_dir_name(name: PartitionDirName) -> str:
+    """LocalLog.logDirName, logDeleteDirName, logFutureDirName, logStrayDirName with the given unique id.
+
+    For DELETE and STRAY the topic is cut so that the whole is at most 255 characters; for FUTURE it is not.
+    """
+    if name.state is PartitionDirState.CURRENT:
+        return f"{name.topic}-{name.partition}"
+    tail = f"-{name.partition}.{name.unique_id}{name.state.value}"
+    if name.state is PartitionDirState.FUTURE:
+        return name.topic + tail
+    return name.topic[: max(0, MAX_DIR_NAME_LENGTH - len(tail))] + tail
+
+
+def _partition_dir_state(name: str) -> PartitionDirState:
+    for state in (PartitionDirState.DELETE, PartitionDirState.FUTURE, PartitionDirState.STRAY):
+        if name.endswith(state.value):
+            return state
+    return PartitionDirState.CURRENT
+
+
+def _not_a_partition_dir(name: str) -> Corrupt:
+    return Corrupt(
+        f"'{name}' is not in the form of topic-partition or topic-partition.uniqueId-delete (if marked for deletion)",
+        kafka_class="KafkaException",
+    )
+
+
+# KRaft snapshots.
+
+_PARTIAL_SUFFIX = ".checkpoint.part"
+_DELETED_SUFFIX = ".checkpoint.deleted"
+
+
+def parse_kraft_snapshot_name(name: str) -> KraftSnapshotName | None:
+    """Snapshots.parse: fixed columns, whatever stands between them and the suffix; None without such a suffix.
+
+    Raises Corrupt (NumberFormatException, StringIndexOutOfBoundsException) for other text in these columns.
+    """
+    if not name.endswith((FileKind.KRAFT_SNAPSHOT.value, _PARTIAL_SUFFIX, _DELETED_SUFFIX)):
+        return None
+    end_offset_columns = name[:OFFSET_DIGITS]
+    epoch_columns = name[OFFSET_DIGITS + 1 : OFFSET_DIGITS + 1 + EPOCH_DIGITS]
+    if len(end_offset_columns) < OFFSET_DIGITS:
+        raise _name_too_short(name)
+    end_offset = parse_java_long(end_offset_columns)
+    if len(epoch_columns) < EPOCH_DIGITS:
+        raise _name_too_short(name)
+    return KraftSnapshotName(
+        end_offset,
+        parse_java_int(epoch_columns),
+        partial=name.endswith(_PARTIAL_SUFFIX),
+        deleted=name.endswith(_DELETED_SUFFIX),
+    )
+
+
+def build_kraft_snapshot_name(name: KraftSnapshotName) -> str:
+    """Snapshots.filenameFromSnapshotId with the suffix of its state (a broker puts `-<random>` before `.part`)."""
+    suffix = _PARTIAL_SUFFIX if name.partial else _DELETED_SUFFIX if name.deleted else FileKind.KRAFT_SNAPSHOT.value
+    return f"{_padded(name.end_offset, OFFSET_DIGITS)}-{_padded(name.epoch, EPOCH_DIGITS)}{suffix}"
+
+
+def _kraft_snapshot_or_none(name: str) -> KraftSnapshotName | None:
+    try:
+        return parse_kraft_snapshot_name(name)
+    except Corrupt:
+        return None
+
+
+def _name_too_short(name: str) -> Corrupt:
+    return Corrupt(f"snapshot name is too short: {name}", kafka_class="StringIndexOutOfBoundsException")
