@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pathlib
+import resource
+import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -51,3 +55,48 @@ def run_here(args: list[str], folder: pathlib.Path) -> Done:
             sys.argv = argv
         out.seek(0), err.seek(0)
         return Done(status, out.read(), err.read().decode(errors="replace"))
+
+
+KLOGTOOL = [sys.executable, "-m", "klogtool"]
+PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
+
+
+def run_apart(
+    *args: str | os.PathLike[str], before: Callable[[], None] | None = None, timeout_s: float = 60, **options: int
+) -> Done:
+    """Run klogtool in a process of its own; `before` runs in it first. A run that takes longer fails the test."""
+    command = [*KLOGTOOL, *map(os.fspath, args)]
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    done = subprocess.run(command, preexec_fn=before, timeout=timeout_s, cwd=ROOT, check=False, **streams)
+    return Done(done.returncode, done.stdout or b"", (done.stderr or b"").decode(errors="replace"))
+
+
+def without_power_over_files() -> None:
+    """From here on root, too, is bound by the permissions of files. For `before` of run_apart."""
+    if os.geteuid() == 0:
+        libc = ctypes.CDLL(None, use_errno=True)
+        for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+            if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0):
+                raise OSError(ctypes.get_errno(), "prctl")
+
+
+def with_memory(limit_bytes: int) -> Callable[[], None]:
+    """For `before` of run_apart: no more address space than this."""
+    return lambda: resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
+
+
+Tree = dict[str, tuple[object, ...]]
+
+
+def tree_of(root: pathlib.Path, *, with_bytes: bool = True) -> Tree:
+    """Kind, mode, size, times and bytes of all that lies under a folder, itself included.
+
+    The change time is among them, and cannot be set back: what is equal without the bytes was not written to either.
+    """
+    found: Tree = {}
+    for path in [root, *sorted(root.rglob("*"))]:
+        about = path.lstat()
+        data = path.read_bytes() if with_bytes and path.is_file() else None
+        size = about.st_size if path.is_file() else None
+        found[str(path.relative_to(root))] = (about.st_mode, size, about.st_mtime_ns, about.st_ctime_ns, data)
+    return found

@@ -1,0 +1,94 @@
+"""The documents are true: what they show is what klogtool prints, what klogtool has is in them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from running import ROOT, run_here
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+CONSOLE_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def examples() -> Iterator[Any]:
+    """(command, the output shown) for each line with a `$` in a console block, up to the next such line."""
+    for page in PAGES:
+        for block in CONSOLE_BLOCK.findall(page.read_text(encoding="utf-8")):
+            for n, shown in enumerate(re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]):
+                command, _, output = shown.partition("\n")
+                if command.startswith("klogtool"):
+                    yield pytest.param(command, output, id=f"{page.name}-{n}-{command[:60]}")
+
+
+def pattern_of(output: str) -> str:
+    """A line of `...` stands for any lines, `...` in a line for the rest of a word or line."""
+    lines = [
+        "(.*\n)*?" if line.strip() == "..." else re.escape(line).replace(re.escape("..."), ".*") + "\n"
+        for line in output.splitlines()
+    ]
+    return "".join(lines)
+
+
+def run_shell(command: str) -> str:
+    """stdout and stderr of a shell command in the root of the project, with this interpreter's klogtool."""
+    path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "COLUMNS": "80", "NO_COLOR": "1"}
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60
+    )
+    return done.stdout.decode()
+
+
+def commands() -> list[str]:
+    """The commands that `klogtool --help` lists."""
+    listed = run_here(["--help"], ROOT).out.decode().partition("Commands:\n")[2]
+    return re.findall(r"^  (\S+)", listed, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(("command", "output"), examples())
+def test_an_example_prints_what_the_page_shows(command: str, output: str) -> None:
+    assert re.fullmatch(pattern_of(output), found := run_shell(command)), f"klogtool printed:\n{found}"
+
+
+def test_every_command_has_help_and_a_page_that_names_every_option() -> None:
+    assert "dump-log" in commands()
+    for command in commands():
+        told = run_here([command, "--help"], ROOT)
+        assert told.status == 0
+        page = ROOT / "docs" / f"{command}.md"
+        assert page.exists(), f"klogtool {command} has no page in docs/"
+        options = set(re.findall(r"--[a-z][a-z-]+", told.out.decode()))
+        missing = {option for option in options if option not in page.read_text(encoding="utf-8")}
+        assert not missing, f"{page.name} does not name {sorted(missing)}"
+
+
+def test_the_tables_of_the_format_page_are_what_the_declarations_say() -> None:
+    spec = importlib.util.spec_from_file_location("make_docs", ROOT / "tools" / "make_docs.py")
+    assert spec is not None
+    assert spec.loader is not None
+    make_docs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make_docs)
+    page = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
+    assert make_docs.with_tables(page) == page, "run `make docs`"
+    assert page.count("<!-- layout ") > 10
+
+
+def test_the_kernels_are_compiled_with_the_layout_of_the_declarations() -> None:
+    from klogtool.format.layout import pxi_text
+
+    committed = (ROOT / "klogtool/kernels/_layout.pxi").read_text(encoding="utf-8")
+    assert committed == pxi_text(), "run `python -m klogtool.format.layout > klogtool/kernels/_layout.pxi`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_link_inside_the_project_leads_somewhere(page: pathlib.Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"

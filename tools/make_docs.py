@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Write the tables of docs/format.md from the declarations, between the marks that stand there.
+
+    <!-- layout klogtool.format.batch.BATCH_HEADER -->   a construct declaration: byte, field, type, size
+    <!-- messages klogtool.format.internal -->           the messages of internal topics, from Kafka's schemas
+    <!-- end -->
+
+A test holds the page to what this writes. Run by `make docs`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import re
+from collections.abc import Iterator
+
+from construct import Array, Bytes, Construct, FormatField, IfThenElse, Renamed, SizeofError, Struct
+
+from klogtool.format.internal.schema import HIGHEST_VERSION, Field, Message, Versions, message_names, schema_of
+from klogtool.format.varint import VARINT_BITS, UnsignedVarint, VarintBytes, ZigZag
+
+PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "format.md"
+MARKED = re.compile(r"(<!-- (layout|messages) ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+NUMBERS = {"B": "uint8", "H": "uint16", "L": "uint32", "Q": "uint64"}
+
+
+def type_name(declared: Construct) -> str:
+    """How a type is called on the page; all numbers are big-endian."""
+    match declared:
+        case FormatField():
+            letter = declared.fmtstr[-1]
+            return NUMBERS[letter] if letter.isupper() else NUMBERS[letter.upper()].removeprefix("u")
+        case VarintBytes():
+            return "varint size, then bytes"
+        case ZigZag():
+            return "varint" if declared.bits == VARINT_BITS else "varlong"
+        case UnsignedVarint():
+            return "unsigned varint"
+        case Bytes():
+            return "bytes"
+        case IfThenElse():
+            return f"{type_name(declared.thensubcon)}, or nothing"
+        case Array():
+            return "array"
+        case _:
+            return type(declared).__name__.lower()
+
+
+def size_of(declared: Construct) -> int | None:
+    """Bytes of a field of fixed size; None where they depend on what was read before."""
+    try:
+        size: int = declared.sizeof()
+    except (SizeofError, KeyError):
+        return None
+    return size
+
+
+def fields_of(declaration: Struct, at: int | None = 0) -> Iterator[tuple[int | None, str, Construct]]:
+    """(byte or None behind a field of no fixed size, name, type), structs inside opened."""
+    for member in declaration.subcons:
+        inner = member.subcon if isinstance(member, Renamed) else member
+        if isinstance(inner, Struct):
+            yield from fields_of(inner, at)
+        else:
+            yield at, member.name, inner
+        size = size_of(inner)
+        at = None if at is None or size is None else at + size
+
+
+def layout_table(dotted: str) -> str:
+    module, _, name = dotted.rpartition(".")
+    declaration = getattr(importlib.import_module(module), name)
+    lines = ["| byte | field | type | size |", "|---:|---|---|---:|"]
+    for at, field, declared in fields_of(declaration):
+        size = size_of(declared)
+        cells = ["" if at is None else str(at), f"`{field}`", type_name(declared), "" if size is None else str(size)]
+        lines.append("| " + " | ".join(cells) + " |")
+    total = size_of(declaration)
+    return "\n".join([*lines, f"| {total} | | | |"] if total is not None else lines)
+
+
+def versions_text(versions: Versions) -> str:
+    if versions.low > versions.high:
+        return ""
+    if versions.high == HIGHEST_VERSION:
+        return f"{versions.low}+"
+    return str(versions.low) if versions.low == versions.high else f"{versions.low}-{versions.high}"
+
+
+def field_text(field: Field, message: Message) -> str:
+    """`Name type? 2+ tag 0`: may be null, from version 2 on; without what goes without saying."""
+    inside = "{" + ", ".join(field_text(f, message) for f in field.struct.fields) + "}" if field.struct else field.type
+    versions = "" if field.versions.low <= message.versions.low else " " + versions_text(field.versions)
+    tag = f" tag {field.tag}" if field.tagged.low <= field.tagged.high else ""
+    null = "?" if field.nullable.low <= field.nullable.high else ""
+    return f"{field.name} {'[]' if field.is_array else ''}{inside}{null}{versions}{tag}"
+
+
+def messages_table(_package: str) -> str:
+    lines = ["| message | key | versions | flexible | fields |", "|---|---:|---|---|---|"]
+    for message in map(schema_of, message_names()):
+        fields = ", ".join(field_text(field, message) for field in message.struct.fields)
+        key = "" if message.api_key is None else str(message.api_key)
+        versions, flexible = versions_text(message.versions), versions_text(message.flexible)
+        lines.append(f"| {message.name} | {key} | {versions} | {flexible} | {fields} |")
+    return "\n".join(lines)
+
+
+def with_tables(page: str) -> str:
+    """The page with every table between marks written anew."""
+    makers = {"layout": layout_table, "messages": messages_table}
+    return MARKED.sub(lambda found: f"{found[1]}\n{makers[found[2]](found[3])}\n\n{found[4]}", page)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
