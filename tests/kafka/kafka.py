@@ -143,6 +143,11 @@ def read_tree(folder: Path) -> dict[str, bytes]:
     return found
 
 
+def relative(text: str, folder: Path) -> str:
+    """The text, paths in the folder told from there."""
+    return text.replace(f"{folder}/", "")
+
+
 def scratch_folder(prefix: str) -> Path:
     """A new temporary folder, in memory where the system has such a place."""
     memory = Path("/dev/shm")
@@ -154,12 +159,15 @@ def scratch_folder(prefix: str) -> Path:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the tool printed, and the exception that ended it (simple class name, message), if one did."""
+    """What the tool printed, and the exception that ended it (simple class name, message), if one did.
+
+    In stderr and message the folder of the question is cut from the paths; stdout is untouched.
+    """
 
     stdout: bytes
     stderr: str
     exit: int
-    thrown: tuple[str, str | None] | None
+    thrown: tuple[str, str] | None
 
 
 class Kafka:
@@ -178,9 +186,11 @@ class Kafka:
         thrown = told.get("thrown")
         return Answer(
             stdout=told["stdout"].encode(),
-            stderr=told["stderr"],
+            stderr=relative(told["stderr"], self.folder),
             exit=told["exit"],
-            thrown=(thrown["class"].rpartition(".")[2], thrown["message"]) if thrown else None,
+            thrown=(thrown["class"].rpartition(".")[2], relative(thrown["message"] or "", self.folder))
+            if thrown
+            else None,
         )
 
     def build(self, batch: Mapping[str, Any]) -> bytes:
