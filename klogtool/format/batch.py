@@ -27,6 +27,7 @@ from construct import (
 
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.checksums import crc32c
+from klogtool.format.fixed import field_names, fixed_struct
 from klogtool.format.framing import LOG_OVERHEAD
 from klogtool.format.varint import Varint, VarintBytes, Varlong, build_zigzag, to_signed
 
@@ -48,6 +49,7 @@ BATCH_HEADER = Struct(
     "base_sequence" / Int32sb,
     "records_count" / Int32sb,
 )
+_BATCH_HEADER, _FIELD_NAMES = fixed_struct(BATCH_HEADER), field_names(BATCH_HEADER)
 RECORD_BATCH_OVERHEAD = BATCH_HEADER.sizeof()
 CRC_COVERS_FROM = 21  # attributes to the end; tests hold it to the declaration
 
@@ -200,9 +202,8 @@ def parse_batch(data: Buffer, at: int = 0, *, base: int = 0) -> RecordBatch:
     view = memoryview(data)
     if len(view) - at < RECORD_BATCH_OVERHEAD:
         raise Corrupt("the file ends inside the batch header", position=base + at, kafka_class="KafkaException")
-    head = BATCH_HEADER.parse(bytes(view[at : at + RECORD_BATCH_OVERHEAD]))
-    fields = {name: value for name, value in head.items() if not name.startswith("_")}
-    return RecordBatch(position=base + at, data=view[at : at + LOG_OVERHEAD + head.length], **fields)
+    fields = dict(zip(_FIELD_NAMES, _BATCH_HEADER.unpack_from(view, at), strict=True))
+    return RecordBatch(position=base + at, data=view[at : at + LOG_OVERHEAD + fields["length"]], **fields)
 
 
 def walk_records(batch: RecordBatch) -> Iterator[Record]:

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from construct import Bytes, Int8sb, Int32sb, Int64sb, Struct
+from construct import Int8sb, Int32sb, Int32ub, Int64sb, Struct
 
 from klogtool.errors import Corrupt
+from klogtool.format.fixed import fixed_struct
 
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 
-FRAME = Struct("offset" / Int64sb, "length" / Int32sb, "between" / Bytes(4), "magic" / Int8sb)
+# epoch_or_crc: leader epoch of a batch, checksum of a message.
+FRAME = Struct("offset" / Int64sb, "length" / Int32sb, "epoch_or_crc" / Int32ub, "magic" / Int8sb)
+_FRAME = fixed_struct(FRAME)
 LOG_OVERHEAD = 12  # offset and length: what `length` does not count
 HEADER_SIZE_UP_TO_MAGIC = FRAME.sizeof()
 MIN_LENGTH = 14  # LegacyRecord.RECORD_OVERHEAD_V0
@@ -49,12 +52,12 @@ def find_frame(data: Buffer, at: int, end: int) -> Frame | Stop:
     """The entry at byte `at` of a log that ends at byte `end`, or why there is none (FileLogInputStream.nextBatch)."""
     if end - at <= HEADER_SIZE_UP_TO_MAGIC:
         return Stop.TAIL if at < end else Stop.END
-    head = FRAME.parse(bytes(data[at : at + HEADER_SIZE_UP_TO_MAGIC]))
-    if head.length < MIN_LENGTH:
+    offset, length, _, magic = _FRAME.unpack_from(data, at)
+    if length < MIN_LENGTH:
         return Stop.LENGTH
-    if head.length > end - at - LOG_OVERHEAD:
+    if length > end - at - LOG_OVERHEAD:
         return Stop.TAIL
-    return Frame(at, head.offset, LOG_OVERHEAD + head.length, head.magic)
+    return Frame(at, offset, LOG_OVERHEAD + length, magic)
 
 
 def walk_frames(data: Buffer, at: int, end: int, *, base: int = 0) -> Iterator[Frame]:
@@ -69,9 +72,26 @@ def walk_frames(data: Buffer, at: int, end: int, *, base: int = 0) -> Iterator[F
         raise corrupt_length(data, at, base)
 
 
+def whole_frames(data: Buffer, end: int) -> tuple[int, int]:
+    """How far whole entries reach in a buffer that holds the beginning of a log of `end` bytes.
+
+    Returns (end of the last whole entry, bytes needed for the next one); 0 needed: the log itself has no further one.
+    """
+    at = 0
+    while True:
+        if len(data) - at <= HEADER_SIZE_UP_TO_MAGIC < end - at:
+            return at, HEADER_SIZE_UP_TO_MAGIC + 1
+        found = find_frame(data, at, end)
+        if not isinstance(found, Frame):
+            return at, 0
+        if found.size > len(data) - at:
+            return at, found.size
+        at += found.size
+
+
 def corrupt_length(data: Buffer, at: int, base: int) -> Corrupt:
     """The error for an entry whose length field is below the smallest possible."""
-    length = FRAME.parse(bytes(data[at : at + HEADER_SIZE_UP_TO_MAGIC])).length
+    length = _FRAME.unpack_from(data, at)[1]
     return Corrupt(
         f"record size {length} is smaller than the minimum record overhead ({MIN_LENGTH})",
         position=base + at,

@@ -1,0 +1,161 @@
+"""kafka-dump-log's own options, taken as its parser (jopt-simple) takes them, to the letter.
+
+Kafka converts an argument only when it needs it: a wrong number ends its tool behind the first lines. So arguments
+stay text here until they are asked for, and a refusal then is a KlogError like damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import click
+
+from klogtool.errors import Corrupt, KlogError
+from klogtool.render.records import Decoder, RecordOptions
+
+MAX_BYTES, MAX_MESSAGE_SIZE = 2**31 - 1, 5 * 1024 * 1024
+STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
+
+FLAGS = {
+    "print-data-log": "Print keys and values, too (implies --deep-iteration).",
+    "deep-iteration": "Print each record, not only batches.",
+    "skip-record-metadata": "Print of records only key and value; control records become empty lines.",
+    "verify-index-only": "Check an index without printing its entries.",
+    "index-sanity-check": "Only the check of an index that a broker makes at its start.",
+}
+ARGUMENTS = {
+    "files": "Comma-separated files, exactly as kafka-dump-log takes them.",
+    "max-message-size": "Where an index points to, look for a batch in so many bytes.  [default: 5242880]",
+    "max-bytes": "Read at most so many bytes of a log.  [default: 2147483647]",
+}
+CLASSES = {
+    "value-decoder-class": "Decoder of values: org.apache.kafka.tools.api.{String,Integer,Long,Default}Decoder.",
+    "key-decoder-class": "Decoder of keys.",
+}
+# In the order in which Kafka prefers one to the other.
+DECODERS = {
+    "offsets-decoder": ("decode_consumer_offsets", "Decode values of __consumer_offsets."),
+    "transaction-log-decoder": ("decode_transaction_state", "Decode values of __transaction_state."),
+    "cluster-metadata-decoder": ("decode_cluster_metadata", "Decode values of __cluster_metadata."),
+    "remote-log-metadata-decoder": ("decode_remote_log_metadata", "Decode values of __remote_log_metadata."),
+    "share-group-state-decoder": ("decode_share_group_state", "Decode values of __share_group_state."),
+}
+
+
+def kafka_options(command: Callable[..., object]) -> Callable[..., object]:
+    """All of them, on a click command; they arrive as lists under their names with underscores."""
+    for name, about in reversed([*FLAGS.items(), *((n, about) for n, (_, about) in DECODERS.items())]):
+        command = click.option(f"--{name}", is_flag=True, help=about)(command)
+    for name, about in reversed(CLASSES.items()):
+        command = click.option(
+            f"--{name}", is_flag=False, flag_value=STRING_DECODER, multiple=True, metavar="[CLASS]", help=about
+        )(command)
+    for name, about in reversed(ARGUMENTS.items()):
+        command = click.option(f"--{name}", multiple=True, metavar="F,F,..." if name == "files" else "N", help=about)(command)
+    return command
+
+
+def as_kafka_reads(args: Sequence[str]) -> list[str]:
+    """Words as jopt-simple understands them: one dash is two, a flag may have an argument, which is ignored."""
+    names = {*FLAGS, *DECODERS, *ARGUMENTS, *CLASSES}
+    read: list[str] = []
+    for n, word in enumerate(args):
+        if word == "--":
+            return [*read, *args[n:]]
+        name, equals, value = word.lstrip("-").partition("=")
+        if not word.startswith("-") or name not in names:
+            read.append(word)
+        elif name in FLAGS or name in DECODERS or not value:
+            read.append(f"--{name}")
+        else:
+            read.append(f"--{name}={value}" if equals else f"--{name}")
+    return read
+
+
+@dataclass(frozen=True)
+class KafkaOptions:
+    """The options of one run (render.kafka_dump.DumpOptions)."""
+
+    given: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def sanity_only(self) -> bool:
+        """--index-sanity-check."""
+        return bool(self.given.get("index_sanity_check"))
+
+    @property
+    def verify_only(self) -> bool:
+        """--verify-index-only."""
+        return bool(self.given.get("verify_index_only"))
+
+    def max_bytes(self) -> int:
+        """--max-bytes. Raises KlogError where it is no number or given twice."""
+        return self._number("max-bytes", MAX_BYTES)
+
+    def max_message_size(self) -> int:
+        """--max-message-size, likewise."""
+        return self._number("max-message-size", MAX_MESSAGE_SIZE)
+
+    def files(self) -> list[str]:
+        """--files, split as Java splits: empty pieces at the end are none."""
+        from klogtool.render.kafka_dump import java_path
+
+        pieces = str(self._only("files", "")).split(",")
+        while len(pieces) > 1 and not pieces[-1]:
+            pieces.pop()
+        return [] if pieces == [""] and "," in str(self._only("files", "")) else [java_path(p) for p in pieces]
+
+    def records(self) -> RecordOptions:
+        """What to show of records. Raises KlogError for a decoder class that there is not."""
+        print_data = any(self.given.get(n.replace("-", "_")) for n in ["print-data-log", *DECODERS, *CLASSES])
+        return RecordOptions(
+            deep=print_data or bool(self.given.get("deep_iteration")),
+            print_data=print_data,
+            skip_metadata=bool(self.given.get("skip_record_metadata")),
+            decoder=self._decoder(),
+        )
+
+    def _decoder(self) -> Decoder | None:
+        for option, (function, _) in DECODERS.items():
+            if self.given.get(option.replace("-", "_")):
+                return _internal_topic_decoder(function)
+        names = [self._only(option, STRING_DECODER) for option in CLASSES]
+        if names == [STRING_DECODER, STRING_DECODER]:
+            return None
+        from klogtool.render.decoder_classes import decoder_of_classes
+
+        value_class, key_class = names
+        return decoder_of_classes(key_class, value_class)
+
+    def _only(self, option: str, default: str) -> str:
+        values: Sequence[str] = self.given.get(option.replace("-", "_")) or ()  # type: ignore[assignment]
+        if len(values) > 1:
+            raise KlogError(
+                f"found multiple arguments for option {option}, but you asked for only one",
+                kafka_class="MultipleArgumentsForOptionException",
+            )
+        return values[0] if values else default
+
+    def _number(self, option: str, default: int) -> int:
+        from klogtool.format.java_numbers import parse_java_int
+
+        text = self._only(option, str(default))
+        try:
+            return parse_java_int(text)
+        except Corrupt:
+            raise KlogError(
+                f"cannot parse argument '{text}' of option {option}", kafka_class="OptionArgumentConversionException"
+            ) from None
+
+
+def _internal_topic_decoder(function: str) -> Decoder:
+    from klogtool.format.internal import decoders
+
+    decode = getattr(decoders, function)
+
+    def decoder(offset: int, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
+        decoded = decode(offset, key, value)
+        return decoded.key, decoded.value
+
+    return decoder

@@ -1,0 +1,67 @@
+"""What leaves klogtool: stdout in large pieces, errors and notes on stderr, and files named by --output."""
+
+from __future__ import annotations
+
+import sys
+from typing import BinaryIO
+
+from klogtool.errors import KlogError
+
+GATHER_BYTES = 1 << 16
+
+
+class ReaderGone(Exception):
+    """Whoever read our stdout went away: not an error, but the end."""
+
+
+class Output:
+    """stdout for bytes. Small writes are gathered; what is on stderr never overtakes them."""
+
+    def __init__(self, stream: BinaryIO | None = None) -> None:
+        self._stream = sys.stdout.buffer if stream is None else stream
+        self._gathered = bytearray()
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Bytes, now or soon. Raises ReaderGone if nobody reads them."""
+        if len(self._gathered) + len(data) > GATHER_BYTES:
+            self.flush()
+        if len(data) > GATHER_BYTES:
+            self._send(data)
+        else:
+            self._gathered += data
+
+    def line(self, text: str) -> None:
+        """A line of text."""
+        self.write(text.encode(errors="surrogateescape") + b"\n")
+
+    def flush(self) -> None:
+        """All of it, out."""
+        if self._gathered:
+            self._send(bytes(self._gathered))
+            self._gathered.clear()
+        self._send(b"")
+
+    def note(self, text: str) -> None:
+        """A line on stderr, after everything that was written before."""
+        self.flush()
+        note(text)
+
+    def _send(self, data: bytes | memoryview) -> None:
+        try:
+            if data:
+                self._stream.write(data)
+            else:
+                self._stream.flush()
+        except BrokenPipeError as gone:
+            raise ReaderGone from gone
+
+
+def note(text: str) -> None:
+    """A line on stderr; bytes of file names that are no text are escaped."""
+    sys.stderr.write(text.encode("utf-8", "backslashreplace").decode("utf-8", "backslashreplace") + "\n")
+    sys.stderr.flush()
+
+
+def error_line(error: KlogError) -> str:
+    """An error as users see it: where, what."""
+    return f"klogtool: {error}"

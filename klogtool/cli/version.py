@@ -1,0 +1,22 @@
+"""What `klogtool --version` says."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from klogtool import kernels
+
+KAFKA_VERSION = "4.3.1"
+
+
+def version_text() -> str:
+    """Version, the Kafka that answers are held against, and which reader runs."""
+    return f"klogtool {version('klogtool')} (as Kafka {KAFKA_VERSION}; {reader_text()})"
+
+
+def reader_text() -> str:
+    """Which reader runs: the kernels, and how they compute CRC-32C, or the reference."""
+    if kernels.native is None:
+        return "reference reader: kernels not built"
+    by = "the processor's instruction" if kernels.native.crc32c_by_instruction() else "tables"
+    return f"kernels; CRC-32C by {by}"

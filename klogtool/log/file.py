@@ -1,0 +1,86 @@
+"""A file of a log directory, opened to be read and nothing else.
+
+Read by pread, never mapped: a mapped file that somebody cuts, or that lies on a bad sector, kills the process with
+SIGBUS; a read says what happened.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from types import TracebackType
+
+from klogtool.errors import KlogError, Unsupported
+
+_KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"))
+
+
+class LogFile:
+    """An open file. path: as given. size: bytes, taken once at opening; what is appended later is not seen.
+
+    Raises KlogError if it cannot be opened, Unsupported if it is no regular file (a FIFO is not waited for).
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        try:
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+        found = os.fstat(self._fd)
+        kind = next((name for test, name in _KINDS if test(found.st_mode)), None)
+        if kind is not None:
+            self.close()
+            raise Unsupported(f"{kind}, not a file", path=self.path, kafka_class="IOException")
+        self.size = found.st_size
+
+    def read(self, position: int, size: int) -> bytes:
+        """`size` bytes from byte `position`, fewer where the file ends. Raises KlogError on an I/O error."""
+        pieces = []
+        try:
+            while size > 0 and (piece := os.pread(self._fd, size, position)):
+                pieces.append(piece)
+                position, size = position + len(piece), size - len(piece)
+        except OSError as error:
+            raise unreadable(self.path, error, position) from error
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+    def __enter__(self) -> LogFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_whole(path: str | os.PathLike[str], *, limit: int) -> bytes:
+    """The bytes of a small file. Raises KlogError, also if it has more than `limit` bytes."""
+    with LogFile(path) as file:
+        if file.size > limit:
+            raise Unsupported(f"{file.size} bytes are more than a file of its kind can have ({limit})", path=file.path)
+        return file.read(0, file.size)
+
+
+class Unreadable(KlogError):
+    """The system does not let us read: no such file, no permission, an I/O error. errno: the system's number."""
+
+    errno: int | None = None
+
+
+def unreadable(path: str, error: OSError, position: int | None = None) -> Unreadable:
+    """An OSError in klogtool's words."""
+    refusal = Unreadable(
+        (error.strerror or str(error)).lower(),
+        path=path,
+        position=position,
+        kafka_class="NoSuchFileException" if isinstance(error, FileNotFoundError) else "IOException",
+    )
+    refusal.errno = error.errno
+    return refusal

@@ -1,0 +1,50 @@
+"""Entries of a log file at any position, through a small cached piece of it: for what jumps about, as index checks do."""
+
+from __future__ import annotations
+
+from klogtool.errors import Corrupt
+from klogtool.format.batch import RECORD_BATCH_OVERHEAD, RecordBatch, parse_batch
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, Stop, corrupt_length, find_frame
+from klogtool.format.message import Message, parse_message
+from klogtool.log.file import LogFile
+
+PIECE_BYTES = 1 << 16
+
+
+class FrameReader:
+    """Looks at entries of one file; positions are those of the file."""
+
+    def __init__(self, file: LogFile) -> None:
+        self.file = file
+        self._base, self._piece = 0, b""
+
+    def find(self, position: int, end: int) -> Frame | Stop:
+        """The entry at a position of a log that ends at `end`, or why there is none."""
+        piece = self._piece_at(position, HEADER_SIZE_UP_TO_MAGIC + 1)
+        found = find_frame(piece, position - self._base, min(end, self.file.size) - self._base)
+        return Frame(position, found.offset, found.size, found.magic) if isinstance(found, Frame) else found
+
+    def last_offset(self, frame: Frame) -> int:
+        """The entry's last offset. Raises Corrupt where the file ends inside the header of a batch."""
+        return frame.offset if frame.magic < 2 else self._header(frame).last_offset
+
+    def read(self, frame: Frame) -> RecordBatch | Message:
+        """The whole entry. Raises Corrupt where its header cannot be read."""
+        data = self.file.read(frame.position, max(frame.size, RECORD_BATCH_OVERHEAD))
+        if frame.magic < 2:
+            return parse_message(data, base=frame.position)
+        return parse_batch(data, base=frame.position)
+
+    def corrupt_length(self, position: int) -> Corrupt:
+        """The error for an entry whose length field is below the smallest possible."""
+        return corrupt_length(self._piece_at(position, HEADER_SIZE_UP_TO_MAGIC), position - self._base, self._base)
+
+    def _header(self, frame: Frame) -> RecordBatch:
+        piece = self._piece_at(frame.position, RECORD_BATCH_OVERHEAD)
+        return parse_batch(piece, frame.position - self._base, base=self._base)
+
+    def _piece_at(self, position: int, size: int) -> bytes:
+        """A piece that holds `size` bytes from `position` on, as far as the file does."""
+        if not self._base <= position <= self._base + len(self._piece) - size:
+            self._base, self._piece = position, self.file.read(position, PIECE_BYTES)
+        return self._piece

@@ -1,0 +1,166 @@
+"""Index files as kafka-dump-log prints them, held against the log beside them (DumpLogSegments.dumpIndex, dumpTimeIndex).
+
+Kafka looks at the whole rest of the log anew for each entry of a time index; here a part that was once found sound is
+not walked again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from klogtool.errors import Corrupt
+from klogtool.format.framing import Frame, Stop
+from klogtool.format.indexes import (
+    OFFSET_INDEX_ENTRY_SIZE,
+    TIME_INDEX_ENTRY_SIZE,
+    find_offset_index_entry,
+    index_entries_count,
+    sanity_check_offset_index,
+    sanity_check_time_index,
+    unpack_offset_index,
+    unpack_time_index,
+)
+from klogtool.format.java_numbers import wrap_long
+from klogtool.format.message import Message, walk_messages
+from klogtool.log.file import LogFile, read_whole
+from klogtool.log.frames import FrameReader
+from klogtool.render.reports import Reports
+
+MOST_INDEX_BYTES = 2**31 - 1
+NO_TIMESTAMP = -1
+
+Write = Callable[[bytes], None]
+
+
+def dump_offset_index(
+    path: str, base_offset: int, log: LogFile, *, sanity_only: bool, verify_only: bool, max_message_size: int,
+    reports: Reports, write: Write,
+) -> None:  # fmt: skip
+    """The entries of an `.index`. Raises KlogError where Kafka's tool dies."""
+    data = read_whole(path, limit=MOST_INDEX_BYTES)
+    if index_entries_count(data, OFFSET_INDEX_ENTRY_SIZE) == 0:
+        write(f"{path} is empty.\n".encode(errors="surrogateescape"))
+        return
+    if sanity_only:
+        sanity_check_offset_index(data, base_offset)
+        write(f"{path} passed sanity check.\n".encode(errors="surrogateescape"))
+        return
+    frames = FrameReader(log)
+    for n, (relative_offset, position) in enumerate(unpack_offset_index(data)):
+        if n > 0 and relative_offset == 0:
+            return  # zeros that a broker preallocated
+        offset = wrap_long(base_offset + relative_offset)
+        last_offset = _last_offset_at(frames, position, max_message_size)
+        if last_offset != offset:
+            reports.index_mismatches.setdefault(os.path.abspath(path), {})[offset] = last_offset
+        if not verify_only:
+            write(b"offset: %d position: %d\n" % (offset, position))
+
+
+def _last_offset_at(frames: FrameReader, position: int, size: int) -> int:
+    """Last offset of the entry that begins in the slice of the log at `position`, of `size` bytes."""
+    check_slice(frames.file, position, size)
+    found = frames.find(position, position + size)
+    if found is Stop.LENGTH:
+        raise frames.corrupt_length(position)
+    if not isinstance(found, Frame):
+        raise Corrupt(
+            f"no batch at byte {position} of the log, where the index points to", kafka_class="NoSuchElementException"
+        )
+    return frames.last_offset(found)
+
+
+def check_slice(log: LogFile, position: int, size: int) -> None:
+    """FileRecords.slice's refusals."""
+    if not 0 <= position <= log.size:
+        raise Corrupt(f"position {position} is outside of {log.path}", kafka_class="IllegalArgumentException")
+    if size < 0:
+        raise Corrupt(f"invalid size: {size}", kafka_class="IllegalArgumentException")
+
+
+def dump_time_index(
+    path: str, base_offset: int, log: LogFile, index: bytes, *, sanity_only: bool, verify_only: bool,
+    reports: Reports, write: Write,
+) -> None:  # fmt: skip
+    """The entries of a `.timeindex`; index: the bytes of the `.index` beside it. Raises KlogError where Kafka dies."""
+    data = read_whole(path, limit=MOST_INDEX_BYTES)
+    if sanity_only:
+        sanity_check_time_index(data, base_offset)
+        write(f"{path} passed sanity check.\n".encode(errors="surrogateescape"))
+        return
+    check = TimeIndexCheck(os.path.abspath(path), log, reports)
+    for n, (timestamp, relative_offset) in enumerate(unpack_time_index(data)):
+        if n > 0 and relative_offset == 0:
+            return
+        offset = wrap_long(base_offset + relative_offset)
+        check.entry(timestamp, offset, find_offset_index_entry(index, base_offset, offset).position)
+        if not verify_only:
+            write(b"timestamp: %d offset: %d\n" % (timestamp, offset))
+
+
+class TimeIndexCheck:
+    """Holds time index entries against the log, in the order of the index."""
+
+    def __init__(self, path: str, log: LogFile, reports: Reports) -> None:
+        self.path, self.log, self.reports = path, log, reports
+        self.frames = FrameReader(log)
+        self.previous = NO_TIMESTAMP
+        self._sound_from: int | None = None  # entries follow each other from here to the end of the log
+        self._reached = 0  # one of them
+
+    def entry(self, timestamp: int, offset: int, position: int) -> None:
+        """The next entry, and where the offset index sends a reader for its offset."""
+        check_slice(self.log, position, MOST_INDEX_BYTES)
+        self._check_rest_of_log(position)
+        found = self._first_reaching(offset, position)
+        if found is None:
+            self._not_found(offset, -1)
+        elif (last_offset := self.frames.last_offset(found)) != offset:
+            self._not_found(offset, last_offset)
+        else:
+            self._compare(timestamp, largest_timestamp(self.frames, found))
+        self.previous = timestamp
+
+    def _not_found(self, offset: int, log_offset: int) -> None:
+        self.reports.offsets_not_found.setdefault(self.path, []).append((offset, log_offset))
+
+    def _compare(self, timestamp: int, log_timestamp: int) -> None:
+        if log_timestamp != timestamp:
+            self.reports.timestamp_mismatches.setdefault(self.path, []).append((timestamp, log_timestamp))
+        if self.previous >= timestamp:
+            self.reports.timestamps_out_of_order.setdefault(self.path, []).append((timestamp, self.previous))
+
+    def _first_reaching(self, offset: int, position: int) -> Frame | None:
+        while isinstance(found := self.frames.find(position, self.log.size), Frame):
+            if self.frames.last_offset(found) >= offset:
+                return found
+            position += found.size
+        return None
+
+    def _check_rest_of_log(self, position: int) -> None:
+        """Kafka lists all batches from here to the end; a length that cannot be one ends its tool."""
+        if self._sound_from is not None and self._sound_from <= position:
+            if self._reached > position:
+                self._reached = self._sound_from
+            self._reached = self._walk(self._reached, position)
+            if self._reached == position:
+                return
+        self._walk(position, self.log.size)
+        self._sound_from = self._reached = position
+
+    def _walk(self, at: int, stop: int) -> int:
+        """From entry to entry up to `stop`; where it came to."""
+        while at < stop and isinstance(found := self.frames.find(at, self.log.size), Frame):
+            at += found.size
+        if at < stop and found is Stop.LENGTH:
+            raise self.frames.corrupt_length(at)
+        return at
+
+
+def largest_timestamp(frames: FrameReader, frame: Frame) -> int:
+    """The largest timestamp of an entry's records, -1 if it has none. Raises KlogError where they cannot be read."""
+    entry = frames.read(frame)
+    if isinstance(entry, Message):
+        return max([NO_TIMESTAMP, *(m.timestamp for m in walk_messages(entry))])
+    return max([NO_TIMESTAMP, *(r.timestamp for r in entry.records())])

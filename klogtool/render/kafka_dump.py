@@ -1,0 +1,178 @@
+"""One file after another as kafka-dump-log 4.3.1 prints it, and what it reports at its end.
+
+Which file is what goes by its suffix alone, as there. stdout is Kafka's to the byte; where its tool dies of damage, a
+KlogError is raised after the same output.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import Protocol
+
+from klogtool.errors import Corrupt, KlogError
+from klogtool.log.file import LogFile, read_whole
+from klogtool.render.log_text import LogText, Write
+from klogtool.render.records import RecordOptions
+from klogtool.render.reports import Reports
+
+INT_MAX = 2**31 - 1
+BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
+
+
+class DumpOptions(Protocol):
+    """kafka-dump-log's options. Methods: Kafka looks at an argument only where it needs it, and may die there."""
+
+    sanity_only: bool
+    verify_only: bool
+
+    def records(self) -> RecordOptions:
+        """What to show of records."""
+
+    def max_bytes(self) -> int:
+        """Read at most so many bytes of a log."""
+
+    def max_message_size(self) -> int:
+        """Size of the piece that an index entry's batch is looked for in."""
+
+
+class KafkaDump:
+    """Prints files to `write`, complaints to `complain`, and gathers the reports."""
+
+    def __init__(self, options: DumpOptions, write: Write, complain: Callable[[str], None]) -> None:
+        self.options, self.write, self.complain = options, write, complain
+        self.reports = Reports()
+        self.on_damage: Callable[[KlogError], None] | None = None
+
+    def file(self, path: str) -> None:
+        """One file. Raises KlogError where Kafka's tool ends."""
+        self._print(f"Dumping {path}")
+        name = os.path.basename(path)
+        dump = DUMPS.get(name[name.rfind(".") :] if "." in name else "")
+        if dump is None:
+            self.complain(f"Ignoring unknown file {path}")
+        else:
+            try:
+                dump(self, path, name)
+            except KlogError as error:
+                raise error.at_path(path) from None
+
+    def _print(self, line: str) -> None:
+        self.write(os.fsencode(line + "\n"))
+
+    def _log(self, path: str, name: str) -> None:
+        self._print(_log_heading(name))
+        records, max_bytes = self.options.records(), self.options.max_bytes()
+        with LogFile(path) as log:
+            _check_log_size(log)
+            if max_bytes < 0:
+                raise Corrupt(f"invalid size: {max_bytes}", kafka_class="IllegalArgumentException")
+            text = LogText(records, self.write, self.on_damage)
+            end = min(log.size, max_bytes)
+            try:
+                valid_bytes = text.file(log, end=end)
+            finally:
+                if text.gaps.pairs:
+                    self.reports.gaps.setdefault(os.path.abspath(path), {}).update(text.gaps.pairs)
+        if end > valid_bytes and max_bytes == INT_MAX:
+            self._print(f"Found {end - valid_bytes} invalid bytes at the end of {name}")
+
+    def _offset_index(self, path: str, name: str) -> None:
+        from klogtool.render.index_text import dump_offset_index
+
+        base_offset = _number_before_dot(name)
+        with LogFile(_beside(path, name, ".log")) as log:
+            _check_log_size(log)
+            dump_offset_index(
+                path,
+                base_offset,
+                log,
+                sanity_only=self.options.sanity_only,
+                verify_only=self.options.verify_only,
+                max_message_size=self.options.max_message_size(),
+                reports=self.reports,
+                write=self.write,
+            )
+
+    def _time_index(self, path: str, name: str) -> None:
+        from klogtool.render.index_text import dump_time_index
+
+        base_offset = _number_before_dot(name)
+        with LogFile(_beside(path, name, ".log")) as log:
+            _check_log_size(log)
+            dump_time_index(
+                path,
+                base_offset,
+                log,
+                read_whole(_beside(path, name, ".index"), limit=INT_MAX),
+                sanity_only=self.options.sanity_only,
+                verify_only=self.options.verify_only,
+                reports=self.reports,
+                write=self.write,
+            )
+
+    def _snapshot(self, path: str, name: str) -> None:
+        from klogtool.render.side_text import producer_line, read_producers
+
+        try:
+            producers = read_producers(path)
+        except Corrupt as error:
+            self.complain(error.reason)
+            return
+        for producer in producers:
+            self._print(producer_line(producer))
+
+    def _txn_index(self, path: str, name: str) -> None:
+        from klogtool.format.names import parse_base_offset
+        from klogtool.render.side_text import aborted_txn_line, read_aborted_txns
+
+        parse_base_offset(name)
+        if os.path.exists(path):
+            for txn in read_aborted_txns(path):
+                self._print(aborted_txn_line(txn))
+
+
+DUMPS = {
+    ".log": KafkaDump._log,
+    ".checkpoint": KafkaDump._log,
+    ".index": KafkaDump._offset_index,
+    ".timeindex": KafkaDump._time_index,
+    ".snapshot": KafkaDump._snapshot,
+    ".txnindex": KafkaDump._txn_index,
+}
+
+
+def java_path(path: str) -> str:
+    """A path as java.io.File keeps it: without repeated and trailing slashes."""
+    path = re.sub("/+", "/", path)
+    return path[:-1] if len(path) > 1 and path.endswith("/") else path
+
+
+def _log_heading(name: str) -> str:
+    from klogtool.format.names import parse_kraft_snapshot_name
+
+    if name.endswith(".log"):
+        return f"Log starting offset: {_number_before_dot(name)}"
+    if name == BOOTSTRAP_SNAPSHOT:
+        return "KRaft bootstrap snapshot"
+    snapshot = parse_kraft_snapshot_name(name)
+    assert snapshot is not None  # the suffix is right
+    return f"Snapshot end offset: {snapshot.end_offset}, epoch: {snapshot.epoch}"
+
+
+def _number_before_dot(name: str) -> int:
+    from klogtool.format.java_numbers import parse_java_long
+
+    return parse_java_long(name.partition(".")[0])
+
+
+def _beside(path: str, name: str, suffix: str) -> str:
+    return os.path.join(os.path.dirname(path), name.partition(".")[0] + suffix)
+
+
+def _check_log_size(log: LogFile) -> None:
+    if log.size > INT_MAX:
+        raise Corrupt(
+            f"{log.size} bytes are more than a segment can have ({INT_MAX})", path=log.path, kafka_class="KafkaException"
+        )

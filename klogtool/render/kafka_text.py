@@ -1,0 +1,100 @@
+"""The lines of kafka-dump-log for batches and records, byte for byte (org.apache.kafka.tools.DumpLogSegments).
+
+The reference for the text kernel. Pieces come out in the order in which Kafka prints them, so that what damage
+leaves unprinted is unprinted here, too: a piece that cannot be made raises Corrupt or Unsupported in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from klogtool.format.batch import Record, RecordBatch
+from klogtool.format.control import control_text
+from klogtool.format.message import Message, to_record, walk_messages
+from klogtool.format.text import java_utf8
+from klogtool.render.records import RecordOptions
+
+def java_bool(value: bool) -> str:
+    """true or false."""
+    return "true" if value else "false"
+
+
+def optional_long(value: int | None) -> str:
+    """java.util.OptionalLong's toString."""
+    return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
+
+
+def walk_batch_text(batch: RecordBatch | Message) -> Iterator[str]:
+    """The batch line, in the two pieces that DumpLogSegments prints it in."""
+    if isinstance(batch, Message):
+        yield f"offset: {batch.last_offset}"
+    else:
+        yield (
+            f"baseOffset: {batch.base_offset} lastOffset: {batch.last_offset} count: {batch.records_count}"
+            f" baseSequence: {batch.base_sequence} lastSequence: {batch.last_sequence}"
+            f" producerId: {batch.producer_id} producerEpoch: {batch.producer_epoch}"
+            f" partitionLeaderEpoch: {batch.partition_leader_epoch}"
+            f" isTransactional: {java_bool(batch.is_transactional)} isControl: {java_bool(batch.is_control)}"
+            f" deleteHorizonMs: {optional_long(batch.delete_horizon_ms)}"
+        )
+    yield (
+        f" position: {batch.position} {batch.timestamp_type}: {batch.max_timestamp} size: {batch.size}"
+        f" magic: {batch.magic} compresscodec: {batch.codec} crc: {batch.crc} isvalid: {java_bool(batch.crc_valid)}\n"
+    )
+
+
+def walk_records_text(
+    batch: RecordBatch | Message, options: RecordOptions, seen: Callable[[int], None]
+) -> Iterator[str]:
+    """The record lines of a batch, piece by piece. seen: is told each record's offset before its line."""
+    if isinstance(batch, Message):
+        for message in walk_messages(batch):
+            seen(message.offset)
+            yield from _message_text(batch, message, options)
+    else:
+        for record in batch.records():
+            seen(record.offset)
+            yield from _record_text(batch, record, options)
+
+
+def _record_text(batch: RecordBatch, record: Record, options: RecordOptions) -> Iterator[str]:
+    if not options.skip_metadata:
+        header_keys = ",".join(java_utf8(h.key) for h in record.headers)
+        yield (
+            f"| offset: {record.offset} {batch.timestamp_type}: {record.timestamp}"
+            f" keySize: {record.key_size} valueSize: {record.value_size}"
+            f" sequence: {record.sequence} headerKeys: [{header_keys}]"
+        )
+        if batch.is_control:
+            yield control_text(record.key, record.value)
+    if options.print_data and not batch.is_control:
+        yield _contents(record, options)
+    yield "\n"
+
+
+def _message_text(outer: Message, message: Message, options: RecordOptions) -> Iterator[str]:
+    if not options.skip_metadata:
+        yield (
+            f"| offset: {message.offset} {outer.timestamp_type}: {message.timestamp}"
+            f" keySize: {message.key_size} valueSize: {message.value_size}"
+            f" isValid: {java_bool(message.crc_valid)} crc: {message.crc}"
+        )
+    if options.print_data:
+        yield _contents(to_record(message), options)
+    yield "\n"
+
+
+def _contents(record: Record, options: RecordOptions) -> str:
+    """Key and payload. Without metadata the bar goes before whichever of them comes first."""
+    decode = options.decoder or decode_strings
+    key, payload = decode(record.offset, record.key, record.value)
+    prefix = "| " if options.skip_metadata else " "
+    text = ""
+    if key is not None:
+        text, prefix = f"{prefix}key: {key}", " "
+    return text if payload is None else f"{text}{prefix}payload: {payload}"
+
+
+def decode_strings(offset: int, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
+    """Key and value as Java's UTF-8 strings (org.apache.kafka.tools.api.StringDecoder)."""
+    return (None if key is None else java_utf8(key)), (None if value is None else java_utf8(value))

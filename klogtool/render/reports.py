@@ -1,0 +1,49 @@
+"""What kafka-dump-log complains of at its end, in its words and order (section 7 of its behaviour).
+
+None of it is damage by itself: gaps are normal after compaction, mismatches in the indexes that brokers before
+3.9.1 and 4.1 wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+Pairs = dict[str, list[tuple[int, int]]]
+
+
+@dataclass(slots=True)
+class Reports:
+    """Findings by absolute path of the file, gathered while dumping."""
+
+    index_mismatches: dict[str, dict[int, int]] = field(default_factory=dict)
+    timestamp_mismatches: Pairs = field(default_factory=dict)
+    timestamps_out_of_order: Pairs = field(default_factory=dict)
+    offsets_not_found: Pairs = field(default_factory=dict)
+    gaps: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    def lines(self) -> Iterator[str]:
+        """The report, a line at a time; files in order of path (Kafka's order is that of a hash map)."""
+        for path, mismatches in sorted(self.index_mismatches.items()):
+            yield f"Mismatches in :{path}"
+            for index_offset, log_offset in sorted(mismatches.items(), reverse=True):
+                yield f"  Index offset: {index_offset}, log offset: {log_offset}"
+        yield from _pairs("Found timestamp mismatch in :", self.timestamp_mismatches, TIMESTAMP_MISMATCH)
+        yield from _pairs("Found out of order timestamp in :", self.timestamps_out_of_order, OUT_OF_ORDER)
+        yield from _pairs("The following indexed offsets are not found in :", self.offsets_not_found, NOT_FOUND)
+        for path, pairs in sorted(self.gaps.items()):
+            yield f"Non-consecutive offsets in {path}"
+            for before, after in sorted(pairs.items()):
+                yield f"  {before} is followed by {after}"
+
+
+TIMESTAMP_MISMATCH = "  Index timestamp: {}, log timestamp: {}"
+OUT_OF_ORDER = "  Index timestamp: {}, Previously indexed timestamp: {}"
+NOT_FOUND = "Indexed offset: {}, found log offset: {}"
+
+
+def _pairs(heading: str, found: Pairs, line: str) -> Iterator[str]:
+    for path, pairs in sorted(found.items()):
+        yield heading + path
+        for pair in pairs:
+            yield line.format(*pair)
