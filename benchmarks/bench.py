@@ -114,10 +114,10 @@ class Setup:
 
 def kafka_home() -> pathlib.Path:
     """The jars of Kafka 4.3.1, from the cache that tests/kafka fills."""
-    sys.path.insert(0, str(ROOT / "tests" / "kafka"))
-    import kafka  # type: ignore[import-not-found]
+    sys.path.insert(0, str(ROOT / "tests"))
+    from kafka.kafka import prepare
 
-    home: pathlib.Path = kafka.prepare()
+    home: pathlib.Path = prepare()
     return home
 
 

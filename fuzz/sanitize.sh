@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Build the extension with ASan and UBSan and run damaged inputs through the kernels:
+#   sanitize.sh PYTHON [arguments of kernels.py]
+# PYTHON has klogtool's dependencies, setuptools and Cython come on top in a folder of their own.
+set -euo pipefail
+python=$(realpath --no-symlinks "$1")
+shift
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+work=.work/sanitized
+rm -rf "$work/tree"
+mkdir -p "$work"
+.ci/tree "$work/tree"
+"$python" -m venv --system-site-packages "$work/venv" # sees neither the checkout nor its editable install first
+"$python" -m pip install --quiet --disable-pip-version-check --target "$work/build-tools" 'setuptools>=80' 'cython>=3.1'
+flags="-fsanitize=address,undefined -fno-sanitize-recover=undefined -O1 -g"
+(
+  cd "$work/tree"
+  PYTHONPATH=$PWD/../build-tools CFLAGS="$flags" LDFLAGS="-fsanitize=address,undefined" "$python" -c '
+import setuptools
+setuptools.setup(script_args=["--quiet", "build_ext", "--inplace"])'
+)
+preload="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
+# Leaks are Python's own: it frees nothing at its end. Python's allocator would hide what lies beside a block.
+LD_PRELOAD=$preload ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
+  PYTHONPATH=$PWD/$work/tree "$python" "$work/tree/fuzz/kernels.py" "$@"
