@@ -10,6 +10,7 @@ import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.record.internal.CompressionType;
 import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
 import org.apache.kafka.common.record.internal.RecordBatch;
+import org.apache.kafka.common.record.internal.SimpleRecord;
 import org.apache.kafka.common.utils.ByteBufferOutputStream;
 import org.apache.kafka.common.utils.Exit;
 import org.apache.kafka.tools.DumpLogSegments;
@@ -104,28 +105,31 @@ public final class DumpServer {
         byte magic = (byte) b.path("magic").asInt(2);
         long baseOffset = b.path("base_offset").asLong(0);
         TimestampType type = magic == RecordBatch.MAGIC_VALUE_V0 ? TimestampType.NO_TIMESTAMP_TYPE
-            : b.path("log_append_time").asBoolean(false) ? TimestampType.LOG_APPEND_TIME : TimestampType.CREATE_TIME;
+            : b.hasNonNull("log_append_time") ? TimestampType.LOG_APPEND_TIME : TimestampType.CREATE_TIME;
+        boolean control = b.path("control").asBoolean(false);
         MemoryRecordsBuilder builder = new MemoryRecordsBuilder(
             new ByteBufferOutputStream(4096), magic,
             Compression.of(CompressionType.forName(b.path("codec").asText("none"))).build(), type, baseOffset,
-            b.path("append_timestamp").asLong(RecordBatch.NO_TIMESTAMP),
+            b.path("log_append_time").asLong(RecordBatch.NO_TIMESTAMP),
             b.path("producer_id").asLong(RecordBatch.NO_PRODUCER_ID),
             (short) b.path("producer_epoch").asInt(RecordBatch.NO_PRODUCER_EPOCH),
             b.path("base_sequence").asInt(RecordBatch.NO_SEQUENCE),
-            b.path("transactional").asBoolean(false), b.path("control").asBoolean(false),
+            b.path("transactional").asBoolean(false), control,
             b.path("partition_leader_epoch").asInt(RecordBatch.NO_PARTITION_LEADER_EPOCH), Integer.MAX_VALUE,
             b.path("delete_horizon_ms").asLong(RecordBatch.NO_TIMESTAMP));
-        long next = baseOffset;
         for (JsonNode r : b.get("records")) {
-            long offset = r.path("offset").asLong(next);
-            next = offset + 1;
+            long offset = r.get("offset").asLong();
             Header[] headers = new Header[r.path("headers").size()];
             for (int i = 0; i < headers.length; i++)
                 headers[i] = new RecordHeader(r.get("headers").get(i).get(0).asText(), bytes(r.get("headers").get(i).get(1)));
-            builder.appendWithOffset(offset, r.path("timestamp").asLong(RecordBatch.NO_TIMESTAMP),
-                bytes(r.path("key")), bytes(r.path("value")), headers);
+            long timestamp = r.path("timestamp").asLong(RecordBatch.NO_TIMESTAMP);
+            byte[] key = bytes(r.path("key")), value = bytes(r.path("value"));
+            if (control)
+                builder.appendControlRecordWithOffset(offset, new SimpleRecord(timestamp, key, value, headers));
+            else
+                builder.appendWithOffset(offset, timestamp, key, value, headers);
         }
-        if (b.has("last_offset"))
+        if (b.hasNonNull("last_offset"))
             builder.overrideLastOffset(b.get("last_offset").asLong());
         ByteBuffer buffer = builder.build().buffer();
         byte[] result = new byte[buffer.remaining()];

@@ -196,10 +196,9 @@ class Kafka:
     def build(self, batch: Mapping[str, Any]) -> bytes:
         """A batch (magic 2) or message set (magic 0 and 1) by Kafka's MemoryRecordsBuilder.
 
-        Fields: magic, codec, base_offset, log_append_time, append_timestamp, producer_id, producer_epoch,
-        base_sequence, transactional, control, partition_leader_epoch, delete_horizon_ms, last_offset, records
-        (offset, timestamp, key, value, headers as pairs; keys and values are bytes or None).
-        Raises ValueError where Kafka refuses.
+        Fields: magic, codec, base_offset, last_offset, log_append_time, producer_id, producer_epoch, base_sequence,
+        transactional, control, partition_leader_epoch, delete_horizon_ms, and records: offset, timestamp, key, value,
+        headers as pairs; keys and values are bytes or None. Raises ValueError where Kafka refuses.
         """
         told = self._ask({"batch": _as_hex(batch)})
         if "thrown" in told:
