@@ -522,6 +522,27 @@ def typed_content(s: Scene) -> str:
     return f"keys and values of the batch at {batch.position} of {name} are a little off"
 
 
+@kind("any-record-type")
+def any_record_type(s: Scene) -> str:
+    """Keys and values of any type and version an internal topic might hold, their fields short and simple."""
+    name, batch, records = s.opened()
+
+    def fields(most: int) -> bytes:
+        return bytes(s.rng.choices((0, 1, 2, 3, 65, 127, 255), (6, 9, 4, 1, 2, 0.2, 0.4), k=s.rng.randrange(most)))
+
+    for number in range(len(records)):
+        type_id, version = s.rng.randrange(-1, 33), s.rng.randrange(-1, 6)
+        if s.rng.random() < 0.5:  # __cluster_metadata, __remote_log_metadata
+            value = b"\1" + unsigned_varint(max(0, type_id)) + unsigned_varint(max(0, version)) + fields(50)
+            records[number] = replace(records[number], value=value)
+        else:  # the coordinators' topics
+            key = struct.pack(">h", s.rng.randrange(-1, 20)) + fields(24)
+            value = s.pick([None, struct.pack(">h", version) + fields(60), struct.pack(">h", version) + bytes(60)])
+            records[number] = replace(records[number], key=key, value=value)
+    s.swap_in(name, batch, with_body(batch, build_records(records)))
+    return f"the records of the batch at {batch.position} of {name} are of other types"
+
+
 def a_little_off(s: Scene, data: bytes | None) -> bytes | None:
     if not data:
         return s.pick([b"", None, bytes(2), s.rng.randbytes(3)])

@@ -127,8 +127,9 @@ def _without_parents(files: Files) -> dict[str, bytes]:
 
 def _serve() -> None:
     """Answers requests until stdin ends. The answers leave by a descriptor of their own."""
-    import klogtool.cli.main  # noqa: F401  a klogtool that cannot be imported ends the child here, and says why
     from running import run_here
+
+    import klogtool.cli.main  # noqa: F401  a klogtool that cannot be imported ends the child here, and says why
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
     answers = os.fdopen(os.dup(1), "wb")
