@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import collections
 import json
+import os
 import random
 import re
 import shlex
@@ -152,15 +153,19 @@ def difference(kafka: KafkaAnswer, ours: Answer) -> Difference | None:
 
 
 def reports(stderr: str) -> list[str]:
-    """The reports at the end, file by file in order of path: Kafka's own order hangs on the hashes of the paths."""
-    blocks: list[list[str]] = []
+    """The reports at the end, file by file in order of path: Kafka's own order hangs on the hashes of the paths.
+
+    Paths are tidied here: Kafka leaves `./` and `/../` in them, and tells a file once for each spelling.
+    """
+    blocks: list[tuple[int, str, list[str]]] = []
     for line in stderr.splitlines():
-        if line.startswith(REPORTS):
-            blocks.append([line])
+        kind = next((i for i, words in enumerate(REPORTS) if line.startswith(words)), None)
+        if kind is not None:
+            blocks.append((kind, REPORTS[kind] + os.path.normpath(line.removeprefix(REPORTS[kind])), []))
         elif blocks and line.startswith(REPORT_DETAILS):
-            blocks[-1].append(line)
-    blocks.sort(key=lambda block: (next(i for i, words in enumerate(REPORTS) if block[0].startswith(words)), block[0]))
-    return [line for block in blocks for line in block]
+            blocks[-1][2].append(line)
+    once = [block for at, block in enumerate(blocks) if block not in blocks[:at]]
+    return [line for _, heading, details in sorted(once) for line in (heading, *details)]
 
 
 def _other_reports(mine: Sequence[str], theirs: Sequence[str]) -> Difference:
