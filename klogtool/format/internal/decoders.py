@@ -1,0 +1,187 @@
+"""What kafka-dump-log's decoders print of the records of internal topics (DumpLogSegments of Kafka 4.3.1).
+
+Damage does not stop a decoder: its text then says so, in the words of Kafka's exception. Only a record without key
+stops the three coordinator decoders, and with them the tool.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from klogtool.errors import Corrupt, KlogError, Unsupported
+from klogtool.format.internal.json_form import Json, to_json, write_json
+from klogtool.format.internal.message import parse_message
+from klogtool.format.internal.records import (
+    GROUP,
+    METADATA,
+    REMOTE_LOG,
+    SHARE,
+    SHORT_BYTES,
+    TRANSACTION,
+    ApiMessage,
+    UnknownRecordType,
+    java_message,
+    parse_coordinator_record,
+    parse_metadata_record,
+    parse_short,
+)
+from klogtool.format.internal.remote_log import remote_log_text
+from klogtool.format.internal.schema import schema_of
+
+TOMBSTONE = "<DELETE>"
+CONSUMER_PROTOCOL = "consumer"
+NULL_REMOTE_VALUE = (
+    'Cannot invoke "java.nio.ByteBuffer.remaining()" because the return value of'
+    ' "org.apache.kafka.common.record.internal.Record.value()" is null'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The text printed after ` key: ` and after ` payload: `; None where the piece is absent."""
+
+    key: str | None
+    value: str | None
+
+
+def decode_consumer_offsets(offset: int, key: bytes | None, value: bytes | None) -> Decoded:
+    """`--offsets-decoder`. Raises Unsupported for a record without key, which ends Kafka's tool."""
+    return _decode_coordinator(GROUP, offset, key, value)
+
+
+def decode_transaction_state(offset: int, key: bytes | None, value: bytes | None) -> Decoded:
+    """`--transaction-log-decoder`. Raises Unsupported for a record without key, which ends Kafka's tool."""
+    return _decode_coordinator(TRANSACTION, offset, key, value)
+
+
+def decode_share_group_state(offset: int, key: bytes | None, value: bytes | None) -> Decoded:
+    """`--share-group-state-decoder`. Raises Unsupported for a record without key, which ends Kafka's tool."""
+    return _decode_coordinator(SHARE, offset, key, value)
+
+
+def decode_cluster_metadata(offset: int, key: bytes | None, value: bytes | None) -> Decoded:
+    """`--cluster-metadata-decoder`; the key is never looked at."""
+    try:
+        message = parse_metadata_record(METADATA, value)
+    except KlogError as error:
+        return Decoded(None, f"Error at {offset}, skipping. {java_message(error)}")
+    node = {"type": _record_type_name(message.name), "version": message.version, "data": to_json(*message)}
+    return Decoded(None, write_json(node))
+
+
+def decode_remote_log_metadata(offset: int, key: bytes | None, value: bytes | None) -> Decoded:
+    """`--remote-log-metadata-decoder`; the key is never looked at."""
+    try:
+        if value is None:
+            raise Corrupt(NULL_REMOTE_VALUE, kafka_class="NullPointerException")
+        return Decoded(None, remote_log_text(parse_metadata_record(REMOTE_LOG, value)))
+    except KlogError as error:
+        return Decoded(None, f"Error at offset {offset}, skipping. {java_message(error)}")
+
+
+def _decode_coordinator(module: str, offset: int, key: bytes | None, value: bytes | None) -> Decoded:
+    """CoordinatorRecordMessageParser.parse."""
+    if key is None:
+        reason = f"Failed to decode message at offset {offset} using the specified decoder (message had a missing key)"
+        raise Unsupported(reason, kafka_class="RuntimeException")
+    try:
+        key_message, value_message = parse_coordinator_record(module, key, value)
+    except UnknownRecordType as error:
+        return Decoded(f"Unknown record type {error.record_type} at offset {offset}, skipping.", None)
+    except KlogError as error:
+        return Decoded(f"Error at offset {offset}, skipping. {java_message(error)}", None)
+    return Decoded(_key_text(key_message), _value_text(value_message))
+
+
+def _key_text(message: ApiMessage) -> str:
+    return write_json({"type": str(schema_of(message.name).api_key), "data": to_json(*message)})
+
+
+def _value_text(message: ApiMessage | None) -> str:
+    if message is None:
+        return TOMBSTONE
+    return write_json({"version": str(message.version), "data": value_json(message)})
+
+
+def value_json(message: ApiMessage) -> Json:
+    """A coordinator's value as JSON; what consumers put into a group's metadata is decoded, too."""
+    node = to_json(*message)
+    if message.name == "GroupMetadataValue" and node["protocolType"] == CONSUMER_PROTOCOL:
+        for member, values in zip(node["members"], message.values["members"], strict=True):
+            for field, name in _MEMBER_FIELDS.items():
+                member[field] = _embedded_json(name, values[field], member[field])
+    return node
+
+
+_MEMBER_FIELDS = {"subscription": "ConsumerProtocolSubscription", "assignment": "ConsumerProtocolAssignment"}
+
+
+def _embedded_json(name: str, data: bytes, otherwise: Json) -> Json:
+    """OffsetsMessageParser.replaceField: what cannot be decoded stays base64."""
+    try:
+        version = parse_short(data, name)
+        return to_json(name, version, parse_message(name, version, data[SHORT_BYTES:]))
+    except KlogError:
+        return otherwise
+
+
+@functools.cache
+def _record_type_name(name: str) -> str:
+    """TopicRecord -> TOPIC_RECORD, as the enum MetadataRecordType has it."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper()
+
+
+# --- for machines -----------------------------------------------------------------------------------------------------
+
+
+def decode_json(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
+    """Key and value of an internal topic's record as JSON, None for any other topic; never raises.
+
+    `{"key": {"type", "version", "data"}, "value": {...}}`, either of them null where there is none to decode; type is
+    the name of Kafka's message class (`OffsetCommitKey`). `{"error": ...}` where Kafka's reader gives up.
+    """
+    if topic not in _READERS:
+        return None
+    try:
+        key_message, value_message = _READERS[topic](key, value)
+        return {"key": _message_json(key_message), "value": _message_json(value_message)}
+    except KlogError as error:
+        return {"error": error.reason}
+
+
+def _message_json(message: ApiMessage | None) -> Json:
+    if message is None:
+        return None
+    return {"type": message.name, "version": message.version, "data": value_json(message)}
+
+
+_Reader = Callable[[bytes | None, bytes | None], tuple[ApiMessage | None, ApiMessage | None]]
+
+
+def _coordinator_reader(module: str) -> _Reader:
+    def read(key: bytes | None, value: bytes | None) -> tuple[ApiMessage | None, ApiMessage | None]:
+        if key is None:
+            raise Corrupt("the record has no key")
+        return parse_coordinator_record(module, key, value)
+
+    return read
+
+
+def _metadata_reader(module: str) -> _Reader:
+    def read(key: bytes | None, value: bytes | None) -> tuple[ApiMessage | None, ApiMessage | None]:
+        return None, None if value is None else parse_metadata_record(module, value)
+
+    return read
+
+
+_READERS: dict[str, _Reader] = {
+    "__consumer_offsets": _coordinator_reader(GROUP),
+    "__transaction_state": _coordinator_reader(TRANSACTION),
+    "__share_group_state": _coordinator_reader(SHARE),
+    "__cluster_metadata": _metadata_reader(METADATA),
+    "__remote_log_metadata": _metadata_reader(REMOTE_LOG),
+}

@@ -1,0 +1,80 @@
+"""Messages as JSON: the fields that Kafka's generated *JsonConverter classes write, and Jackson's text of them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import Any
+
+from klogtool.format.internal.java_double import java_double
+from klogtool.format.internal.message import check_absent
+from klogtool.format.internal.schema import Field, Struct, Values, schema_of
+
+Json = Any  # dict, list, str, int, float, bool, None
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+_ESCAPE = re.compile(r"\\(u[0-9a-f]{4}|.)")
+
+
+def to_json(name: str, version: int, values: Values) -> Json:
+    """What `<name>JsonConverter.write` makes of a message: a dict in the order of the schema.
+
+    Tagged fields are left out where they have their default, unknown ones always; bytes are base64. A version out of
+    range is written like the nearest one. Raises Unsupported if the version would lose a value.
+    """
+    schema = schema_of(name)
+    return _struct_json(schema.struct, schema.versions.nearest(version), values)
+
+
+def write_json(node: Json) -> str:
+    """The node as Jackson prints it: compact, non-ASCII as it is, control characters as \\u00XX in upper case."""
+    if isinstance(node, str):
+        return _quote(node)
+    if isinstance(node, dict):
+        return "{" + ",".join(f"{_quote(key)}:{write_json(value)}" for key, value in node.items()) + "}"
+    if isinstance(node, list):
+        return "[" + ",".join(map(write_json, node)) + "]"
+    if node is None:
+        return "null"
+    if isinstance(node, bool):
+        return "true" if node else "false"
+    if isinstance(node, float):
+        text = java_double(node)
+        return text if text[-1].isdigit() else f'"{text}"'
+    return str(node)
+
+
+def _quote(text: str) -> str:
+    quoted = _ENCODER.encode(text)
+    return _ESCAPE.sub(_upper_escape, quoted) if "\\u" in quoted else quoted
+
+
+def _upper_escape(match: re.Match[str]) -> str:
+    code = match[1]
+    return f"\\u{code[1:].upper()}" if len(code) > 1 else match[0]
+
+
+def _struct_json(struct: Struct, version: int, values: Values) -> dict[str, Json]:
+    check_absent(struct, version, values)
+    node = {}
+    for field in struct.fields:
+        if version in field.versions:
+            value = values[field.name] if field.name in values else field.default(version)
+            if version not in field.tagged or not field.is_default(value, version):
+                node[field.name] = _field_json(field, version, value)
+    return node
+
+
+def _field_json(field: Field, version: int, value: Any) -> Json:
+    if value is None:
+        return None
+    if field.is_array:
+        return [_value_json(field, version, item) for item in value]
+    return _value_json(field, version, value)
+
+
+def _value_json(field: Field, version: int, value: Any) -> Json:
+    if field.struct is not None:
+        return _struct_json(field.struct, version, value)
+    return base64.b64encode(value).decode() if field.type == "bytes" else value

@@ -1,0 +1,155 @@
+"""Messages of internal topics and control records: bytes to values and back, for every version Kafka has written.
+
+A schema and a version make one construct declaration. Values are dicts with the names of Kafka's JSON (`topicId`),
+uuids are its 22 characters of base64url. Framing (record type, version) is not here but in `decoders` and `control`.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from construct import Adapter, Construct, ConstructError, Int16sb, Int32sb, StreamError
+from construct import Struct as ConstructStruct
+
+from klogtool.errors import Unsupported
+from klogtool.format.internal.primitives import (
+    COMPACT_LENGTH,
+    FIXED_TYPES,
+    ByteArray,
+    Collection,
+    NotAbove,
+    Nullable,
+    String,
+    TaggedFields,
+    ValueStream,
+    underflow,
+)
+from klogtool.format.internal.schema import (
+    HIGHEST_VERSION,
+    UNKNOWN_TAGS,
+    Field,
+    Struct,
+    Values,
+    schema_of,
+)
+
+TAGS = "_tags"  # what the declaration calls the tagged section; no field can be called so
+
+
+def parse_message(name: str, version: int, data: bytes) -> dict[str, Any]:
+    """The fields of a message, in the order of its schema; tagged ones that are absent have their default.
+
+    As Kafka's reader: bytes behind the message are left alone, and a version out of range is read like the nearest one
+    (whoever needs it otherwise checks before). Raises Corrupt, with Kafka's words as reason, and Unsupported for a
+    struct that is not of that version; KeyError for a name that is none.
+    """
+    values, _ = parse_front(name, version, data)
+    return values
+
+
+def parse_front(name: str, version: int, data: bytes) -> tuple[dict[str, Any], int]:
+    """As parse_message, and how many bytes the message did not take."""
+    stream = ValueStream(data)
+    try:
+        values = declaration(name, schema_of(name).versions.nearest(version)).parse_stream(stream, version=version)
+    except StreamError:
+        raise underflow() from None
+    return values, stream.remaining()
+
+
+def build_message(name: str, version: int, values: Values) -> bytes:
+    """The bytes of a message; fields that are not given have their default.
+
+    Raises Unsupported for a version that Kafka does not write, or if it has no place for a value; ValueError for
+    values that do not fit their field.
+    """
+    if version not in schema_of(name).versions:
+        raise Unsupported(f"{name} has no version {version}", kafka_class="UnsupportedVersionException")
+    try:
+        built: bytes = declaration(name, version).build(values, version=version)
+    except ConstructError as error:
+        raise ValueError(f"{name} cannot hold these values: {error}") from error
+    return built
+
+
+@functools.cache
+def declaration(name: str, version: int) -> Construct:
+    """The construct declaration of a message in one of its versions."""
+    schema = schema_of(name)
+    return _declare_struct(schema.struct, version, flexible=version in schema.flexible)
+
+
+def check_absent(struct: Struct, version: int, values: Values) -> None:
+    """Raises Unsupported if the version would lose a value: a field that it has not, not ignorable, not default."""
+    for field in struct.fields:
+        absent = version not in field.versions and field.name in values
+        if absent and not field.ignorable and not field.is_default(values[field.name], version):
+            reason = f"Attempted to write a non-default {field.name} at version {version}"
+            raise Unsupported(reason, kafka_class="UnsupportedVersionException")
+
+
+class _Fields(Adapter):  # type: ignore[misc]
+    """A struct's fields as one flat dict: tagged ones at their place in the schema."""
+
+    def __init__(self, subcon: Construct, struct: Struct, version: int) -> None:
+        super().__init__(subcon)
+        self.struct, self.version = struct, version
+        self.plain = [f for f in struct.fields if version in f.versions and version not in f.tagged]
+        self.tagged = [f for f in struct.fields if version in f.tagged]
+        self.fields = [(f, version in f.tagged) for f in struct.fields if version in f.versions]
+        self.names = {f.name for f in struct.fields} | {UNKNOWN_TAGS}
+
+    def _decode(self, obj: Any, context: Any, path: str) -> dict[str, Any]:
+        values = {f.name: f.default(self.version) if tagged else obj[f.name] for f, tagged in self.fields}
+        values.update(obj.get(TAGS, ()))
+        return values
+
+    def _encode(self, obj: Values, context: Any, path: str) -> dict[str, Any]:
+        strangers = obj.keys() - self.names
+        if strangers:
+            raise ValueError(f"{self.struct.name} has no field {', '.join(sorted(strangers))}")
+        check_absent(self.struct, self.version, obj)
+        values = {f.name: obj[f.name] if f.name in obj else f.default(self.version) for f in self.plain}
+        present = {f.name: obj[f.name] for f in self.tagged if f.name in obj}
+        values[TAGS] = {f.name: present[f.name] for f in self.tagged if not self._left_out(f, present)}
+        values[TAGS][UNKNOWN_TAGS] = obj.get(UNKNOWN_TAGS, ())
+        return values
+
+    def _left_out(self, field: Field, present: Values) -> bool:
+        return field.name not in present or field.is_default(present[field.name], self.version)
+
+
+def _declare_struct(struct: Struct, version: int, *, flexible: bool) -> Construct:
+    plain = [f for f in struct.fields if version in f.versions and version not in f.tagged]
+    members = [f.name / _declare_field(f, version, flexible=flexible) for f in plain]
+    if flexible:
+        members.append(TAGS / _declare_tags(struct, version))
+    declared = _Fields(ConstructStruct(*members), struct, version)
+    return declared if struct.highest == HIGHEST_VERSION else NotAbove(declared, struct.name, struct.highest)
+
+
+def _declare_tags(struct: Struct, version: int) -> Construct:
+    fields = [f for f in struct.fields if f.tag >= 0]
+    known = {f.tag: (f.name, _declare_field(f, version, flexible=True)) for f in fields if version in f.tagged}
+    return TaggedFields(known, frozenset(f.tag for f in fields) - known.keys())
+
+
+def _declare_field(field: Field, version: int, *, flexible: bool) -> Construct:
+    nullable = version in field.nullable
+    if not field.is_array:
+        return _declare_value(field, field.name, version, flexible=flexible, nullable=nullable)
+    element = _declare_value(field, f"{field.name} element", version, flexible=flexible, nullable=False)
+    return Collection(field.name, COMPACT_LENGTH if flexible else Int32sb, element, nullable=nullable)
+
+
+def _declare_value(field: Field, label: str, version: int, *, flexible: bool, nullable: bool) -> Construct:
+    if field.type in FIXED_TYPES:
+        return FIXED_TYPES[field.type]
+    if field.struct is not None:
+        struct = _declare_struct(field.struct, version, flexible=flexible)
+        return Nullable(struct, tagged=version in field.tagged) if nullable else struct
+    if field.type == "string":
+        return String(label, COMPACT_LENGTH if flexible else Int16sb, nullable=nullable)
+    length = COMPACT_LENGTH if flexible else Int32sb
+    return ByteArray(label, length, nullable=nullable, zero_copy=field.zero_copy)

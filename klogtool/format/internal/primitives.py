@@ -1,0 +1,291 @@
+"""The types of Kafka's protocol as construct declarations, with the errors that Kafka's reader gives for each.
+
+They follow org.apache.kafka.common.protocol (ByteBufferAccessor, Readable) and the code that MessageDataGenerator
+writes around it. Lengths are Java ints, wrap-around included. What Kafka's exception says is the reason of the error:
+the text is printed by kafka-dump-log.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping
+from typing import Any
+
+from construct import Construct, Flag, Float64b, Int8sb, Int16sb, Int16ub, Int32sb, Int32ub, Int64sb, Subconstruct
+
+from klogtool.errors import Corrupt, Unsupported
+from klogtool.format.internal.schema import UNKNOWN_TAGS
+from klogtool.format.text import java_utf8
+from klogtool.format.varint import build_unsigned, to_signed
+
+MAX_STRING_BYTES = 0x7FFF
+UUID_BYTES = 16
+
+
+class ValueStream(io.BytesIO):
+    """The bytes of one message, which know how many are left."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.size = len(data)
+
+    def remaining(self) -> int:
+        """Bytes not read yet."""
+        return self.size - self.tell()
+
+    def take(self, size: int) -> bytes:
+        """The next bytes, all of them or none: ByteBuffer.get, which has no message for it."""
+        data = self.read(size)
+        if len(data) < size:
+            raise underflow()
+        return data
+
+    def take_array(self, size: int) -> bytes:
+        """ByteBufferAccessor.readArray."""
+        left = self.remaining()
+        if size > left:
+            raise _runtime(f"Error reading byte array of {size} byte(s): only {left} byte(s) available")
+        if size < 0:
+            raise Corrupt(str(size), kafka_class="NegativeArraySizeException")
+        return self.read(size)
+
+    def take_slice(self, size: int) -> bytes:
+        """ByteBufferAccessor.readByteBuffer."""
+        left = self.remaining()
+        if size > left:
+            reason = f"newLimit > capacity: ({size} > {left})"
+            raise Corrupt(reason, kafka_class="IllegalArgumentException")
+        return self.read(size)
+
+
+def underflow() -> Corrupt:
+    """The error of bytes that end inside a field. Kafka's exception for it has no message."""
+    return Corrupt("the bytes end inside a field", kafka_class="BufferUnderflowException")
+
+
+def _runtime(reason: str) -> Corrupt:
+    return Corrupt(reason, kafka_class="RuntimeException")
+
+
+class UnsignedVarint(Construct):  # type: ignore[misc]
+    """ByteUtils.readUnsignedVarint: a Java int, so that five bytes may well make a negative one."""
+
+    def _parse(self, stream: ValueStream, context: Any, path: str) -> int:
+        byte = stream.take(1)[0]
+        value = byte & 0x7F
+        for shift in (7, 14, 21):
+            if byte < 0x80:
+                return value
+            byte = stream.take(1)[0]
+            value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value
+        byte = stream.take(1)[0]
+        if byte < 0x80:
+            return to_signed(value | byte << 28, 32)
+        value = (value | (byte | ~0xFF) << 28) & 0xFFFFFFFF  # the byte is signed in Java
+        raise Corrupt(
+            f"Varint is too long, the most significant bit in the 5th byte is set, converted value: {value:x}",
+            kafka_class="IllegalArgumentException",
+        )
+
+    def _build(self, obj: int, stream: Any, context: Any, path: str) -> int:
+        stream.write(build_unsigned(obj))
+        return obj
+
+
+class CompactLength(UnsignedVarint):
+    """The length plus one; null is -1, as in the lengths of old."""
+
+    def _parse(self, stream: ValueStream, context: Any, path: str) -> int:
+        return to_signed(super()._parse(stream, context, path) - 1, 32)
+
+    def _build(self, obj: int, stream: Any, context: Any, path: str) -> int:
+        return super()._build(obj + 1, stream, context, path)
+
+
+UNSIGNED_VARINT, COMPACT_LENGTH = UnsignedVarint(), CompactLength()
+
+
+class _Sized(Construct):  # type: ignore[misc]
+    """What a length stands before. label: the field as Kafka's messages call it."""
+
+    def __init__(self, label: str, length: Construct, *, nullable: bool) -> None:
+        super().__init__()
+        self.label, self.length, self.nullable = label, length, nullable
+
+    def _parse(self, stream: ValueStream, context: Any, path: str) -> Any:
+        size = self.length._parse(stream, context, path)
+        if size >= 0:
+            return self._body(size, stream, context, path)
+        if not self.nullable:
+            raise _runtime(f"non-nullable field {self.label} was serialized as null")
+        return None
+
+    def _build(self, obj: Any, stream: Any, context: Any, path: str) -> Any:
+        if obj is not None:
+            self._build_body(obj, stream, context, path)
+        elif self.nullable:
+            self.length._build(-1, stream, context, path)
+        else:
+            raise ValueError(f"{self.label} must not be null")
+        return obj
+
+    def _body(self, size: int, stream: ValueStream, context: Any, path: str) -> Any:
+        raise NotImplementedError
+
+    def _build_body(self, obj: Any, stream: Any, context: Any, path: str) -> None:
+        raise NotImplementedError
+
+
+class String(_Sized):
+    """UTF-8 of at most 32767 bytes, decoded by Java's rules."""
+
+    def _body(self, size: int, stream: ValueStream, context: Any, path: str) -> str:
+        if size > MAX_STRING_BYTES:
+            raise _runtime(f"string field {self.label} had invalid length {size}")
+        return java_utf8(stream.take_array(size))
+
+    def _build_body(self, obj: str, stream: Any, context: Any, path: str) -> None:
+        data = obj.encode()
+        if len(data) > MAX_STRING_BYTES:
+            raise ValueError(f"'{self.label}' field is too long to be serialized")
+        self.length._build(len(data), stream, context, path)
+        stream.write(data)
+
+
+class ByteArray(_Sized):
+    """Bytes as they are. zero_copy: read by another call, which complains in other words."""
+
+    def __init__(self, label: str, length: Construct, *, nullable: bool, zero_copy: bool) -> None:
+        super().__init__(label, length, nullable=nullable)
+        self.zero_copy = zero_copy
+
+    def _body(self, size: int, stream: ValueStream, context: Any, path: str) -> bytes:
+        return stream.take_slice(size) if self.zero_copy else stream.take_array(size)
+
+    def _build_body(self, obj: bytes, stream: Any, context: Any, path: str) -> None:
+        self.length._build(len(obj), stream, context, path)
+        stream.write(obj)
+
+
+class Collection(_Sized):
+    """A list of elements of one type."""
+
+    def __init__(self, label: str, length: Construct, element: Construct, *, nullable: bool) -> None:
+        super().__init__(label, length, nullable=nullable)
+        self.element = element
+
+    def _body(self, size: int, stream: ValueStream, context: Any, path: str) -> list[Any]:
+        left = stream.remaining()
+        if size > left:
+            raise _runtime(f"Tried to allocate a collection of size {size}, but there are only {left} bytes remaining.")
+        return [self.element._parsereport(stream, context, path) for _ in range(size)]
+
+    def _build_body(self, obj: list[Any], stream: Any, context: Any, path: str) -> None:
+        self.length._build(len(obj), stream, context, path)
+        for item in obj:
+            self.element._build(item, stream, context, path)
+
+
+class Uuid(Construct):  # type: ignore[misc]
+    """16 bytes, as the 22 characters of base64url that Kafka prints."""
+
+    def _parse(self, stream: ValueStream, context: Any, path: str) -> str:
+        return base64.urlsafe_b64encode(stream.take(UUID_BYTES))[:-2].decode()
+
+    def _build(self, obj: str, stream: Any, context: Any, path: str) -> str:
+        data = base64.urlsafe_b64decode(obj + "==")
+        if len(data) != UUID_BYTES:
+            raise ValueError(f"{obj} is no base64 of 16 bytes")
+        stream.write(data)
+        return obj
+
+
+class Nullable(Construct):  # type: ignore[misc]
+    """A struct behind a mark: negative (as a tagged field: zero) is null."""
+
+    def __init__(self, subcon: Construct, *, tagged: bool) -> None:
+        super().__init__()
+        self.subcon, self.tagged = subcon, tagged
+        self.mark = UNSIGNED_VARINT if tagged else Int8sb
+
+    def _parse(self, stream: ValueStream, context: Any, path: str) -> Any:
+        if self.mark._parse(stream, context, path) < (1 if self.tagged else 0):
+            return None
+        return self.subcon._parsereport(stream, context, path)
+
+    def _build(self, obj: Any, stream: Any, context: Any, path: str) -> Any:
+        if obj is None:
+            self.mark._build(0 if self.tagged else -1, stream, context, path)
+        else:
+            self.mark._build(1, stream, context, path)
+            self.subcon._build(obj, stream, context, path)
+        return obj
+
+
+class NotAbove(Subconstruct):  # type: ignore[misc]
+    """A struct that refuses versions above the message's highest; the message itself reads any."""
+
+    def __init__(self, subcon: Construct, name: str, highest: int) -> None:
+        super().__init__(subcon)
+        self.name_in_kafka, self.highest = name, highest
+
+    def _parse(self, stream: ValueStream, context: Any, path: str) -> Any:
+        version = context._params.version
+        if version > self.highest:
+            reason = f"Can't read version {version} of {self.name_in_kafka}"
+            raise Unsupported(reason, kafka_class="UnsupportedVersionException")
+        return self.subcon._parsereport(stream, context, path)
+
+
+class TaggedFields(Construct):  # type: ignore[misc]
+    """The end of a flexible struct: a dict of the tagged fields that are there; unknown ones as (tag, bytes).
+
+    Kafka's reader neither compares the size of a field it knows with what it reads, nor minds the order of tags.
+    known: tag -> (name, type). others: tags that only other versions know.
+    """
+
+    def __init__(self, known: Mapping[int, tuple[str, Construct]], others: frozenset[int]) -> None:
+        super().__init__()
+        self.known, self.others = known, others
+
+    def _parse(self, stream: ValueStream, context: Any, path: str) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for _ in range(UNSIGNED_VARINT._parse(stream, context, path)):
+            tag = UNSIGNED_VARINT._parse(stream, context, path)
+            size = UNSIGNED_VARINT._parse(stream, context, path)
+            if tag in self.known:
+                name, subcon = self.known[tag]
+                values[name] = subcon._parsereport(stream, context, path)
+            elif tag in self.others:
+                raise _runtime(f"Tag {tag} is not valid for version {context._params.version}")
+            else:
+                values.setdefault(UNKNOWN_TAGS, []).append((tag, stream.take_array(size)))
+        return values
+
+    def _build(self, obj: dict[str, Any], stream: Any, context: Any, path: str) -> dict[str, Any]:
+        tags = {tag: bytes(data) for tag, data in obj.get(UNKNOWN_TAGS, ())}
+        for tag, (name, subcon) in self.known.items():
+            if name in obj:
+                body = io.BytesIO()
+                subcon._build(obj[name], body, context, path)
+                tags[tag] = body.getvalue()
+        stream.write(build_unsigned(len(tags)))
+        for tag, data in sorted(tags.items()):
+            stream.write(build_unsigned(tag) + build_unsigned(len(data)) + data)
+        return obj
+
+
+FIXED_TYPES: dict[str, Construct] = {
+    "bool": Flag,
+    "int8": Int8sb,
+    "int16": Int16sb,
+    "uint16": Int16ub,
+    "int32": Int32sb,
+    "uint32": Int32ub,
+    "int64": Int64sb,
+    "float64": Float64b,
+    "uuid": Uuid(),
+}

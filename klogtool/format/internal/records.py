@@ -1,0 +1,152 @@
+"""Keys and values of internal topics: the frame around a message, which says what message it is.
+
+Two frames. Coordinators (`__consumer_offsets`, `__transaction_state`, `__share_group_state`): key = record type (int16)
+and key message, value = version (int16) and value message. Metadata and remote log metadata: no key, value = frame
+version 1, api key, version (unsigned varints) and message.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from construct import Int16sb
+
+from klogtool.errors import Corrupt, KlogError, Unsupported
+from klogtool.format.internal.message import build_message, parse_front, parse_message
+from klogtool.format.internal.primitives import UNSIGNED_VARINT, ValueStream
+from klogtool.format.internal.schema import Values, api_keys, schema_of
+from klogtool.format.varint import build_unsigned, to_signed
+
+FRAME_VERSION = 1
+SHORT_BYTES = Int16sb.sizeof()
+SHORT_MAX = 2**15 - 1
+
+GROUP, TRANSACTION, SHARE = "kafka-group-coordinator", "kafka-transaction-coordinator", "kafka-share-coordinator"
+METADATA, REMOTE_LOG = "kafka-metadata", "kafka-storage"
+
+
+class ApiMessage(NamedTuple):
+    """A message and what it is: the name of its schema, its version, its fields."""
+
+    name: str
+    version: int
+    values: Values
+
+
+class UnknownRecordType(Unsupported):
+    """A record type of a coordinator that Kafka 4.3.1 has not."""
+
+    def __init__(self, record_type: int) -> None:
+        reason = f"Found an unknown record type {record_type}"
+        super().__init__(reason, kafka_class="UnknownRecordTypeException")
+        self.record_type = record_type
+
+
+def java_message(error: KlogError) -> str:
+    """What getMessage() of Kafka's exception gives, as Java prints it."""
+    return "null" if error.kafka_class == "BufferUnderflowException" else error.reason
+
+
+def parse_coordinator_record(module: str, key: bytes, value: bytes | None) -> tuple[ApiMessage, ApiMessage | None]:
+    """Key and value of a coordinator's record; a null value is a tombstone (CoordinatorRecordSerde.deserialize).
+
+    Bytes behind key or value are left alone, as Kafka does. Raises UnknownRecordType, Unsupported for a version,
+    Corrupt; all with Kafka's words.
+    """
+    record_type = parse_short(key, "key")
+    names = api_keys(module, "coordinator-key")
+    if record_type not in names:
+        raise UnknownRecordType(record_type)
+    # Kafka reads keys at the version that is the record type; their schemas have only version 0.
+    key_message = _parse_body(names[record_type], record_type, key, "key")._replace(version=0)
+    if value is None:
+        return key_message, None
+    name = api_keys(module, "coordinator-value")[record_type]
+    version = parse_short(value, "value")
+    if version not in schema_of(name).versions:
+        reason = f"Found an unknown record version {version} for {record_type} type"
+        raise Unsupported(reason, kafka_class="UnknownRecordVersionException")
+    return key_message, _parse_body(name, version, value, "value")
+
+
+def build_coordinator_key(name: str, values: Values) -> bytes:
+    """The key of a coordinator's record, for the name of its key message (`OffsetCommitKey`)."""
+    record_type: bytes = Int16sb.build(schema_of(name).api_key)
+    return record_type + build_message(name, 0, values)
+
+
+def build_version_prefixed(name: str, version: int, values: Values) -> bytes:
+    """Version (int16) and message: values of coordinators' records (MessageUtil.toVersionPrefixedBytes)."""
+    prefix: bytes = Int16sb.build(version)
+    return prefix + build_message(name, version, values)
+
+
+def parse_metadata_record(module: str, value: bytes | None) -> ApiMessage:
+    """The value of a record of `__cluster_metadata` or `__remote_log_metadata` (AbstractApiMessageSerde.read).
+
+    Raises Corrupt with the words of Kafka's MetadataParseException.
+    """
+    stream = ValueStream(value or b"")
+    frame_version = _parse_frame_field(stream, "frame version")
+    if frame_version == 0:
+        raise _unparseable(
+            "Could not deserialize metadata record with frame version 0. Note that upgrades from the preview release"
+            " of KRaft in 2.8 to newer versions are not supported."
+        )
+    if frame_version != FRAME_VERSION:
+        raise _unparseable(
+            f"Could not deserialize metadata record due to unknown frame version {frame_version}"
+            f"(only frame version {FRAME_VERSION} is supported)"
+        )
+    api_key = _parse_frame_field(stream, "type")
+    version = _parse_frame_field(stream, "version")
+    names = api_keys(module, "metadata")
+    if api_key not in names:
+        unknown = "org.apache.kafka.common.errors.UnsupportedVersionException"
+        raise _unparseable(f"{unknown}: Unknown metadata id {api_key}")
+    try:
+        values, left = parse_front(names[api_key], version, stream.read())
+    except KlogError as error:
+        raise _unparseable(f"Failed to deserialize record with type {api_key}") from error
+    if left:
+        raise _unparseable(f"Found {left} byte(s) of garbage after {api_key}")
+    return ApiMessage(names[api_key], version, values)
+
+
+def build_metadata_record(name: str, version: int, values: Values) -> bytes:
+    """The value of a metadata record, for the name of its message (`TopicRecord`)."""
+    api_key = schema_of(name).api_key
+    if api_key is None:
+        raise KeyError(f"{name} is no metadata record")
+    frame = b"".join(map(build_unsigned, (FRAME_VERSION, api_key, version)))
+    return frame + build_message(name, version, values)
+
+
+def parse_short(data: bytes, piece: str) -> int:
+    """The int16 that leads a key or value. Raises Corrupt, naming the piece as Kafka does."""
+    if len(data) < SHORT_BYTES:
+        raise Corrupt(f"Could not read version from {piece}'s buffer.", kafka_class="RuntimeException")
+    return int.from_bytes(data[:SHORT_BYTES], "big", signed=True)
+
+
+def _parse_body(name: str, version: int, data: bytes, piece: str) -> ApiMessage:
+    try:
+        return ApiMessage(name, version, parse_message(name, version, data[SHORT_BYTES:]))
+    except KlogError as error:
+        reason = f"Could not read record with version {version} from {piece}'s buffer due to: {java_message(error)}."
+        raise Corrupt(reason, kafka_class="RuntimeException") from error
+
+
+def _parse_frame_field(stream: ValueStream, entity: str) -> int:
+    """AbstractApiMessageSerde.unsignedIntToShort: a negative int loses its upper half."""
+    try:
+        value = UNSIGNED_VARINT._parse(stream, None, "")
+    except KlogError as error:
+        raise _unparseable(f"Error while reading {entity}") from error
+    if value > SHORT_MAX:
+        raise _unparseable(f"Value for {entity} was too large.")
+    return to_signed(value, 16)
+
+
+def _unparseable(reason: str) -> Corrupt:
+    return Corrupt(reason, kafka_class="MetadataParseException")

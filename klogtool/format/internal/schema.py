@@ -1,0 +1,207 @@
+"""Kafka's field tables of internal topics and control records, as read from its message schemas (schemas.json).
+
+A message is a struct of fields; each field exists in a range of versions, and in others (flexible, tagged, nullable)
+it is written differently. What is here is what Kafka's MessageDataGenerator knows; `message` makes readers of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+HIGHEST_VERSION = 2**15 - 1
+ZERO_UUID = "A" * 22
+
+Values: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A range of versions, both ends included; empty if low is above high."""
+
+    low: int
+    high: int
+
+    def __contains__(self, version: int) -> bool:
+        return self.low <= version <= self.high
+
+    def nearest(self, version: int) -> int:
+        """The version of the range that Kafka's readers treat this one like."""
+        return min(max(version, self.low), self.high)
+
+
+NO_VERSIONS = Versions(0, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a struct.
+
+    name: as in Kafka's JSON. type: a primitive's name, or `struct`; of the elements if it is an array.
+    tag: its number in the versions where it is tagged.
+    """
+
+    name: str
+    type: str
+    is_array: bool
+    struct: Struct | None
+    versions: Versions
+    nullable: Versions
+    tagged: Versions
+    tag: int
+    ignorable: bool
+    zero_copy: bool
+    null_default: bool
+    plain_default: Any
+
+    def default(self, version: int) -> Any:
+        """The value where none was written (FieldSpec.fieldDefault); lists and structs are new each time."""
+        if self.null_default:
+            return None
+        if self.is_array:
+            return []
+        return self.struct.default(version) if self.struct else self.plain_default
+
+    def is_default(self, value: Any, version: int) -> bool:
+        """Whether Kafka would leave a tagged field with this value out."""
+        if value is None or self.null_default or self.is_array or self.struct is None:
+            return bool(value == self.default(version))
+        return self.struct.is_default(value, version)
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """Fields in the order of the schema, and the highest version that Kafka's reader of this struct accepts."""
+
+    name: str
+    fields: tuple[Field, ...]
+    highest: int
+
+    def default(self, version: int) -> dict[str, Any]:
+        """Every field of the version with its default."""
+        return {field.name: field.default(version) for field in self.fields if version in field.versions}
+
+    def is_default(self, values: Values, version: int) -> bool:
+        """Whether no field, of whatever version, is other than its default."""
+        return not values.get(UNKNOWN_TAGS) and all(
+            field.is_default(values[field.name], version) for field in self.fields if field.name in values
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message: its struct, its versions, those of them that are flexible (compact lengths, tagged fields)."""
+
+    name: str
+    module: str
+    kind: str
+    api_key: int | None
+    versions: Versions
+    flexible: Versions
+    struct: Struct
+
+
+# where parsed values keep tagged fields that the schema does not know: (tag, bytes) pairs
+UNKNOWN_TAGS = "_unknownTaggedFields"
+
+
+@functools.cache
+def schema_of(name: str) -> Message:
+    """The message of that name. Raises KeyError if Kafka 4.3.1 has none."""
+    return _parse_message(_raw_schemas()[name])
+
+
+@functools.cache
+def message_names() -> tuple[str, ...]:
+    """Names of all messages, module by module, in order of api key."""
+    return tuple(_raw_schemas())
+
+
+@functools.cache
+def api_keys(module: str, kind: str) -> dict[int, str]:
+    """Api key -> name of the messages of one kind (`metadata`, `coordinator-key`, `coordinator-value`) of a module."""
+    found = (raw for raw in _raw_schemas().values() if raw["module"] == module and raw["type"] == kind)
+    return {raw["apiKey"]: raw["name"] for raw in found}
+
+
+@functools.cache
+def _raw_schemas() -> dict[str, dict[str, Any]]:
+    text = pkgutil.get_data(__package__, "schemas.json")
+    assert text is not None
+    return {raw["name"]: raw for raw in json.loads(text)["messages"]}
+
+
+def _parse_versions(text: str | None) -> Versions:
+    if not text or text == "none":
+        return NO_VERSIONS
+    low, dash, high = text.rstrip("+").partition("-")
+    return Versions(int(low), HIGHEST_VERSION if text.endswith("+") else int(high if dash else low))
+
+
+def _parse_message(raw: dict[str, Any]) -> Message:
+    versions = _parse_versions(raw["validVersions"])
+    common = {struct["name"]: struct for struct in raw.get("commonStructs", ())}
+    return Message(
+        name=raw["name"],
+        module=raw["module"],
+        kind=raw["type"],
+        api_key=raw.get("apiKey"),
+        versions=versions,
+        flexible=_parse_versions(raw["flexibleVersions"]),
+        struct=Struct(raw["name"], _parse_fields(raw["fields"], common, versions.high), HIGHEST_VERSION),
+    )
+
+
+def _parse_fields(raws: list[dict[str, Any]], common: dict[str, Any], highest: int) -> tuple[Field, ...]:
+    return tuple(_parse_field(raw, common, highest) for raw in raws)
+
+
+def _parse_field(raw: dict[str, Any], common: dict[str, Any], highest: int) -> Field:
+    element = raw["type"].removeprefix("[]")
+    is_array = element != raw["type"]
+    tagged = _parse_versions(raw.get("taggedVersions"))
+    versions = _parse_versions(raw["versions"]) if "versions" in raw else tagged
+    is_struct = element[0].isupper()
+    struct = _parse_struct(element, raw, common, min(highest, versions.high)) if is_struct else None
+    # A JSON null is no default at all; "null" is the default null (FieldSpec's constructor).
+    default = str(raw["default"]) if raw.get("default") is not None else ""
+    return Field(
+        name=raw["name"][0].lower() + raw["name"][1:],
+        type="struct" if is_struct else element,
+        is_array=is_array,
+        struct=struct,
+        versions=versions,
+        nullable=_parse_versions(raw.get("nullableVersions")),
+        tagged=tagged,
+        tag=raw.get("tag", -1),
+        ignorable=raw.get("ignorable", False),
+        zero_copy=raw.get("zeroCopy", False),
+        null_default=default == "null",
+        plain_default=_plain_default(element, default),
+    )
+
+
+def _parse_struct(name: str, raw: dict[str, Any], common: dict[str, Any], highest: int) -> Struct:
+    if "fields" in raw:
+        return Struct(name, _parse_fields(raw["fields"], common, highest), highest)
+    shared = common[name]
+    highest = _parse_versions(shared["versions"]).high
+    return Struct(name, _parse_fields(shared["fields"], common, highest), highest)
+
+
+def _plain_default(type_name: str, text: str) -> Any:
+    if type_name == "bool":
+        return text == "true"
+    if type_name == "float64":
+        return float(text or 0)
+    if type_name == "string":
+        return text
+    if type_name == "bytes":
+        return b""
+    if type_name == "uuid":
+        return text or ZERO_UUID
+    return int(text or "0", 0) if "int" in type_name and text != "null" else None

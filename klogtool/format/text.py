@@ -1,0 +1,41 @@
+"""Text as Java makes it of bytes and numbers: what kafka-dump-log prints goes through these rules, not Python's."""
+
+from __future__ import annotations
+
+import codecs
+
+REPLACEMENT = "\ufffd"
+
+
+def java_utf8(data: bytes) -> str:
+    """The bytes as `new String(bytes, UTF_8)` of Java has them; malformed ones become U+FFFD.
+
+    Java's replacement is not that of Python's `errors="replace"`: an encoded surrogate is one U+FFFD there, three here.
+    """
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("utf-8", errors=_JAVA_ERRORS)
+
+
+def _malformed_size(data: bytes, at: int) -> int:
+    """How many bytes from `at` on one U+FFFD stands for (java.lang.String.decodeUTF8, malformed3, malformed4)."""
+    lead, second = data[at], data[at + 1] if at + 1 < len(data) else 0
+    if lead == 0xE0 and second < 0xA0:
+        return 1
+    if (lead == 0xF0 and second < 0x90) or (lead == 0xF4 and second > 0x8F):
+        return 1
+    size = 2 if 0xC2 <= lead <= 0xDF else 3 if 0xE0 <= lead <= 0xEF else 4 if 0xF0 <= lead <= 0xF4 else 1
+    for i in range(1, size):
+        if at + i >= len(data) or data[at + i] & 0xC0 != 0x80:
+            return i
+    return size  # whole, and yet malformed: an encoded surrogate
+
+
+def _as_java(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return REPLACEMENT, error.start + _malformed_size(error.object, error.start)
+
+
+_JAVA_ERRORS = "klogtool.java"
+codecs.register_error(_JAVA_ERRORS, _as_java)
