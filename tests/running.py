@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -9,8 +10,9 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import BinaryIO
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
@@ -30,31 +32,45 @@ def exit_status(stop: SystemExit) -> int:
 
 
 def run_here(args: list[str], folder: pathlib.Path) -> Done:
-    """Run klogtool's entry point in this process, in `folder`, with file descriptors 1 and 2 caught.
+    """Run klogtool's entry point in this process, in `folder`, with its standard streams caught.
 
-    The descriptors, not sys.stdout: the kernels' text goes out by os.write.
+    Both the file descriptors and Python's streams: some text goes out by the one, some by the other.
     """
     from klogtool.cli.main import main
 
-    here, argv = pathlib.Path.cwd(), sys.argv
-    sys.stdout.flush(), sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        os.dup2(out.fileno(), 1), os.dup2(err.fileno(), 2)
+    with caught_streams() as (out, err), contextlib.chdir(folder), arguments(["klogtool", *args]):
         try:
-            os.chdir(folder)
-            sys.argv = ["klogtool", *args]
             status = main() or 0
         except SystemExit as stop:
             status = exit_status(stop)
-        finally:
-            sys.stdout.flush(), sys.stderr.flush()
-            os.dup2(kept[0], 1), os.dup2(kept[1], 2)
-            os.close(kept[0]), os.close(kept[1])
-            os.chdir(here)
-            sys.argv = argv
+        sys.stdout.flush(), sys.stderr.flush()
         out.seek(0), err.seek(0)
         return Done(status, out.read(), err.read().decode(errors="replace"))
+
+
+@contextlib.contextmanager
+def caught_streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Files that take what is written to stdout and stderr meanwhile."""
+    streams, kept = (sys.stdout, sys.stderr), (os.dup(1), os.dup(2))
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            os.dup2(out.fileno(), 1), os.dup2(err.fileno(), 2)
+            sys.stdout, sys.stderr = (os.fdopen(fd, "w", encoding="utf-8", closefd=False) for fd in (1, 2))
+            yield out, err
+        finally:
+            sys.stdout, sys.stderr = streams
+            os.dup2(kept[0], 1), os.dup2(kept[1], 2)
+            os.close(kept[0]), os.close(kept[1])
+
+
+@contextlib.contextmanager
+def arguments(words: list[str]) -> Iterator[None]:
+    """Meanwhile the command line of this process is this one."""
+    kept, sys.argv = sys.argv, words
+    try:
+        yield
+    finally:
+        sys.argv = kept
 
 
 KLOGTOOL = [sys.executable, "-m", "klogtool"]

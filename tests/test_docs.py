@@ -53,7 +53,7 @@ def commands() -> list[str]:
     return re.findall(r"^  (\S+)", listed, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize(("command", "output"), examples())
+@pytest.mark.parametrize(("command", "output"), list(examples()))
 def test_an_example_prints_what_the_page_shows(command: str, output: str) -> None:
     assert re.fullmatch(pattern_of(output), found := run_shell(command)), f"klogtool printed:\n{found}"
 
