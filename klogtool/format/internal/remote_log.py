@@ -67,12 +67,12 @@ def _delete_text(values: Values) -> str:
 
 
 def _snapshot_text(values: Values) -> str:
-    """RemoteLogSegmentMetadataSnapshot."""
+    """RemoteLogSegmentMetadataSnapshot, which keeps broker and event time to itself."""
     state = _state(SEGMENT_STATES, values["remoteLogSegmentState"], MUST_HAVE_STATE)
     return (
         f"RemoteLogSegmentMetadataSnapshot{{segmentId={values['segmentId']}"
-        f", startOffset={values['startOffset']}, endOffset={values['endOffset']}, brokerId={values['brokerId']}"
-        f", maxTimestampMs={values['maxTimestampMs']}, eventTimestampMs={values['eventTimestampMs']}"
+        f", startOffset={values['startOffset']}, endOffset={values['endOffset']}"
+        f", maxTimestampMs={values['maxTimestampMs']}"
         f", segmentLeaderEpochs={_epochs_text(values['segmentLeaderEpochs'])}"
         f", segmentSizeInBytes={values['segmentSizeInBytes']}"
         f", customMetadata={_custom_text(values)}, state={state}, txnIdxEmpty={_bool_text(values['txnIndexEmpty'])}}}"
