@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -224,19 +223,19 @@ def build_clean_shutdown(shutdown: CleanShutdown) -> bytes:
 
 def _coerce_to_integer(value: Any, bits: int) -> int | None:
     """What Jackson's databind takes for an integer: fractions are cut, text is trimmed and read, blank is null."""
-    limit = 1 << (bits - 1)
+    if value is None:
+        return None
     if isinstance(value, str):
         text = _trim(value)
         if text in ("", "null"):
             return None
         return parse_java_int(text) if bits == INT_BITS else parse_java_long(text)
-    if value is None:
-        return None
-    if isinstance(value, float) and not math.isfinite(value):
-        raise Corrupt("number out of range")
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -limit <= int(value) < limit:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise Corrupt("not an integer")
-    return int(value)
+    highest = (1 << (bits - 1)) - 1
+    if not -highest - 1 <= value <= (float(highest) if isinstance(value, float) else highest):
+        raise Corrupt("number out of range")
+    return min(int(value), highest)  # as a double, the highest long is one more than that
 
 
 # quorum-state

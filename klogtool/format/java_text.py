@@ -94,8 +94,8 @@ def _walk_logical_lines(text: str) -> Iterator[str]:
     natural = last.lstrip(_PROPERTY_BLANKS)
     if natural and (logical or natural[0] not in "#!"):
         yield _join(logical, natural)[0]
-    elif logical or (goes_on and not last):  # a backslash alone, with nothing after its line end, is an empty key
-        yield logical
+    elif logical or (goes_on and not last and not text.endswith("\r\n")):
+        yield logical  # an empty key, if a backslash alone and one character of line end are the last of the text
 
 
 def _join(logical: str, natural: str) -> tuple[str, bool]:

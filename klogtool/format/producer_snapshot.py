@@ -43,7 +43,11 @@ CURRENT_SNAPSHOT_VERSION = 1
 NO_SEQUENCE = -1
 NO_OFFSET = -1
 _NO_TXN = -1
+
+# java.util.HashMap
 _SMALLEST_HASH_TABLE = 16
+_SMALLEST_TABLE_WITH_TREES = 64
+_CROWDED_BUCKET = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +125,18 @@ def build_producer_snapshot(entries: Sequence[ProducerStateEntry]) -> bytes:
 def java_hash_order(producer_ids: Iterable[int]) -> list[int]:
     """The order in which a java.util.HashMap<Long, ...> that grew by these (distinct) keys iterates over them.
 
-    That is the order of entries in a broker's snapshots: by bucket, within a bucket as they came. A bucket of eight
-    or more, which Java turns into a tree, may come out in another order.
+    That is the order of entries in a broker's snapshots: by bucket, within a bucket as they came. Where more than
+    eight crowd one bucket of a table of 64 or more, Java makes a tree of it, whose order is not followed here.
     """
-    ids = list(producer_ids)
-    buckets = _SMALLEST_HASH_TABLE
-    while len(ids) * 4 > buckets * 3:  # Java's load factor 0.75
-        buckets *= 2
-    return sorted(ids, key=lambda producer_id: _spread_hash(producer_id) % buckets)
+    table: list[list[int]] = [[] for _ in range(_SMALLEST_HASH_TABLE)]
+    for count, producer_id in enumerate(producer_ids, start=1):
+        bucket = _bucket_of(table, producer_id)
+        bucket.append(producer_id)
+        if len(bucket) > _CROWDED_BUCKET and len(table) < _SMALLEST_TABLE_WITH_TREES:
+            table = _doubled(table)
+        if count > len(table) * 3 // 4:  # Java's load factor
+            table = _doubled(table)
+    return [producer_id for bucket in table for producer_id in bucket]
 
 
 def decrement_sequence(sequence: int, decrement: int) -> int:
@@ -167,6 +175,18 @@ def _entry_fields(entry: ProducerStateEntry) -> dict[str, int]:
     if entry.current_txn_first_offset is None:
         fields["current_txn_first_offset"] = _NO_TXN
     return fields
+
+
+def _bucket_of(table: list[list[int]], producer_id: int) -> list[int]:
+    return table[_spread_hash(producer_id) % len(table)]
+
+
+def _doubled(table: list[list[int]]) -> list[list[int]]:
+    larger: list[list[int]] = [[] for _ in range(2 * len(table))]
+    for bucket in table:
+        for producer_id in bucket:
+            _bucket_of(larger, producer_id).append(producer_id)
+    return larger
 
 
 def _spread_hash(number: int) -> int:
