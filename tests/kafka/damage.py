@@ -120,7 +120,7 @@ def harm(files: dict[str, bytes], rng: random.Random, only: str | None = None) -
         name = rng.choices(names, weights)[0]
         try:
             return name, KINDS[name](Scene(files, rng))
-        except (Unfit, ValueError, struct.error):
+        except (Unfit, ValueError, LookupError, struct.error):
             continue
     return "nothing", "no damage of this kind fits"
 
@@ -855,10 +855,10 @@ def dense_index(s: Scene) -> str:
     name = s.one(".log")
     base, found, largest = int(name.rpartition("/")[2][:-4]), [b"", b""], -1
     for entry in walk(s.files[name]):
-        if entry.magic == 2:
+        if entry.magic >= 2:
             last, time = entry.value("base_offset") + entry.value("last_offset_delta"), entry.value("max_timestamp")
         else:
-            last, time = entry.value("offset"), entry.value("timestamp") if entry.magic else -1
+            last, time = entry.value("offset"), entry.value("timestamp") if entry.magic == 1 else -1
         found[0] += struct.pack(">ii", last - base, entry.position)
         if time > largest:
             found[1] += struct.pack(">qi", time, last - base)

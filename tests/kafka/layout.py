@@ -66,7 +66,7 @@ class Entry:
 
     @property
     def magic(self) -> int:
-        return self.data[16]
+        return int.from_bytes(self.data[16:17], "big", signed=True)
 
     @property
     def fields(self) -> dict[str, tuple[int, int]]:
@@ -109,7 +109,7 @@ def sealed(entry: bytes, *, length: bool = True) -> bytes:
     """The entry with a CRC (and a length) that is right for its bytes."""
     if length:
         entry = put(entry, 8, struct.pack(">i", len(entry) - 12))
-    if entry[16] >= 2:
+    if 2 <= entry[16] < 128:
         return put(entry, 17, struct.pack(">I", crc32c(entry[21:])))
     return put(entry, 12, struct.pack(">I", zlib.crc32(entry[16:])))
 
@@ -270,7 +270,7 @@ def _with_length(data: bytes | None) -> bytes:
 
 
 def parse_message(entry: Entry) -> Message:
-    if entry.magic > 1:
+    if entry.magic not in (0, 1):
         raise ValueError("not magic 0 or 1")
     rest = _Cursor(entry.data[26 if entry.magic else 18 :])
     timestamp = entry.value("timestamp") if entry.magic else -1
