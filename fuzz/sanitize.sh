@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Build the extension with ASan and UBSan and run damaged inputs through the kernels:
 #   sanitize.sh PYTHON [arguments of kernels.py]
-# PYTHON has klogtool's dependencies, setuptools and Cython come on top in a folder of their own.
+# PYTHON has klogtool's dependencies; setuptools and Cython come on top, in a folder of their own.
 set -euo pipefail
 python=$(realpath --no-symlinks "$1")
 shift
@@ -10,7 +10,6 @@ work=.work/sanitized
 rm -rf "$work/tree"
 mkdir -p "$work"
 .ci/tree "$work/tree"
-"$python" -m venv --system-site-packages "$work/venv" # sees neither the checkout nor its editable install first
 "$python" -m pip install --quiet --disable-pip-version-check --target "$work/build-tools" 'setuptools>=80' 'cython>=3.1'
 flags="-fsanitize=address,undefined -fno-sanitize-recover=undefined -O1 -g"
 (
