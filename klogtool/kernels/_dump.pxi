@@ -1,14 +1,27 @@
 # The text of kafka-dump-log (render/kafka_text is the reference).
 
 DONE, FULL, BODY, REFERENCE = 0, 1, 2, 3        # why dump() stopped; see there
-DEEP, PRINT_DATA, SKIP_METADATA = 1, 2, 4       # its flags
+DEEP, PRINT_DATA, SKIP_METADATA, JSON = 1, 2, 4, 8       # its flags
+
+cdef int64_t NO_FIRST_OFFSET = -0x7FFFFFFFFFFFFFFF
 
 cdef enum:
     _DONE, _FULL, _BODY, _REFERENCE
-    _DEEP, _PRINT_DATA, _SKIP_METADATA = 4
+    _DEEP = 1
+    _PRINT_DATA = 2
+    _SKIP_METADATA = 4
+    _JSON = 8
     LINE_ROOM = 1024                # a batch line, or a record line without header keys, key and value
     RECORD_ROOM = 320
+    JSON_ROOM = 1024
     SMALLEST_RECORD = 7
+
+cdef struct Select:
+    bint asked                      # else everything is wanted
+    int64_t first_offset, last_offset, first_timestamp, last_timestamp, producer_id
+    bint any_producer, has_key, has_grep
+    Bytes key, grep
+    int64_t key_size, grep_size
 
 cdef struct Job:
     Out out
@@ -19,6 +32,10 @@ cdef struct Job:
     int flags
     Bytes body                      # of the first entry, inflated by the caller
     int64_t body_size
+    int64_t invalid                 # entries whose checksum does not match
+    Select select
+    Bytes file                      # JSON: the file's name, quoted
+    int64_t file_size
     Scratch scratch
     int64_t needed                  # room for the entry that did not fit
 
@@ -31,8 +48,29 @@ cdef inline void see(Job* job, int64_t offset) noexcept nogil:
 
 cdef inline bint fits(Job* job, int64_t lines, int64_t size) noexcept nogil:
     """Room for an entry with so many records and bytes, whatever is in them."""
-    job.needed = LINE_ROOM + RECORD_ROOM * lines + 4 * size
+    if job.flags & _JSON:           # a byte may become six, and each line names the file
+        job.needed = JSON_ROOM + job.file_size + (JSON_ROOM + job.file_size) * lines + 6 * size
+    else:
+        job.needed = LINE_ROOM + RECORD_ROOM * lines + 4 * size
     return job.needed <= job.out_end - job.out.at and lines <= job.gap_room - job.gap_count
+
+cdef inline bint batch_wanted(Job* job, int64_t first, int64_t last, int64_t max_timestamp, int64_t producer_id) noexcept nogil:
+    """Whether a batch may hold wanted records, by its header (a first offset that is not known is the smallest)."""
+    cdef Select* s = &job.select
+    return (not s.asked or (last >= s.first_offset and first <= s.last_offset and max_timestamp >= s.first_timestamp
+                            and (s.any_producer or producer_id == s.producer_id)))
+
+cdef inline bint record_wanted(Job* job, int64_t offset, int64_t timestamp, Bytes key, int64_t key_size, Bytes value,
+                               int64_t value_size) noexcept nogil:
+    cdef Select* s = &job.select
+    if not s.asked:
+        return True
+    if not (s.first_offset <= offset <= s.last_offset and s.first_timestamp <= timestamp <= s.last_timestamp):
+        return False
+    if s.has_key and (key_size != s.key_size or memcmp(key, s.key, s.key_size) != 0):
+        return False
+    return (not s.has_grep or (value_size > 0 and memmem(value, value_size, s.grep, s.grep_size) != NULL)
+            or (key_size > 0 and memmem(key, key_size, s.grep, s.grep_size) != NULL))
 
 cdef inline void codec_text(Out* o, int codec) noexcept nogil:
     if codec == CODEC_NONE:
@@ -49,31 +87,43 @@ cdef inline void codec_text(Out* o, int codec) noexcept nogil:
 cdef inline const char* batch_time_name(int attributes) noexcept nogil:
     return <const char*> b" LogAppendTime: " if attributes & TIMESTAMP_TYPE_BIT else <const char*> b" CreateTime: "
 
-cdef void batch_line(Out* o, Bytes b, int64_t position, bint valid) noexcept nogil:
-    cdef int attributes = <uint8_t> be16(b + BATCH_ATTRIBUTES)
-    cdef int32_t base_sequence = be32(b + BATCH_BASE_SEQUENCE), delta = be32(b + BATCH_LAST_OFFSET_DELTA)
-    named(o, b"baseOffset: ", be64(b + BATCH_BASE_OFFSET))
-    named(o, b" lastOffset: ", plus(be64(b + BATCH_BASE_OFFSET), delta))
-    named(o, b" count: ", be32(b + BATCH_RECORDS_COUNT))
-    named(o, b" baseSequence: ", base_sequence)
-    named(o, b" lastSequence: ", -1 if base_sequence == -1 else increment_sequence(base_sequence, delta))
+cdef struct Batch:
+    Bytes start
+    int64_t size, position, base_offset, base_timestamp, max_timestamp
+    int32_t delta, base_sequence, count
+    int attributes, codec
+    bint valid
+
+cdef inline int32_t sequence_of(Batch* h, Record* r) noexcept nogil:
+    return -1 if h.base_sequence < 0 else increment_sequence(h.base_sequence, r.offset_delta)
+
+cdef inline int32_t last_sequence(Batch* h) noexcept nogil:
+    return -1 if h.base_sequence == -1 else increment_sequence(h.base_sequence, h.delta)
+
+cdef void batch_line(Out* o, Batch* h) noexcept nogil:
+    cdef Bytes b = h.start
+    named(o, b"baseOffset: ", h.base_offset)
+    named(o, b" lastOffset: ", plus(h.base_offset, h.delta))
+    named(o, b" count: ", h.count)
+    named(o, b" baseSequence: ", h.base_sequence)
+    named(o, b" lastSequence: ", last_sequence(h))
     named(o, b" producerId: ", be64(b + BATCH_PRODUCER_ID))
     named(o, b" producerEpoch: ", be16(b + BATCH_PRODUCER_EPOCH))
     named(o, b" partitionLeaderEpoch: ", be32(b + BATCH_PARTITION_LEADER_EPOCH))
-    truth(o, b" isTransactional: ", attributes & TRANSACTIONAL_BIT)
-    truth(o, b" isControl: ", attributes & CONTROL_BIT)
-    if attributes & DELETE_HORIZON_BIT:
-        named(o, b" deleteHorizonMs: OptionalLong[", be64(b + BATCH_BASE_TIMESTAMP))
+    truth(o, b" isTransactional: ", h.attributes & TRANSACTIONAL_BIT)
+    truth(o, b" isControl: ", h.attributes & CONTROL_BIT)
+    if h.attributes & DELETE_HORIZON_BIT:
+        named(o, b" deleteHorizonMs: OptionalLong[", h.base_timestamp)
         text(o, b"]")
     else:
         text(o, b" deleteHorizonMs: OptionalLong.empty")
-    named(o, b" position: ", position)
-    named(o, batch_time_name(attributes), be64(b + BATCH_MAX_TIMESTAMP))
-    named(o, b" size: ", <int64_t> be32(b + BATCH_LENGTH) + LOG_OVERHEAD)
+    named(o, b" position: ", h.position)
+    named(o, batch_time_name(h.attributes), h.max_timestamp)
+    named(o, b" size: ", h.size)
     named(o, b" magic: ", <int8_t> b[BATCH_MAGIC])
-    codec_text(o, attributes & CODEC_MASK)
+    codec_text(o, h.codec)
     named(o, b" crc: ", <uint32_t> be32(b + BATCH_CRC))
-    truth(o, b" isvalid: ", valid)
+    truth(o, b" isvalid: ", h.valid)
     text(o, b"\n")
 
 cdef inline void contents(Job* job, Bytes key, int64_t key_size, Bytes value, int64_t value_size) noexcept nogil:
@@ -120,38 +170,52 @@ cdef inline bint end_marker(Out* o, Record* r) noexcept nogil:
     number(o, be32(r.value + 2))
     return True
 
-cdef int record_lines(Job* job, Bytes b, Bytes body, int64_t size, int32_t count) noexcept nogil:
+cdef inline bint record_text(Job* job, Batch* h, Record* r, int64_t offset, int64_t timestamp) noexcept nogil:
+    """A record's line. False for a control record that the reference has to look at."""
     cdef Out* o = &job.out
-    cdef int attributes = <uint8_t> be16(b + BATCH_ATTRIBUTES)
-    cdef int64_t base_offset = be64(b + BATCH_BASE_OFFSET), base_timestamp = be64(b + BATCH_BASE_TIMESTAMP)
-    cdef int64_t append_time = be64(b + BATCH_MAX_TIMESTAMP), offset
-    cdef int32_t base_sequence = be32(b + BATCH_BASE_SEQUENCE), i
-    cdef bint control = attributes & CONTROL_BIT, append = attributes & TIMESTAMP_TYPE_BIT
-    cdef const char* time_name = batch_time_name(attributes)
+    if not job.flags & _SKIP_METADATA:
+        named(o, b"| offset: ", offset)
+        named(o, batch_time_name(h.attributes), timestamp)
+        named(o, b" keySize: ", r.key_size)
+        named(o, b" valueSize: ", r.value_size)
+        named(o, b" sequence: ", sequence_of(h, r))
+        if r.header_count:
+            header_keys(o, r)
+        else:
+            text(o, b" headerKeys: []")
+        if h.attributes & CONTROL_BIT and not end_marker(o, r):
+            return False
+    if job.flags & _PRINT_DATA and not h.attributes & CONTROL_BIT:
+        contents(job, r.key, r.key_size, r.value, r.value_size)
+    text(o, b"\n")
+    return True
+
+cdef int record_lines(Job* job, Batch* h, Bytes body, int64_t size) noexcept nogil:
+    """All wanted records of a batch; the batch's own line goes if there are none."""
+    cdef Out start = job.out
+    cdef int64_t offset, timestamp, shown = 0
+    cdef int32_t i
     cdef Cursor c
     cdef Record r
     c.at, c.end, c.broken = body, body + size, False
-    for i in range(count):
+    batch_head(job, h)
+    for i in range(h.count):
         if not next_record(&c, &r):
             return _REFERENCE
-        offset = plus(base_offset, r.offset_delta)
+        offset = plus(h.base_offset, r.offset_delta)
+        timestamp = h.max_timestamp if h.attributes & TIMESTAMP_TYPE_BIT else plus(h.base_timestamp, r.timestamp_delta)
         see(job, offset)
-        if not job.flags & _SKIP_METADATA:
-            named(o, b"| offset: ", offset)
-            named(o, time_name, append_time if append else plus(base_timestamp, r.timestamp_delta))
-            named(o, b" keySize: ", r.key_size)
-            named(o, b" valueSize: ", r.value_size)
-            named(o, b" sequence: ", -1 if base_sequence < 0 else increment_sequence(base_sequence, r.offset_delta))
-            if r.header_count:
-                header_keys(o, &r)
-            else:
-                text(o, b" headerKeys: []")
-            if control and not end_marker(o, &r):
-                return _REFERENCE
-        if job.flags & _PRINT_DATA and not control:
-            contents(job, r.key, r.key_size, r.value, r.value_size)
-        text(o, b"\n")
-    return _DONE if c.at == c.end or count == 0 else _REFERENCE
+        if not record_wanted(job, offset, timestamp, r.key, r.key_size, r.value, r.value_size):
+            continue
+        shown += 1
+        if not (record_json(job, h, &r, offset, timestamp) if job.flags & _JSON else
+                record_text(job, h, &r, offset, timestamp)):
+            return _REFERENCE
+    if h.count and c.at != c.end:
+        return _REFERENCE
+    if job.select.asked and not shown:
+        job.out = start
+    return _DONE
 
 cdef int find_body(Job* job, Bytes data, int64_t size, int codec, int magic, Bytes* body, int64_t* body_size) noexcept nogil:
     """The bytes of the records, or of the inner messages: as they stand, from the caller, or inflated here."""
@@ -170,29 +234,45 @@ cdef int find_body(Job* job, Bytes data, int64_t size, int codec, int magic, Byt
     body[0] = job.scratch.data
     return _BODY if body_size[0] < 0 else _DONE
 
+cdef void read_batch(Bytes b, int64_t size, int64_t position, Batch* h) noexcept nogil:
+    h.start, h.size, h.position = b, size, position
+    h.attributes, h.codec = <uint8_t> be16(b + BATCH_ATTRIBUTES), be16(b + BATCH_ATTRIBUTES) & CODEC_MASK
+    h.base_offset, h.delta = be64(b + BATCH_BASE_OFFSET), be32(b + BATCH_LAST_OFFSET_DELTA)
+    h.base_timestamp, h.max_timestamp = be64(b + BATCH_BASE_TIMESTAMP), be64(b + BATCH_MAX_TIMESTAMP)
+    h.base_sequence, h.count = be32(b + BATCH_BASE_SEQUENCE), be32(b + BATCH_RECORDS_COUNT)
+    h.valid = (crc32c_of(0, b + BATCH_CRC_COVERS_FROM, size - BATCH_CRC_COVERS_FROM) == <uint32_t> be32(b + BATCH_CRC))
+
+cdef inline void batch_head(Job* job, Batch* h) noexcept nogil:
+    if job.flags & _JSON:
+        batch_json(job, h)
+    else:
+        batch_line(&job.out, h)
+
 cdef int batch_text(Job* job, Bytes b, int64_t size, int64_t position) noexcept nogil:
-    cdef bint valid
-    cdef int codec = b[BATCH_ATTRIBUTES + 1] & CODEC_MASK, why
-    cdef int32_t count = be32(b + BATCH_RECORDS_COUNT)
+    cdef Batch h
+    cdef int why = _DONE
     cdef int64_t body_size = 0
-    cdef Bytes body = NULL
-    valid = crc32c_of(0, b + BATCH_CRC_COVERS_FROM, size - BATCH_CRC_COVERS_FROM) == <uint32_t> be32(b + BATCH_CRC)
+    cdef Bytes body = b
+    read_batch(b, size, position, &h)
+    job.invalid += not h.valid
+    if not batch_wanted(job, h.base_offset, plus(h.base_offset, h.delta), h.max_timestamp, be64(b + BATCH_PRODUCER_ID)):
+        return _DONE
     if not job.flags & _DEEP:
         if not fits(job, 0, 0):
             return _FULL
-        batch_line(&job.out, b, position, valid)
+        batch_head(job, &h)
         return _DONE
-    if count < 0 or (codec != CODEC_NONE and not valid):
+    if h.count < 0 or (h.codec != CODEC_NONE and not h.valid):
         return _REFERENCE
-    why = find_body(job, b + BATCH_SIZE, size - BATCH_SIZE, codec, 2, &body, &body_size) if count else _DONE
+    if h.count:
+        why = find_body(job, b + BATCH_SIZE, size - BATCH_SIZE, h.codec, 2, &body, &body_size)
     if why:
         return why
-    if count > body_size // SMALLEST_RECORD:
+    if h.count > body_size // SMALLEST_RECORD:
         return _REFERENCE
-    if not fits(job, count, body_size if count else 0):
+    if not fits(job, h.count, body_size):
         return _FULL
-    batch_line(&job.out, b, position, valid)
-    return record_lines(job, b, body, body_size, count) if count else _DONE
+    return record_lines(job, &h, body, body_size)
 
 cdef struct Inner:
     int64_t offset, timestamp, key_size, value_size
@@ -243,9 +323,17 @@ cdef void message_batch_line(Out* o, Inner* m, int64_t position, bint valid) noe
     truth(o, b" isvalid: ", valid)
     text(o, b"\n")
 
-cdef void message_line(Job* job, Inner* outer, Inner* m, bint valid) noexcept nogil:
+cdef bint message_line(Job* job, Inner* outer, Inner* m, int64_t position) noexcept nogil:
+    """A message's line; False if it is not wanted."""
     cdef Out* o = &job.out
+    cdef bint valid
     see(job, m.offset)
+    if not record_wanted(job, m.offset, m.timestamp, m.key, m.key_size, m.value, m.value_size):
+        return False
+    valid = message_valid(m)
+    if job.flags & _JSON:
+        message_json(job, outer, m, position, valid)
+        return True
     if not job.flags & _SKIP_METADATA:
         named(o, b"| offset: ", m.offset)
         named(o, message_time_name(outer), m.timestamp)
@@ -256,6 +344,13 @@ cdef void message_line(Job* job, Inner* outer, Inner* m, bint valid) noexcept no
     if job.flags & _PRINT_DATA:
         contents(job, m.key, m.key_size, m.value, m.value_size)
     text(o, b"\n")
+    return True
+
+cdef inline void message_head(Job* job, Inner* m, int64_t position, bint valid) noexcept nogil:
+    if job.flags & _JSON:
+        message_batch_json(job, m, position, valid)
+    else:
+        message_batch_line(&job.out, m, position, valid)
 
 cdef int64_t walk_inner(Bytes p, Bytes end, Inner* m, int64_t* last_offset) noexcept nogil:
     """How many inner messages there are, all plain and whole; -1 if the reference has to look."""
@@ -270,7 +365,8 @@ cdef int64_t walk_inner(Bytes p, Bytes end, Inner* m, int64_t* last_offset) noex
 
 cdef int inner_lines(Job* job, Inner* outer, int64_t position) noexcept nogil:
     cdef Bytes body = NULL, end
-    cdef int64_t body_size = 0, last = 0, count, base = 0
+    cdef int64_t body_size = 0, last = 0, count, base = 0, shown = 0
+    cdef Out start = job.out
     cdef Inner m
     cdef int why = find_body(job, outer.value, outer.value_size, outer.attributes & CODEC_MASK, outer.magic,
                              &body, &body_size)
@@ -284,18 +380,21 @@ cdef int inner_lines(Job* job, Inner* outer, int64_t position) noexcept nogil:
         return _FULL
     if outer.magic == 1 and outer.offset != 0:
         base = outer.offset - last
-    message_batch_line(&job.out, outer, position, message_valid(outer))
+    message_head(job, outer, position, True)
     while body < end:
         read_message(body, end - body, &m)
         body += LOG_OVERHEAD + m.size
         m.offset = plus(base, m.offset)
         if m.magic == 1 and outer.magic == 1 and outer.attributes & TIMESTAMP_TYPE_BIT:
             m.timestamp = outer.timestamp
-        message_line(job, outer, &m, message_valid(&m))
+        shown += message_line(job, outer, &m, position)
+    if job.select.asked and not shown:
+        job.out = start
     return _DONE
 
 cdef int message_text(Job* job, Bytes entry, int64_t size, int64_t position) noexcept nogil:
     cdef Inner m
+    cdef Out start
     cdef bint valid
     cdef int codec
     if not read_message(entry, size, &m):
@@ -304,21 +403,25 @@ cdef int message_text(Job* job, Bytes entry, int64_t size, int64_t position) noe
     if codec > (CODEC_LZ4 if job.flags & _DEEP else CODEC_ZSTD):
         return _REFERENCE
     valid = message_valid(&m)
+    job.invalid += not valid
+    if not batch_wanted(job, m.offset if codec == CODEC_NONE else NO_FIRST_OFFSET, m.offset, m.timestamp, -1):
+        return _DONE
     if codec != CODEC_NONE and job.flags & _DEEP:
         if m.value_size < 0 or not valid:
             return _REFERENCE
         return inner_lines(job, &m, position)
     if not fits(job, 1, size):
         return _FULL
-    message_batch_line(&job.out, &m, position, valid)
-    if job.flags & _DEEP:
-        message_line(job, &m, &m, valid)
+    start = job.out
+    message_head(job, &m, position, valid)
+    if job.flags & _DEEP and not message_line(job, &m, &m, position):
+        job.out = start
     return _DONE
 
 cdef int entry_text(Job* job, Bytes b, int64_t left, int64_t position, int64_t* size) noexcept nogil:
     """The text of the entry at b, or none of it."""
     cdef Out before = job.out
-    cdef int64_t last_offset = job.last_offset, gap_count = job.gap_count
+    cdef int64_t last_offset = job.last_offset, gap_count = job.gap_count, invalid = job.invalid
     cdef int why = _REFERENCE
     cdef int8_t magic
     if left <= HEADER_SIZE_UP_TO_MAGIC:
@@ -331,17 +434,38 @@ cdef int entry_text(Job* job, Bytes b, int64_t left, int64_t position, int64_t* 
     elif magic == 0 or magic == 1:
         why = message_text(job, b, size[0], position)
     if why:
-        job.out, job.last_offset, job.gap_count = before, last_offset, gap_count
+        job.out, job.last_offset, job.gap_count, job.invalid = before, last_offset, gap_count, invalid
     return why
 
+cdef class Selection:
+    """Which records dump() shows; bounds are inclusive. None: everything."""
+
+    cdef Select select
+    cdef object keep
+
+    def __init__(self, offsets, timestamps, producer_id, bytes key, bytes grep):
+        self.keep = (key, grep)
+        self.select.asked = True
+        self.select.first_offset, self.select.last_offset = offsets
+        self.select.first_timestamp, self.select.last_timestamp = timestamps
+        self.select.any_producer = producer_id is None
+        self.select.producer_id = 0 if producer_id is None else producer_id
+        self.select.has_key, self.select.has_grep = key is not None, grep is not None
+        if key is not None:
+            self.select.key, self.select.key_size = <Bytes> <char*> key, len(key)
+        if grep is not None:
+            self.select.grep, self.select.grep_size = <Bytes> <char*> grep, len(grep)
+
 def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base, int flags, int64_t[::1] state not None,
-         int64_t[::1] gaps not None, uint8_t[::1] out not None, const uint8_t[::1] body=None):
+         int64_t[::1] gaps not None, uint8_t[::1] out not None, const uint8_t[::1] body=None, Selection select=None,
+         const uint8_t[::1] file=None):
     """The text of the entries from byte `at` on, up to `cut`, into `out`. Returns (at, bytes written, why).
 
-    base: position of log[0] in its file. flags: DEEP, PRINT_DATA, SKIP_METADATA. state: [offset of the last record
-    seen, number of gaps, room that an entry needs]; gaps: pairs of offsets, flat. why: DONE; FULL: no room in `out`
-    or `gaps`; BODY: call again with the records of this entry inflated; REFERENCE: the entry at `at` is for the
-    reference reader, nothing of it was written.
+    base: position of log[0] in its file. flags: DEEP, PRINT_DATA, SKIP_METADATA, JSON (with DEEP: JSON lines, `file`
+    then is the file's name as JSON). state: [offset of the last record seen, number of gaps, room that an entry
+    needs, entries with a wrong checksum]; gaps: pairs of offsets, flat. why: DONE; FULL: no room in `out` or `gaps`;
+    BODY: call again with the records of this entry inflated; REFERENCE: the entry at `at` is for the reference
+    reader, nothing of it was written.
     """
     cdef Job job
     cdef Bytes b
@@ -352,19 +476,24 @@ def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base,
     job.out.at = &out[0]
     job.out_end = job.out.at + out.shape[0]
     job.gaps, job.gap_room, job.gap_count = &gaps[0], gaps.shape[0] // 2, state[1]
-    job.last_offset, job.flags, job.needed = state[0], flags, 0
-    job.body, job.body_size = NULL, 0
+    job.last_offset, job.flags, job.needed, job.invalid = state[0], flags, 0, state[3]
+    job.body, job.body_size, job.file, job.file_size = NULL, 0, NULL, 0
     if body is not None:
         job.body, job.body_size = (&body[0] if body.shape[0] else <Bytes> b""), body.shape[0]
+    if file is not None and file.shape[0]:
+        job.file, job.file_size = &file[0], file.shape[0]
+    job.select.asked = False
+    if select is not None:
+        job.select = select.select
     job.scratch.data, job.scratch.room = NULL, 0
     b = &log[0]
     with nogil:
         while at < cut:
-            why = entry_text(&job, b + at, cut - at, base + at, &size)
+            why = entry_text(&job, b + at, have - at, base + at, &size)
             if why:
                 break
             at += size
             job.body = NULL
         free(job.scratch.data)
-    state[0], state[1], state[2] = job.last_offset, job.gap_count, job.needed
+    state[0], state[1], state[2], state[3] = job.last_offset, job.gap_count, job.needed, job.invalid
     return at, job.out.at - &out[0], why

@@ -1,4 +1,7 @@
 /* What Cython cannot say: unaligned big-endian loads and stores, and the CRC instruction. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE   /* memmem */
+#endif
 #include <stdint.h>
 #include <string.h>
 

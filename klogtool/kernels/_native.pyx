@@ -9,7 +9,7 @@ One extension, its text in parts, because every module that takes a memoryview c
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy, strlen
+from libc.string cimport memcmp, memcpy, strlen
 
 cdef extern from "_machine.h" nogil:
     uint32_t le32(const uint8_t* p)
@@ -22,6 +22,9 @@ cdef extern from "_machine.h" nogil:
     uint32_t crc32_of(uint32_t so_far, const uint8_t* p, int64_t size)
     int crc_hardware
 
+cdef extern from * nogil:
+    void* memmem(const void* haystack, size_t haystack_size, const void* needle, size_t needle_size)
+
 ctypedef const uint8_t* Bytes
 
 include "_layout.pxi"
@@ -30,5 +33,6 @@ include "_codecs.pxi"
 include "_walk.pxi"
 include "_text.pxi"
 include "_dump.pxi"
+include "_json.pxi"
 
 make_crc_tables()

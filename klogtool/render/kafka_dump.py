@@ -62,8 +62,8 @@ class KafkaDump:
         self.write(os.fsencode(line + "\n"))
 
     def _log(self, path: str, name: str) -> None:
-        self._print(_log_heading(name))
         records, max_bytes = self.options.records(), self.options.max_bytes()
+        self._print(_log_heading(name))
         with LogFile(path) as log:
             _check_log_size(log)
             if max_bytes < 0:
@@ -81,6 +81,7 @@ class KafkaDump:
     def _offset_index(self, path: str, name: str) -> None:
         from klogtool.render.index_text import dump_offset_index
 
+        max_message_size = self.options.max_message_size()
         base_offset = _number_before_dot(name)
         with LogFile(_beside(path, name, ".log")) as log:
             _check_log_size(log)
@@ -90,7 +91,7 @@ class KafkaDump:
                 log,
                 sanity_only=self.options.sanity_only,
                 verify_only=self.options.verify_only,
-                max_message_size=self.options.max_message_size(),
+                max_message_size=max_message_size,
                 reports=self.reports,
                 write=self.write,
             )

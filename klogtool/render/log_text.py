@@ -53,7 +53,7 @@ class LogText:
         self.native = kernels.native if options.decoder is None else None
         if self.native is not None:
             self._out = bytearray(OUT_BYTES)
-            self._gaps, self._state = array("q", bytes(16 * GAPS_AT_ONCE)), array("q", (-1, 0, 0))
+            self._gaps, self._state = array("q", bytes(16 * GAPS_AT_ONCE)), array("q", (-1, 0, 0, 0))
             self._flags = (
                 (self.native.DEEP if options.deep else 0)
                 | (self.native.PRINT_DATA if options.print_data else 0)
@@ -67,7 +67,8 @@ class LogText:
             self.window(window)
         assert window is not None
         position = window.base + window.cut
-        self._check_tail(window, end)
+        if position < end:
+            _check_tail(window, end)
         return position
 
     def window(self, window: Window) -> None:
@@ -76,12 +77,6 @@ class LogText:
             self._by_reference(window, 0, window.cut)
         else:
             self._by_kernel(window)
-
-    def _check_tail(self, window: Window, end: int) -> None:
-        from klogtool.format.framing import Stop, corrupt_length, find_frame
-
-        if find_frame(window.data, window.cut, end - window.base) is Stop.LENGTH:
-            raise corrupt_length(window.data, window.cut, window.base)
 
     def _by_kernel(self, window: Window) -> None:
         assert self.native is not None
@@ -155,6 +150,14 @@ class LogText:
         yield from walk_batch_text(batch)
         if self.options.deep:
             yield from walk_records_text(batch, self.options, self.gaps.see)
+
+
+def _check_tail(window: Window, end: int) -> None:
+    """Raises Corrupt where the walk ended at an impossible length, and not at a tail."""
+    from klogtool.format.framing import Stop, corrupt_length, find_frame
+
+    if find_frame(window.data, window.cut, end - window.base) is Stop.LENGTH:
+        raise corrupt_length(window.data, window.cut, window.base)
 
 
 def read_entry(data: bytes, frame: Frame, base: int) -> RecordBatch | Message:
