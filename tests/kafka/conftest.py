@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from klogtool import kernels
+
 from .kafka import Kafka, Unavailable, prepare
 from .ours import Klogtool
 
@@ -21,8 +23,10 @@ def kafka() -> Iterator[Kafka]:
         yield asked
 
 
-@pytest.fixture(scope="session")
-def ours() -> Iterator[Klogtool]:
-    """klogtool in a child process, which starts at the first question."""
-    with Klogtool() as asked:
+@pytest.fixture(scope="session", params=["kernel", "reference"])
+def ours(request: pytest.FixtureRequest) -> Iterator[Klogtool]:
+    """klogtool in a child process, which starts at the first question; once with each reader."""
+    if request.param == "kernel" and kernels.native is None:
+        pytest.skip("needs the extension, which is not built")
+    with Klogtool(request.param) as asked:
         yield asked

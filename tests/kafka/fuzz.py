@@ -285,10 +285,10 @@ def kept_cases(folder: Path) -> Iterator[tuple[Case, KafkaAnswer]]:
         yield case, KafkaAnswer(stdout, stderr, told["exit"], thrown)  # type: ignore[arg-type]
 
 
-def ask_again(folder: Path) -> int:
+def ask_again(folder: Path, reader: str) -> int:
     """klogtool's answers to kept cases against Kafka's kept answers; how many still differ."""
     differing = 0
-    with Klogtool() as klogtool:
+    with Klogtool(reader) as klogtool:
         for case, kafkas in kept_cases(folder):
             found = difference(kafkas, klogtool.dump(case.files, case.args))
             if found:
@@ -304,7 +304,7 @@ def fuzz(options: argparse.Namespace) -> int:
     if not partitions:
         sys.exit(f"no partition dirs below {', '.join(map(str, options.paths))}")
     cases, started = Cases(partitions, options.seed, options.only, options.args), time.monotonic()
-    with Kafka(prepare()) as kafka, Klogtool() as klogtool:
+    with Kafka(prepare()) as kafka, Klogtool(options.reader) as klogtool:
         run = Run(kafka, None if options.kafka_only else klogtool, options.keep)
         for number in range(options.first, options.first + options.count):
             if options.seconds and time.monotonic() - started > options.seconds:
@@ -342,10 +342,13 @@ def main() -> int:
     parser.add_argument("--only", help="only kinds of damage with this in their name, one a case")
     parser.add_argument("--args", help="this command line for every case")
     parser.add_argument("--again", type=Path, help="ask klogtool the kept cases of this folder again")
+    parser.add_argument(
+        "--reader", choices=("kernel", "reference"), default="kernel", help="which of klogtool's is asked"
+    )
     parser.add_argument("--kafka-only", action="store_true")
     parser.add_argument("-v", "--verbose", action="store_true", help="tell each case before it is asked")
     options = parser.parse_args()
-    return 1 if (ask_again(options.again) if options.again else fuzz(options)) else 0
+    return 1 if (ask_again(options.again, options.reader) if options.again else fuzz(options)) else 0
 
 
 if __name__ == "__main__":

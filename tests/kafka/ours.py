@@ -40,9 +40,13 @@ class Answer:
 
 
 class Klogtool:
-    """A child process over a folder of its own. Starts at the first question."""
+    """A child process over a folder of its own. Starts at the first question.
 
-    def __init__(self) -> None:
+    reader: "kernel" or "reference"; the child makes sure that it is this one that runs.
+    """
+
+    def __init__(self, reader: str = "kernel") -> None:
+        self._reader = reader
         self._process: subprocess.Popen[bytes] | None = None
         self.folder = scratch_folder("klogtool-ours-")
 
@@ -91,7 +95,7 @@ class Klogtool:
     def _start(self) -> None:
         paths = [path or os.getcwd() for path in sys.path]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-m", __name__, self._reader],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join([*paths, str(TESTS)])},
@@ -125,12 +129,17 @@ def _without_parents(files: Files) -> dict[str, bytes]:
     }
 
 
-def _serve() -> None:
+def _serve(reader: str) -> None:
     """Answers requests until stdin ends. The answers leave by a descriptor of their own."""
+    if reader == "reference":
+        sys.modules["klogtool.kernels._native"] = None  # type: ignore[assignment]  # its import fails
     from running import run_here
 
     import klogtool.cli.main  # noqa: F401  a klogtool that cannot be imported ends the child here, and says why
+    from klogtool import kernels
 
+    if (kernels.native is None) != (reader == "reference"):
+        sys.exit(f"the {reader} reader cannot run: is the extension built?")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -147,4 +156,4 @@ def _serve() -> None:
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve(sys.argv[1])
