@@ -10,7 +10,7 @@ import random
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .layout import (
     BATCH,
@@ -533,8 +533,8 @@ def any_record_type(s: Scene) -> str:
     for number in range(len(records)):
         type_id, version = s.rng.randrange(-1, 33), s.rng.randrange(-1, 6)
         if s.rng.random() < 0.5:  # __cluster_metadata, __remote_log_metadata
-            value = b"\1" + unsigned_varint(max(0, type_id)) + unsigned_varint(max(0, version)) + fields(50)
-            records[number] = replace(records[number], value=value)
+            framed = b"\1" + unsigned_varint(max(0, type_id)) + unsigned_varint(max(0, version)) + fields(50)
+            records[number] = replace(records[number], value=framed)
         else:  # the coordinators' topics
             key = struct.pack(">h", s.rng.randrange(-1, 20)) + fields(24)
             value = s.pick([None, struct.pack(">h", version) + fields(60), struct.pack(">h", version) + bytes(60)])
@@ -719,7 +719,7 @@ def inner_message(s: Scene) -> str:
     name, entry, wrapper, inner = an_old_wrapper(s)
     number = s.rng.randrange(len(inner))
     old = inner[number]
-    edges = {
+    edges: dict[str, list[Any]] = {
         "offset": [0, -1, 1, 2**63 - 1, -(2**63), wrapper.offset, wrapper.offset + 1, s.rng.randrange(1 << 40)],
         "magic": [0, 1, 2, 3, 127, 255],
         "attributes": [1, 2, 3, 4, 5, 8, 9, 0x80, s.rng.randrange(256)],

@@ -269,7 +269,12 @@ def keep_case(folder: Path, case: Case, kafkas: KafkaAnswer, ours: Answer) -> No
     (folder / "kafka.stderr").write_text(kafkas.stderr)
     (folder / "klogtool.stdout").write_bytes(ours.stdout)
     (folder / "klogtool.stderr").write_text(ours.stderr)
-    told = {"name": case.name, "source": case.source, "args": list(case.args), "story": list(case.story)}
+    told: dict[str, object] = {
+        "name": case.name,
+        "source": case.source,
+        "args": list(case.args),
+        "story": list(case.story),
+    }
     told |= {"kinds": list(case.kinds), "thrown": kafkas.thrown, "exit": kafkas.exit, "status": ours.status}
     (folder / "case.json").write_text(json.dumps(told, indent=1) + "\n")
 
@@ -282,7 +287,7 @@ def kept_cases(folder: Path) -> Iterator[tuple[Case, KafkaAnswer]]:
         case = Case(told["name"], told["source"], files, told["args"], told["story"], told["kinds"])
         thrown = tuple(told["thrown"]) if told["thrown"] else None
         stdout, stderr = (path.parent / "kafka.stdout").read_bytes(), (path.parent / "kafka.stderr").read_text()
-        yield case, KafkaAnswer(stdout, stderr, told["exit"], thrown)  # type: ignore[arg-type]
+        yield case, KafkaAnswer(stdout, stderr, told["exit"], thrown)
 
 
 def ask_again(folder: Path, reader: str) -> int:

@@ -416,19 +416,17 @@ def _flip_last(data: bytes, back: int) -> bytes:
 
 
 def _zstds(data: bytes) -> Iterator[tuple[str, bytes]]:
-    def frame(piece: bytes, **options: bool) -> bytes:
-        return zstandard.ZstdCompressor(**{"write_content_size": False, "write_checksum": False, **options}).compress(
-            piece
-        )  # type: ignore[arg-type]
+    def frame(piece: bytes, size: bool = False, checksum: bool = False) -> bytes:
+        return zstandard.ZstdCompressor(write_content_size=size, write_checksum=checksum).compress(piece)
 
     half = len(data) // 2
     plain = frame(data)
     skippable = b"\x50\x2a\x4d\x18" + struct.pack("<I", 3) + b"abc"
     yield "frame", plain
     yield "two frames", frame(data[:half]) + frame(data[half:])
-    yield "content size", frame(data, write_content_size=True)
-    yield "checksum", frame(data, write_checksum=True)
-    yield "wrong checksum", _flip_last(frame(data, write_checksum=True), 2)
+    yield "content size", frame(data, size=True)
+    yield "checksum", frame(data, checksum=True)
+    yield "wrong checksum", _flip_last(frame(data, checksum=True), 2)
     yield "skippable frame before", skippable + plain
     yield "skippable frame behind", plain + skippable
     yield "empty frame behind", plain + frame(b"")
@@ -437,7 +435,7 @@ def _zstds(data: bytes) -> Iterator[tuple[str, bytes]]:
     yield "cut", plain[: len(plain) - 3]
     yield (
         "wrong content size",
-        _flip_last(frame(data, write_content_size=True), len(frame(data, write_content_size=True)) - 5),
+        _flip_last(frame(data, size=True), len(frame(data, size=True)) - 5),
     )
     yield "reserved bit", plain[:4] + bytes([plain[4] | 8]) + plain[5:]
     yield "huge window", plain[:5] + b"\xf8" + plain[6:]

@@ -36,7 +36,7 @@ DEEP = (
     ["--key-decoder-class", STRING, "--deep-iteration"],
     ["--value-decoder-class"],
 )
-INDEX_OPTIONS = (
+INDEX_OPTIONS: tuple[list[str], ...] = (
     [],
     [],
     ["--verify-index-only"],

@@ -24,7 +24,7 @@ FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 FUZZ_COUNT = int(os.environ.get("KLOGTOOL_FUZZ_COUNT", "400"))
 FUZZ_PARTS = max(8, FUZZ_COUNT // 2000)  # a part is a test, and a test has a time limit
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-OPTIONS = (
+OPTIONS: tuple[list[str], ...] = (
     [],
     ["--deep-iteration"],
     ["--print-data-log"],
