@@ -344,7 +344,7 @@ def _gzips(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 def _snappies(data: bytes) -> Iterator[tuple[str, bytes]]:
     def chunk(piece: bytes) -> bytes:
-        block = snappy.compress(piece)
+        block = bytes(snappy.compress(piece))
         return struct.pack(">i", len(block)) + block
 
     half = len(data) // 2
