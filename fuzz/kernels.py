@@ -21,12 +21,12 @@ from damaged import damaged, seeds
 
 from klogtool import kernels
 from klogtool.errors import KlogError
-from klogtool.format import checksums, framing
+from klogtool.format import checksums, codecs, framing
 from klogtool.format.batch import RecordBatch, inflate
 from klogtool.format.message import inflate as inflate_message
 from klogtool.render.log_text import read_entry
 
-OUT_SIZES = (0, 1, 500, 2000, 1 << 16, 1 << 20)
+OUT_SIZES = (1, 500, 2000, 1 << 16, 1 << 20)
 MOST_CALLS = 10_000
 
 libc = ctypes.CDLL(None)
@@ -87,27 +87,49 @@ def inflated(data: bytes, at: int) -> bytes | None:
         return None
 
 
+def try_inflate(rng: random.Random, data: bytes) -> None:
+    """A damaged lz4 or snappy frame: what the kernel takes for sound, the reference does, too."""
+    codec, magic = rng.choice(("lz4", "snappy")), rng.choice((0, 1, 2))
+    packed = damaged(rng, codecs.compress(codec, data, magic=magic), healed=False)
+    with copied(packed) as frame:
+        found = kernels.native.inflate(codec, frame, magic)
+    if found is not None:
+        same(f"inflate {codec}", found, codecs.decompress(codec, packed, magic=magic))
+
+
+def chosen_selection(rng: random.Random) -> object:
+    """Nothing asked for mostly, else a bit of everything."""
+    if rng.random() < 0.7:
+        return None
+    low, high = sorted((rng.randrange(60), rng.randrange(60)))
+    always = (-(2**63), 2**63 - 1)
+    offsets, timestamps = rng.choice(((low, high), always)), rng.choice(((0, 0), always, always))
+    key, grep = rng.choice((None, None, b"", b"k7")), rng.choice((None, b"", b"alpha", b"\xff\xff"))
+    return kernels.native.Selection(offsets, timestamps, rng.choice((None, None, 7, -1)), key, grep)
+
+
 def try_dump(rng: random.Random, data: bytes) -> None:
     """All entries, each that the kernel leaves to the reference stepped over, with too little room now and then."""
     native = kernels.native
     cut, _ = framing.whole_frames(data, len(data))
-    flags = rng.choice((0, native.DEEP, native.DEEP | native.PRINT_DATA, 7))
-    room = rng.choice(OUT_SIZES)
-    gaps, state = array("q", bytes(16 * rng.choice((1, 4, 1024)))), array("q", (-1, 0, 0))
-    at, body = 0, None
-    with copied(data) as log:
+    flags = rng.choice((0, native.DEEP, native.DEEP | native.PRINT_DATA, 7, native.DEEP | native.JSON))
+    select, name = chosen_selection(rng), b'"t-0/0.log"'
+    room, gap_pairs = rng.choice(OUT_SIZES), rng.choice((1, 4, 1024))
+    state, body = array("q", (-1, 0, 0, 0)), None
+    at = 0
+    with copied(data) as log, copied(name) as file:
         for _ in range(MOST_CALLS):
+            gaps = array("q", bytes(16 * gap_pairs))
             with block(room) as out, copied(body or b"") as inside:
                 given = None if body is None else inside
-                at, written, why = native.dump(log, at, cut, 0, flags, state, gaps, out, given)
+                at, written, why = native.dump(log, at, cut, 0, flags, state, gaps, out, given, select, file)
             body, state[1] = None, 0
             if why == native.DONE:
                 break
             if why == native.BODY:
                 body = inflated(data, at)
             if why == native.FULL and not written:
-                room = max(state[2], 1 << 20)
-                gaps = array("q", bytes(16 * (1 + room // 64)))
+                room, gap_pairs = max(state[2], 1 << 20), 1 + state[2] // 64
             if why == native.REFERENCE or (why == native.BODY and body is None):
                 frame = framing.find_frame(data, at, cut)
                 if not isinstance(frame, framing.Frame):
@@ -117,7 +139,7 @@ def try_dump(rng: random.Random, data: bytes) -> None:
             raise AssertionError("dump() does not come to an end")
 
 
-TARGETS: tuple[Callable[[random.Random, bytes], None], ...] = (try_checksums, try_walk, try_dump, try_dump)
+TARGETS: tuple[Callable[[random.Random, bytes], None], ...] = (try_checksums, try_walk, try_inflate, try_dump, try_dump)
 
 
 def run(seed: int, inputs: int, seconds: float) -> int:

@@ -10,11 +10,11 @@ work=.work/sanitized
 rm -rf "$work/tree"
 mkdir -p "$work"
 .ci/tree "$work/tree"
-"$python" -m pip install --quiet --disable-pip-version-check --target "$work/build-tools" 'setuptools>=80' 'cython>=3.1'
+[ -d "$work/build-tools" ] || "$python" -m pip install --quiet --disable-pip-version-check --target "$work/build-tools" 'setuptools>=80' 'cython>=3.1'
 flags="-fsanitize=address,undefined -fno-sanitize-recover=undefined -O1 -g"
 (
   cd "$work/tree"
-  PYTHONPATH=$PWD/../build-tools CFLAGS="$flags" LDFLAGS="-fsanitize=address,undefined" "$python" -c '
+  PYTHONPATH=$PWD/../build-tools CFLAGS="$flags" LDFLAGS="-fsanitize=address,undefined" "$python" -W ignore -c '
 import setuptools
 setuptools.setup(script_args=["--quiet", "build_ext", "--inplace"])'
 )
