@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import pathlib
 import random
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable
 
 from construct import Struct
 
-from klogtool.format.batch import BATCH_HEADER, CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD
-from klogtool.format.checksums import crc32, crc32c
-from klogtool.format.framing import LOG_OVERHEAD, Frame, find_frame
+from klogtool.format.batch import BATCH_HEADER
 from klogtool.format.layout import field_positions
-from klogtool.format.message import CRC_COVERS_FROM as MESSAGE_CRC_COVERS_FROM
 from klogtool.format.message import ENTRY_HEAD, MESSAGE_V1_HEAD
 
-FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "fixtures"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from damage import frames_of, heal_checksums  # noqa: E402
+
+FIXTURES = ROOT / "fixtures"
 LARGEST_SEED_BYTES = 8192
 EXTREMES = (0, 1, -1, 13, 14, 48, 49, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 127, 255, 65535)
 
@@ -84,32 +87,6 @@ def set_field(rng: random.Random, data: bytearray) -> None:
 
 
 WOUNDS: tuple[Wound, ...] = (flip_bits, set_bytes, cut, cut_out, insert, zero_tail, repeat, set_field, set_field)
-
-
-def frames_of(data: bytes | bytearray) -> Iterator[Frame]:
-    at = 0
-    while isinstance(found := find_frame(data, at, len(data)), Frame):
-        yield found
-        at += found.size
-
-
-def heal_checksums(data: bytearray) -> None:
-    """Every entry's CRC made right again, so that what lies under it is looked at."""
-    for frame in list(frames_of(data)):
-        at, end = frame.position, frame.position + frame.size
-        if frame.magic == 2 and frame.size >= RECORD_BATCH_OVERHEAD:
-            put_crc(data, at + field_at(BATCH_HEADER, "crc"), crc32c(data[at + CRC_COVERS_FROM : end]))
-        elif frame.magic in (0, 1) and frame.size > LOG_OVERHEAD + MESSAGE_CRC_COVERS_FROM:
-            message = at + LOG_OVERHEAD
-            put_crc(data, message, crc32(data[message + MESSAGE_CRC_COVERS_FROM : end]))
-
-
-def put_crc(data: bytearray, at: int, crc: int) -> None:
-    data[at : at + 4] = crc.to_bytes(4, "big")
-
-
-def field_at(head: Struct, name: str) -> int:
-    return next(at for field, at, _ in field_positions(head) if field == name)
 
 
 def damaged(rng: random.Random, data: bytes, *, healed: bool) -> bytes:

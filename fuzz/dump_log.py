@@ -18,13 +18,11 @@ import time
 import traceback
 from dataclasses import dataclass
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+from damaged import damaged, seeds  # first: it makes the modules of tests/ known
 
-from damaged import damaged, seeds  # noqa: E402
-from running import FIXTURES, Done, run_here  # noqa: E402
+from klogtool import kernels
 
-from klogtool import kernels  # noqa: E402
+from running import FIXTURES, Done, run_here  # isort: skip
 
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint", "-checkpoint", ".metadata")
 OPTIONS = (

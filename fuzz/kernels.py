@@ -17,14 +17,12 @@ from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from damaged import damaged, seeds
+from damaged import damaged, seeds  # first: it makes the modules of tests/ known
 
 from klogtool import kernels
-from klogtool.errors import KlogError
 from klogtool.format import checksums, codecs, framing
-from klogtool.format.batch import RecordBatch, inflate
-from klogtool.format.message import inflate as inflate_message
-from klogtool.render.log_text import read_entry
+
+from guard_pages import entry_body  # isort: skip
 
 OUT_SIZES = (1, 500, 2000, 1 << 16, 1 << 20)
 MOST_CALLS = 10_000
@@ -75,18 +73,6 @@ def try_walk(rng: random.Random, data: bytes) -> None:
             same("whole_frames", kernels.native.whole_frames(window, end), framing.whole_frames(have, end))
 
 
-def inflated(data: bytes, at: int) -> bytes | None:
-    """The records of the entry at byte `at`, as the caller of a kernel would hand them in."""
-    frame = framing.find_frame(data, at, len(data))
-    if not isinstance(frame, framing.Frame):
-        return None
-    try:
-        entry = read_entry(data, frame, 0)
-        return inflate(entry) if isinstance(entry, RecordBatch) else inflate_message(entry)
-    except KlogError:
-        return None
-
-
 def try_inflate(rng: random.Random, data: bytes) -> None:
     """A damaged lz4 or snappy frame: what the kernel takes for sound, the reference does, too."""
     codec, magic = rng.choice(("lz4", "snappy")), rng.choice((0, 1, 2))
@@ -127,7 +113,7 @@ def try_dump(rng: random.Random, data: bytes) -> None:
             if why == native.DONE:
                 break
             if why == native.BODY:
-                body = inflated(data, at)
+                body = entry_body(data, at)
             if why == native.FULL and not written:
                 room, gap_pairs = max(state[2], 1 << 20), 1 + state[2] // 64
             if why == native.REFERENCE or (why == native.BODY and body is None):

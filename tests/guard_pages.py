@@ -1,0 +1,169 @@
+"""The kernels beside pages that may not be touched: `python guard_pages.py KERNEL`, ended by SIGSEGV at a byte too far.
+
+Every input is cut at every length and lies flush against an unreadable page; every output buffer ends at one, too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import pathlib
+import sys
+from array import array
+from collections.abc import Callable
+
+from damage import heal_checksums
+
+from klogtool import kernels
+from klogtool.errors import KlogError
+from klogtool.format import codecs, framing
+from klogtool.format.batch import CODEC_NAMES, parse_batch
+from klogtool.format.batch import inflate as inflate_batch
+from klogtool.format.message import inflate as inflate_message
+from klogtool.format.message import parse_message
+
+FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "fixtures"
+LARGEST_INPUT_BYTES = 1200
+MOST_CALLS = 1000
+PROT_NONE = 0
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+
+class Guarded:
+    """Pages of memory with an unreadable one behind them."""
+
+    def __init__(self, size: int) -> None:
+        self.room = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        self._pages = mmap.mmap(-1, self.room + mmap.PAGESIZE)
+        self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
+        if libc.mprotect(self._address + self.room, mmap.PAGESIZE, PROT_NONE):
+            raise OSError(ctypes.get_errno(), "mprotect")
+
+    def last(self, size: int) -> memoryview:
+        """The last `size` bytes before the forbidden page."""
+        start = self._address + self.room - size
+        return memoryview((ctypes.c_uint8 * size).from_address(start)).cast("B")
+
+    def holding(self, data: bytes) -> memoryview:
+        """`data`, flush against the forbidden page."""
+        view = self.last(len(data))
+        view[:] = data
+        return view
+
+
+IN, BODY, OUT = Guarded(1 << 16), Guarded(1 << 20), Guarded(1 << 20)
+
+
+def inputs() -> list[bytes]:
+    """The first entries of a segment of each magic and codec."""
+    segments = [
+        *sorted((FIXTURES / "magic-0/logdir").glob("create-*/00000000000000000000.log")),
+        *sorted((FIXTURES / "magic-1/logdir").glob("create-*/00000000000000000000.log")),
+        *sorted((FIXTURES / "every-codec/logdir").glob("create-*/00000000000000000000.log")),
+        FIXTURES / "transactions/logdir/t-1/00000000000000000003.log",
+    ]
+    return [path.read_bytes()[:LARGEST_INPUT_BYTES] for path in segments]
+
+
+def try_checksums(data: bytes) -> None:
+    for size in range(len(data) + 1):
+        view = IN.holding(data[:size])
+        kernels.native.crc32c(view)
+        kernels.native.crc32(view)
+
+
+def try_walk(data: bytes) -> None:
+    for size in range(len(data) + 1):
+        view = IN.holding(data[:size])
+        for end in (size, len(data)):
+            assert kernels.native.whole_frames(view, end) == framing.whole_frames(data[:size], end)
+
+
+def try_inflate(data: bytes) -> None:
+    for codec in ("lz4", "snappy"):
+        packed = codecs.compress(codec, data, magic=2)
+        for size in range(len(packed) + 1):
+            kernels.native.inflate(codec, IN.holding(packed[:size]), 2)
+
+
+def entry_body(data: bytes, at: int) -> bytes | None:
+    """The records of the entry at byte `at`, inflated; None where they cannot be."""
+    frame = framing.find_frame(data, at, len(data))
+    if not isinstance(frame, framing.Frame):
+        return None
+    try:
+        if frame.magic >= 2:
+            return inflate_batch(parse_batch(data, at))
+        return inflate_message(parse_message(data, at))
+    except KlogError:
+        return None
+
+
+def dump_all(data: bytes, cut: int, flags: int, room: int) -> None:
+    """All entries of `data` that lie before `cut`, the reference's stepped over, into `room` bytes at a time."""
+    native = kernels.native
+    state, gaps, log = array("q", (-1, 0, 0, 0)), array("q", bytes(1 << 12)), IN.holding(data)
+    at, body = 0, None
+    for _ in range(MOST_CALLS):
+        given = None if body is None else BODY.holding(body)
+        at, written, why = native.dump(log, at, cut, 0, flags, state, gaps, OUT.last(room), given, None, b'"0.log"')
+        body, state[1] = None, 0
+        if why == native.DONE:
+            return
+        if why == native.BODY:
+            body = entry_body(data, at)
+        if why == native.FULL and not written:
+            room = OUT.room if room < state[2] <= OUT.room else room
+            why = native.REFERENCE if state[2] > OUT.room else why
+        if why == native.REFERENCE or (why == native.BODY and body is None):
+            frame = framing.find_frame(data, at, cut)
+            assert isinstance(frame, framing.Frame)
+            at += frame.size
+    raise AssertionError("dump() does not come to an end")
+
+
+def try_dump(data: bytes) -> None:
+    """Cut at every length as a file would be: the kernel is told of whole entries only, by the walk."""
+    native = kernels.native
+    every_way = (0, native.DEEP, native.DEEP | native.PRINT_DATA, 7, native.DEEP | native.JSON)
+    for size in range(len(data) + 1):
+        cut, _ = framing.whole_frames(data[:size], size)
+        for flags in every_way:
+            dump_all(data[:size], cut, flags, OUT.room if size % 2 else 1500)
+
+
+def try_dump_torn(data: bytes) -> None:
+    """Cut inside an entry whose length and CRC were made to match: what lies inside now ends too early."""
+    frame = framing.find_frame(data, 0, len(data))
+    assert isinstance(frame, framing.Frame)
+    for size in range(framing.HEADER_SIZE_UP_TO_MAGIC + 9, frame.size):
+        torn = bytearray(data[:size])
+        torn[8 : framing.LOG_OVERHEAD] = (size - framing.LOG_OVERHEAD).to_bytes(4, "big")
+        heal_checksums(torn)
+        for flags in (7, kernels.native.DEEP | kernels.native.JSON):
+            dump_all(bytes(torn), size, flags, OUT.room)
+
+
+KERNELS: dict[str, Callable[[bytes], None]] = {
+    "checksums": try_checksums,
+    "walk": try_walk,
+    "inflate": try_inflate,
+    "dump": try_dump,
+    "dump-torn": try_dump_torn,
+}
+
+
+def overrun() -> None:
+    """What a mistake would do: read one byte too far, to see that the page is forbidden indeed."""
+    ctypes.string_at(IN._address + IN.room - 1, 2)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "overrun":
+        overrun()
+    tried = inputs()
+    assert len(tried) == 4 + 4 + len(CODEC_NAMES) + 1
+    for data in tried:
+        KERNELS[sys.argv[1]](data)
