@@ -16,6 +16,7 @@ class KlogError(Exception):
     path: the file or folder, or None where only a buffer is known.
     position: byte in that file, or None where no byte is to blame.
     kafka_class: simple name of the exception that Kafka throws for the same thing, or None.
+    kafka_message: its message, where Kafka prints that ("null" if it has none), or None.
     """
 
     def __init__(
@@ -25,12 +26,14 @@ class KlogError(Exception):
         path: str | os.PathLike[str] | None = None,
         position: int | None = None,
         kafka_class: str | None = None,
+        kafka_message: str | None = None,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.path = os.fspath(path) if path is not None else None
         self.position = position
         self.kafka_class = kafka_class
+        self.kafka_message = kafka_message
 
     def at_path(self, path: str | os.PathLike[str]) -> KlogError:
         """The same error, with the path of the file it was found in (kept if one is there already)."""

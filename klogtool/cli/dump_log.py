@@ -41,4 +41,4 @@ def command(paths: tuple[str, ...], form: str, debug: bool, **given: object) -> 
     for line in dump.reports.lines():
         output.note(line)
     output.flush()
-    return 0
+    return DAMAGE if dump.damaged else 0

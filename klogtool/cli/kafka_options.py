@@ -66,7 +66,7 @@ def as_kafka_reads(args: Sequence[str]) -> list[str]:
         name, equals, value = word.lstrip("-").partition("=")
         if not word.startswith("-") or name not in names:
             read.append(word)
-        elif name in FLAGS or name in DECODERS or not value:
+        elif name in FLAGS or name in DECODERS:
             read.append(f"--{name}")
         else:
             read.append(f"--{name}={value}" if equals else f"--{name}")
@@ -119,7 +119,9 @@ class KafkaOptions:
     def _decoder(self) -> Decoder | None:
         for option, (function, _) in DECODERS.items():
             if self.given.get(option.replace("-", "_")):
-                return _internal_topic_decoder(function)
+                from klogtool.render.decoder_classes import internal_topic_decoder
+
+                return internal_topic_decoder(function)
         names = [self._only(option, STRING_DECODER) for option in CLASSES]
         if names == [STRING_DECODER, STRING_DECODER]:
             return None
@@ -147,15 +149,3 @@ class KafkaOptions:
             raise KlogError(
                 f"cannot parse argument '{text}' of option {option}", kafka_class="OptionArgumentConversionException"
             ) from None
-
-
-def _internal_topic_decoder(function: str) -> Decoder:
-    from klogtool.format.internal import decoders
-
-    decode = getattr(decoders, function)
-
-    def decoder(offset: int, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
-        decoded = decode(offset, key, value)
-        return decoded.key, decoded.value
-
-    return decoder

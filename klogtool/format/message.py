@@ -41,6 +41,9 @@ MESSAGE_V1_HEAD = Struct("crc" / Int32ub, "magic" / Int8sb, "attributes" / Int8s
 CRC_COVERS_FROM = 4  # magic to the end of the message
 SIZED_BYTES = Struct("size" / Int32sb, "bytes" / If(this.size >= 0, Bytes(this.size)))
 SIZE_FIELD_SIZE = Int32sb.sizeof()
+# Kafka allocates what an inner message claims before it reads it: its tool ends there, for want of memory. How much
+# is too much hangs on the JVM; this is what one of 512 MiB does not have in one piece.
+MOST_ALLOCATED = 341 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,31 +133,44 @@ class Message:
 
     def _size_at(self, at: int) -> int:
         if len(self.message) - at < SIZE_FIELD_SIZE:
-            raise self._corrupt("a key or value size is out of bounds", "IndexOutOfBoundsException")
+            raise self._corrupt("a key or value size is out of bounds", "IndexOutOfBoundsException", "null")
         return int(Int32sb.parse(bytes(self.message[at : at + SIZE_FIELD_SIZE])))
 
     def _sized(self, at: int) -> bytes | None:
-        if self._size_at(at) > len(self.message) - at - SIZE_FIELD_SIZE:
-            raise self._corrupt("a key or value goes past the end of its message", "IllegalArgumentException")
+        size, left = self._size_at(at), len(self.message) - at - SIZE_FIELD_SIZE
+        if size > left:
+            raise self._corrupt(
+                "a key or value goes past the end of its message",
+                "IllegalArgumentException",
+                f"newLimit > capacity: ({size} > {left})",
+            )
         sized: bytes | None = SIZED_BYTES.parse(bytes(self.message[at:])).bytes
         return sized
 
-    def _corrupt(self, reason: str, kafka_class: str) -> Corrupt:
-        return Corrupt(f"{reason} (offset {self.offset})", position=self.position, kafka_class=kafka_class)
+    def _corrupt(self, reason: str, kafka_class: str, kafka_message: str | None = None) -> Corrupt:
+        return Corrupt(
+            f"{reason} (offset {self.offset})",
+            position=self.position,
+            kafka_class=kafka_class,
+            kafka_message=kafka_message,
+        )
 
 
 def parse_message(data: Buffer, at: int = 0, *, base: int = 0) -> Message:
     """The entry whose offset field is at byte `at`, whole in the buffer; base: position of data[0] in its file.
 
-    Raises Corrupt for a magic that is neither 0 nor 1 (LegacyRecord.headerSize throws).
+    A magic that there is not is laid out as 1; see `check_magic`.
     """
     view = memoryview(data)
     head = ENTRY_HEAD.parse(bytes(view[at : at + LOG_OVERHEAD]))
-    magic = Int8sb.parse(bytes(view[at + LOG_OVERHEAD + CRC_COVERS_FROM :][:1]))
-    if magic not in (0, 1):
-        raise Corrupt(f"invalid magic {magic}", position=base + at, kafka_class="IllegalArgumentException")
     message = view[at + LOG_OVERHEAD : at + LOG_OVERHEAD + head.message_size]
     return _message(base + at, head.offset, message, wrapper=None)
+
+
+def check_magic(message: Message) -> None:
+    """Raises Corrupt for a magic that is neither 0 nor 1, as Kafka does when it needs the header (LegacyRecord)."""
+    if message.magic not in (0, 1):
+        raise message._corrupt(f"invalid magic {message.magic}", "IllegalArgumentException")
 
 
 def _message(position: int, offset: int, message: memoryview, wrapper: Message | None) -> Message:
@@ -180,6 +196,7 @@ def walk_messages(outer: Message) -> Iterator[Message]:
     if outer.codec == "none":
         yield outer
         return
+    check_magic(outer)
     inner = _inner_messages(outer)
     if not inner:
         raise outer._corrupt("compressed message set with no inner messages", "InvalidRecordException")
@@ -219,6 +236,8 @@ def _inner_messages(outer: Message) -> list[Message]:
         head = ENTRY_HEAD.parse(bytes(data[at : at + LOG_OVERHEAD]))
         if head.message_size < MIN_LENGTH:
             raise outer._corrupt("inner message smaller than the minimum record overhead", "CorruptRecordException")
+        if head.message_size > MOST_ALLOCATED:
+            raise outer._corrupt(f"inner message of {head.message_size} bytes", "OutOfMemoryError")
         at += LOG_OVERHEAD
         if head.message_size > len(data) - at:
             break

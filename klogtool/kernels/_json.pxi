@@ -26,6 +26,10 @@ cdef inline void escaped(Out* o, uint8_t a) noexcept nogil:
         o.at[-1] = 114
     elif a == 9:
         o.at[-1] = 116
+    elif a == 8:
+        o.at[-1] = 98
+    elif a == 12:
+        o.at[-1] = 102
     else:
         o.at[-1] = 117
         text(o, b"00")

@@ -21,7 +21,8 @@ class LogFile:
     Raises KlogError if it cannot be opened, Unsupported if it is no regular file (a FIFO is not waited for).
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, or_folder: bool = False) -> None:
+        """or_folder: a folder opens as if it were empty; Kafka notices only when it reads it."""
         self.path = os.fspath(path)
         try:
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -29,10 +30,10 @@ class LogFile:
             raise unreadable(self.path, error) from error
         found = os.fstat(self._fd)
         kind = next((name for test, name in _KINDS if test(found.st_mode)), None)
-        if kind is not None:
+        if kind is not None and not (or_folder and stat.S_ISDIR(found.st_mode)):
             self.close()
             raise Unsupported(f"{kind}, not a file", path=self.path, kafka_class="IOException")
-        self.size = found.st_size
+        self.size = found.st_size if kind is None else 0
 
     def read(self, position: int, size: int) -> bytes:
         """`size` bytes from byte `position`, fewer where the file ends. Raises KlogError on an I/O error."""

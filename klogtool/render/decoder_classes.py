@@ -1,4 +1,4 @@
-"""The classes of --key-decoder-class and --value-decoder-class (org.apache.kafka.tools.api)."""
+"""The decoders of kafka-dump-log: of internal topics, and the classes of org.apache.kafka.tools.api."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from construct import Int32sb, Int64sb
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.text import java_utf8
-from klogtool.render.records import Decoder
+from klogtool.render.records import Decoder, Texts
 
 PACKAGE = "org.apache.kafka.tools.api."
 
@@ -40,7 +40,26 @@ def decoder_of_classes(key_class: str, value_class: str) -> Decoder:
             raise KlogError(f"failed to load decoder class {name}", kafka_class="ClassNotFoundException")
     of_key, of_value = CLASSES[key_class], CLASSES[value_class]
 
-    def decode(offset: int, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
+    def decode(_: int, key: bytes | None, value: bytes | None) -> Texts:
         return (None if key is None else of_key(key)), (None if value is None else of_value(value))
 
-    return decode
+    return Decoder(decode)
+
+
+def internal_topic_decoder(name: str) -> Decoder:
+    """One of format.internal.decoders, by the name of its function."""
+    from klogtool.format.internal import decoders
+
+    function = getattr(decoders, name)
+
+    def decode(offset: int, key: bytes | None, value: bytes | None) -> Texts:
+        decoded = function(offset, key, value)
+        return decoded.key, decoded.value
+
+    if name == "decode_cluster_metadata":
+        return Decoder(decode, lambda offset, message: (None, f"Error at {offset}, skipping. {message}"))
+    if name == "decode_remote_log_metadata":
+        return Decoder(decode, lambda offset, message: (None, f"Error at offset {offset}, skipping. {message}"))
+    return Decoder(
+        decode, lambda offset, message: (f"Error at offset {offset}, skipping. {message}", None), wants_key=True
+    )

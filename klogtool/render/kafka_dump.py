@@ -13,9 +13,11 @@ from typing import Protocol
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import LogFile, read_whole
-from klogtool.render.log_text import LogText, Write
-from klogtool.render.records import RecordOptions
+from klogtool.render.log_lines import LogDump, dump_log_lines
+from klogtool.render.records import Form, RecordOptions, Selection
 from klogtool.render.reports import Reports
+
+Write = Callable[[bytes], None]
 
 INT_MAX = 2**31 - 1
 BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
@@ -24,8 +26,13 @@ BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
 class DumpOptions(Protocol):
     """kafka-dump-log's options. Methods: Kafka looks at an argument only where it needs it, and may die there."""
 
-    sanity_only: bool
-    verify_only: bool
+    @property
+    def sanity_only(self) -> bool:
+        """Only the check that a broker makes of an index."""
+
+    @property
+    def verify_only(self) -> bool:
+        """Check an index, do not print its entries."""
 
     def records(self) -> RecordOptions:
         """What to show of records."""
@@ -38,12 +45,25 @@ class DumpOptions(Protocol):
 
 
 class KafkaDump:
-    """Prints files to `write`, complaints to `complain`, and gathers the reports."""
+    """Prints files to `write`, complaints to `complain`, and gathers the reports.
 
-    def __init__(self, options: DumpOptions, write: Write, complain: Callable[[str], None]) -> None:
+    selection: only these records. go_on: behind damage, where Kafka's tool dies. jobs: threads. damaged: whether
+    anything was wrong so far.
+    """
+
+    def __init__(
+        self,
+        options: DumpOptions,
+        write: Write,
+        complain: Callable[[str], None],
+        *,
+        selection: Selection | None = None,
+        go_on: bool = False,
+        jobs: int = 1,
+    ) -> None:
         self.options, self.write, self.complain = options, write, complain
-        self.reports = Reports()
-        self.on_damage: Callable[[KlogError], None] | None = None
+        self.selection, self.go_on, self.jobs = selection, go_on, jobs
+        self.reports, self.damaged = Reports(), False
 
     def file(self, path: str) -> None:
         """One file. Raises KlogError where Kafka's tool ends."""
@@ -62,28 +82,35 @@ class KafkaDump:
         self.write(os.fsencode(line + "\n"))
 
     def _log(self, path: str, name: str) -> None:
-        records, max_bytes = self.options.records(), self.options.max_bytes()
+        form = Form(self.options.records(), self.selection, go_on=self.go_on)
+        max_bytes = self.options.max_bytes()
         self._print(_log_heading(name))
         with LogFile(path) as log:
             _check_log_size(log)
             if max_bytes < 0:
                 raise Corrupt(f"invalid size: {max_bytes}", kafka_class="IllegalArgumentException")
-            text = LogText(records, self.write, self.on_damage)
-            end = min(log.size, max_bytes)
-            try:
-                valid_bytes = text.file(log, end=end)
-            finally:
-                if text.gaps.pairs:
-                    self.reports.gaps.setdefault(os.path.abspath(path), {}).update(text.gaps.pairs)
-        if end > valid_bytes and max_bytes == INT_MAX:
-            self._print(f"Found {end - valid_bytes} invalid bytes at the end of {name}")
+            self._log_lines(log, form, min(log.size, max_bytes), tail=max_bytes == INT_MAX)
+
+    def _log_lines(self, log: LogFile, form: Form, end: int, *, tail: bool) -> None:
+        dump = LogDump()
+        try:
+            dump_log_lines(log, form, self.write, dump, end=end, jobs=self.jobs)
+        finally:
+            if dump.gaps and self.selection is None:
+                self.reports.gaps.setdefault(os.path.abspath(log.path), {}).update(dump.gaps)
+            self.damaged = self.damaged or bool(dump.invalid or dump.errors)
+            for error in dump.errors:
+                self.complain(f"klogtool: {error.at_path(log.path)}")
+        if end > dump.valid_bytes and tail:
+            self.damaged = True
+            self._print(f"Found {end - dump.valid_bytes} invalid bytes at the end of {os.path.basename(log.path)}")
 
     def _offset_index(self, path: str, name: str) -> None:
         from klogtool.render.index_text import dump_offset_index
 
         max_message_size = self.options.max_message_size()
         base_offset = _number_before_dot(name)
-        with LogFile(_beside(path, name, ".log")) as log:
+        with LogFile(_beside(path, name, ".log"), or_folder=True) as log:
             _check_log_size(log)
             dump_offset_index(
                 path,
@@ -100,7 +127,7 @@ class KafkaDump:
         from klogtool.render.index_text import dump_time_index
 
         base_offset = _number_before_dot(name)
-        with LogFile(_beside(path, name, ".log")) as log:
+        with LogFile(_beside(path, name, ".log"), or_folder=True) as log:
             _check_log_size(log)
             dump_time_index(
                 path,
@@ -119,6 +146,7 @@ class KafkaDump:
         try:
             producers = read_producers(path)
         except Corrupt as error:
+            self.damaged = True
             self.complain(error.reason)
             return
         for producer in producers:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from klogtool.errors import KlogError
 from klogtool.format.batch import Record, RecordBatch
 from klogtool.format.control import control_text
 from klogtool.format.message import Message, to_record, walk_messages
 from klogtool.format.text import java_utf8
-from klogtool.render.records import RecordOptions
+from klogtool.render.records import RecordOptions, Texts
 
 def java_bool(value: bool) -> str:
     """true or false."""
@@ -43,18 +44,26 @@ def walk_batch_text(batch: RecordBatch | Message) -> Iterator[str]:
     )
 
 
+Wants = Callable[[int, int, bytes | None, bytes | None], bool]
+
+
 def walk_records_text(
-    batch: RecordBatch | Message, options: RecordOptions, seen: Callable[[int], None]
+    batch: RecordBatch | Message, options: RecordOptions, seen: Callable[[int], None], wants: Wants | None = None
 ) -> Iterator[str]:
-    """The record lines of a batch, piece by piece. seen: is told each record's offset before its line."""
+    """The record lines of a batch, piece by piece.
+
+    seen: is told each record's offset before its line. wants: (offset, timestamp, key, value) -> show it or not.
+    """
     if isinstance(batch, Message):
         for message in walk_messages(batch):
             seen(message.offset)
-            yield from _message_text(batch, message, options)
+            if wants is None or wants(message.offset, message.timestamp, message.key, message.value):
+                yield from _message_text(batch, message, options)
     else:
         for record in batch.records():
             seen(record.offset)
-            yield from _record_text(batch, record, options)
+            if wants is None or wants(record.offset, record.timestamp, record.key, record.value):
+                yield from _record_text(batch, record, options)
 
 
 def _record_text(batch: RecordBatch, record: Record, options: RecordOptions) -> Iterator[str]:
@@ -80,14 +89,35 @@ def _message_text(outer: Message, message: Message, options: RecordOptions) -> I
             f" isValid: {java_bool(message.crc_valid)} crc: {message.crc}"
         )
     if options.print_data:
-        yield _contents(to_record(message), options)
+        yield _message_contents(message, options)
     yield "\n"
 
 
 def _contents(record: Record, options: RecordOptions) -> str:
+    decode = options.decoder.decode if options.decoder else decode_strings
+    return _joined(decode(record.offset, record.key, record.value), options)
+
+
+def _message_contents(message: Message, options: RecordOptions) -> str:
+    """A message's key and value may turn out to be unreadable only here, inside the decoder."""
+    decoder = options.decoder
+    if decoder is None or decoder.failed is None:
+        return _contents(to_record(message), options)
+    if decoder.wants_key and message.key_size < 0:
+        return _joined(decoder.decode(message.offset, None, None), options)
+    try:
+        key = message.key if decoder.wants_key else None
+        value = message.value
+    except KlogError as error:
+        if error.kafka_message is None:
+            raise
+        return _joined(decoder.failed(message.offset, error.kafka_message), options)
+    return _joined(decoder.decode(message.offset, key, value), options)
+
+
+def _joined(texts: Texts, options: RecordOptions) -> str:
     """Key and payload. Without metadata the bar goes before whichever of them comes first."""
-    decode = options.decoder or decode_strings
-    key, payload = decode(record.offset, record.key, record.value)
+    key, payload = texts
     prefix = "| " if options.skip_metadata else " "
     text = ""
     if key is not None:
@@ -95,6 +125,6 @@ def _contents(record: Record, options: RecordOptions) -> str:
     return text if payload is None else f"{text}{prefix}payload: {payload}"
 
 
-def decode_strings(offset: int, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
+def decode_strings(_: int, key: bytes | None, value: bytes | None) -> Texts:
     """Key and value as Java's UTF-8 strings (org.apache.kafka.tools.api.StringDecoder)."""
     return (None if key is None else java_utf8(key)), (None if value is None else java_utf8(value))

@@ -1,0 +1,313 @@
+"""The entries of a log file as lines: kafka-dump-log's text, or JSON; window by window, on as many threads as help.
+
+The kernel writes what is regular; an entry it is not sure of, and everything that needs a decoder, goes through the
+reference, so that damage is judged in one place.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from klogtool import kernels
+from klogtool.errors import KlogError
+from klogtool.log.file import LogFile
+from klogtool.log.in_order import in_order
+from klogtool.log.windows import Window, walk_windows
+
+if TYPE_CHECKING:
+    from klogtool.format.batch import Record, RecordBatch
+    from klogtool.format.framing import Frame
+    from klogtool.format.message import Message
+    from klogtool.render.records import Form
+
+OUT_BYTES = 4 << 20
+GAPS_AT_ONCE = 1 << 16
+LONG_MASK = (1 << 64) - 1
+
+
+@dataclass(slots=True)
+class Lines:
+    """What a window became.
+
+    gaps: (offset before, offset after) where records do not follow on; the first one's `before` is None, since only
+    who has the window before knows it. invalid: entries with a wrong checksum. errors: damage that was passed over;
+    fatal: the one that ended the window.
+    """
+
+    pieces: list[bytes] = field(default_factory=list)
+    gaps: list[tuple[int | None, int]] = field(default_factory=list)
+    last_offset: int | None = None
+    invalid: int = 0
+    errors: list[KlogError] = field(default_factory=list)
+    fatal: KlogError | None = None
+
+    def see(self, offset: int) -> None:
+        """The next record's offset (DumpLogSegments.dumpBatchRecords)."""
+        if self.last_offset is None or (self.last_offset + 1 - offset) & LONG_MASK:
+            self.gaps.append((self.last_offset, offset))
+        self.last_offset = offset
+
+
+class LineMaker:
+    """Makes lines of windows; one for each thread, for it keeps its buffers."""
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self.native = kernels.native if _fit_for_kernel(form) else None
+        if self.native is None:
+            return
+        self._out = bytearray(OUT_BYTES)
+        self._gaps, self._state = array("q", bytes(16 * GAPS_AT_ONCE)), array("q", bytes(32))
+        self._flags = _flags(self.native, form)
+        self._file = None if form.json_file is None else json.dumps(form.json_file, ensure_ascii=False).encode()
+        chosen = form.selection
+        self._selection = chosen and self.native.Selection(
+            chosen.offsets, chosen.timestamps, chosen.producer_id, chosen.key, chosen.grep
+        )
+
+    def lines(self, window: Window) -> Lines:
+        """The lines of all entries of a window, as far as Kafka's tool would come."""
+        found = Lines()
+        try:
+            if self.native is None:
+                self._by_reference(found, window, 0, window.cut)
+            else:
+                self._by_kernel(found, window)
+        except KlogError as error:
+            found.fatal = error
+        return found
+
+    def _by_kernel(self, found: Lines, window: Window) -> None:
+        at, body, native = 0, None, self.native
+        assert native is not None
+        while at < window.cut:
+            # A window does not know the offset before it: one that no first record follows.
+            self._state[0] = found.last_offset if found.last_offset is not None else _before_nothing(window, at)
+            unknown = found.last_offset is None
+            at, written, why = native.dump(
+                window.data, at, window.cut, window.base, self._flags, self._state, self._gaps, self._out, body,
+                self._selection, self._file,
+            )  # fmt: skip
+            self._take(found, written, unknown=unknown)
+            body = None
+            if why == native.FULL and not written:
+                self._make_room()
+            elif why == native.BODY:
+                body = self._inflated(window, at)
+            if why == native.REFERENCE or (why == native.BODY and body is None):
+                at = self._by_reference(found, window, at, at + 1)
+        found.invalid += self._state[3]
+        self._state[3] = 0
+
+    def _take(self, found: Lines, written: int, *, unknown: bool) -> None:
+        """What the kernel left: text and gaps."""
+        if written:
+            found.pieces.append(bytes(memoryview(self._out)[:written]))
+        for n in range(self._state[1]):
+            before = None if unknown and n == 0 else self._gaps[2 * n]
+            found.gaps.append((before, self._gaps[2 * n + 1]))
+        if self._state[1] or not unknown:
+            found.last_offset = self._state[0]
+        self._state[1] = 0
+
+    def _make_room(self) -> None:
+        needed = self._state[2]
+        self._out = bytearray(max(needed, len(self._out)))
+        if needed > GAPS_AT_ONCE:
+            self._gaps = array("q", bytes(16 * (needed // 64)))
+
+    def _inflated(self, window: Window, at: int) -> bytes | None:
+        """The records of the entry at byte `at`, inflated; None if that fails, which the reference then reports."""
+        from klogtool.format.batch import RecordBatch, inflate
+        from klogtool.format.message import inflate as inflate_message
+
+        entry = read_entry(window.data, next(_frames(window, at)), window.base)
+        try:
+            return inflate(entry) if isinstance(entry, RecordBatch) else inflate_message(entry)
+        except KlogError:
+            return None
+
+    def _by_reference(self, found: Lines, window: Window, at: int, stop: int) -> int:
+        """Entries from `at` on until `stop`; returns where the next one is."""
+        for frame in _frames(window, at):
+            if at >= stop:
+                break
+            self._entry(found, window, frame)
+            at = frame.position + frame.size
+        return at
+
+    def _entry(self, found: Lines, window: Window, frame: Frame) -> None:
+        walk = _json_of_entry if self.form.json_file is not None else _text_of_entry
+        try:
+            for piece in walk(found, window, frame, self.form):
+                found.pieces.append(piece)
+        except KlogError as error:
+            if not self._may_go_on(window, frame):
+                raise
+            found.errors.append(error)
+
+    def _may_go_on(self, window: Window, frame: Frame) -> bool:
+        """Text ends where Kafka's tool does. JSON tells of a batch that no reader would take, and goes on."""
+        if self.form.go_on or self.form.json_file is None:
+            return self.form.go_on
+        try:
+            return not read_entry(window.data, frame, window.base).crc_valid
+        except KlogError:
+            return False
+
+
+def _fit_for_kernel(form: Form) -> bool:
+    return form.options.decoder is None and (form.topic is None or form.json_file is None)
+
+
+def _flags(native: object, form: Form) -> int:
+    options = form.options
+    deep = options.deep or form.json_file is not None or (form.selection is not None and form.selection.needs_records)
+    names = {"DEEP": deep, "PRINT_DATA": options.print_data, "SKIP_METADATA": options.skip_metadata}
+    names["JSON"] = form.json_file is not None
+    return sum(getattr(native, name) for name, wanted in names.items() if wanted)
+
+
+def _before_nothing(window: Window, at: int) -> int:
+    """An offset that the next record's does not follow on: far from where its batch begins."""
+    base_offset = int.from_bytes(window.data[at : at + 8], "big", signed=True)
+    return base_offset - (1 << 62) if base_offset >= 0 else base_offset + (1 << 62)
+
+
+def _frames(window: Window, at: int) -> Iterator[Frame]:
+    from klogtool.format.framing import walk_frames
+
+    return walk_frames(window.data, at, window.cut, base=window.base)
+
+
+def read_entry(data: bytes, frame: Frame, base: int) -> RecordBatch | Message:
+    """The entry of a frame: magic 2 and above as a batch, all below as a message (FileLogInputStream)."""
+    from klogtool.format.batch import parse_batch
+    from klogtool.format.message import parse_message
+
+    if frame.magic >= 2:
+        return parse_batch(data, frame.position, base=base)
+    return parse_message(data, frame.position, base=base)
+
+
+def _text_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> Iterator[bytes]:
+    from klogtool.format.message import Message, check_magic
+    from klogtool.render.kafka_text import walk_batch_text, walk_records_text
+
+    batch = read_entry(window.data, frame, window.base)
+    if isinstance(batch, Message) and batch.magic < 0:
+        yield f"offset: {batch.offset}".encode()  # printed before the header is looked at, which throws
+        check_magic(batch)
+    found.invalid += not batch.crc_valid
+    if form.selection is not None:
+        yield from _selected_text(found, batch, form)
+        return
+    for piece in walk_batch_text(batch):
+        yield piece.encode()
+    if form.options.deep:
+        for piece in walk_records_text(batch, form.options, found.see):
+            yield piece.encode()
+
+
+def _selected_text(found: Lines, batch: RecordBatch | Message, form: Form) -> Iterator[bytes]:
+    """The batch's line and those of its wanted records, if there are any."""
+    from klogtool.render.kafka_text import walk_batch_text, walk_records_text
+
+    selection = form.selection
+    assert selection is not None
+    if not selection.may_hold(batch):
+        return
+    head = "".join(walk_batch_text(batch))
+    if form.options.deep or selection.needs_records:
+        lines = list(walk_records_text(batch, form.options, found.see, selection.wants))
+        if not lines:
+            return
+        head += "".join(lines)
+    yield head.encode()
+
+
+def _json_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> Iterator[bytes]:
+    from klogtool.format.message import Message, check_magic
+    from klogtool.render.json_lines import batch_row, error_row, json_line, record_row
+
+    assert form.json_file is not None
+    try:
+        batch = read_entry(window.data, frame, window.base)
+        if isinstance(batch, Message):
+            check_magic(batch)
+        found.invalid += not batch.crc_valid
+        if form.selection is not None and not form.selection.may_hold(batch):
+            return
+        head = json_line(batch_row(form.json_file, batch))
+        if form.selection is None:
+            yield head
+        for record in batch.records():
+            found.see(record.offset)
+            if _wanted(form, record):
+                if head and form.selection is not None:
+                    yield head
+                head = b""
+                yield json_line(record_row(form.json_file, batch, record, form.topic))
+    except KlogError as error:
+        yield json_line(error_row(form.json_file, error))
+        raise
+
+
+def _wanted(form: Form, record: Record) -> bool:
+    chosen = form.selection
+    return chosen is None or chosen.wants(record.offset, record.timestamp, record.key, record.value)
+
+
+@dataclass(slots=True)
+class LogDump:
+    """What the dump of one log file came to. valid_bytes: what its entries take; gaps: offset before to after."""
+
+    valid_bytes: int = 0
+    invalid: int = 0
+    gaps: dict[int, int] = field(default_factory=dict)
+    errors: list[KlogError] = field(default_factory=list)
+
+
+def dump_log_lines(
+    file: LogFile, form: Form, write: Callable[[bytes], None], dump: LogDump, *, start: int = 0, end: int, jobs: int = 1
+) -> None:
+    """All entries of [start, end) as lines to `write`, in order; what there is to tell of them goes to `dump`.
+
+    Raises KlogError where Kafka's tool dies, after the same lines.
+    """
+    last_offset = -1
+    windows = walk_windows(file, kernels.whole_frames(), start=start, end=end)
+    for window, found in in_order(lambda: LineMaker(form).lines, windows, jobs):
+        for piece in found.pieces:
+            write(piece)
+        last_offset = _join_gaps(dump.gaps, last_offset, found)
+        dump.invalid += found.invalid
+        dump.errors += found.errors
+        if found.fatal is not None:
+            raise found.fatal
+        dump.valid_bytes = window.base + window.cut
+    if dump.valid_bytes < end:
+        _check_tail(window, end)
+
+
+def _join_gaps(gaps: dict[int, int], last_offset: int, found: Lines) -> int:
+    """Takes over a window's gaps, now that the offset before it is known; returns the last offset."""
+    for before, after in found.gaps:
+        if before is None:
+            if not (last_offset + 1 - after) & LONG_MASK:
+                continue
+            before = last_offset
+        gaps[before] = after
+    return last_offset if found.last_offset is None else found.last_offset
+
+
+def _check_tail(window: Window, end: int) -> None:
+    """Raises Corrupt where the walk ended at an impossible length, and not at a tail."""
+    from klogtool.format.framing import Stop, corrupt_length, find_frame
+
+    if find_frame(window.data, window.cut, end - window.base) is Stop.LENGTH:
+        raise corrupt_length(window.data, window.cut, window.base)
