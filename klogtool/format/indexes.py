@@ -5,12 +5,11 @@ a broker can always rebuild it; so whatever looks wrong here is repaired by rebu
 entries. Offsets in values are absolute; the bytes hold signed differences from the base offset.
 
 Bytes after the last whole entry are no entry. Zeros that a broker preallocated are entries to Kafka, and so here.
-`parse_` and `walk_` go through the declarations, entry by entry; `unpack_` gives bare tuples for millions of entries.
+For millions of entries `unpack_` gives bare tuples.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from construct import Int16sb, Int32sb, Int64sb, Struct
 
 from klogtool.errors import Corrupt, Refused
 from klogtool.format.java_numbers import MAX_INT, wrap_long
+from klogtool.format.unpackers import unpack_entries, unpacker_of
 
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
@@ -41,13 +41,9 @@ CURRENT_ABORTED_TXN_VERSION = 0
 WARM_SECTION_BYTES = 8192  # AbstractIndex.warmEntries: where a lookup looks first
 
 
-def _unpacker(declaration: Struct) -> struct.Struct:
-    """The struct module's reader of a declaration made of plain numbers only (construct keeps their letters)."""
-    return struct.Struct(">" + "".join(field.subcon.fmtstr[1:] for field in declaration.subcons))
-
-
-_OFFSET_ENTRY = _unpacker(OFFSET_INDEX_ENTRY)
-_TIME_ENTRY = _unpacker(TIME_INDEX_ENTRY)
+_OFFSET_ENTRY = unpacker_of(OFFSET_INDEX_ENTRY)
+_TIME_ENTRY = unpacker_of(TIME_INDEX_ENTRY)
+_ABORTED_TXN = unpacker_of(ABORTED_TXN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +149,7 @@ def parse_offset_index(data: Buffer, base_offset: int) -> list[OffsetIndexEntry]
 
 def unpack_offset_index(data: Buffer) -> Iterator[tuple[int, int]]:
     """(relative_offset, position) of each whole entry, fast; keeps the buffer in use until exhausted."""
-    return _unpack(_OFFSET_ENTRY, data)
+    return unpack_entries(_OFFSET_ENTRY, data)
 
 
 def build_offset_index(entries: Iterable[OffsetIndexEntry], base_offset: int) -> bytes:
@@ -216,7 +212,7 @@ def parse_time_index(data: Buffer, base_offset: int) -> list[TimeIndexEntry]:
 
 def unpack_time_index(data: Buffer) -> Iterator[tuple[int, int]]:
     """(timestamp, relative_offset) of each whole entry, fast; keeps the buffer in use until exhausted."""
-    return _unpack(_TIME_ENTRY, data)
+    return unpack_entries(_TIME_ENTRY, data)
 
 
 def build_time_index(entries: Iterable[TimeIndexEntry], base_offset: int) -> bytes:
@@ -275,17 +271,16 @@ def walk_txn_index(data: Buffer) -> Iterator[AbortedTxn]:
 
     Raises Corrupt (KafkaException) at an entry of a later version, as TransactionIndex does when it comes to it.
     """
-    for position in range(0, len(data) - ABORTED_TXN_SIZE + 1, ABORTED_TXN_SIZE):
-        entry = ABORTED_TXN.parse(bytes(data[position : position + ABORTED_TXN_SIZE]))
-        version = entry.version >> 8  # AbortedTxn.version reads one byte, the high one
+    for n, (two_bytes, *fields) in enumerate(unpack_entries(_ABORTED_TXN, data)):
+        version = two_bytes >> 8  # AbortedTxn.version reads one byte, the high one
         if version > CURRENT_ABORTED_TXN_VERSION:
             raise Corrupt(
                 f"Unexpected aborted transaction version {version} in transaction index, "
                 f"current version is {CURRENT_ABORTED_TXN_VERSION}",
-                position=position,
+                position=n * ABORTED_TXN_SIZE,
                 kafka_class="KafkaException",
             )
-        yield AbortedTxn(version, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset)
+        yield AbortedTxn(version, *fields)
 
 
 def parse_txn_index(data: Buffer) -> list[AbortedTxn]:
@@ -338,11 +333,6 @@ def find_aborted_txns(data: Buffer, fetch_offset: int, upper_bound_offset: int) 
 
 
 # What the kinds share.
-
-
-def _unpack(unpacker: struct.Struct, data: Buffer) -> Iterator[tuple[int, int]]:
-    whole = index_entries_count(data, unpacker.size) * unpacker.size
-    return unpacker.iter_unpack(memoryview(data)[:whole])
 
 
 def _corrupt_index(reason: str, *, position: int) -> Corrupt:

@@ -15,6 +15,7 @@ from construct import Array, Container, Int16sb, Int32sb, Int32ub, Int64sb, Stru
 from klogtool.errors import Corrupt
 from klogtool.format.checksums import crc32c
 from klogtool.format.java_numbers import MAX_INT, wrap_int, wrap_long
+from klogtool.format.unpackers import unpack_entries, unpacker_of
 
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
@@ -35,6 +36,7 @@ PRODUCER_SNAPSHOT = Struct(
     "header" / SNAPSHOT_HEADER,
     "entries" / Array(this.header.entries_count, PRODUCER_ENTRY),
 )
+_PRODUCER_ENTRY = unpacker_of(PRODUCER_ENTRY)
 PRODUCER_ENTRY_SIZE = PRODUCER_ENTRY.sizeof()
 SNAPSHOT_HEADER_SIZE = SNAPSHOT_HEADER.sizeof()
 _CRC_COVERS_FROM = VERSION.sizeof() + SNAPSHOT_HEADER.crc.sizeof()
@@ -98,18 +100,10 @@ def parse_producer_snapshot(data: Buffer) -> list[ProducerStateEntry]:
             f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {header.crc}. Computed crc: {computed_crc}",
             kafka_class="CorruptSnapshotException",
         )
+    end = SNAPSHOT_HEADER_SIZE + header.entries_count * PRODUCER_ENTRY_SIZE
     return [
-        ProducerStateEntry(
-            producer_id=entry.producer_id,
-            producer_epoch=entry.producer_epoch,
-            last_sequence=entry.last_sequence,
-            last_offset=entry.last_offset,
-            offset_delta=entry.offset_delta,
-            timestamp=entry.timestamp,
-            coordinator_epoch=entry.coordinator_epoch,
-            current_txn_first_offset=entry.current_txn_first_offset if entry.current_txn_first_offset >= 0 else None,
-        )
-        for entry in PRODUCER_SNAPSHOT.parse(bytes(data)).entries
+        ProducerStateEntry(*fields, current_txn_first_offset=txn_first_offset if txn_first_offset >= 0 else None)
+        for *fields, txn_first_offset in unpack_entries(_PRODUCER_ENTRY, data[SNAPSHOT_HEADER_SIZE:end])
     ]
 
 

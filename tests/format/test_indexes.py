@@ -13,6 +13,7 @@ from refusal import kafka_class_of
 
 from klogtool.errors import Corrupt, Refused
 from klogtool.format.indexes import (
+    ABORTED_TXN,
     ABORTED_TXN_SIZE,
     NO_TIMESTAMP,
     OFFSET_INDEX_ENTRY_SIZE,
@@ -145,7 +146,11 @@ def test_time_index_round_trip(base: int, pairs: list[tuple[int, int]]) -> None:
 
 @given(st.lists(st.builds(AbortedTxn, st.integers(-128, 0), longs, longs, longs, longs), max_size=20))
 def test_txn_index_round_trip(entries: list[AbortedTxn]) -> None:
-    assert parse_txn_index(build_txn_index(entries)) == entries
+    built = build_txn_index(entries)
+    assert parse_txn_index(built) == entries
+    declared = [ABORTED_TXN.parse(built[at : at + ABORTED_TXN_SIZE]) for at in range(0, len(built), ABORTED_TXN_SIZE)]
+    assert [entry.producer_id for entry in declared] == [entry.producer_id for entry in entries]
+    assert [entry.last_stable_offset for entry in declared] == [entry.last_stable_offset for entry in entries]
 
 
 @given(st.binary(max_size=200), longs)

@@ -11,6 +11,7 @@ from klogtool.errors import Corrupt
 from klogtool.format.checksums import crc32c
 from klogtool.format.producer_snapshot import (
     PRODUCER_ENTRY_SIZE,
+    PRODUCER_SNAPSHOT,
     SNAPSHOT_HEADER_SIZE,
     ProducerStateEntry,
     build_producer_snapshot,
@@ -83,7 +84,11 @@ def test_vectors() -> None:
 
 @given(st.lists(entries, max_size=6))
 def test_round_trip(written: list[ProducerStateEntry]) -> None:
-    assert parse_producer_snapshot(build_producer_snapshot(written)) == written
+    built = build_producer_snapshot(written)
+    assert parse_producer_snapshot(built) == parse_producer_snapshot(memoryview(built)) == written
+    declared = PRODUCER_SNAPSHOT.parse(built)
+    assert [entry.producer_id for entry in declared.entries] == [entry.producer_id for entry in written]
+    assert [entry.coordinator_epoch for entry in declared.entries] == [entry.coordinator_epoch for entry in written]
 
 
 def test_a_producer_without_batch() -> None:
