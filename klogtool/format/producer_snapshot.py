@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from construct import Array, Container, Int16sb, Int32sb, Int32ub, Int64sb, Struct, this
 
@@ -101,10 +101,8 @@ def parse_producer_snapshot(data: Buffer) -> list[ProducerStateEntry]:
             kafka_class="CorruptSnapshotException",
         )
     end = SNAPSHOT_HEADER_SIZE + header.entries_count * PRODUCER_ENTRY_SIZE
-    return [
-        ProducerStateEntry(*fields, current_txn_first_offset=txn_first_offset if txn_first_offset >= 0 else None)
-        for *fields, txn_first_offset in unpack_entries(_PRODUCER_ENTRY, data[SNAPSHOT_HEADER_SIZE:end])
-    ]
+    entries = unpack_entries(_PRODUCER_ENTRY, data[SNAPSHOT_HEADER_SIZE:end])
+    return [ProducerStateEntry(*_none_for_no_txn(fields)) for fields in entries]
 
 
 def build_producer_snapshot(entries: Sequence[ProducerStateEntry]) -> bytes:
@@ -162,6 +160,11 @@ def _parse_header(data: Buffer) -> Container:
 
 def _failed_schema(why: str) -> Corrupt:
     return Corrupt(f"Snapshot failed schema validation: {why}", kafka_class="CorruptSnapshotException")
+
+
+def _none_for_no_txn(fields: tuple[Any, ...]) -> tuple[Any, ...]:
+    *others, current_txn_first_offset = fields
+    return (*others, current_txn_first_offset if current_txn_first_offset >= 0 else None)
 
 
 def _entry_fields(entry: ProducerStateEntry) -> dict[str, int]:
