@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
 import click
 
+from klogtool.cli import options
 from klogtool.cli.kafka_options import KafkaOptions, as_kafka_reads, kafka_options
 from klogtool.cli.output import Output, error_line
+from klogtool.cli.status import DONE, FOUND, status_of
 from klogtool.errors import KlogError
+from klogtool.log.in_order import usable_cores
 from klogtool.render.kafka_dump import KafkaDump
+from klogtool.render.records import SMALLEST, LARGEST, Selection
 
-DAMAGE = 1
+FORMATS = ("text", "json", "arrow", "parquet")
 
 
 class DumpLogCommand(click.Command):
@@ -23,22 +31,105 @@ class DumpLogCommand(click.Command):
 @click.command("dump-log", cls=DumpLogCommand)
 @click.argument("paths", nargs=-1, metavar="[FILE]...")
 @kafka_options
-@click.option("--format", "form", type=click.Choice(["text", "json", "arrow", "parquet"]), default="text", help="...")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def command(paths: tuple[str, ...], form: str, debug: bool, **given: object) -> int:
-    """Print files of a log dir as kafka-dump-log does."""
-    options = KafkaOptions(given)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="What to write.")
+@click.option("--output", type=click.Path(), metavar="FILE", help="Where to, for arrow and parquet.")
+@click.option("--resync", is_flag=True, help="Go on behind damage, where kafka-dump-log ends.")
+@click.option("--offsets", type=options.SPAN, help="Only records with these offsets.")
+@click.option("--timestamps", type=options.SPAN, help="Only records with these timestamps, ms since the epoch.")
+@click.option("--grep", type=options.BYTES, help="Only records with these bytes in key or value (\\xHH for any byte).")
+@click.option("--key", type=options.BYTES, help="Only records with this key.")
+@click.option("--producer-id", type=int, metavar="N", help="Only records of this producer.")
+@options.jobs
+@options.quiet
+@options.debug
+def command(paths: tuple[str, ...], form: str, **given: Any) -> int:
+    """Print files of a log dir as kafka-dump-log of Kafka 4.3.1 does, byte for byte; or as JSON lines, Arrow, Parquet.
+
+    With --files, everything is as there: the files are split at commas, and the first that cannot be read ends the
+    dump. FILE... are files, partition dirs or log dirs, with all that is in them; a bad file does not end the dump.
+
+    JSON lines have batches and records whole, whatever is asked of the text; internal topics are decoded.
+
+    Exit status: 0 done; 1 damage was found; 2 wrong usage, no such path; 4 a file could not be read.
+    """
     if not given["files"] and not paths:
         raise click.UsageError("Nothing to dump: name files or folders, or --files F,F as for kafka-dump-log.")
+    if form in ("arrow", "parquet"):
+        from klogtool.cli.dump_columns import dump_columns
+
+        return dump_columns(paths, form, _selection(given), given)
     output = Output()
-    dump = KafkaDump(options, output.write, output.note)
-    try:
-        for path in options.files() if given["files"] else paths:
-            dump.file(path)
-    except KlogError as error:
-        output.note(error_line(error))
-        return DAMAGE
-    for line in dump.reports.lines():
+    dump = KafkaDump(
+        KafkaOptions(given),
+        output.write,
+        (lambda _: None) if given["quiet"] else output.note,
+        selection=_selection(given),
+        go_on=given["resync"],
+        jobs=given["jobs"] or usable_cores(),
+    )
+    status = _as_kafka(dump, form, output) if given["files"] else _own_way(paths, dump, form, output)
+    for line in dump.reports.lines() if form == "text" and status == DONE and not given["quiet"] else ():
         output.note(line)
     output.flush()
-    return DAMAGE if dump.damaged else 0
+    return FOUND if status == DONE and dump.damaged else status
+
+
+def _selection(given: dict[str, Any]) -> Selection | None:
+    chosen = Selection(
+        given["offsets"] or (SMALLEST, LARGEST),
+        given["timestamps"] or (SMALLEST, LARGEST),
+        given["producer_id"],
+        given["key"],
+        given["grep"],
+    )
+    return None if chosen == Selection() else chosen
+
+
+def _as_kafka(dump: KafkaDump, form: str, output: Output) -> int:
+    """Ends at the first file that Kafka's tool would die of."""
+    try:
+        one = _one_file(dump, form)
+        for path in dump.options.files():
+            one(path)
+    except KlogError as error:
+        output.note(error_line(error))
+        return status_of(error)
+    return DONE
+
+
+def _own_way(paths: Iterable[str], dump: KafkaDump, form: str, output: Output) -> int:
+    """All files of all paths; the worst status of any."""
+    from klogtool.render.file_dump import TextDump, walk_files
+
+    one = TextDump(dump).file if form == "text" else _one_file(dump, form)
+    status = DONE
+    for path in paths:
+        try:
+            for file in walk_files(path):
+                status = max(status, _tried(one, file, output))
+        except KlogError as error:
+            output.note(error_line(error))
+            status = max(status, status_of(error))
+    return status
+
+
+def _tried(one: Callable[[str], None], path: str, output: Output) -> int:
+    try:
+        one(path)
+    except KlogError as error:
+        output.note(error_line(error))
+        return status_of(error)
+    return DONE
+
+
+def _one_file(dump: KafkaDump, form: str) -> Callable[[str], None]:
+    if form == "text":
+        return dump.file
+    from importlib.metadata import version
+
+    from klogtool.render.file_dump import JsonDump
+    from klogtool.render.json_lines import json_line
+
+    first = {"type": "klogtool", "version": version("klogtool"), "schema": 1, "command": "dump-log"}
+    dump.write(json_line(first))
+    return JsonDump(dump).file

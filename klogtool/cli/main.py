@@ -13,9 +13,8 @@ import traceback
 import click
 
 from klogtool.cli.output import ReaderGone, error_line, note
-from klogtool.errors import KlogError, Refused
-
-DONE, FOUND, USAGE, REFUSED, COULD_NOT, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 4, 130, 141
+from klogtool.cli.status import COULD_NOT, DONE, INTERRUPTED, READER_GONE, USAGE, status_of
+from klogtool.errors import KlogError
 
 # name: (module, what --help says of it)
 COMMANDS = {
@@ -92,7 +91,7 @@ def _failed(error: KlogError | OSError | MemoryError, *, debug: bool) -> int:
         traceback.print_exception(error)
     if isinstance(error, KlogError):
         note(error_line(error))
-        return REFUSED if isinstance(error, Refused) else COULD_NOT
+        return status_of(error)
     note("klogtool: out of memory" if isinstance(error, MemoryError) else f"klogtool: {error}")
     return COULD_NOT
 

@@ -34,6 +34,9 @@ class DumpOptions(Protocol):
     def verify_only(self) -> bool:
         """Check an index, do not print its entries."""
 
+    def files(self) -> list[str]:
+        """The files, in order."""
+
     def records(self) -> RecordOptions:
         """What to show of records."""
 
@@ -67,7 +70,7 @@ class KafkaDump:
 
     def file(self, path: str) -> None:
         """One file. Raises KlogError where Kafka's tool ends."""
-        self._print(f"Dumping {path}")
+        self.print(f"Dumping {path}")
         name = os.path.basename(path)
         dump = DUMPS.get(name[name.rfind(".") :] if "." in name else "")
         if dump is None:
@@ -78,13 +81,22 @@ class KafkaDump:
             except KlogError as error:
                 raise error.at_path(path) from None
 
-    def _print(self, line: str) -> None:
+    def print(self, line: str) -> None:
+        """A line of the dump."""
         self.write(os.fsencode(line + "\n"))
+
+    def log(self, path: str, name: str) -> None:
+        """A log of whatever file name, dumped as if it were called `name`."""
+        self.print(f"Dumping {path}")
+        try:
+            self._log(path, name)
+        except KlogError as error:
+            raise error.at_path(path) from None
 
     def _log(self, path: str, name: str) -> None:
         form = Form(self.options.records(), self.selection, go_on=self.go_on)
         max_bytes = self.options.max_bytes()
-        self._print(_log_heading(name))
+        self.print(_log_heading(name))
         with LogFile(path) as log:
             _check_log_size(log)
             if max_bytes < 0:
@@ -98,12 +110,16 @@ class KafkaDump:
         finally:
             if dump.gaps and self.selection is None:
                 self.reports.gaps.setdefault(os.path.abspath(log.path), {}).update(dump.gaps)
-            self.damaged = self.damaged or bool(dump.invalid or dump.errors)
-            for error in dump.errors:
-                self.complain(f"klogtool: {error.at_path(log.path)}")
+            self.note_damage(dump, log.path)
         if end > dump.valid_bytes and tail:
             self.damaged = True
-            self._print(f"Found {end - dump.valid_bytes} invalid bytes at the end of {os.path.basename(log.path)}")
+            self.print(f"Found {end - dump.valid_bytes} invalid bytes at the end of {os.path.basename(log.path)}")
+
+    def note_damage(self, dump: LogDump, path: str) -> None:
+        """Damage that did not end a dump."""
+        self.damaged = self.damaged or bool(dump.invalid or dump.errors)
+        for error in dump.errors:
+            self.complain(f"klogtool: {error.at_path(path)}")
 
     def _offset_index(self, path: str, name: str) -> None:
         from klogtool.render.index_text import dump_offset_index
@@ -150,7 +166,7 @@ class KafkaDump:
             self.complain(error.reason)
             return
         for producer in producers:
-            self._print(producer_line(producer))
+            self.print(producer_line(producer))
 
     def _txn_index(self, path: str, name: str) -> None:
         from klogtool.format.names import parse_base_offset
@@ -159,7 +175,7 @@ class KafkaDump:
         parse_base_offset(name)
         if os.path.exists(path):
             for txn in read_aborted_txns(path):
-                self._print(aborted_txn_line(txn))
+                self.print(aborted_txn_line(txn))
 
 
 DUMPS = {

@@ -1,0 +1,126 @@
+"""Files other than logs, as rows: for JSON lines, and for text where kafka-dump-log has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+from klogtool.format.buffers import Buffer
+from klogtool.format.checkpoints import parse_leader_epoch_checkpoint, parse_offset_checkpoint
+from klogtool.format.identity import (
+    build_uuid,
+    parse_clean_shutdown,
+    parse_meta_properties,
+    parse_partition_metadata,
+    parse_quorum_state,
+)
+from klogtool.format.indexes import (
+    OFFSET_INDEX_ENTRY_SIZE,
+    TIME_INDEX_ENTRY_SIZE,
+    entries_before_zero_tail,
+    unpack_offset_index,
+    unpack_time_index,
+    walk_txn_index,
+)
+from klogtool.format.java_numbers import wrap_long
+from klogtool.format.names import FileKind, FileName
+from klogtool.format.producer_snapshot import parse_producer_snapshot
+from klogtool.render.json_lines import Row, json_timestamp
+
+MOST_BYTES = 2**31 - 1
+
+
+def walk_side_rows(name: FileName, data: Buffer) -> Iterator[Row]:
+    """What a side file says, a row for each entry: its `type` first. Raises KlogError where Kafka's reader gives up."""
+    walk = WALKS.get(name.kind)
+    if walk is None:
+        yield {"type": "unknown-file", "size": len(data)}
+        return
+    for row in walk(data, name.base_offset or 0):
+        yield row
+
+
+def _offset_index(data: Buffer, base_offset: int) -> Iterator[Row]:
+    count = entries_before_zero_tail(data, OFFSET_INDEX_ENTRY_SIZE)
+    for n, (relative_offset, position) in enumerate(unpack_offset_index(data)):
+        if n == count:
+            break
+        yield {"type": "index-entry", "offset": wrap_long(base_offset + relative_offset), "position": position}
+
+
+def _time_index(data: Buffer, base_offset: int) -> Iterator[Row]:
+    count = entries_before_zero_tail(data, TIME_INDEX_ENTRY_SIZE)
+    for n, (timestamp, relative_offset) in enumerate(unpack_time_index(data)):
+        if n == count:
+            break
+        yield {"type": "timeindex-entry", "timestamp": timestamp, "offset": wrap_long(base_offset + relative_offset)}
+
+
+def _txn_index(data: Buffer, _: int) -> Iterator[Row]:
+    for txn in walk_txn_index(data):
+        yield {"type": "txnindex-entry", **asdict(txn)}
+
+
+def _producer_snapshot(data: Buffer, _: int) -> Iterator[Row]:
+    for entry in parse_producer_snapshot(data):
+        row = {"type": "producer", **asdict(entry), "timestamp": json_timestamp(entry.timestamp)}
+        yield {**row, "has_batch": entry.has_batch, "first_sequence": entry.first_sequence}
+
+
+def _leader_epochs(data: Buffer, _: int) -> Iterator[Row]:
+    for entry in parse_leader_epoch_checkpoint(data):
+        yield {"type": "leader-epoch", "epoch": entry.epoch, "start_offset": entry.start_offset}
+
+
+def _offset_checkpoint(data: Buffer, _: int) -> Iterator[Row]:
+    for partition, offset in parse_offset_checkpoint(data).items():
+        yield {
+            "type": "checkpoint-entry",
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "offset": offset,
+        }
+
+
+def _meta_properties(data: Buffer, _: int) -> Iterator[Row]:
+    yield {"type": "meta-properties", **_plain(asdict(parse_meta_properties(data)))}
+
+
+def _partition_metadata(data: Buffer, _: int) -> Iterator[Row]:
+    yield {"type": "partition-metadata", **_plain(asdict(parse_partition_metadata(data)))}
+
+
+def _clean_shutdown(data: Buffer, _: int) -> Iterator[Row]:
+    yield {"type": "clean-shutdown", **asdict(parse_clean_shutdown(data))}
+
+
+def _quorum_state(data: Buffer, _: int) -> Iterator[Row]:
+    yield {"type": "quorum-state", **_plain(asdict(parse_quorum_state(data)))}
+
+
+def _lock(_: Buffer, __: int) -> Iterator[Row]:
+    yield {"type": "lock"}
+
+
+def _plain(fields: dict[str, Any]) -> Row:
+    """Ids as Kafka writes them."""
+    return {name: build_uuid(value) if isinstance(value, bytes) else value for name, value in fields.items()}
+
+
+WALKS: dict[FileKind, Callable[[Buffer, int], Iterator[Row]]] = {
+    FileKind.OFFSET_INDEX: _offset_index,
+    FileKind.TIME_INDEX: _time_index,
+    FileKind.TXN_INDEX: _txn_index,
+    FileKind.PRODUCER_SNAPSHOT: _producer_snapshot,
+    FileKind.LEADER_EPOCH_CHECKPOINT: _leader_epochs,
+    FileKind.RECOVERY_POINT_CHECKPOINT: _offset_checkpoint,
+    FileKind.REPLICATION_CHECKPOINT: _offset_checkpoint,
+    FileKind.LOG_START_CHECKPOINT: _offset_checkpoint,
+    FileKind.CLEANER_CHECKPOINT: _offset_checkpoint,
+    FileKind.META_PROPERTIES: _meta_properties,
+    FileKind.PARTITION_METADATA: _partition_metadata,
+    FileKind.CLEAN_SHUTDOWN: _clean_shutdown,
+    FileKind.QUORUM_STATE: _quorum_state,
+    FileKind.LOCK: _lock,
+}
