@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from typing import Any
 
@@ -20,8 +21,9 @@ _ESCAPE = re.compile(r"\\(u[0-9a-f]{4}|.)")
 def to_json(name: str, version: int, values: Values) -> Json:
     """What `<name>JsonConverter.write` makes of a message: a dict in the order of the schema.
 
-    Tagged fields are left out where they have their default, unknown ones always; bytes are base64. A version out of
-    range is written like the nearest one. Raises Unsupported if the version would lose a value.
+    Tagged fields are left out where they have their default, unknown ones always; bytes are base64, a double that is
+    no number is text. A version out of range is written like the nearest one. Raises Unsupported if the version would
+    lose a value.
     """
     schema = schema_of(name)
     return _struct_json(schema.struct, schema.versions.nearest(version), values)
@@ -39,10 +41,7 @@ def write_json(node: Json) -> str:
         return "null"
     if isinstance(node, bool):
         return "true" if node else "false"
-    if isinstance(node, float):
-        text = java_double(node)
-        return text if text[-1].isdigit() else f'"{text}"'
-    return str(node)
+    return java_double(node) if isinstance(node, float) else str(node)
 
 
 def _quote(text: str) -> str:
@@ -77,4 +76,6 @@ def _field_json(field: Field, version: int, value: Any) -> Json:
 def _value_json(field: Field, version: int, value: Any) -> Json:
     if field.struct is not None:
         return _struct_json(field.struct, version, value)
-    return base64.b64encode(value).decode() if field.type == "bytes" else value
+    if field.type == "bytes":
+        return base64.b64encode(value).decode()
+    return java_double(value) if field.type == "float64" and not math.isfinite(value) else value

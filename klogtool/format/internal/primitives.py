@@ -61,7 +61,7 @@ class ValueStream(io.BytesIO):
 
 def underflow() -> Corrupt:
     """The error of bytes that end inside a field. Kafka's exception for it has no message."""
-    return Corrupt("the bytes end inside a field", kafka_class="BufferUnderflowException")
+    return Corrupt("the bytes end inside a field", kafka_class="BufferUnderflowException", kafka_message="null")
 
 
 def _runtime(reason: str) -> Corrupt:
@@ -267,6 +267,8 @@ class TaggedFields(Construct):  # type: ignore[misc]
 
     def _build(self, obj: dict[str, Any], stream: Any, context: Any, path: str) -> dict[str, Any]:
         tags = {tag: bytes(data) for tag, data in obj.get(UNKNOWN_TAGS, ())}
+        if len(tags) < len(obj.get(UNKNOWN_TAGS, ())) or tags.keys() & (self.known.keys() | self.others):
+            raise ValueError(f"unknown tags {list(tags)} repeat each other or a known one")
         for tag, (name, subcon) in self.known.items():
             if name in obj:
                 body = io.BytesIO()

@@ -44,7 +44,7 @@ class UnknownRecordType(Unsupported):
 
 def java_message(error: KlogError) -> str:
     """What getMessage() of Kafka's exception gives, as Java prints it."""
-    return "null" if error.kafka_class == "BufferUnderflowException" else error.reason
+    return error.reason if error.kafka_message is None else error.kafka_message
 
 
 def parse_coordinator_record(module: str, key: bytes, value: bytes | None) -> tuple[ApiMessage, ApiMessage | None]:
@@ -140,7 +140,7 @@ def _parse_body(name: str, version: int, data: bytes, piece: str) -> ApiMessage:
 def _parse_frame_field(stream: ValueStream, entity: str) -> int:
     """AbstractApiMessageSerde.unsignedIntToShort: a negative int loses its upper half."""
     try:
-        value = UNSIGNED_VARINT._parse(stream, None, "")
+        value = UNSIGNED_VARINT.parse_stream(stream)
     except KlogError as error:
         raise _unparseable(f"Error while reading {entity}") from error
     if value > SHORT_MAX:

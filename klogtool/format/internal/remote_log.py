@@ -113,10 +113,11 @@ def _bool_text(value: Any) -> str:
     return "true" if value else "false"
 
 
-def _state(states: Sequence[str], state_id: int, otherwise: str) -> str:
+def _state(states: Sequence[str], state_id: int, kafka_message: str) -> str:
     if 0 <= state_id < len(states):
         return states[state_id]
-    raise Corrupt(otherwise, kafka_class="NullPointerException")
+    reason = f"there is no state {state_id}"
+    raise Corrupt(reason, kafka_class="NullPointerException", kafka_message=kafka_message)
 
 
 def _illegal(reason: str) -> Corrupt:

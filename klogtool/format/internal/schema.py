@@ -166,7 +166,7 @@ def _parse_field(raw: dict[str, Any], common: dict[str, Any], highest: int) -> F
     tagged = _parse_versions(raw.get("taggedVersions"))
     versions = _parse_versions(raw["versions"]) if "versions" in raw else tagged
     is_struct = element[0].isupper()
-    struct = _parse_struct(element, raw, common, min(highest, versions.high)) if is_struct else None
+    struct = _parse_struct(element, raw, common, versions.high, highest) if is_struct else None
     # A JSON null is no default at all; "null" is the default null (FieldSpec's constructor).
     default = str(raw["default"]) if raw.get("default") is not None else ""
     return Field(
@@ -185,12 +185,19 @@ def _parse_field(raw: dict[str, Any], common: dict[str, Any], highest: int) -> F
     )
 
 
-def _parse_struct(name: str, raw: dict[str, Any], common: dict[str, Any], highest: int) -> Struct:
+def _parse_struct(name: str, raw: dict[str, Any], common: dict[str, Any], high: int, outer: int) -> Struct:
+    """high: highest version of the field that the struct belongs to; outer: of the struct around it.
+
+    Kafka's generator makes a struct look at the version only where the field might have higher ones than what is
+    around it; and never if it is shared by several fields.
+    """
     if "fields" in raw:
-        return Struct(name, _parse_fields(raw["fields"], common, highest), highest)
+        fields = _parse_fields(raw["fields"], common, min(high, outer))
+        return Struct(name, fields, outer if high > outer else HIGHEST_VERSION)
     shared = common[name]
-    highest = _parse_versions(shared["versions"]).high
-    return Struct(name, _parse_fields(shared["fields"], common, highest), highest)
+    return Struct(
+        name, _parse_fields(shared["fields"], common, _parse_versions(shared["versions"]).high), HIGHEST_VERSION
+    )
 
 
 def _plain_default(type_name: str, text: str) -> Any:
