@@ -27,8 +27,8 @@ from construct import (
 
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.checksums import crc32c
-from klogtool.format.fixed import field_names, fixed_struct
 from klogtool.format.framing import LOG_OVERHEAD
+from klogtool.format.unpackers import field_names, unpacker_of
 from klogtool.format.varint import Varint, VarintBytes, Varlong, build_zigzag, to_signed
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ BATCH_HEADER = Struct(
     "base_sequence" / Int32sb,
     "records_count" / Int32sb,
 )
-_BATCH_HEADER, _FIELD_NAMES = fixed_struct(BATCH_HEADER), field_names(BATCH_HEADER)
+_BATCH_HEADER, _FIELD_NAMES = unpacker_of(BATCH_HEADER), field_names(BATCH_HEADER)
 RECORD_BATCH_OVERHEAD = BATCH_HEADER.sizeof()
 CRC_COVERS_FROM = 21  # attributes to the end; tests hold it to the declaration
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from construct import Int8sb, Int32sb, Int32ub, Int64sb, Struct
 
 from klogtool.errors import Corrupt
-from klogtool.format.fixed import fixed_struct
+from klogtool.format.unpackers import unpacker_of
 
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 
 # epoch_or_crc: leader epoch of a batch, checksum of a message.
 FRAME = Struct("offset" / Int64sb, "length" / Int32sb, "epoch_or_crc" / Int32ub, "magic" / Int8sb)
-_FRAME = fixed_struct(FRAME)
+_FRAME = unpacker_of(FRAME)
 LOG_OVERHEAD = 12  # offset and length: what `length` does not count
 HEADER_SIZE_UP_TO_MAGIC = FRAME.sizeof()
 MIN_LENGTH = 14  # LegacyRecord.RECORD_OVERHEAD_V0

@@ -20,6 +20,11 @@ def unpacker_of(declaration: Struct) -> struct.Struct:
     return struct.Struct(">" + "".join(field.subcon.fmtstr.removeprefix(">") for field in declaration.subcons))
 
 
+def field_names(declaration: Struct) -> tuple[str, ...]:
+    """The names of a declaration's fields, in order."""
+    return tuple(field.name for field in declaration.subcons)
+
+
 def unpack_entries(unpacker: struct.Struct, data: Buffer) -> Iterator[tuple[Any, ...]]:
     """The fields of each whole entry, in order; bytes after the last whole entry are left out.
 

@@ -32,7 +32,7 @@ cdef struct Job:
     int flags
     Bytes body                      # of the first entry, inflated by the caller
     int64_t body_size
-    int64_t invalid                 # entries whose checksum does not match
+    int64_t invalid, first_invalid  # entries whose checksum does not match, position of the first
     Select select
     Bytes file                      # JSON: the file's name, quoted
     int64_t file_size
@@ -45,6 +45,12 @@ cdef inline void see(Job* job, int64_t offset) noexcept nogil:
         job.gaps[2 * job.gap_count], job.gaps[2 * job.gap_count + 1] = job.last_offset, offset
         job.gap_count += 1
     job.last_offset = offset
+
+cdef inline void note_validity(Job* job, bint valid, int64_t position) noexcept nogil:
+    if not valid:
+        if job.invalid == 0:
+            job.first_invalid = position
+        job.invalid += 1
 
 cdef inline bint fits(Job* job, int64_t lines, int64_t size) noexcept nogil:
     """Room for an entry with so many records and bytes, whatever is in them."""
@@ -254,7 +260,7 @@ cdef int batch_text(Job* job, Bytes b, int64_t size, int64_t position) noexcept 
     cdef int64_t body_size = 0
     cdef Bytes body = b
     read_batch(b, size, position, &h)
-    job.invalid += not h.valid
+    note_validity(job, h.valid, position)
     if not batch_wanted(job, h.base_offset, plus(h.base_offset, h.delta), h.max_timestamp, be64(b + BATCH_PRODUCER_ID)):
         return _DONE
     if not job.flags & _DEEP:
@@ -403,7 +409,7 @@ cdef int message_text(Job* job, Bytes entry, int64_t size, int64_t position) noe
     if codec > (CODEC_LZ4 if job.flags & _DEEP else CODEC_ZSTD):
         return _REFERENCE
     valid = message_valid(&m)
-    job.invalid += not valid
+    note_validity(job, valid, position)
     if not batch_wanted(job, m.offset if codec == CODEC_NONE else NO_FIRST_OFFSET, m.offset, m.timestamp, -1):
         return _DONE
     if codec != CODEC_NONE and job.flags & _DEEP:
@@ -463,7 +469,7 @@ def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base,
 
     base: position of log[0] in its file. flags: DEEP, PRINT_DATA, SKIP_METADATA, JSON (with DEEP: JSON lines, `file`
     then is the file's name as JSON). state: [offset of the last record seen, number of gaps, room that an entry
-    needs, entries with a wrong checksum]; gaps: pairs of offsets, flat. why: DONE; FULL: no room in `out` or `gaps`;
+    needs, entries with a wrong checksum, position of the first]; gaps: pairs of offsets, flat. why: DONE; FULL: no room in `out` or `gaps`;
     BODY: call again with the records of this entry inflated; REFERENCE: the entry at `at` is for the reference
     reader, nothing of it was written.
     """
@@ -477,6 +483,7 @@ def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base,
     job.out_end = job.out.at + out.shape[0]
     job.gaps, job.gap_room, job.gap_count = &gaps[0], gaps.shape[0] // 2, state[1]
     job.last_offset, job.flags, job.needed, job.invalid = state[0], flags, 0, state[3]
+    job.first_invalid = state[4]
     job.body, job.body_size, job.file, job.file_size = NULL, 0, NULL, 0
     if body is not None:
         job.body, job.body_size = (&body[0] if body.shape[0] else <Bytes> b""), body.shape[0]
@@ -495,5 +502,6 @@ def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base,
             at += size
             job.body = NULL
         free(job.scratch.data)
-    state[0], state[1], state[2], state[3] = job.last_offset, job.gap_count, job.needed, job.invalid
+    state[0], state[1], state[2] = job.last_offset, job.gap_count, job.needed
+    state[3], state[4] = job.invalid, job.first_invalid
     return at, job.out.at - &out[0], why

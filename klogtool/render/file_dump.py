@@ -90,7 +90,7 @@ class JsonDump:
             finally:
                 kafka.note_damage(dump, path)
         if end > dump.valid_bytes and kafka.options.max_bytes() == INT_MAX:
-            kafka.damaged = True
+            kafka.note_tail(end - dump.valid_bytes, path, dump.valid_bytes)
             tail = {"position": dump.valid_bytes, "size": end - dump.valid_bytes}
             self.write(json_line({"type": "trailing-bytes", "file": shown_name(path), **tail}))
 

@@ -112,14 +112,25 @@ class KafkaDump:
                 self.reports.gaps.setdefault(os.path.abspath(log.path), {}).update(dump.gaps)
             self.note_damage(dump, log.path)
         if end > dump.valid_bytes and tail:
-            self.damaged = True
             self.print(f"Found {end - dump.valid_bytes} invalid bytes at the end of {os.path.basename(log.path)}")
+            self.note_tail(end - dump.valid_bytes, log.path, dump.valid_bytes)
 
     def note_damage(self, dump: LogDump, path: str) -> None:
         """Damage that did not end a dump."""
         self.damaged = self.damaged or bool(dump.invalid or dump.errors)
+        if dump.invalid:
+            count = "a batch does" if dump.invalid == 1 else f"{dump.invalid} batches, this first, do"
+            self._tell(Corrupt(f"{count} not match the checksum", path=path, position=dump.first_invalid))
         for error in dump.errors:
-            self.complain(f"klogtool: {error.at_path(path)}")
+            self._tell(error.at_path(path))
+
+    def note_tail(self, size: int, path: str, position: int) -> None:
+        """Bytes at the end of a log that are no whole batch."""
+        self.damaged = True
+        self._tell(Corrupt(f"{size} bytes at the end are no whole batch", path=path, position=position))
+
+    def _tell(self, error: KlogError) -> None:
+        self.complain(f"klogtool: {error}")
 
     def _offset_index(self, path: str, name: str) -> None:
         from klogtool.render.index_text import dump_offset_index

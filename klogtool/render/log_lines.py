@@ -42,6 +42,7 @@ class Lines:
     gaps: list[tuple[int | None, int]] = field(default_factory=list)
     last_offset: int | None = None
     invalid: int = 0
+    first_invalid: int | None = None
     errors: list[KlogError] = field(default_factory=list)
     fatal: KlogError | None = None
 
@@ -50,6 +51,16 @@ class Lines:
         if self.last_offset is None or (self.last_offset + 1 - offset) & LONG_MASK:
             self.gaps.append((self.last_offset, offset))
         self.last_offset = offset
+
+    def checked(self, valid: bool, position: int) -> None:
+        """Whether an entry matches its checksum."""
+        if not valid:
+            self.note_invalid(1, position)
+
+    def note_invalid(self, count: int, first: int) -> None:
+        """So many entries do not, the first of them at this position."""
+        self.invalid += count
+        self.first_invalid = first if self.first_invalid is None else min(first, self.first_invalid)
 
 
 class LineMaker:
@@ -61,7 +72,7 @@ class LineMaker:
         if self.native is None:
             return
         self._out = bytearray(OUT_BYTES)
-        self._gaps, self._state = array("q", bytes(16 * GAPS_AT_ONCE)), array("q", bytes(32))
+        self._gaps, self._state = array("q", bytes(16 * GAPS_AT_ONCE)), array("q", bytes(40))
         self._flags = _flags(self.native, form)
         self._file = None if form.json_file is None else json.dumps(form.json_file, ensure_ascii=False).encode()
         chosen = form.selection
@@ -100,8 +111,6 @@ class LineMaker:
                 body = self._inflated(window, at)
             if why == native.REFERENCE or (why == native.BODY and body is None):
                 at = self._by_reference(found, window, at, at + 1)
-        found.invalid += self._state[3]
-        self._state[3] = 0
 
     def _take(self, found: Lines, written: int, *, unknown: bool) -> None:
         """What the kernel left: text and gaps."""
@@ -112,7 +121,9 @@ class LineMaker:
             found.gaps.append((before, self._gaps[2 * n + 1]))
         if self._state[1] or not unknown:
             found.last_offset = self._state[0]
-        self._state[1] = 0
+        if self._state[3]:
+            found.note_invalid(self._state[3], self._state[4])
+        self._state[1] = self._state[3] = 0
 
     def _make_room(self) -> None:
         needed = self._state[2]
@@ -202,7 +213,7 @@ def _text_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> It
     if isinstance(batch, Message) and batch.magic < 0:
         yield f"offset: {batch.offset}".encode()  # printed before the header is looked at, which throws
         check_magic(batch)
-    found.invalid += not batch.crc_valid
+    found.checked(batch.crc_valid, batch.position)
     if form.selection is not None:
         yield from _selected_text(found, batch, form)
         return
@@ -239,7 +250,7 @@ def _json_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> It
         batch = read_entry(window.data, frame, window.base)
         if isinstance(batch, Message):
             check_magic(batch)
-        found.invalid += not batch.crc_valid
+        found.checked(batch.crc_valid, batch.position)
         if form.selection is not None and not form.selection.may_hold(batch):
             return
         head = json_line(batch_row(form.json_file, batch))
@@ -268,6 +279,7 @@ class LogDump:
 
     valid_bytes: int = 0
     invalid: int = 0
+    first_invalid: int | None = None
     gaps: dict[int, int] = field(default_factory=dict)
     errors: list[KlogError] = field(default_factory=list)
 
@@ -286,6 +298,7 @@ def dump_log_lines(
             write(piece)
         last_offset = _join_gaps(dump.gaps, last_offset, found)
         dump.invalid += found.invalid
+        dump.first_invalid = found.first_invalid if dump.first_invalid is None else dump.first_invalid
         dump.errors += found.errors
         if found.fatal is not None:
             raise found.fatal
