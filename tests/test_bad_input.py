@@ -220,10 +220,11 @@ def test_an_empty_file_is_a_log_without_batches(log: pathlib.Path, way: list[str
     "name", ["word.log", "-1.log", "99999999999999999999.log", "50-1.checkpoint", "no-suffix", ".log"]
 )
 def test_a_name_that_is_none(log: pathlib.Path, way: list[str], name: str) -> None:
+    """It is read all the same, or refused by name."""
     path = log.rename(log.with_name(name))
     done = read(path, *way)
     assert "Traceback" not in done.err
-    assert name in done.err
+    assert (done.status == 0 and name in done.out.decode()) or name in done.err
     assert done.status in (0, 1, 2, 4)
 
 
@@ -294,7 +295,6 @@ def test_links_in_a_circle(tmp_path: pathlib.Path) -> None:
         ["dump-log"],
         ["dump-log", "--no-such-option", "x.log"],
         ["dump-log", "x.log", "--format", "xml"],
-        ["dump-log", "x.log", "--max-bytes", "many"],
         ["dump-log", "x.log", "--offsets", "5..x"],
         ["dump-log", "x.log", "--format", "parquet"],
     ],
