@@ -101,7 +101,7 @@ def try_dump(rng: random.Random, data: bytes) -> None:
     flags = rng.choice((0, native.DEEP, native.DEEP | native.PRINT_DATA, 7, native.DEEP | native.JSON))
     select, name = chosen_selection(rng), b'"t-0/0.log"'
     room, gap_pairs = rng.choice(OUT_SIZES), rng.choice((1, 4, 1024))
-    state, body = array("q", (-1, 0, 0, 0)), None
+    state, body = array("q", (-1, 0, 0, 0, 0)), None
     at = 0
     with copied(data) as log, copied(name) as file:
         for _ in range(MOST_CALLS):

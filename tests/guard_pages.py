@@ -104,7 +104,7 @@ def entry_body(data: bytes, at: int) -> bytes | None:
 def dump_all(data: bytes, cut: int, flags: int, room: int) -> None:
     """All entries of `data` that lie before `cut`, the reference's stepped over, into `room` bytes at a time."""
     native = kernels.native
-    state, gaps, log = array("q", (-1, 0, 0, 0)), array("q", bytes(1 << 12)), IN.holding(data)
+    state, gaps, log = array("q", (-1, 0, 0, 0, 0)), array("q", bytes(1 << 12)), IN.holding(data)
     at, body = 0, None
     for _ in range(MOST_CALLS):
         given = None if body is None else BODY.holding(body)

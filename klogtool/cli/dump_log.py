@@ -101,12 +101,17 @@ def _own_way(paths: Iterable[str], dump: KafkaDump, form: str, output: Output) -
     """All files of all paths; the worst status of any."""
     from klogtool.render.file_dump import TextDump, walk_files
 
+    options = dump.options
+    options.records(), options.max_bytes(), options.max_message_size()  # wrong words are told before anything is read
     one = TextDump(dump).file if form == "text" else _one_file(dump, form)
     status = DONE
     for path in paths:
         try:
-            for file in walk_files(path):
+            files = 0
+            for files, file in enumerate(walk_files(path), 1):
                 status = max(status, _tried(one, file, output))
+            if not files:
+                output.note(f"klogtool: {path}: no files in it")
         except KlogError as error:
             output.note(error_line(error))
             status = max(status, status_of(error))

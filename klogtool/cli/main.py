@@ -6,13 +6,12 @@ Commands are imported when they are asked for, so that `--help` and a small dump
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import traceback
 
 import click
 
-from klogtool.cli.output import ReaderGone, error_line, note
+from klogtool.cli.output import ReaderGone, error_line, forget_stdout, note
 from klogtool.cli.status import COULD_NOT, DONE, INTERRUPTED, READER_GONE, USAGE, status_of
 from klogtool.errors import KlogError
 
@@ -80,7 +79,7 @@ def run(args: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except (ReaderGone, BrokenPipeError):
-        _forget_stdout()
+        forget_stdout()
         return READER_GONE
     except (KlogError, OSError, MemoryError) as error:
         return _failed(error, debug="--debug" in args)
@@ -94,8 +93,3 @@ def _failed(error: KlogError | OSError | MemoryError, *, debug: bool) -> int:
         return status_of(error)
     note("klogtool: out of memory" if isinstance(error, MemoryError) else f"klogtool: {error}")
     return COULD_NOT
-
-
-def _forget_stdout() -> None:
-    """Python flushes stdout once more at its end, and would complain."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import BinaryIO
 
@@ -65,3 +66,8 @@ def note(text: str) -> None:
 def error_line(error: KlogError) -> str:
     """An error as users see it: where, what."""
     return f"klogtool: {error}"
+
+
+def forget_stdout() -> None:
+    """Nobody reads it any more; Python flushes it once more at its end, and would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

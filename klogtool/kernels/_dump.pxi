@@ -477,7 +477,9 @@ def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base,
     cdef Bytes b
     cdef int64_t size = 0, have = log.shape[0]
     cdef int why = _DONE
-    if at >= cut or have < cut:
+    if state.shape[0] < 5 or gaps.shape[0] < 2 or out.shape[0] == 0:
+        raise ValueError("too small a buffer")
+    if at < 0 or at >= cut or have < cut:
         return at, 0, DONE
     job.out.at = &out[0]
     job.out_end = job.out.at + out.shape[0]

@@ -15,10 +15,19 @@ from klogtool.errors import KlogError, Unsupported
 _KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"))
 
 
+class Unreadable(KlogError):
+    """What the system does not let us read: no such file, no permission, an I/O error, no file at all.
+
+    errno: the system's number, or None.
+    """
+
+    errno: int | None = None
+
+
 class LogFile:
     """An open file. path: as given. size: bytes, taken once at opening; what is appended later is not seen.
 
-    Raises KlogError if it cannot be opened, Unsupported if it is no regular file (a FIFO is not waited for).
+    Raises Unreadable if it cannot be opened or is no regular file (a FIFO is not waited for).
     """
 
     def __init__(self, path: str | os.PathLike[str], *, or_folder: bool = False) -> None:
@@ -32,7 +41,7 @@ class LogFile:
         kind = next((name for test, name in _KINDS if test(found.st_mode)), None)
         if kind is not None and not (or_folder and stat.S_ISDIR(found.st_mode)):
             self.close()
-            raise Unsupported(f"{kind}, not a file", path=self.path, kafka_class="IOException")
+            raise Unreadable(f"{kind}, not a file", path=self.path, kafka_class="IOException")
         self.size = found.st_size if kind is None else 0
 
     def read(self, position: int, size: int) -> bytes:
@@ -67,12 +76,6 @@ def read_whole(path: str | os.PathLike[str], *, limit: int) -> bytes:
         if file.size > limit:
             raise Unsupported(f"{file.size} bytes are more than a file of its kind can have ({limit})", path=file.path)
         return file.read(0, file.size)
-
-
-class Unreadable(KlogError):
-    """The system does not let us read: no such file, no permission, an I/O error. errno: the system's number."""
-
-    errno: int | None = None
 
 
 def unreadable(path: str, error: OSError, position: int | None = None) -> Unreadable:

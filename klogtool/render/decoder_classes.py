@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from construct import Int32sb, Int64sb
-
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.text import java_utf8
 from klogtool.render.records import Decoder, Texts
@@ -13,21 +11,19 @@ from klogtool.render.records import Decoder, Texts
 PACKAGE = "org.apache.kafka.tools.api."
 
 
-def _number(declaration: object, name: str) -> Callable[[bytes], str]:
-    size: int = declaration.sizeof()  # type: ignore[attr-defined]
-
+def _number(size: int, name: str) -> Callable[[bytes], str]:
     def decode(data: bytes) -> str:
         if len(data) < size:
             raise Corrupt(f"{name} wants {size} bytes, there are {len(data)}", kafka_class="BufferUnderflowException")
-        return str(declaration.parse(data[:size]))  # type: ignore[attr-defined]
+        return str(int.from_bytes(data[:size], "big", signed=True))
 
     return decode
 
 
 CLASSES: dict[str, Callable[[bytes], str]] = {
     PACKAGE + "StringDecoder": java_utf8,
-    PACKAGE + "IntegerDecoder": _number(Int32sb, "IntegerDecoder"),
-    PACKAGE + "LongDecoder": _number(Int64sb, "LongDecoder"),
+    PACKAGE + "IntegerDecoder": _number(4, "IntegerDecoder"),
+    PACKAGE + "LongDecoder": _number(8, "LongDecoder"),
     # Java prints the array's identity, which is another one each time.
     PACKAGE + "DefaultDecoder": lambda data: f"[B@{id(data) & 0xFFFFFFFF:x}",
 }

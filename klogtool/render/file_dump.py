@@ -89,6 +89,9 @@ class JsonDump:
                 dump_log_lines(log, form, self.write, dump, end=end, jobs=kafka.jobs)
             finally:
                 kafka.note_damage(dump, path)
+        name = parse_file_name(os.path.basename(path))
+        if name.kind is not FileKind.BOOTSTRAP_SNAPSHOT and name.base_offset is None:
+            kafka.note_name(path)
         if end > dump.valid_bytes and kafka.options.max_bytes() == INT_MAX:
             kafka.note_tail(end - dump.valid_bytes, path, dump.valid_bytes)
             tail = {"position": dump.valid_bytes, "size": end - dump.valid_bytes}
@@ -96,6 +99,8 @@ class JsonDump:
 
     def _side_file(self, path: str, name: FileName) -> None:
         data = read_whole(path, limit=MOST_BYTES)
+        if name.kind is FileKind.FOREIGN:
+            self.kafka.complain(f"klogtool: {path}: not a file of Kafka's")
         for row in walk_side_rows(name, data):
             kind = row.pop("type")
             self.write(json_line({"type": kind, "file": shown_name(path), **row}))
@@ -119,6 +124,8 @@ class TextDump:
 
     def _side_file(self, path: str, name: FileName) -> None:
         self.kafka.print(f"Dumping {path}")
+        if name.kind is FileKind.FOREIGN:
+            self.kafka.complain(f"klogtool: {path}: not a file of Kafka's")
         try:
             for row in walk_side_rows(name, read_whole(path, limit=MOST_BYTES)):
                 kind = row.pop("type")

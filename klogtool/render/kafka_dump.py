@@ -129,6 +129,11 @@ class KafkaDump:
         self.damaged = True
         self._tell(Corrupt(f"{size} bytes at the end are no whole batch", path=path, position=position))
 
+    def note_name(self, path: str) -> None:
+        """A log whose name is no offset: Kafka does not load a partition with such a file."""
+        self.damaged = True
+        self._tell(Corrupt("the name is no base offset", path=path, kafka_class="NumberFormatException"))
+
     def _tell(self, error: KlogError) -> None:
         self.complain(f"klogtool: {error}")
 
@@ -174,7 +179,7 @@ class KafkaDump:
             producers = read_producers(path)
         except Corrupt as error:
             self.damaged = True
-            self.complain(error.reason)
+            self._tell(error.at_path(path))
             return
         for producer in producers:
             self.print(producer_line(producer))
