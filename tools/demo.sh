@@ -1,22 +1,32 @@
 #!/usr/bin/env bash
 # What `make demo` shows: `demo.sh FOLDER` with the klogtool of that folder.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../fixtures"
-PATH=$(cd .. && realpath --no-symlinks "$1"):$PATH
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+PATH=$(realpath --no-symlinks "$1"):$PATH
+cd fixtures
+exec 2>&1 # notes and errors beside what they are about
 
-say() { printf '\n# %s\n' "$@"; }
+say() { printf '\n'; printf '# %s\n' "$@"; }
 run() {
+  local status=0
   printf '$ %s\n' "$1"
-  bash -c "$1" || status=$? # a damaged file is exit status 1, and the point of the show
-  [ "${status:-0}" -le 1 ]
+  bash -c "$1" || status=$?
+  [ "$status" -le 1 ] # 1 is damage found, and the point of the show
 }
 
 say "A broker 4.3.1 was killed while it appended; then one bit of this segment was flipped." \
-    "kafka-dump-log's lines, byte for byte; the third batch says isvalid: false, and stderr says what that means."
+  "The lines are kafka-dump-log's, byte for byte. The third batch says isvalid: false;" \
+  "what is wrong, and at which byte, is said at the end, and by exit status 1."
 run "klogtool dump-log killed-mid-append/logdir/flip-bit-0/00000000000000000045.log"
-say "The same file as JSON lines: headers, binary keys and nulls are kept; here with jq's poor cousin."
-run "klogtool dump-log killed-mid-append/logdir/flip-bit-0/00000000000000000045.log --format json | tail -n 1"
-say "Messages of Kafka 0.8, lz4 with the header checksum that it got wrong."
-run "klogtool dump-log magic-0/logdir/create-3/00000000000000000043.log --print-data-log | tail -n 3"
-say "An internal topic is decoded without being asked: who committed what?"
-run "klogtool dump-log groups/logdir/__consumer_offsets-0 --format json | grep -m 1 OffsetCommit"
+
+say "Kafka's own tool ends where a size makes no sense: zeros at the end of a file. So does this."
+run "klogtool dump-log killed-mid-append/logdir/zero-tail-0/00000000000000000055.log 2>&1 | tail -n 2"
+
+say "As JSON lines nothing is lost: header values, binary keys, nulls."
+run "klogtool dump-log every-codec/logdir/append-4 --format json --offsets 38 | grep '\"record\"'"
+
+say "An internal topic is decoded without being asked. What did group g-range commit last?"
+run "klogtool dump-log groups/logdir/__consumer_offsets-0 --format json --grep g-range | grep OffsetCommitValue | tail -n 1"
+
+say "Lz4 of Kafka 0.8, with the header checksum that it got wrong; other readers give up here."
+run "klogtool dump-log --quiet magic-0/logdir/create-3/00000000000000000043.log --print-data-log | tail -n 3"
