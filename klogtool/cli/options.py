@@ -7,12 +7,20 @@ from typing import Any, TypeVar
 
 import click
 
+from klogtool.cli.output import DEBUG
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def debug(command: Command) -> Command:
-    """--debug; looked at in cli/main."""
-    return click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")(command)
+    """--debug: tracebacks, which nobody sees otherwise."""
+    return click.option(
+        "--debug", is_flag=True, is_eager=True, expose_value=False, callback=_note_debug, help="Show tracebacks."
+    )(command)
+
+
+def _note_debug(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    ctx.meta[DEBUG] = asked
 
 
 def jobs(command: Command) -> Command:

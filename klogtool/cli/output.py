@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from typing import BinaryIO
+
+import click
 
 from klogtool.errors import KlogError
 
 GATHER_BYTES = 1 << 16
+DEBUG = "klogtool.debug"  # in click's context: whether to show tracebacks
 
 
 class ReaderGone(Exception):
@@ -19,6 +23,8 @@ class Output:
     """stdout for bytes. Small writes are gathered; what is on stderr never overtakes them."""
 
     def __init__(self, stream: BinaryIO | None = None) -> None:
+        if stream is None and sys.stdout is None:
+            raise KlogError("stdout is closed")
         self._stream = sys.stdout.buffer if stream is None else stream
         self._gathered = bytearray()
 
@@ -64,8 +70,12 @@ def note(text: str) -> None:
 
 
 def error_line(error: KlogError) -> str:
-    """An error as users see it: where, what."""
-    return f"klogtool: {error}"
+    """An error as users see it: where, what; with --debug the traceback before it."""
+    line = f"klogtool: {error}"
+    context = click.get_current_context(silent=True)
+    if context is not None and context.meta.get(DEBUG):
+        return "".join(traceback.format_exception(error)) + line
+    return line
 
 
 def forget_stdout() -> None:

@@ -7,13 +7,14 @@ reference, so that damage is judged in one place.
 from __future__ import annotations
 
 import json
+import os
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from klogtool import kernels
-from klogtool.errors import KlogError
+from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import LogFile
 from klogtool.log.in_order import in_order
 from klogtool.log.windows import Window, walk_windows
@@ -275,52 +276,90 @@ def _wanted(form: Form, record: Record) -> bool:
 
 @dataclass(slots=True)
 class LogDump:
-    """What the dump of one log file came to. valid_bytes: what its entries take; gaps: offset before to after."""
+    """What the dump of one log file came to so far.
+
+    valid_bytes: where its entries end. invalid, first_invalid: entries with a wrong checksum, position of the first.
+    gaps: offset before to offset after. errors: damage that was passed over.
+    """
 
     valid_bytes: int = 0
     invalid: int = 0
     first_invalid: int | None = None
+    last_offset: int = -1
     gaps: dict[int, int] = field(default_factory=dict)
     errors: list[KlogError] = field(default_factory=list)
 
+    def take(self, found: Lines) -> None:
+        """A window's findings, now that the offset before it is known."""
+        for before, after in found.gaps:
+            if before is not None:
+                self.gaps[before] = after
+            elif (self.last_offset + 1 - after) & LONG_MASK:
+                self.gaps[self.last_offset] = after
+        if found.last_offset is not None:
+            self.last_offset = found.last_offset
+        self.invalid += found.invalid
+        self.first_invalid = found.first_invalid if self.first_invalid is None else self.first_invalid
+        self.errors += found.errors
+
 
 def dump_log_lines(
-    file: LogFile, form: Form, write: Callable[[bytes], None], dump: LogDump, *, start: int = 0, end: int, jobs: int = 1
+    file: LogFile, form: Form, write: Callable[[bytes], None], dump: LogDump, *, end: int, jobs: int = 1
 ) -> None:
-    """All entries of [start, end) as lines to `write`, in order; what there is to tell of them goes to `dump`.
+    """All entries up to byte `end` as lines to `write`, in order; what there is to tell of them goes to `dump`.
 
-    Raises KlogError where Kafka's tool dies, after the same lines.
+    Raises KlogError where Kafka's tool dies, after the same lines; or goes on behind it, if the form says so.
     """
-    last_offset = -1
+    start: int | None = 0
+    while start is not None:
+        window = _dump_from(start, file, form, write, dump, end, jobs)
+        damage = _tail_damage(window, end) if dump.valid_bytes < end else None
+        if damage is not None and not form.go_on:
+            raise damage
+        start = _skip(file, form, write, dump, end, damage) if form.go_on and dump.valid_bytes < end else None
+
+
+def _dump_from(
+    start: int, file: LogFile, form: Form, write: Callable[[bytes], None], dump: LogDump, end: int, jobs: int
+) -> Window:
+    """From entry to entry, as far as they follow each other; returns the last window."""
     windows = walk_windows(file, kernels.whole_frames(), start=start, end=end)
     for window, found in in_order(lambda: LineMaker(form).lines, windows, jobs):
         for piece in found.pieces:
             write(piece)
-        last_offset = _join_gaps(dump.gaps, last_offset, found)
-        dump.invalid += found.invalid
-        dump.first_invalid = found.first_invalid if dump.first_invalid is None else dump.first_invalid
-        dump.errors += found.errors
+        dump.take(found)
         if found.fatal is not None:
             raise found.fatal
         dump.valid_bytes = window.base + window.cut
-    if dump.valid_bytes < end:
-        _check_tail(window, end)
+    return window
 
 
-def _join_gaps(gaps: dict[int, int], last_offset: int, found: Lines) -> int:
-    """Takes over a window's gaps, now that the offset before it is known; returns the last offset."""
-    for before, after in found.gaps:
-        if before is None:
-            if not (last_offset + 1 - after) & LONG_MASK:
-                continue
-            before = last_offset
-        gaps[before] = after
-    return last_offset if found.last_offset is None else found.last_offset
+def _skip(
+    file: LogFile, form: Form, write: Callable[[bytes], None], dump: LogDump, end: int, damage: KlogError | None
+) -> int | None:
+    """Behind bytes that are no entry: where the next one begins; None, and the bytes are a tail, if there is none."""
+    from klogtool.format.names import parse_file_name
+    from klogtool.log.resync import find_next_batch
+
+    position = dump.valid_bytes
+    base_offset = parse_file_name(os.path.basename(file.path)).base_offset or 0
+    found = find_next_batch(file, position + 1, end=end, lowest=max(base_offset, dump.last_offset + 1))
+    if damage is not None:
+        dump.errors.append(damage)
+    if found is None:
+        return None
+    dump.errors.append(Corrupt(f"{found - position} bytes are no batch: skipped", position=position))
+    if form.json_file is not None:
+        from klogtool.render.json_lines import error_row, json_line
+
+        write(json_line(error_row(form.json_file, dump.errors[-1])))
+    return found
 
 
-def _check_tail(window: Window, end: int) -> None:
-    """Raises Corrupt where the walk ended at an impossible length, and not at a tail."""
+def _tail_damage(window: Window, end: int) -> KlogError | None:
+    """The error of a walk that ended at an impossible length; None where it ended at a tail."""
     from klogtool.format.framing import Stop, corrupt_length, find_frame
 
     if find_frame(window.data, window.cut, end - window.base) is Stop.LENGTH:
-        raise corrupt_length(window.data, window.cut, window.base)
+        return corrupt_length(window.data, window.cut, window.base)
+    return None

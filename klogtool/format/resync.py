@@ -1,0 +1,79 @@
+"""The next batch that proves itself, behind damage: magic, a plausible header, and the checksum.
+
+Chance headers are kept out by cheap tests first, of which the window of base offsets is the strongest: without it,
+lengths of a hundred megabytes in random bytes would each cost a checksum over as much, and the search go quadratic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from klogtool.format.batch import CODEC_NAMES, CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, parse_batch
+from klogtool.format.checksums import crc32, crc32c
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, find_frame
+from klogtool.format.message import CRC_COVERS_FROM as MESSAGE_CRC_COVERS_FROM
+from klogtool.format.message import parse_message
+
+if TYPE_CHECKING:
+    from klogtool.format.buffers import Buffer
+
+OFFSETS_OF_A_SEGMENT = 1 << 31
+LARGEST_SOUGHT_BYTES = 128 << 20  # larger ones are not looked for behind damage
+BATCH_ATTRIBUTES = 0x7F
+MESSAGE_ATTRIBUTES = 0x0F
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What a batch must be like: a base offset in [lowest, lowest + 2^31], and room for it before `end`.
+
+    end: of the log, in bytes of the buffer that is searched (it may lie behind the buffer's own).
+    """
+
+    lowest: int
+    end: int
+
+
+def find_batch(data: Buffer, at: int, stop: int, sought: Sought) -> tuple[int, int]:
+    """The first position in [at, stop) where an entry proves itself; -1 if none does.
+
+    Returns (position, bytes needed): not 0 where an entry is plausible at that position, but not whole in the buffer.
+    """
+    for position in range(at, min(stop, len(data) - HEADER_SIZE_UP_TO_MAGIC)):
+        if data[position + HEADER_SIZE_UP_TO_MAGIC - 1] > 2:
+            continue
+        frame = find_frame(data, position, sought.end)
+        if not isinstance(frame, Frame) or frame.size > LARGEST_SOUGHT_BYTES or not is_plausible(data, frame, sought):
+            continue
+        if frame.size > len(data) - position:
+            return position, frame.size
+        if is_proved(data, frame):
+            return position, 0
+    return -1, 0
+
+
+def is_plausible(data: Buffer, frame: Frame, sought: Sought) -> bool:
+    """Whether the header, as far as the buffer holds it, may be that of an entry."""
+    if not 0 <= frame.offset - sought.lowest <= OFFSETS_OF_A_SEGMENT:
+        return False
+    if frame.magic < 2:
+        attributes = data[frame.position + HEADER_SIZE_UP_TO_MAGIC]
+        return frame.size >= LOG_OVERHEAD + MIN_LENGTH and attributes & ~MESSAGE_ATTRIBUTES == 0
+    if frame.size < RECORD_BATCH_OVERHEAD or len(data) - frame.position < RECORD_BATCH_OVERHEAD:
+        return frame.size >= RECORD_BATCH_OVERHEAD
+    batch = parse_batch(data, frame.position)
+    return (
+        batch.attributes & ~BATCH_ATTRIBUTES == 0
+        and batch.attributes & 0x07 < len(CODEC_NAMES)
+        and 0 <= batch.records_count <= batch.last_offset_delta + 1
+        and batch.last_offset_delta >= 0
+    )
+
+
+def is_proved(data: Buffer, frame: Frame) -> bool:
+    """Whether the checksum of a plausible entry, whole in the buffer, holds."""
+    view = memoryview(data)[frame.position : frame.position + frame.size]
+    if frame.magic < 2:
+        return crc32(view[LOG_OVERHEAD + MESSAGE_CRC_COVERS_FROM :]) == parse_message(view).crc
+    return crc32c(view[CRC_COVERS_FROM:]) == parse_batch(view).crc

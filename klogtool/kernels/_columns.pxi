@@ -1,0 +1,420 @@
+# Records as Arrow columns (render/arrow_rows is the reference).
+
+cdef enum:
+    NO_TIMESTAMP_TYPE = -1
+    MOST_COLUMN_BYTES = 2147483647  # an Arrow offset is an int
+
+cdef int64_t MOST_TIMESTAMP_MS = 0x7FFFFFFFFFFFFFFF // 1000        # in microseconds it still is a long
+
+cdef struct Blobs:                  # bytes of any size: those of row n are data[offsets[n]:offsets[n + 1]]
+    uint8_t* present                # a bit a row
+    int32_t* offsets                # NULL: a column that nobody wants, as for all pointers of a Table
+    uint8_t* data
+    int64_t room, used, nulls
+
+cdef struct Table:
+    int64_t rows, row_room, headers, header_room
+    Blobs key, value, header_key, header_value
+    uint8_t* headers_present
+    int32_t* headers_offsets
+    int64_t* offset
+    uint8_t* timestamp_present
+    int64_t* timestamp
+    int32_t* timestamp_type
+    int64_t* position
+    uint8_t* base_offset_present
+    int64_t* base_offset
+    int64_t* producer_id
+    int16_t* producer_epoch
+    int32_t* sequence
+    uint8_t* is_control
+    uint8_t* is_transactional
+    int8_t* codec
+    uint8_t* crc_ok
+    int32_t* leader_epoch
+    int64_t without_headers, without_timestamp, without_base_offset
+
+cdef struct Lineage:                # what all records of an entry have in common
+    int64_t position, base_offset, producer_id
+    int32_t timestamp_type, leader_epoch
+    int16_t producer_epoch
+    int8_t codec
+    bint has_base_offset, is_control, is_transactional, crc_ok
+
+cdef struct Fill:
+    Job job                         # body, scratch, selection; the room that a record needs
+    Table table
+    bint with_control
+    int64_t done, done_bytes        # records of the entry, and bytes of its body, that are in already
+
+cdef inline void put_bit(uint8_t* bits, int64_t n, bint value) noexcept nogil:
+    """Bit n; those after it in its byte become 0."""
+    cdef int at = n & 7
+    if bits != NULL:
+        bits[n >> 3] = <uint8_t> ((bits[n >> 3] & ((1 << at) - 1)) | (1 if value else 0) << at)
+
+cdef inline bint has_room(Blobs* b, int64_t size) noexcept nogil:
+    return b.offsets == NULL or size <= b.room - b.used
+
+cdef inline void put_blob(Blobs* b, int64_t n, Bytes p, int64_t size) noexcept nogil:
+    """A negative size is null."""
+    if b.offsets == NULL:
+        return
+    put_bit(b.present, n, size >= 0)
+    if size > 0:
+        memcpy(b.data + b.used, p, size)
+        b.used += size
+    b.nulls += size < 0
+    b.offsets[n + 1] = <int32_t> b.used
+
+cdef inline void put_text(Blobs* b, int64_t n, Bytes p, int64_t size) noexcept nogil:
+    """As Java's String has it, so that it is UTF-8 whatever was there."""
+    cdef Out o
+    o.at = b.data + b.used
+    java_utf8(&o, p, size)
+    b.used = o.at - b.data
+    b.offsets[n + 1] = <int32_t> b.used
+
+cdef void put_headers(Table* t, Bytes headers, Bytes end, int32_t count) noexcept nogil:
+    cdef Cursor c
+    cdef int64_t n = 0
+    cdef int32_t i
+    cdef Bytes p
+    if t.headers_offsets == NULL:
+        return
+    put_bit(t.headers_present, t.rows, count > 0)
+    t.without_headers += count == 0
+    c.at, c.end, c.broken = headers, end, False
+    for i in range(count):
+        p = field(&c, &n)
+        put_text(&t.header_key, t.headers, p, n)
+        p = field(&c, &n)
+        put_blob(&t.header_value, t.headers, p, n)
+        t.headers += 1
+    t.headers_offsets[t.rows + 1] = <int32_t> t.headers
+
+cdef inline void put_timestamp(Table* t, int64_t timestamp_ms) noexcept nogil:
+    cdef bint fits_in = -MOST_TIMESTAMP_MS <= timestamp_ms <= MOST_TIMESTAMP_MS
+    if t.timestamp != NULL:
+        put_bit(t.timestamp_present, t.rows, fits_in)
+        t.timestamp[t.rows] = timestamp_ms * 1000 if fits_in else 0
+        t.without_timestamp += not fits_in
+
+cdef void put_lineage(Table* t, Lineage* l) noexcept nogil:
+    cdef int64_t n = t.rows
+    if t.timestamp_type != NULL:
+        t.timestamp_type[n] = l.timestamp_type
+    if t.position != NULL:
+        t.position[n] = l.position
+    if t.base_offset != NULL:
+        put_bit(t.base_offset_present, n, l.has_base_offset)
+        t.base_offset[n] = l.base_offset
+        t.without_base_offset += not l.has_base_offset
+    if t.producer_id != NULL:
+        t.producer_id[n] = l.producer_id
+    if t.producer_epoch != NULL:
+        t.producer_epoch[n] = l.producer_epoch
+    put_bit(t.is_control, n, l.is_control)
+    put_bit(t.is_transactional, n, l.is_transactional)
+    if t.codec != NULL:
+        t.codec[n] = l.codec
+    put_bit(t.crc_ok, n, l.crc_ok)
+    if t.leader_epoch != NULL:
+        t.leader_epoch[n] = l.leader_epoch
+
+cdef inline void put_row(Table* t, Lineage* l, Record* r, int64_t offset, int64_t timestamp_ms, int32_t sequence) noexcept nogil:
+    """A record for which there is room."""
+    put_blob(&t.key, t.rows, r.key, r.key_size)
+    put_blob(&t.value, t.rows, r.value, r.value_size)
+    put_headers(t, r.headers, r.end, r.header_count)
+    if t.offset != NULL:
+        t.offset[t.rows] = offset
+    put_timestamp(t, timestamp_ms)
+    if t.sequence != NULL:
+        t.sequence[t.rows] = sequence
+    put_lineage(t, l)
+    t.rows += 1
+
+cdef inline bint row_fits(Fill* f, Record* r, int64_t size) noexcept nogil:
+    """Whether there is room for a record, which took `size` bytes in its batch."""
+    cdef Table* t = &f.table
+    f.job.needed = size
+    return (t.rows < t.row_room and has_room(&t.key, r.key_size) and has_room(&t.value, r.value_size)
+            and (r.header_count == 0 or t.headers_offsets == NULL
+                 or (r.header_count <= t.header_room - t.headers and has_room(&t.header_value, r.end - r.headers)
+                     and has_room(&t.header_key, 3 * (r.end - r.headers) + 8))))
+
+cdef inline bint never_fits(Fill* f, Record* r) noexcept nogil:
+    return f.table.headers_offsets != NULL and 3 * (r.end - r.headers) + 8 > MOST_COLUMN_BYTES
+
+cdef bint sound(Cursor* c, int64_t count) noexcept nogil:
+    """Whether so many records are left, and nothing else."""
+    cdef Record r
+    cdef int64_t i
+    for i in range(count):
+        if not next_record(c, &r):
+            return False
+    return c.at == c.end
+
+cdef int record_rows(Fill* f, Batch* h, Lineage* l, Bytes body, int64_t size) noexcept nogil:
+    """The wanted records of a batch from number `done` on, as far as there is room."""
+    cdef int64_t offset, timestamp, i
+    cdef Bytes before
+    cdef Cursor c
+    cdef Record r
+    c.at, c.end, c.broken = body + f.done_bytes, body + size, False
+    i = f.done
+    while i < h.count:
+        before = c.at
+        if not next_record(&c, &r):
+            return _REFERENCE
+        offset = plus(h.base_offset, r.offset_delta)
+        timestamp = h.max_timestamp if h.attributes & TIMESTAMP_TYPE_BIT else plus(h.base_timestamp, r.timestamp_delta)
+        if record_wanted(&f.job, offset, timestamp, r.key, r.key_size, r.value, r.value_size):
+            if not row_fits(f, &r, c.at - before):
+                # What was compressed is given whole or not at all: the reference inflates and reads it first.
+                if never_fits(f, &r) or (h.codec != CODEC_NONE and not sound(&c, h.count - i - 1)):
+                    return _REFERENCE
+                f.done, f.done_bytes = i, before - body
+                return _FULL
+            put_row(&f.table, l, &r, offset, timestamp, sequence_of(h, &r))
+        i += 1
+    return _DONE if c.at == c.end else _REFERENCE
+
+cdef int batch_rows(Fill* f, Bytes b, int64_t size, int64_t position) noexcept nogil:
+    cdef Batch h
+    cdef Lineage l
+    cdef int why
+    cdef int64_t body_size = 0
+    cdef Bytes body = b
+    read_batch(b, size, position, &h)
+    f.job.invalid += not h.valid
+    if h.attributes & CONTROL_BIT and not f.with_control:
+        return _DONE
+    if not batch_wanted(&f.job, h.base_offset, plus(h.base_offset, h.delta), h.max_timestamp, be64(b + BATCH_PRODUCER_ID)):
+        return _DONE
+    if h.count < 0 or (h.codec != CODEC_NONE and not h.valid):
+        return _REFERENCE
+    if h.count == 0:
+        return _DONE
+    why = find_body(&f.job, b + BATCH_SIZE, size - BATCH_SIZE, h.codec, 2, &body, &body_size)
+    if why:
+        return why
+    if h.count > body_size // SMALLEST_RECORD or f.done_bytes > body_size:
+        return _REFERENCE
+    l.position, l.base_offset, l.has_base_offset = position, h.base_offset, True
+    l.producer_id, l.producer_epoch = be64(b + BATCH_PRODUCER_ID), be16(b + BATCH_PRODUCER_EPOCH)
+    l.leader_epoch, l.codec, l.crc_ok = be32(b + BATCH_PARTITION_LEADER_EPOCH), <int8_t> h.codec, h.valid
+    l.timestamp_type = 1 if h.attributes & TIMESTAMP_TYPE_BIT else 0
+    l.is_control, l.is_transactional = h.attributes & CONTROL_BIT, h.attributes & TRANSACTIONAL_BIT
+    return record_rows(f, &h, &l, body, body_size)
+
+cdef int message_row(Fill* f, Lineage* l, Inner* m) noexcept nogil:
+    """A plain or inner message, if it is wanted and there is room."""
+    cdef Record r
+    if not record_wanted(&f.job, m.offset, m.timestamp, m.key, m.key_size, m.value, m.value_size):
+        return _DONE
+    r.key, r.key_size, r.value, r.value_size = m.key, m.key_size, m.value, m.value_size
+    r.headers, r.header_count, r.end = m.value, 0, m.value
+    if not row_fits(f, &r, m.size):
+        return _FULL
+    put_row(&f.table, l, &r, m.offset, m.timestamp, -1)
+    return _DONE
+
+cdef int inner_rows(Fill* f, Inner* outer, Lineage* l) noexcept nogil:
+    cdef Bytes body = NULL, at
+    cdef int64_t body_size = 0, last = 0, base = 0, count
+    cdef Inner m
+    cdef int why = find_body(&f.job, outer.value, outer.value_size, outer.attributes & CODEC_MASK, outer.magic,
+                             &body, &body_size)
+    if why:
+        return why
+    count = walk_inner(body, body + body_size, &m, &last)
+    if count < 0 or (outer.magic == 1 and outer.offset != 0 and outer.offset < last) or f.done_bytes > body_size:
+        return _REFERENCE
+    if outer.magic == 1 and outer.offset != 0:
+        base = outer.offset - last
+    at = body + f.done_bytes
+    while at < body + body_size:
+        if not read_message(at, body + body_size - at, &m):
+            return _REFERENCE
+        m.offset = plus(base, m.offset)
+        if m.magic == 1 and outer.magic == 1 and outer.attributes & TIMESTAMP_TYPE_BIT:
+            m.timestamp = outer.timestamp
+        l.crc_ok = message_valid(&m)
+        if message_row(f, l, &m):
+            f.done_bytes = at - body
+            return _FULL
+        f.done += 1
+        at += LOG_OVERHEAD + m.size
+    return _DONE
+
+cdef int message_rows(Fill* f, Bytes entry, int64_t size, int64_t position) noexcept nogil:
+    cdef Inner m
+    cdef Lineage l
+    cdef bint valid
+    cdef int codec
+    if not read_message(entry, size, &m):
+        return _REFERENCE
+    codec = m.attributes & CODEC_MASK
+    if codec > CODEC_LZ4:
+        return _REFERENCE
+    valid = message_valid(&m)
+    f.job.invalid += not valid
+    if not batch_wanted(&f.job, m.offset if codec == CODEC_NONE else NO_FIRST_OFFSET, m.offset, m.timestamp, -1):
+        return _DONE
+    l.position, l.base_offset, l.has_base_offset = position, m.offset, codec == CODEC_NONE
+    l.producer_id, l.producer_epoch, l.leader_epoch, l.codec, l.crc_ok = -1, -1, -1, <int8_t> codec, valid
+    l.timestamp_type = NO_TIMESTAMP_TYPE if m.magic == 0 else (1 if m.attributes & TIMESTAMP_TYPE_BIT else 0)
+    l.is_control = l.is_transactional = False
+    if codec == CODEC_NONE:
+        return message_row(f, &l, &m)
+    if m.value_size < 0 or not valid:
+        return _REFERENCE
+    return inner_rows(f, &m, &l)
+
+cdef int entry_rows(Fill* f, Bytes b, int64_t left, int64_t position, int64_t* size) noexcept nogil:
+    """The rows of the entry at b, or those for which there was room, or, if the reference is to look, none."""
+    cdef Table before = f.table
+    cdef int64_t invalid = f.job.invalid, done = f.done, done_bytes = f.done_bytes
+    cdef int why = _REFERENCE
+    cdef int8_t magic
+    if left <= HEADER_SIZE_UP_TO_MAGIC:
+        return why
+    magic, size[0] = <int8_t> b[FRAME_MAGIC], <int64_t> be32(b + FRAME_LENGTH) + LOG_OVERHEAD
+    if size[0] < MIN_LENGTH + LOG_OVERHEAD or size[0] > left:
+        return why
+    if magic == 2 and size[0] >= BATCH_SIZE and b[BATCH_ATTRIBUTES + 1] & CODEC_MASK <= CODEC_ZSTD:
+        why = batch_rows(f, b, size[0], position)
+    elif magic == 0 or magic == 1:
+        why = message_rows(f, b, size[0], position)
+    if why == _DONE:
+        f.done = f.done_bytes = 0
+        return why
+    f.job.invalid = invalid
+    if why != _FULL:
+        f.table, f.done, f.done_bytes = before, done, done_bytes
+    return why
+
+cdef uint8_t* place(dict buffers, str name, int64_t least) except? NULL:
+    """The address of a buffer; NULL if there is none of that name. It lasts as long as the object in `buffers`."""
+    cdef uint8_t[::1] view
+    found = buffers.get(name)
+    if found is None:
+        return NULL
+    view = found
+    if view.shape[0] < least:
+        raise ValueError(f"buffer {name!r} has {view.shape[0]} bytes, needs {least}")
+    return &view[0] if view.shape[0] else <uint8_t*> b""
+
+cdef int place_blobs(Blobs* b, dict buffers, str name, int64_t rows) except -1:
+    b.present = place(buffers, name + ".present", (rows + 7) // 8)
+    b.offsets = <int32_t*> place(buffers, name + ".offsets", 4 * rows + 4)
+    b.data = place(buffers, name + ".data", 0)
+    b.room = min(len(buffers.get(name + ".data", b"")), MOST_COLUMN_BYTES)
+    if b.offsets != NULL:
+        if b.data == NULL or b.present == NULL:
+            raise ValueError(f"column {name!r} lacks a buffer")
+        b.offsets[0] = 0
+    return 0
+
+cdef class Columns:
+    """Arrow buffers for `rows` records with `headers` headers, to be filled by columns().
+
+    buffers: name -> memoryview of bytes, writable and aligned to 8 bytes, kept as long as this lives. A name is a
+    column's, or a column's with `.present`, `.offsets` or `.data`. A column without buffers is left out.
+    """
+
+    cdef Table table
+    cdef object keep
+
+    def __init__(self, int64_t rows, int64_t headers, dict buffers not None):
+        cdef Table* t = &self.table
+        self.keep = buffers
+        t.row_room, t.header_room = rows, headers
+        place_blobs(&t.key, buffers, "key", rows)
+        place_blobs(&t.value, buffers, "value", rows)
+        t.offset = <int64_t*> place(buffers, "offset", 8 * rows)
+        t.timestamp_present = place(buffers, "timestamp.present", (rows + 7) // 8)
+        t.timestamp = <int64_t*> place(buffers, "timestamp", 8 * rows)
+        t.timestamp_type = <int32_t*> place(buffers, "timestampType", 4 * rows)
+        t.headers_present = place(buffers, "headers.present", (rows + 7) // 8)
+        t.headers_offsets = <int32_t*> place(buffers, "headers.offsets", 4 * rows + 4)
+        place_blobs(&t.header_key, buffers, "headers.key", headers)
+        place_blobs(&t.header_value, buffers, "headers.value", headers)
+        if t.headers_offsets != NULL:
+            if t.header_key.offsets == NULL or t.header_value.offsets == NULL:
+                raise ValueError("column 'headers' lacks a buffer")
+            t.headers_offsets[0] = 0
+        t.position = <int64_t*> place(buffers, "_position", 8 * rows)
+        t.base_offset_present = place(buffers, "_batch_base_offset.present", (rows + 7) // 8)
+        t.base_offset = <int64_t*> place(buffers, "_batch_base_offset", 8 * rows)
+        t.producer_id = <int64_t*> place(buffers, "_producer_id", 8 * rows)
+        t.producer_epoch = <int16_t*> place(buffers, "_producer_epoch", 2 * rows)
+        t.sequence = <int32_t*> place(buffers, "_sequence", 4 * rows)
+        t.is_control = place(buffers, "_is_control", (rows + 7) // 8)
+        t.is_transactional = place(buffers, "_is_transactional", (rows + 7) // 8)
+        t.codec = <int8_t*> place(buffers, "_compression", rows)
+        t.crc_ok = place(buffers, "_crc_ok", (rows + 7) // 8)
+        t.leader_epoch = <int32_t*> place(buffers, "_partition_leader_epoch", 4 * rows)
+
+    def bytes_used(self):
+        """How far the buffers of bytes are filled: of `key`, `value`, `headers.key`, `headers.value`."""
+        cdef Table* t = &self.table
+        return {"key": t.key.used, "value": t.value.used, "headers.key": t.header_key.used,
+                "headers.value": t.header_value.used}
+
+    def nulls(self):
+        """How many nulls there are, of each column that may have some."""
+        cdef Table* t = &self.table
+        return {"key": t.key.nulls, "value": t.value.nulls, "headers": t.without_headers,
+                "headers.value": t.header_value.nulls, "timestamp": t.without_timestamp,
+                "_batch_base_offset": t.without_base_offset}
+
+    @property
+    def rows(self):
+        """Records so far."""
+        return self.table.rows
+
+    @property
+    def headers(self):
+        """Headers so far, of all records together."""
+        return self.table.headers
+
+def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base, Columns into not None,
+            int64_t[::1] state not None, const uint8_t[::1] body=None, Selection select=None, bint with_control=True):
+    """The records of the entries from byte `at` on, up to `cut`, as further rows. Returns (at, rows so far, why).
+
+    base: position of log[0] in its file. with_control: control records, too. state: [records of the entry at `at`
+    that are done, their bytes, bytes of the record there was no room for, entries with a wrong checksum]; pass it on
+    as it is. why: DONE; FULL: no room for the next record: go on with other buffers; BODY: call again with the
+    records of this entry inflated; REFERENCE: the entry at `at` is for the reference reader, but for the records
+    that are done.
+    """
+    cdef Fill f
+    cdef Bytes b
+    cdef int64_t size = 0, have = log.shape[0]
+    cdef int why = _DONE
+    if at >= cut or have < cut:
+        return at, into.table.rows, DONE
+    f.table, f.with_control = into.table, with_control
+    f.done, f.done_bytes, f.job.needed, f.job.invalid = state[0], state[1], 0, state[3]
+    f.job.flags, f.job.body, f.job.body_size = _DEEP, NULL, 0
+    if body is not None:
+        f.job.body, f.job.body_size = (&body[0] if body.shape[0] else <Bytes> b""), body.shape[0]
+    f.job.select.asked = False
+    if select is not None:
+        f.job.select = select.select
+    f.job.scratch.data, f.job.scratch.room = NULL, 0
+    b = &log[0]
+    with nogil:
+        while at < cut:
+            why = entry_rows(&f, b + at, have - at, base + at, &size)
+            if why:
+                break
+            at += size
+            f.job.body = NULL
+        free(f.job.scratch.data)
+    into.table = f.table
+    state[0], state[1], state[2], state[3] = f.done, f.done_bytes, f.job.needed, f.job.invalid
+    return at, f.table.rows, why

@@ -1,0 +1,48 @@
+# The next batch that proves itself (format/resync is the reference).
+
+cdef enum:
+    LARGEST_SOUGHT = 134217728
+
+cdef inline bint plausible(Bytes b, int64_t have, int64_t end, int64_t lowest) noexcept nogil:
+    """Whether an entry may begin at b; `have` bytes are there (17 at least), the log ends after `end`."""
+    cdef int64_t length = be32(b + FRAME_LENGTH), delta, count
+    cdef uint64_t ahead = <uint64_t> be64(b) - <uint64_t> lowest
+    cdef int attributes
+    if (end <= HEADER_SIZE_UP_TO_MAGIC or length < MIN_LENGTH or length > end - LOG_OVERHEAD
+            or length + LOG_OVERHEAD > LARGEST_SOUGHT or be64(b) < lowest or ahead > 0x80000000ULL):
+        return False
+    if b[FRAME_MAGIC] < 2:
+        return b[HEADER_SIZE_UP_TO_MAGIC] & 0xF0 == 0
+    if length + LOG_OVERHEAD < BATCH_SIZE or have < BATCH_SIZE:
+        return length + LOG_OVERHEAD >= BATCH_SIZE
+    attributes, delta, count = be16(b + BATCH_ATTRIBUTES), be32(b + BATCH_LAST_OFFSET_DELTA), be32(b + BATCH_RECORDS_COUNT)
+    return attributes & ~0x7F == 0 and attributes & CODEC_MASK <= CODEC_ZSTD and delta >= 0 and 0 <= count <= delta + 1
+
+cdef inline bint proved(Bytes b, int64_t size) noexcept nogil:
+    if b[FRAME_MAGIC] < 2:
+        return (crc32_of(0, b + LOG_OVERHEAD + MESSAGE_CRC_COVERS_FROM, size - LOG_OVERHEAD - MESSAGE_CRC_COVERS_FROM)
+                == <uint32_t> be32(b + LOG_OVERHEAD + MESSAGE0_CRC))
+    return crc32c_of(0, b + BATCH_CRC_COVERS_FROM, size - BATCH_CRC_COVERS_FROM) == <uint32_t> be32(b + BATCH_CRC)
+
+def find_batch(const uint8_t[::1] data not None, int64_t at, int64_t stop, int64_t lowest, int64_t end):
+    """format.resync.find_batch: (position or -1, bytes needed to tell, 0 if it proved itself)."""
+    cdef int64_t have = data.shape[0], size = 0, needed = 0, found = -1
+    cdef Bytes b
+    if have <= HEADER_SIZE_UP_TO_MAGIC or at < 0:
+        return -1, 0
+    b = &data[0]
+    if stop > have - HEADER_SIZE_UP_TO_MAGIC:
+        stop = have - HEADER_SIZE_UP_TO_MAGIC
+    with nogil:
+        while at < stop:
+            # An offset of a segment begins with the bytes of the lowest, or those of 2^31 more: mostly zeros.
+            if b[at + FRAME_MAGIC] <= 2 and plausible(b + at, have - at, end - at, lowest):
+                size = <int64_t> be32(b + at + FRAME_LENGTH) + LOG_OVERHEAD
+                if size > have - at:
+                    found, needed = at, size
+                    break
+                if proved(b + at, size):
+                    found = at
+                    break
+            at += 1
+    return found, needed

@@ -1,0 +1,45 @@
+"""The next batch in a file that proves itself, piece by piece."""
+
+from __future__ import annotations
+
+from klogtool import kernels
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC
+from klogtool.format.resync import Sought, find_batch
+from klogtool.log.file import LogFile
+
+PIECE_BYTES = 4 << 20
+OVERLAP_BYTES = 64  # so that a header at the end of a piece is seen whole in the next
+
+
+def find_next_batch(file: LogFile, position: int, *, end: int, lowest: int) -> int | None:
+    """Where, from byte `position` on, the next sound entry of a log begins that ends at byte `end`; None if nowhere.
+
+    lowest: the smallest offset that it may have, such as the segment's base offset.
+    """
+    while position < end:
+        piece = file.read(position, min(PIECE_BYTES, end - position))
+        if len(piece) <= HEADER_SIZE_UP_TO_MAGIC:
+            return None
+        reach = len(piece) - (OVERLAP_BYTES if position + len(piece) < end else 0)
+        found, needed = _find(piece, reach, lowest, end - position)
+        if found >= 0 and not needed:
+            return position + found
+        if found >= 0:
+            if _is_sound(file, position + found, needed, lowest):
+                return position + found
+            position += found + 1
+        else:
+            position += reach
+    return None
+
+
+def _find(piece: bytes, stop: int, lowest: int, end: int) -> tuple[int, int]:
+    if kernels.native is not None:
+        found: tuple[int, int] = kernels.native.find_batch(piece, 0, stop, lowest, end)
+        return found
+    return find_batch(piece, 0, stop, Sought(lowest, end))
+
+
+def _is_sound(file: LogFile, position: int, size: int, lowest: int) -> bool:
+    """Whether an entry that reaches out of its piece proves itself."""
+    return _find(file.read(position, size), 1, lowest, size) == (0, 0)
