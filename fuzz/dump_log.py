@@ -40,7 +40,10 @@ OPTIONS = (
     ["--share-group-state-decoder"],
     ["--key-decoder-class", "org.apache.kafka.tools.api.LongDecoder"],
     ["--format", "json"],
+    ["--format", "json", "--resync"],
+    ["--format", "json", "--offsets", "5..40", "--grep", "alpha"],
     ["--resync", "--deep-iteration"],
+    ["--print-data-log", "--timestamps", "1700000010000..", "--producer-id", "-1"],
 )
 STATUSES = (0, 1, 4)
 DIED = 70
