@@ -42,10 +42,11 @@ cdef struct Lineage:                # what all records of an entry have in commo
     bint has_base_offset, is_control, is_transactional, crc_ok
 
 cdef struct Fill:
-    Job job                         # body, scratch, selection; the room that a record needs
+    Job job                         # body, scratch, selection
     Table table
     bint with_control
     int64_t done, done_bytes        # records of the entry, and bytes of its body, that are in already
+    int64_t data_needed, headers_needed, header_bytes_needed        # by the record there was no room for
 
 cdef inline void put_bit(uint8_t* bits, int64_t n, bint value) noexcept nogil:
     """Bit n; those after it in its byte become 0."""
@@ -135,17 +136,22 @@ cdef inline void put_row(Table* t, Lineage* l, Record* r, int64_t offset, int64_
     put_lineage(t, l)
     t.rows += 1
 
-cdef inline bint row_fits(Fill* f, Record* r, int64_t size) noexcept nogil:
-    """Whether there is room for a record, which took `size` bytes in its batch."""
+cdef inline int64_t text_room(Record* r) noexcept nogil:
+    """What java_utf8 may need for the keys of all headers."""
+    return 3 * (r.end - r.headers) + 8
+
+cdef inline bint row_fits(Fill* f, Record* r) noexcept nogil:
     cdef Table* t = &f.table
-    f.job.needed = size
     return (t.rows < t.row_room and has_room(&t.key, r.key_size) and has_room(&t.value, r.value_size)
             and (r.header_count == 0 or t.headers_offsets == NULL
                  or (r.header_count <= t.header_room - t.headers and has_room(&t.header_value, r.end - r.headers)
-                     and has_room(&t.header_key, 3 * (r.end - r.headers) + 8))))
+                     and has_room(&t.header_key, text_room(r)))))
 
-cdef inline bint never_fits(Fill* f, Record* r) noexcept nogil:
-    return f.table.headers_offsets != NULL and 3 * (r.end - r.headers) + 8 > MOST_COLUMN_BYTES
+cdef int no_room(Fill* f, Record* r) noexcept nogil:
+    """FULL, and what would be needed; REFERENCE if no column could ever hold it."""
+    f.data_needed, f.headers_needed = max(r.key_size, r.value_size), r.header_count
+    f.header_bytes_needed = text_room(r) if r.header_count else 0
+    return _REFERENCE if f.table.headers_offsets != NULL and f.header_bytes_needed > MOST_COLUMN_BYTES else _FULL
 
 cdef bint sound(Cursor* c, int64_t count) noexcept nogil:
     """Whether so many records are left, and nothing else."""
@@ -171,12 +177,12 @@ cdef int record_rows(Fill* f, Batch* h, Lineage* l, Bytes body, int64_t size) no
         offset = plus(h.base_offset, r.offset_delta)
         timestamp = h.max_timestamp if h.attributes & TIMESTAMP_TYPE_BIT else plus(h.base_timestamp, r.timestamp_delta)
         if record_wanted(&f.job, offset, timestamp, r.key, r.key_size, r.value, r.value_size):
-            if not row_fits(f, &r, c.at - before):
-                # What was compressed is given whole or not at all: the reference inflates and reads it first.
-                if never_fits(f, &r) or (h.codec != CODEC_NONE and not sound(&c, h.count - i - 1)):
+            if not row_fits(f, &r):
+                # What was compressed is given whole or not at all: the reference reads it all before the first record.
+                if h.codec != CODEC_NONE and not sound(&c, h.count - i - 1):
                     return _REFERENCE
                 f.done, f.done_bytes = i, before - body
-                return _FULL
+                return no_room(f, &r)
             put_row(&f.table, l, &r, offset, timestamp, sequence_of(h, &r))
         i += 1
     return _DONE if c.at == c.end else _REFERENCE
@@ -216,8 +222,8 @@ cdef int message_row(Fill* f, Lineage* l, Inner* m) noexcept nogil:
         return _DONE
     r.key, r.key_size, r.value, r.value_size = m.key, m.key_size, m.value, m.value_size
     r.headers, r.header_count, r.end = m.value, 0, m.value
-    if not row_fits(f, &r, m.size):
-        return _FULL
+    if not row_fits(f, &r):
+        return no_room(f, &r)
     put_row(&f.table, l, &r, m.offset, m.timestamp, -1)
     return _DONE
 
@@ -313,8 +319,8 @@ cdef int place_blobs(Blobs* b, dict buffers, str name, int64_t rows) except -1:
     b.data = place(buffers, name + ".data", 0)
     b.room = min(len(buffers.get(name + ".data", b"")), MOST_COLUMN_BYTES)
     if b.offsets != NULL:
-        if b.data == NULL or b.present == NULL:
-            raise ValueError(f"column {name!r} lacks a buffer")
+        if b.data == NULL:
+            raise ValueError(f"column {name!r} lacks its data")
         b.offsets[0] = 0
     return 0
 
@@ -344,7 +350,7 @@ cdef class Columns:
         place_blobs(&t.header_value, buffers, "headers.value", headers)
         if t.headers_offsets != NULL:
             if t.header_key.offsets == NULL or t.header_value.offsets == NULL:
-                raise ValueError("column 'headers' lacks a buffer")
+                raise ValueError("column 'headers' lacks its keys or values")
             t.headers_offsets[0] = 0
         t.position = <int64_t*> place(buffers, "_position", 8 * rows)
         t.base_offset_present = place(buffers, "_batch_base_offset.present", (rows + 7) // 8)
@@ -385,9 +391,9 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
             int64_t[::1] state not None, const uint8_t[::1] body=None, Selection select=None, bint with_control=True):
     """The records of the entries from byte `at` on, up to `cut`, as further rows. Returns (at, rows so far, why).
 
-    base: position of log[0] in its file. with_control: control records, too. state: [records of the entry at `at`
-    that are done, their bytes, bytes of the record there was no room for, entries with a wrong checksum]; pass it on
-    as it is. why: DONE; FULL: no room for the next record: go on with other buffers; BODY: call again with the
+    base: position of log[0] in its file. with_control: control records, too. state, passed on from call to call:
+    [records of the entry at `at` that are done, their bytes, entries with a wrong checksum; of the record there was
+    no room for: bytes of key or value, headers, bytes of their keys or values]. why: DONE; FULL: no room for the next record: go on with other buffers; BODY: call again with the
     records of this entry inflated; REFERENCE: the entry at `at` is for the reference reader, but for the records
     that are done.
     """
@@ -398,7 +404,8 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
     if at >= cut or have < cut:
         return at, into.table.rows, DONE
     f.table, f.with_control = into.table, with_control
-    f.done, f.done_bytes, f.job.needed, f.job.invalid = state[0], state[1], 0, state[3]
+    f.done, f.done_bytes, f.job.invalid = state[0], state[1], state[2]
+    f.data_needed = f.headers_needed = f.header_bytes_needed = 0
     f.job.flags, f.job.body, f.job.body_size = _DEEP, NULL, 0
     if body is not None:
         f.job.body, f.job.body_size = (&body[0] if body.shape[0] else <Bytes> b""), body.shape[0]
@@ -416,5 +423,6 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
             f.job.body = NULL
         free(f.job.scratch.data)
     into.table = f.table
-    state[0], state[1], state[2], state[3] = f.done, f.done_bytes, f.job.needed, f.job.invalid
+    state[0], state[1], state[2] = f.done, f.done_bytes, f.job.invalid
+    state[3], state[4], state[5] = f.data_needed, f.headers_needed, f.header_bytes_needed
     return at, f.table.rows, why
