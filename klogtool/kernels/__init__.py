@@ -16,10 +16,10 @@ except ImportError:
     native = None
 
 
-def whole_frames() -> Callable[[bytes, int], tuple[int, int]]:
+def whole_frames() -> Callable[[memoryview, int], tuple[int, int]]:
     """format.framing.whole_frames, the fastest there is."""
     if native is not None:
-        found: Callable[[bytes, int], tuple[int, int]] = native.whole_frames
+        found: Callable[[memoryview, int], tuple[int, int]] = native.whole_frames
         return found
     from klogtool.format import framing
 

@@ -55,6 +55,17 @@ class LogFile:
             raise unreadable(self.path, error, position) from error
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
+    def read_into(self, buffer: bytearray, position: int, size: int) -> memoryview:
+        """`size` bytes from byte `position` into a buffer that has room for them; the view is shorter where the file
+        ends. Raises KlogError on an I/O error."""
+        view, done = memoryview(buffer), 0
+        try:
+            while done < size and (count := os.preadv(self._fd, [view[done:size]], position + done)):
+                done += count
+        except OSError as error:
+            raise unreadable(self.path, error, position + done) from error
+        return view[:done]
+
     def close(self) -> None:
         """Let go of the file."""
         if self._fd >= 0:

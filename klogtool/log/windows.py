@@ -1,21 +1,43 @@
-"""A log file in pieces that hold whole entries: bounded memory, one read a megabyte.
+"""A log file in pieces that hold whole entries: bounded memory, one read for hundreds of batches.
 
 What walks the entries is handed in, so that the reference and the kernel read the same windows.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from klogtool.log.file import LogFile
 
-WINDOW_BYTES = 1 << 20
+WINDOW_BYTES = 1 << 19  # still in a processor's cache when the kernel comes to it
 # A batch may say that it is shorter than its own header; Kafka then reads header fields behind it.
 SLACK_BYTES = 64
 
 # (data, end of the log relative to data) -> (end of the last whole entry, size of the one that is cut off or 0)
-WholeFrames = Callable[[bytes, int], tuple[int, int]]
+WholeFrames = Callable[[memoryview, int], tuple[int, int]]
+
+
+class BufferPool:
+    """Buffers that are used again: a fresh one costs the system a fault a page, as much as reading the page."""
+
+    def __init__(self) -> None:
+        self._free: deque[bytearray] = deque()
+
+    def take(self, size: int) -> bytearray:
+        """A buffer of at least so many bytes, with anything in it."""
+        try:
+            buffer = self._free.pop()
+        except IndexError:
+            return bytearray(size)
+        return buffer if len(buffer) >= size else bytearray(size)
+
+    def give_back(self, view: memoryview) -> None:
+        """The buffer behind a view, which nobody looks at any more."""
+        buffer = view.obj
+        if isinstance(buffer, bytearray):
+            self._free.append(buffer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,25 +48,33 @@ class Window:
     """
 
     base: int
-    data: bytes
+    data: memoryview
     cut: int
     last: bool
 
 
 def walk_windows(
-    file: LogFile, whole_frames: WholeFrames, *, start: int = 0, end: int | None = None, size: int = WINDOW_BYTES
+    file: LogFile,
+    whole_frames: WholeFrames,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    size: int = WINDOW_BYTES,
+    pool: BufferPool | None = None,
 ) -> Iterator[Window]:
     """The entries of [start, end) of a file, window by window; `end` defaults to the file's. At least one window.
 
-    An entry larger than `size` gets a window of its own.
+    An entry larger than `size` gets a window of its own. pool: who hands one in gives each window's data back to it.
     """
     stop = file.size if end is None else min(end, file.size)
+    buffers = pool or BufferPool()
     at, last = start, False
     while not last:
-        data = file.read(at, size + SLACK_BYTES)
+        data = file.read_into(buffers.take(size + SLACK_BYTES), at, size + SLACK_BYTES)
         cut, needed = whole_frames(data, stop - at)
         if cut == 0 and needed > len(data):
-            data = file.read(at, needed + SLACK_BYTES)
+            buffers.give_back(data)
+            data = file.read_into(bytearray(needed + SLACK_BYTES), at, needed + SLACK_BYTES)
             cut, needed = whole_frames(data, stop - at)
         # An entry that is still not whole: the file has shrunk since it was opened.
         last = needed == 0 or cut == 0

@@ -30,7 +30,7 @@ from klogtool.render.reports import Reports
 MOST_INDEX_BYTES = 2**31 - 1
 NO_TIMESTAMP = -1
 
-Write = Callable[[bytes], None]
+Write = Callable[[bytes | memoryview], None]
 
 
 def dump_offset_index(

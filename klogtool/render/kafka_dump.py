@@ -17,7 +17,7 @@ from klogtool.render.log_lines import LogDump, dump_log_lines
 from klogtool.render.records import Form, RecordOptions, Selection
 from klogtool.render.reports import Reports
 
-Write = Callable[[bytes], None]
+Write = Callable[[bytes | memoryview], None]
 
 INT_MAX = 2**31 - 1
 BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"

@@ -17,7 +17,7 @@ from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import LogFile
 from klogtool.log.in_order import in_order
-from klogtool.log.windows import Window, walk_windows
+from klogtool.log.windows import BufferPool, Window, walk_windows
 
 if TYPE_CHECKING:
     from klogtool.format.batch import Record, RecordBatch
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from klogtool.format.message import Message
     from klogtool.render.records import Form
 
-OUT_BYTES = 4 << 20
+OUT_BYTES = 1 << 20
 GAPS_AT_ONCE = 1 << 16
 LONG_MASK = (1 << 64) - 1
 
@@ -39,7 +39,7 @@ class Lines:
     fatal: the one that ended the window.
     """
 
-    pieces: list[bytes] = field(default_factory=list)
+    pieces: list[bytes | memoryview] = field(default_factory=list)
     gaps: list[tuple[int | None, int]] = field(default_factory=list)
     last_offset: int | None = None
     invalid: int = 0
@@ -65,14 +65,13 @@ class Lines:
 
 
 class LineMaker:
-    """Makes lines of windows; one for each thread, for it keeps its buffers."""
+    """Makes lines of windows; one for each thread. Pieces that are views go back to the pool `outs`."""
 
-    def __init__(self, form: Form) -> None:
-        self.form = form
+    def __init__(self, form: Form, outs: BufferPool) -> None:
+        self.form, self.outs, self._room = form, outs, OUT_BYTES
         self.native = kernels.native if _fit_for_kernel(form) else None
         if self.native is None:
             return
-        self._out = bytearray(OUT_BYTES)
         self._gaps, self._state = array("q", bytes(16 * GAPS_AT_ONCE)), array("q", bytes(40))
         self._flags = _flags(self.native, form)
         self._file = None if form.json_file is None else json.dumps(form.json_file, ensure_ascii=False).encode()
@@ -99,12 +98,12 @@ class LineMaker:
         while at < window.cut:
             # A window does not know the offset before it: one that no first record follows.
             self._state[0] = found.last_offset if found.last_offset is not None else _before_nothing(window, at)
-            unknown = found.last_offset is None
+            unknown, out = found.last_offset is None, self.outs.take(self._room)
             at, written, why = native.dump(
-                window.data, at, window.cut, window.base, self._flags, self._state, self._gaps, self._out, body,
+                window.data, at, window.cut, window.base, self._flags, self._state, self._gaps, out, body,
                 self._selection, self._file,
             )  # fmt: skip
-            self._take(found, written, unknown=unknown)
+            self._take(found, memoryview(out)[:written], unknown=unknown)
             body = None
             if why == native.FULL and not written:
                 self._make_room()
@@ -113,10 +112,12 @@ class LineMaker:
             if why == native.REFERENCE or (why == native.BODY and body is None):
                 at = self._by_reference(found, window, at, at + 1)
 
-    def _take(self, found: Lines, written: int, *, unknown: bool) -> None:
-        """What the kernel left: text and gaps."""
+    def _take(self, found: Lines, written: memoryview, *, unknown: bool) -> None:
+        """What the kernel left: text, gaps, wrong checksums."""
         if written:
-            found.pieces.append(bytes(memoryview(self._out)[:written]))
+            found.pieces.append(written)
+        else:
+            self.outs.give_back(written)
         for n in range(self._state[1]):
             before = None if unknown and n == 0 else self._gaps[2 * n]
             found.gaps.append((before, self._gaps[2 * n + 1]))
@@ -128,7 +129,7 @@ class LineMaker:
 
     def _make_room(self) -> None:
         needed = self._state[2]
-        self._out = bytearray(max(needed, len(self._out)))
+        self._room = max(needed, self._room)
         if needed > GAPS_AT_ONCE:
             self._gaps = array("q", bytes(16 * (needed // 64)))
 
@@ -196,7 +197,7 @@ def _frames(window: Window, at: int) -> Iterator[Frame]:
     return walk_frames(window.data, at, window.cut, base=window.base)
 
 
-def read_entry(data: bytes, frame: Frame, base: int) -> RecordBatch | Message:
+def read_entry(data: memoryview, frame: Frame, base: int) -> RecordBatch | Message:
     """The entry of a frame: magic 2 and above as a batch, all below as a message (FileLogInputStream)."""
     from klogtool.format.batch import parse_batch
     from klogtool.format.message import parse_message
@@ -304,7 +305,7 @@ class LogDump:
 
 
 def dump_log_lines(
-    file: LogFile, form: Form, write: Callable[[bytes], None], dump: LogDump, *, end: int, jobs: int = 1
+    file: LogFile, form: Form, write: Callable[[bytes | memoryview], None], dump: LogDump, *, end: int, jobs: int = 1
 ) -> None:
     """All entries up to byte `end` as lines to `write`, in order; what there is to tell of them goes to `dump`.
 
@@ -320,22 +321,27 @@ def dump_log_lines(
 
 
 def _dump_from(
-    start: int, file: LogFile, form: Form, write: Callable[[bytes], None], dump: LogDump, end: int, jobs: int
+    start: int, file: LogFile, form: Form, write: Callable[[bytes | memoryview], None], dump: LogDump, end: int, jobs: int
 ) -> Window:
     """From entry to entry, as far as they follow each other; returns the last window."""
-    windows = walk_windows(file, kernels.whole_frames(), start=start, end=end)
-    for window, found in in_order(lambda: LineMaker(form).lines, windows, jobs):
+    ins, outs = BufferPool(), BufferPool()
+    windows = walk_windows(file, kernels.whole_frames(), start=start, end=end, pool=ins)
+    for window, found in in_order(lambda: LineMaker(form, outs).lines, windows, jobs):
         for piece in found.pieces:
             write(piece)
+            if isinstance(piece, memoryview):
+                outs.give_back(piece)
         dump.take(found)
         if found.fatal is not None:
             raise found.fatal
         dump.valid_bytes = window.base + window.cut
+        if not window.last:
+            ins.give_back(window.data)
     return window
 
 
 def _skip(
-    file: LogFile, form: Form, write: Callable[[bytes], None], dump: LogDump, end: int, damage: KlogError | None
+    file: LogFile, form: Form, write: Callable[[bytes | memoryview], None], dump: LogDump, end: int, damage: KlogError | None
 ) -> int | None:
     """Behind bytes that are no entry: where the next one begins; None, and the bytes are a tail, if there is none."""
     from klogtool.format.names import parse_file_name
