@@ -1,0 +1,79 @@
+"""The fsck of Apache Kafka: reads partition log dirs on disk, without a broker.
+
+    errors    what can go wrong, as exceptions that say where and why
+    format    what bytes mean: batches, messages, indexes, checkpoints, names, internal topics; opens no file
+    kernels   the same for the hot loops, compiled; equal to format, and doing without where not built
+    log       reading a disk: log dirs, partitions, segments, batches, records; read-only
+    render    answers as text, JSON lines, Arrow
+    cli       the command line
+
+Each imports only from those above it. `klogtool.open(PATH)` is where to begin; docs/python.md shows the rest.
+Names are imported when they are first used, so that `import klogtool` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from klogtool.errors import Corrupt as Corrupt
+    from klogtool.errors import KlogError as KlogError
+    from klogtool.errors import Refused as Refused
+    from klogtool.errors import Unsupported as Unsupported
+    from klogtool.format.batch import Header as Header
+    from klogtool.format.batch import Record as Record
+    from klogtool.format.batch import RecordBatch as RecordBatch
+    from klogtool.format.message import Message as Message
+    from klogtool.format.names import FileKind as FileKind
+    from klogtool.format.names import PartitionDirState as PartitionDirState
+    from klogtool.format.names import TopicPartition as TopicPartition
+    from klogtool.log.logdir import LogDir as LogDir
+    from klogtool.log.opened import open_path as open  # noqa: F401  in __all__, which ruff cannot see
+    from klogtool.log.partition import Partition as Partition
+    from klogtool.log.segment import KraftSnapshot as KraftSnapshot
+    from klogtool.log.segment import Segment as Segment
+    from klogtool.log.side_file import EntriesFile as EntriesFile
+    from klogtool.log.side_file import PropertiesFile as PropertiesFile
+    from klogtool.render.arrow import columns as columns
+
+_WHERE = {
+    "open": "log.opened.open_path",
+    "columns": "render.arrow.columns",
+    "LogDir": "log.logdir.LogDir",
+    "Partition": "log.partition.Partition",
+    "PartitionDirState": "format.names.PartitionDirState",
+    "TopicPartition": "format.names.TopicPartition",
+    "Segment": "log.segment.Segment",
+    "KraftSnapshot": "log.segment.KraftSnapshot",
+    "EntriesFile": "log.side_file.EntriesFile",
+    "PropertiesFile": "log.side_file.PropertiesFile",
+    "FileKind": "format.names.FileKind",
+    "RecordBatch": "format.batch.RecordBatch",
+    "Message": "format.message.Message",
+    "Record": "format.batch.Record",
+    "Header": "format.batch.Header",
+    "KlogError": "errors.KlogError",
+    "Corrupt": "errors.Corrupt",
+    "Unsupported": "errors.Unsupported",
+    "Refused": "errors.Refused",
+}
+__all__ = list(_WHERE)
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, from where it lives; it is then kept here."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("klogtool")
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, attribute = _WHERE[name].rpartition(".")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), attribute)
+    return found
+
+
+def __dir__() -> list[str]:
+    """What there is to find by tab."""
+    return sorted({*globals(), *__all__, "__version__"})

@@ -34,6 +34,7 @@ include "_walk.pxi"
 include "_text.pxi"
 include "_dump.pxi"
 include "_json.pxi"
+include "_objects.pxi"
 include "_columns.pxi"
 include "_resync.pxi"
 

@@ -1,0 +1,138 @@
+"""A partition dir: its segments and the files beside them, as their names say.
+
+Nothing is kept: each property looks at the disk anew, so that of a running broker's dir two may not fit together.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from klogtool.format.checkpoints import EpochEntry
+from klogtool.format.identity import PartitionMetadata, QuorumState, build_uuid
+from klogtool.format.names import FileKind, FileName, PartitionDirState, TopicPartition
+from klogtool.format.producer_snapshot import ProducerStateEntry
+from klogtool.log.folder import Folder, find_partition_dir_name, list_folder, own_name
+from klogtool.log.segment import KraftSnapshot, Segment
+from klogtool.log.side_file import EntriesFile, find_content
+
+KINDS_IN_PARTITION_DIR = frozenset(
+    {
+        FileKind.LOG,
+        FileKind.OFFSET_INDEX,
+        FileKind.TIME_INDEX,
+        FileKind.TXN_INDEX,
+        FileKind.PRODUCER_SNAPSHOT,
+        FileKind.KRAFT_SNAPSHOT,
+        FileKind.LEADER_EPOCH_CHECKPOINT,
+        FileKind.PARTITION_METADATA,
+        FileKind.QUORUM_STATE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition dir; those that a broker renamed (-delete, -future, -stray) as well."""
+
+    path: str
+
+    @property
+    def name(self) -> str:
+        """The folder's own name."""
+        return own_name(self.path)
+
+    @property
+    def topic_partition(self) -> TopicPartition | None:
+        """Topic and partition by the folder's name, as keys of checkpoints; None for a name that does not say them.
+
+        The topic of a -delete or -stray dir may be cut short.
+        """
+        found = find_partition_dir_name(self.name)
+        return None if found is None else TopicPartition(found.topic, found.partition)
+
+    @property
+    def topic(self) -> str | None:
+        """The topic, as in `topic_partition`."""
+        found = self.topic_partition
+        return None if found is None else found.topic
+
+    @property
+    def partition(self) -> int | None:
+        """The partition's number, as in `topic_partition`."""
+        found = self.topic_partition
+        return None if found is None else found.partition
+
+    @property
+    def state(self) -> PartitionDirState:
+        """CURRENT, or DELETE, FUTURE or STRAY by the end of the folder's name."""
+        found = find_partition_dir_name(self.name)
+        return PartitionDirState.CURRENT if found is None else found.state
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Its `.log` files by base offset. Those that are doomed or half made are among `leftovers`."""
+        return tuple(Segment(self._path_of(file)) for file in self._files(FileKind.LOG))
+
+    @property
+    def producer_snapshots(self) -> tuple[EntriesFile[list[ProducerStateEntry]], ...]:
+        """Its `.snapshot` files by offset."""
+        return tuple(EntriesFile(self._path_of(file)) for file in self._files(FileKind.PRODUCER_SNAPSHOT))
+
+    @property
+    def kraft_snapshots(self) -> tuple[KraftSnapshot, ...]:
+        """Its `.checkpoint` files by end offset: of `__cluster_metadata-0` only."""
+        return tuple(KraftSnapshot(self._path_of(file)) for file in self._files(FileKind.KRAFT_SNAPSHOT))
+
+    @property
+    def leader_epochs(self) -> list[EpochEntry] | None:
+        """The entries of leader-epoch-checkpoint as they stand; None if there is no such file."""
+        entries: list[EpochEntry] | None = find_content(self._beside(FileKind.LEADER_EPOCH_CHECKPOINT))
+        return entries
+
+    @property
+    def topic_id(self) -> str | None:
+        """The topic's id as Kafka's tools print it, out of partition.metadata; None if there is no such file."""
+        metadata: PartitionMetadata | None = find_content(self._beside(FileKind.PARTITION_METADATA))
+        return None if metadata is None else build_uuid(metadata.topic_id)
+
+    @property
+    def quorum_state(self) -> QuorumState | None:
+        """What quorum-state says (`__cluster_metadata-0`); None if there is no such file."""
+        state: QuorumState | None = find_content(self._beside(FileKind.QUORUM_STATE))
+        return state
+
+    @property
+    def leftovers(self) -> tuple[FileName, ...]:
+        """Names that end in .deleted, .cleaned, .swap, .tmp or .part: what something that is not finished left."""
+        return tuple(file for file in self._folder().files if file.suffix and belongs_in_partition_dir(file))
+
+    @property
+    def foreign_files(self) -> tuple[str, ...]:
+        """Names of files that are not Kafka's, or that it would not look for here."""
+        return tuple(file.name for file in self._folder().files if not belongs_in_partition_dir(file))
+
+    @property
+    def foreign_folders(self) -> tuple[str, ...]:
+        """Names of folders in it; Kafka makes none."""
+        return self._folder().folders
+
+    def _folder(self) -> Folder:
+        return list_folder(self.path)
+
+    def _files(self, kind: FileKind) -> list[FileName]:
+        """Names of one kind that are in use, by offset."""
+        files = (file for file in self._folder().files if file.kind is kind and not file.suffix)
+        return sorted(filter(belongs_in_partition_dir, files), key=lambda file: (file.base_offset, file.name))
+
+    def _path_of(self, file: FileName) -> str:
+        return os.path.join(self.path, file.name)
+
+    def _beside(self, kind: FileKind) -> str:
+        return os.path.join(self.path, kind.value)
+
+
+def belongs_in_partition_dir(file: FileName) -> bool:
+    """Whether it is a file of a partition: its kind is, and its name has the offset that such a name needs."""
+    needs_offset = file.kind.has_base_offset or file.kind is FileKind.KRAFT_SNAPSHOT
+    return file.kind in KINDS_IN_PARTITION_DIR and (file.base_offset is not None or not needs_offset)

@@ -1,0 +1,100 @@
+"""A segment: a `.log` file and the indexes beside it; and the snapshots that KRaft writes in the same form."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from klogtool.format.batch import Record
+from klogtool.format.indexes import AbortedTxn, OffsetIndexEntry, TimeIndexEntry
+from klogtool.format.names import FileKind, FileName, parse_file_name
+from klogtool.log.entries import Message, RecordBatch, tail_bytes, walk_entries, walk_records
+from klogtool.log.file import LogFile
+from klogtool.log.side_file import base_offset_of, find_content
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFile:
+    """A file of batches. It is opened when it is asked something, and closed when that is answered."""
+
+    path: str
+
+    @property
+    def name(self) -> FileName:
+        """Its name, taken apart."""
+        return parse_file_name(os.path.basename(self.path))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file, now."""
+        with LogFile(self.path) as file:
+            return file.size
+
+    def batches(self, start: int = 0) -> Iterator[RecordBatch | Message]:
+        """Its record batches (magic 2), or messages (0 and 1), from byte `start` on, which is to be where one begins.
+
+        What is not whole at the end is no batch: see `tail_bytes`. A wrong checksum is no end: see `crc_valid` of each.
+        A batch that is kept keeps about a megabyte around it. Raises Corrupt at a length that cannot be, after all
+        batches before it.
+        """
+        return walk_entries(self.path, start)
+
+    def records(self, start: int = 0) -> Iterator[Record]:
+        """The records of all its batches, markers of transactions and the like included, whatever the checksums say.
+
+        Raises Corrupt or Unsupported at the first batch whose records cannot be read, with its position.
+        """
+        return walk_records(self.path, start)
+
+    def tail_bytes(self) -> int:
+        """Bytes behind the last whole batch: 0 unless a write was cut short. Raises Corrupt as `batches` does."""
+        return tail_bytes(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment(BatchFile):
+    """One `.log` file, also a `.log.deleted`, `.log.cleaned` or `.log.swap`."""
+
+    @property
+    def base_offset(self) -> int:
+        """The offset in its name. Raises Corrupt for a name without one."""
+        return base_offset_of(self.path)
+
+    @property
+    def offset_index(self) -> list[OffsetIndexEntry] | None:
+        """The entries of the `.index` beside it, without preallocated zeros; None if there is no such file."""
+        entries: list[OffsetIndexEntry] | None = find_content(self.side_path(FileKind.OFFSET_INDEX))
+        return entries
+
+    @property
+    def time_index(self) -> list[TimeIndexEntry] | None:
+        """The entries of the `.timeindex` beside it, without preallocated zeros; None if there is no such file."""
+        entries: list[TimeIndexEntry] | None = find_content(self.side_path(FileKind.TIME_INDEX))
+        return entries
+
+    @property
+    def txn_index(self) -> list[AbortedTxn] | None:
+        """The entries of the `.txnindex` beside it; None if there is no such file, as where nothing was aborted."""
+        entries: list[AbortedTxn] | None = find_content(self.side_path(FileKind.TXN_INDEX))
+        return entries
+
+    def side_path(self, kind: FileKind) -> str:
+        """Where its file of another kind lies, or would lie."""
+        folder, name = os.path.split(self.path)
+        return os.path.join(folder, name.partition(".")[0] + kind.value + self.name.suffix)
+
+
+@dataclass(frozen=True, slots=True)
+class KraftSnapshot(BatchFile):
+    """A `.checkpoint`: the state of a cluster's metadata as batches of its own, also a `bootstrap.checkpoint`."""
+
+    @property
+    def end_offset(self) -> int | None:
+        """The first offset of the metadata log that is not in it; None for a name that does not say it."""
+        return self.name.base_offset
+
+    @property
+    def epoch(self) -> int | None:
+        """The leader epoch of the last record in it; None for a name that does not say it."""
+        return self.name.epoch

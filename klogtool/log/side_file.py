@@ -1,0 +1,153 @@
+"""Files beside the logs, as objects: read when they are asked for, each time anew."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from klogtool.errors import KlogError
+from klogtool.format.checkpoints import parse_leader_epoch_checkpoint, parse_offset_checkpoint
+from klogtool.format.identity import (
+    parse_clean_shutdown,
+    parse_meta_properties,
+    parse_partition_metadata,
+    parse_quorum_state,
+)
+from klogtool.format.indexes import (
+    OFFSET_INDEX_ENTRY_SIZE,
+    TIME_INDEX_ENTRY_SIZE,
+    OffsetIndexEntry,
+    TimeIndexEntry,
+    entries_before_zero_tail,
+    parse_txn_index,
+    unpack_offset_index,
+    unpack_time_index,
+)
+from klogtool.format.java_numbers import wrap_long
+from klogtool.format.names import FileKind, parse_base_offset, parse_file_name
+from klogtool.format.producer_snapshot import parse_producer_snapshot
+from klogtool.log.file import Unreadable, read_whole
+
+Entries = TypeVar("Entries")
+Properties = TypeVar("Properties")
+
+MOST_INDEX_BYTES = 2**31 - 1  # Kafka keeps the sizes of its files in an int
+MOST_TEXT_BYTES = 64 << 20  # a line of some fifty bytes for each of a million partitions
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesFile(Generic[Entries]):
+    """An index, a producer snapshot, or a checkpoint."""
+
+    path: str
+
+    @property
+    def kind(self) -> FileKind:
+        """Which of them it is, by its name."""
+        return kind_of(self.path)
+
+    @property
+    def base_offset(self) -> int:
+        """What the offsets of an index count from; for a producer snapshot, the offset that it covers up to.
+
+        Raises Corrupt for a name that does not begin with an offset, as that of a checkpoint.
+        """
+        return base_offset_of(self.path)
+
+    @property
+    def entries(self) -> Entries:
+        """All of them: a list, in file order; for a checkpoint of partitions, a dict of their offsets.
+
+        The zeros that a broker preallocates at the end of an index are left out. Raises Corrupt where Kafka's reader
+        gives up.
+        """
+        entries: Entries = read_content(self.path)
+        return entries
+
+
+@dataclass(frozen=True, slots=True)
+class PropertiesFile(Generic[Properties]):
+    """meta.properties, partition.metadata, quorum-state or .kafka_cleanshutdown."""
+
+    path: str
+
+    @property
+    def kind(self) -> FileKind:
+        """Which of them it is, by its name."""
+        return kind_of(self.path)
+
+    @property
+    def content(self) -> Properties:
+        """What it says. Raises Corrupt where Kafka's reader gives up."""
+        content: Properties = read_content(self.path)
+        return content
+
+
+def kind_of(path: str) -> FileKind:
+    """What a file is for, by its name."""
+    return parse_file_name(os.path.basename(path)).kind
+
+
+def base_offset_of(path: str) -> int:
+    """The offset that a file's name begins with. Raises Corrupt where there is none."""
+    try:
+        return parse_base_offset(os.path.basename(path))
+    except KlogError as error:
+        error.at_path(path)
+        raise
+
+
+def read_content(path: str) -> Any:
+    """What a side file says, as an object of its kind. Raises KlogError, all with the path."""
+    kind = kind_of(path)
+    data = read_whole(path, limit=MOST_INDEX_BYTES if kind.has_base_offset else MOST_TEXT_BYTES)
+    try:
+        return PARSERS[kind](data, path)
+    except KlogError as error:
+        error.at_path(path)
+        raise
+
+
+def find_content(path: str) -> Any:
+    """The same; None where there is no such file."""
+    try:
+        return read_content(path)
+    except Unreadable as error:
+        if error.errno != errno.ENOENT:
+            raise
+        return None
+
+
+def _offset_index(data: bytes, path: str) -> list[OffsetIndexEntry]:
+    base_offset, count = base_offset_of(path), entries_before_zero_tail(data, OFFSET_INDEX_ENTRY_SIZE)
+    pairs = unpack_offset_index(memoryview(data)[: count * OFFSET_INDEX_ENTRY_SIZE])
+    return [OffsetIndexEntry(wrap_long(base_offset + relative), position) for relative, position in pairs]
+
+
+def _time_index(data: bytes, path: str) -> list[TimeIndexEntry]:
+    base_offset, count = base_offset_of(path), entries_before_zero_tail(data, TIME_INDEX_ENTRY_SIZE)
+    pairs = unpack_time_index(memoryview(data)[: count * TIME_INDEX_ENTRY_SIZE])
+    return [TimeIndexEntry(timestamp, wrap_long(base_offset + relative)) for timestamp, relative in pairs]
+
+
+PARSERS_OF_ENTRIES: dict[FileKind, Callable[[bytes, str], Any]] = {
+    FileKind.OFFSET_INDEX: _offset_index,
+    FileKind.TIME_INDEX: _time_index,
+    FileKind.TXN_INDEX: lambda data, _: parse_txn_index(data),
+    FileKind.PRODUCER_SNAPSHOT: lambda data, _: parse_producer_snapshot(data),
+    FileKind.LEADER_EPOCH_CHECKPOINT: lambda data, _: parse_leader_epoch_checkpoint(data),
+    FileKind.RECOVERY_POINT_CHECKPOINT: lambda data, _: parse_offset_checkpoint(data),
+    FileKind.REPLICATION_CHECKPOINT: lambda data, _: parse_offset_checkpoint(data),
+    FileKind.LOG_START_CHECKPOINT: lambda data, _: parse_offset_checkpoint(data),
+    FileKind.CLEANER_CHECKPOINT: lambda data, _: parse_offset_checkpoint(data),
+}
+PARSERS_OF_PROPERTIES: dict[FileKind, Callable[[bytes, str], Any]] = {
+    FileKind.META_PROPERTIES: lambda data, _: parse_meta_properties(data),
+    FileKind.PARTITION_METADATA: lambda data, _: parse_partition_metadata(data),
+    FileKind.QUORUM_STATE: lambda data, _: parse_quorum_state(data),
+    FileKind.CLEAN_SHUTDOWN: lambda data, _: parse_clean_shutdown(data),
+}
+PARSERS = PARSERS_OF_ENTRIES | PARSERS_OF_PROPERTIES
