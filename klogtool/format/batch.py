@@ -9,7 +9,6 @@ tested against it.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -22,7 +21,6 @@ from construct import (
     Int32ub,
     Int64sb,
     Struct,
-    stream_tell,
 )
 
 from klogtool.errors import Corrupt, KlogError, Unsupported
@@ -194,6 +192,23 @@ class RecordBatch:
         return walk_records(self)
 
 
+class ViewStream:
+    """As much of a file as construct needs, over bytes that are not copied."""
+
+    def __init__(self, view: memoryview) -> None:
+        self._view, self._at = view, 0
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, fewer at the end."""
+        piece = bytes(self._view[self._at : self._at + size])
+        self._at += len(piece)
+        return piece
+
+    def tell(self) -> int:
+        """Bytes read so far."""
+        return self._at
+
+
 def parse_batch(data: Buffer, at: int = 0, *, base: int = 0) -> RecordBatch:
     """The batch whose frame begins at byte `at`. base: position of data[0] in its file.
 
@@ -217,8 +232,8 @@ def walk_records(batch: RecordBatch) -> Iterator[Record]:
     if batch.records_count == 0:
         return iter(())
     if batch.codec == "none":
-        return _walk_body(batch, bytes(batch.data[RECORD_BATCH_OVERHEAD:]))
-    return iter(list(_walk_body(batch, inflate(batch))))
+        return _walk_body(batch, batch.data[RECORD_BATCH_OVERHEAD:])
+    return iter(list(_walk_body(batch, memoryview(inflate(batch)))))
 
 
 def inflate(batch: RecordBatch) -> bytes:
@@ -232,10 +247,10 @@ def inflate(batch: RecordBatch) -> bytes:
         raise
 
 
-def _walk_body(batch: RecordBatch, body: bytes) -> Iterator[Record]:
+def _walk_body(batch: RecordBatch, body: memoryview) -> Iterator[Record]:
     if batch.records_count < 0:
         raise _invalid(batch, f"invalid record count {batch.records_count}")
-    stream = io.BytesIO(body)
+    stream = ViewStream(body)
     for n in range(batch.records_count):
         record = _parse_record(batch, stream, len(body))
         if n == batch.records_count - 1 and stream.tell() != len(body):
@@ -243,7 +258,7 @@ def _walk_body(batch: RecordBatch, body: bytes) -> Iterator[Record]:
         yield record
 
 
-def _parse_record(batch: RecordBatch, stream: io.BytesIO, end: int) -> Record:
+def _parse_record(batch: RecordBatch, stream: ViewStream, end: int) -> Record:
     """The record at the stream's position; it must fill exactly the bytes that its length says."""
     at = stream.tell()
     try:
@@ -255,12 +270,12 @@ def _parse_record(batch: RecordBatch, stream: io.BytesIO, end: int) -> Record:
         headers = _parse_headers(stream, start + length - stream.tell())
     except ConstructError as error:
         raise _invalid(batch, f"invalid record at byte {at} of the records ({type(error).__name__})") from error
-    if stream_tell(stream, "") - start != length:
+    if stream.tell() - start != length:
         raise _invalid(batch, f"record at byte {at} of the records is not as long as it says ({length} bytes)")
     return _absolute(batch, fields, headers)
 
 
-def _parse_headers(stream: io.BytesIO, left: int) -> tuple[Header, ...]:
+def _parse_headers(stream: ViewStream, left: int) -> tuple[Header, ...]:
     count = Varint.parse_stream(stream)
     if not 0 <= count <= max(left, 0):
         raise ConstructError(f"invalid number of record headers {count}")

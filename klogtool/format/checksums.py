@@ -14,18 +14,23 @@ if TYPE_CHECKING:
 
     from klogtool.format.buffers import Buffer
 
+PIECE_BYTES = 1 << 20  # crcmod takes bytes only: a copy of so many at a time
+
 
 @cache
-def _crc32c_function() -> Callable[[bytes], int]:
+def _crc32c_function() -> Callable[[bytes, int], int]:
     import crcmod.predefined
 
-    function: Callable[[bytes], int] = crcmod.predefined.mkCrcFun("crc-32c")
+    function: Callable[[bytes, int], int] = crcmod.predefined.mkCrcFun("crc-32c")
     return function
 
 
 def crc32c(data: Buffer) -> int:
     """CRC-32C (Castagnoli), unsigned (org.apache.kafka.common.utils.Crc32C)."""
-    return _crc32c_function()(bytes(data))
+    crc, function, view = 0, _crc32c_function(), memoryview(data)
+    for at in range(0, len(view), PIECE_BYTES):
+        crc = function(bytes(view[at : at + PIECE_BYTES]), crc)
+    return crc
 
 
 def crc32(data: Buffer) -> int:

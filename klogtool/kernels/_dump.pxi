@@ -15,6 +15,7 @@ cdef enum:
     RECORD_ROOM = 320
     JSON_ROOM = 1024
     SMALLEST_RECORD = 7
+    MOST_ROOM = 1073741824
 
 cdef struct Select:
     bint asked                      # else everything is wanted
@@ -59,6 +60,10 @@ cdef inline bint fits(Job* job, int64_t lines, int64_t size) noexcept nogil:
     else:
         job.needed = LINE_ROOM + RECORD_ROOM * lines + 4 * size
     return job.needed <= job.out_end - job.out.at and lines <= job.gap_room - job.gap_count
+
+cdef inline int room_or_reference(Job* job) noexcept nogil:
+    """Ask for more room, unless it is so much that the reference, which works record by record, has to do it."""
+    return _FULL if job.needed <= MOST_ROOM else _REFERENCE
 
 cdef inline bint batch_wanted(Job* job, int64_t first, int64_t last, int64_t max_timestamp, int64_t producer_id) noexcept nogil:
     """Whether a batch may hold wanted records, by its header (a first offset that is not known is the smallest)."""
@@ -265,7 +270,7 @@ cdef int batch_text(Job* job, Bytes b, int64_t size, int64_t position) noexcept 
         return _DONE
     if not job.flags & _DEEP:
         if not fits(job, 0, 0):
-            return _FULL
+            return room_or_reference(job)
         batch_head(job, &h)
         return _DONE
     if h.count < 0 or (h.codec != CODEC_NONE and not h.valid):
@@ -277,7 +282,7 @@ cdef int batch_text(Job* job, Bytes b, int64_t size, int64_t position) noexcept 
     if h.count > body_size // SMALLEST_RECORD:
         return _REFERENCE
     if not fits(job, h.count, body_size):
-        return _FULL
+        return room_or_reference(job)
     return record_lines(job, &h, body, body_size)
 
 cdef struct Inner:
@@ -383,7 +388,7 @@ cdef int inner_lines(Job* job, Inner* outer, int64_t position) noexcept nogil:
     if count < 0 or (outer.magic == 1 and outer.offset != 0 and outer.offset < last):
         return _REFERENCE
     if not fits(job, count, body_size):
-        return _FULL
+        return room_or_reference(job)
     if outer.magic == 1 and outer.offset != 0:
         base = outer.offset - last
     message_head(job, outer, position, True)
@@ -417,7 +422,7 @@ cdef int message_text(Job* job, Bytes entry, int64_t size, int64_t position) noe
             return _REFERENCE
         return inner_lines(job, &m, position)
     if not fits(job, 1, size):
-        return _FULL
+        return room_or_reference(job)
     start = job.out
     message_head(job, &m, position, valid)
     if job.flags & _DEEP and not message_line(job, &m, &m, position):

@@ -1,11 +1,12 @@
 """A file of a log directory, opened to be read and nothing else.
 
-Read by pread, never mapped: a mapped file that somebody cuts, or that lies on a bad sector, kills the process with
+Read by pread, hardly ever mapped: a mapped file that somebody cuts, or that lies on a bad sector, kills the process with
 SIGBUS; a read says what happened.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import stat
 from types import TracebackType
@@ -65,6 +66,13 @@ class LogFile:
         except OSError as error:
             raise unreadable(self.path, error, position + done) from error
         return view[:done]
+
+    def map(self, position: int, size: int) -> memoryview:
+        """The same bytes, mapped: for a piece too large for memory. Only then; see the head of this module."""
+        before = position % mmap.ALLOCATIONGRANULARITY
+        size = min(size, self.size - position)
+        mapped = mmap.mmap(self._fd, before + size, prot=mmap.PROT_READ, offset=position - before)
+        return memoryview(mapped)[before:]
 
     def close(self) -> None:
         """Let go of the file."""

@@ -14,6 +14,7 @@ from klogtool.log.file import LogFile
 WINDOW_BYTES = 1 << 19  # still in a processor's cache when the kernel comes to it
 # A batch may say that it is shorter than its own header; Kafka then reads header fields behind it.
 SLACK_BYTES = 64
+MAPPED_FROM_BYTES = 64 << 20
 
 # (data, end of the log relative to data) -> (end of the last whole entry, size of the one that is cut off or 0)
 WholeFrames = Callable[[memoryview, int], tuple[int, int]]
@@ -53,6 +54,11 @@ class Window:
     last: bool
 
 
+def _one_entry(file: LogFile, at: int, size: int) -> memoryview:
+    """The bytes of a large entry. What a damaged length makes of half a disk is mapped: memory has no room for it."""
+    return file.read_into(bytearray(size), at, size) if size < MAPPED_FROM_BYTES else file.map(at, size)
+
+
 def walk_windows(
     file: LogFile,
     whole_frames: WholeFrames,
@@ -74,7 +80,7 @@ def walk_windows(
         cut, needed = whole_frames(data, stop - at)
         if cut == 0 and needed > len(data):
             buffers.give_back(data)
-            data = file.read_into(bytearray(needed + SLACK_BYTES), at, needed + SLACK_BYTES)
+            data = _one_entry(file, at, needed + SLACK_BYTES)
             cut, needed = whole_frames(data, stop - at)
         # An entry that is still not whole: the file has shrunk since it was opened.
         last = needed == 0 or cut == 0
