@@ -134,7 +134,8 @@ cdef class RecordReader:
         if codec != CODEC_NONE and not valid and self.job.body == NULL:
             return _BODY
         why = find_body(&self.job, data, size, codec, magic, &body, &body_size)
-        self.c.at, self.c.end, self.c.broken = body, body + body_size, False
+        if why == _DONE:
+            self.c.at, self.c.end, self.c.broken = body, body + body_size, False
         return why
 
     cdef int open_batch(self, Bytes b, int64_t size):
