@@ -15,13 +15,17 @@ import sys
 import time
 from array import array
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from damaged import damaged, seeds  # first: it makes the modules of tests/ known
 
 from klogtool import kernels
-from klogtool.format import checksums, codecs, framing
+from klogtool.format import checksums, codecs, framing, resync
+from klogtool.format.batch import Header, Record, parse_batch
+from klogtool.format.message import parse_message
 
+from damage import frames_of  # isort: skip
 from guard_pages import entry_body  # isort: skip
 
 OUT_SIZES = (1, 500, 2000, 1 << 16, 1 << 20)
@@ -125,7 +129,109 @@ def try_dump(rng: random.Random, data: bytes) -> None:
             raise AssertionError("dump() does not come to an end")
 
 
-TARGETS: tuple[Callable[[random.Random, bytes], None], ...] = (try_checksums, try_walk, try_inflate, try_dump, try_dump)
+def try_find_batch(rng: random.Random, data: bytes) -> None:
+    """The next batch that proves itself, from anywhere, in a file that may go on behind the buffer."""
+    at, lowest = rng.randrange(len(data) + 1), rng.choice((0, 0, 20, 40, -(2**63), 2**62))
+    stop, end = rng.choice((len(data), rng.randrange(len(data) + 1))), len(data) + rng.choice((0, 0, 500))
+    with copied(data) as view:
+        found = kernels.native.find_batch(view, at, stop, lowest, end)
+    same("find_batch", found, resync.find_batch(data, at, stop, resync.Sought(lowest, end)))
+
+
+def reference_records(data: bytes, frame: framing.Frame) -> list[Record]:
+    parse = parse_batch if frame.magic >= 2 else parse_message
+    return list(parse(data, frame.position).records())
+
+
+def try_records(_: random.Random, data: bytes) -> None:
+    """Records as objects, entry by entry, equal to the reference's wherever the kernel makes any."""
+    native = kernels.native
+    with copied(data) as log:
+        for frame in frames_of(data):
+            reader = native.RecordReader(Record, Header, log, frame.position, frame.position + frame.size)
+            records, why = read_on(reader)
+            body = entry_body(data, frame.position) if why == native.BODY else None
+            if body is not None:
+                with copied(body) as inside:
+                    reader.give(inside)
+                    records, why = read_on(reader)
+            if why == native.DONE:
+                same(f"records at byte {frame.position}", records, reference_records(data, frame))
+            del reader
+
+
+def read_on(reader: Any) -> tuple[list[Record], int]:
+    records, why = reader.read()
+    while why == kernels.native.FULL:
+        more, why = reader.read()
+        records += more
+    return records, why
+
+
+FIXED_COLUMNS = {
+    "offset": 8,
+    "timestamp": 8,
+    "timestampType": 4,
+    "_position": 8,
+    "_batch_base_offset": 8,
+    "_producer_id": 8,
+    "_producer_epoch": 2,
+    "_sequence": 4,
+    "_compression": 1,
+    "_partition_leader_epoch": 4,
+}
+BIT_COLUMNS = ("timestamp.present", "headers.present", "_batch_base_offset.present", "_is_control")
+MORE_BIT_COLUMNS = ("_is_transactional", "_crc_ok")
+
+
+def column_sizes(rows: int, headers: int, data_bytes: int) -> dict[str, int]:
+    """Every buffer of Columns with the least bytes that it may have."""
+    sizes = {name: width * rows for name, width in FIXED_COLUMNS.items()}
+    sizes |= dict.fromkeys((*BIT_COLUMNS, *MORE_BIT_COLUMNS), (rows + 7) // 8)
+    sizes["headers.offsets"] = 4 * rows + 4
+    for name, count in (("key", rows), ("value", rows), ("headers.key", headers), ("headers.value", headers)):
+        sizes |= {f"{name}.present": (count + 7) // 8, f"{name}.offsets": 4 * count + 4, f"{name}.data": data_bytes}
+    return sizes
+
+
+def try_columns(rng: random.Random, data: bytes) -> None:
+    """Records into Arrow buffers of exactly the size that is said, larger ones where they do not suffice."""
+    native = kernels.native
+    cut, _ = framing.whole_frames(data, len(data))
+    select, with_control = chosen_selection(rng), rng.random() < 0.5
+    rows, headers, data_bytes = rng.choice((1, 7, 8, 100)), rng.choice((0, 1, 50)), rng.choice((0, 10, 4000))
+    state, at, body = array("q", bytes(48)), 0, None
+    with copied(data) as log:
+        for _ in range(MOST_CALLS):
+            with ExitStack() as stack:
+                sizes = column_sizes(rows, headers, data_bytes)
+                buffers = {name: stack.enter_context(block(size)) for name, size in sizes.items()}
+                into = native.Columns(rows, headers, buffers)
+                inside = None if body is None else stack.enter_context(copied(body))
+                before = at
+                at, filled, why = native.columns(log, at, cut, 0, into, state, inside, select, with_control)
+                del into
+            if why == native.DONE:
+                return
+            if why == native.FULL:
+                body = body if at == before else None
+                if not filled:
+                    data_bytes = max(data_bytes, state[3], state[5])
+                    headers = max(headers, state[4])
+                continue
+            body = entry_body(data, at) if why == native.BODY else None
+            if body is None:
+                frame = framing.find_frame(data, at, cut)
+                if not isinstance(frame, framing.Frame):
+                    return
+                at += frame.size
+                state[0] = state[1] = 0
+    raise AssertionError("columns() does not come to an end")
+
+
+Target = Callable[[random.Random, bytes], None]
+QUICK: tuple[Target, ...] = (try_checksums, try_walk, try_inflate, try_find_batch)
+TARGETS: tuple[Target, ...] = (*QUICK, try_dump, try_dump, try_records, try_records, try_columns, try_columns)
 
 
 def run(seed: int, inputs: int, seconds: float) -> int:
