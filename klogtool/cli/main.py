@@ -57,6 +57,10 @@ def cli() -> None:
     Exit status: 0 done, nothing wrong; 1 damage found; 2 wrong usage, no such path; 3 refused, nothing changed;
     4 could not go on; 130 interrupted; 141 the reader of stdout went away.
     """
+    from klogtool import kernels
+
+    if kernels.native is None:
+        note("klogtool: kernels not built: the reference reader runs, about a hundred times slower")
 
 
 def main() -> None:

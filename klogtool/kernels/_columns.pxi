@@ -47,6 +47,7 @@ cdef struct Fill:
     bint with_control
     int64_t done, done_bytes        # records of the entry, and bytes of its body, that are in already
     int64_t data_needed, headers_needed, header_bytes_needed        # by the record there was no room for
+    int64_t last_offset             # of the last record looked at
 
 cdef inline void put_bit(uint8_t* bits, int64_t n, bint value) noexcept nogil:
     """Bit n; those after it in its byte become 0."""
@@ -184,6 +185,7 @@ cdef int record_rows(Fill* f, Batch* h, Lineage* l, Bytes body, int64_t size) no
                 f.done, f.done_bytes = i, before - body
                 return no_room(f, &r)
             put_row(&f.table, l, &r, offset, timestamp, sequence_of(h, &r))
+        f.last_offset = offset
         i += 1
     return _DONE if c.at == c.end else _REFERENCE
 
@@ -218,6 +220,7 @@ cdef int batch_rows(Fill* f, Bytes b, int64_t size, int64_t position) noexcept n
 cdef int message_row(Fill* f, Lineage* l, Inner* m) noexcept nogil:
     """A plain or inner message, if it is wanted and there is room."""
     cdef Record r
+    f.last_offset = m.offset
     if not record_wanted(&f.job, m.offset, m.timestamp, m.key, m.key_size, m.value, m.value_size):
         return _DONE
     r.key, r.key_size, r.value, r.value_size = m.key, m.key_size, m.value, m.value_size
@@ -392,8 +395,8 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
     """The records of the entries from byte `at` on, up to `cut`, as further rows. Returns (at, rows so far, why).
 
     base: position of log[0] in its file. with_control: control records, too. state, passed on from call to call:
-    [records of the entry at `at` that are done, their bytes, entries with a wrong checksum; of the record there was
-    no room for: bytes of key or value, headers, bytes of their keys or values]. why: DONE; FULL: no room for the next record: go on with other buffers; BODY: call again with the
+    [records of the entry at `at` that are done, their bytes, entries with a wrong checksum, offset of the last record
+    seen; of the record there was no room for: bytes of key or value, headers, bytes of their keys or values]. why: DONE; FULL: no room for the next record: go on with other buffers; BODY: call again with the
     records of this entry inflated; REFERENCE: the entry at `at` is for the reference reader, but for the records
     that are done.
     """
@@ -404,7 +407,7 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
     if at >= cut or have < cut:
         return at, into.table.rows, DONE
     f.table, f.with_control = into.table, with_control
-    f.done, f.done_bytes, f.job.invalid = state[0], state[1], state[2]
+    f.done, f.done_bytes, f.job.invalid, f.last_offset = state[0], state[1], state[2], state[3]
     f.data_needed = f.headers_needed = f.header_bytes_needed = 0
     f.job.flags, f.job.body, f.job.body_size = _DEEP, NULL, 0
     if body is not None:
@@ -423,6 +426,6 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
             f.job.body = NULL
         free(f.job.scratch.data)
     into.table = f.table
-    state[0], state[1], state[2] = f.done, f.done_bytes, f.job.invalid
-    state[3], state[4], state[5] = f.data_needed, f.headers_needed, f.header_bytes_needed
+    state[0], state[1], state[2], state[3] = f.done, f.done_bytes, f.job.invalid, f.last_offset
+    state[4], state[5], state[6] = f.data_needed, f.headers_needed, f.header_bytes_needed
     return at, f.table.rows, why

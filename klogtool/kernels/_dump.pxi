@@ -14,6 +14,7 @@ cdef enum:
     LINE_ROOM = 1024                # a batch line, or a record line without header keys, key and value
     RECORD_ROOM = 320
     JSON_ROOM = 1024
+    PIECE_ROOM = 256
     SMALLEST_RECORD = 7
     MOST_ROOM = 1073741824
 
@@ -23,6 +24,10 @@ cdef struct Select:
     bint any_producer, has_key, has_grep
     Bytes key, grep
     int64_t key_size, grep_size
+
+cdef struct Piece:
+    uint8_t* start
+    int64_t size
 
 cdef struct Job:
     Out out
@@ -37,6 +42,7 @@ cdef struct Job:
     Select select
     Bytes file                      # JSON: the file's name, quoted
     int64_t file_size
+    Piece head, middle, tail        # JSON: what all record lines of a batch share
     Scratch scratch
     int64_t needed                  # room for the entry that did not fit
 
@@ -210,6 +216,9 @@ cdef int record_lines(Job* job, Batch* h, Bytes body, int64_t size) noexcept nog
     cdef Record r
     c.at, c.end, c.broken = body, body + size, False
     batch_head(job, h)
+    if job.flags & _JSON:
+        begin_records(job, h.position, 2, h.codec)
+        end_records(job, h)
     for i in range(h.count):
         if not next_record(&c, &r):
             return _REFERENCE
@@ -392,6 +401,8 @@ cdef int inner_lines(Job* job, Inner* outer, int64_t position) noexcept nogil:
     if outer.magic == 1 and outer.offset != 0:
         base = outer.offset - last
     message_head(job, outer, position, True)
+    if job.flags & _JSON:
+        begin_records(job, position, outer.magic, outer.attributes & CODEC_MASK)
     while body < end:
         read_message(body, end - body, &m)
         body += LOG_OVERHEAD + m.size
@@ -425,6 +436,8 @@ cdef int message_text(Job* job, Bytes entry, int64_t size, int64_t position) noe
         return room_or_reference(job)
     start = job.out
     message_head(job, &m, position, valid)
+    if job.flags & _JSON:
+        begin_records(job, position, m.magic, codec)
     if job.flags & _DEEP and not message_line(job, &m, &m, position):
         job.out = start
     return _DONE
@@ -500,6 +513,11 @@ def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base,
     if select is not None:
         job.select = select.select
     job.scratch.data, job.scratch.room = NULL, 0
+    job.head.start = <uint8_t*> malloc(job.file_size + 3 * PIECE_ROOM)
+    if job.head.start == NULL:
+        raise MemoryError
+    job.middle.start = job.head.start + job.file_size + PIECE_ROOM
+    job.tail.start = job.middle.start + PIECE_ROOM
     b = &log[0]
     with nogil:
         while at < cut:
@@ -509,6 +527,7 @@ def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base,
             at += size
             job.body = NULL
         free(job.scratch.data)
+        free(job.head.start)
     state[0], state[1], state[2] = job.last_offset, job.gap_count, job.needed
     state[3], state[4] = job.invalid, job.first_invalid
     return at, job.out.at - &out[0], why

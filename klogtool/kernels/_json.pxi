@@ -3,13 +3,6 @@
 cdef const char* HEX = b"0123456789abcdef"
 cdef const char* BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-cdef inline bint plain_8(Bytes p) noexcept nogil:
-    """Whether 8 bytes are ASCII that JSON takes as it is."""
-    cdef uint64_t v = le64(p), q = v ^ 0x2222222222222222ULL, s = v ^ 0x5C5C5C5C5C5C5C5CULL
-    cdef uint64_t odd = v | (v - 0x2020202020202020ULL)
-    odd |= (q - 0x0101010101010101ULL) | (s - 0x0101010101010101ULL)
-    return odd & 0x8080808080808080ULL == 0
-
 cdef inline void escaped(Out* o, uint8_t a) noexcept nogil:
     """One ASCII byte."""
     if a >= 0x20 and a != 34 and a != 92:
@@ -43,10 +36,10 @@ cdef bint utf8_string(Out* o, Bytes p, int64_t n, bint replace) noexcept nogil:
     cdef bint good = False
     cdef int step
     while p < end:
-        while end - p >= 8 and plain_8(p):
-            memcpy(o.at, p, 8)
-            o.at += 8
-            p += 8
+        while end - p >= 16 and json_plain_16(p):
+            memcpy(o.at, p, 16)
+            o.at += 16
+            p += 16
         if p >= end:
             break
         if p[0] < 0x80:
@@ -155,14 +148,38 @@ cdef void batch_json(Job* job, Batch* h) noexcept nogil:
     named(o, b',"records_count":', h.count)
     text(o, b"}\n")
 
-cdef inline void record_start(Job* job, int64_t position, int magic, int codec) noexcept nogil:
-    cdef Out* o = &job.out
-    text(o, b'{"type":"record","file":')
+cdef inline void same(Out* o, Piece* piece) noexcept nogil:
+    memcpy(o.at, piece.start, piece.size)
+    o.at += piece.size
+
+cdef void begin_records(Job* job, int64_t position, int magic, int codec) noexcept nogil:
+    """What every record line of a batch begins with; the room for it was made with the job."""
+    cdef Out o
+    o.at = job.head.start
+    text(&o, b'{"type":"record","file":')
     memcpy(o.at, job.file, job.file_size)
     o.at += job.file_size
-    named(o, b',"batch_position":', position)
-    named(o, b',"magic":', magic)
-    text(o, codec_json(codec))
+    named(&o, b',"batch_position":', position)
+    named(&o, b',"magic":', magic)
+    text(&o, codec_json(codec))
+    text(&o, b',"offset":')
+    job.head.size = o.at - job.head.start
+
+cdef void end_records(Job* job, Batch* h) noexcept nogil:
+    """What stands around the sequence, and ends every record line of a batch."""
+    cdef Out o
+    cdef Bytes b = h.start
+    o.at = job.middle.start
+    named(&o, b',"producer_id":', be64(b + BATCH_PRODUCER_ID))
+    named(&o, b',"producer_epoch":', be16(b + BATCH_PRODUCER_EPOCH))
+    text(&o, b',"sequence":')
+    job.middle.size = o.at - job.middle.start
+    o.at = job.tail.start
+    truth(&o, b',"is_transactional":', h.attributes & TRANSACTIONAL_BIT)
+    truth(&o, b',"is_control":', h.attributes & CONTROL_BIT)
+    named(&o, b',"partition_leader_epoch":', be32(b + BATCH_PARTITION_LEADER_EPOCH))
+    horizon_json(&o, h)
+    job.tail.size = o.at - job.tail.start
 
 cdef bint headers_json(Out* o, Record* r) noexcept nogil:
     """The headers; False if a key is not UTF-8, which the reference knows how to say."""
@@ -203,9 +220,8 @@ cdef bint marker_json(Out* o, Record* r) noexcept nogil:
 cdef bint record_json(Job* job, Batch* h, Record* r, int64_t offset, int64_t timestamp) noexcept nogil:
     """A record's line; False for one that the reference has to look at."""
     cdef Out* o = &job.out
-    cdef Bytes b = h.start
-    record_start(job, h.position, 2, h.codec)
-    named(o, b',"offset":', offset)
+    same(o, &job.head)
+    number(o, offset)
     moment(o, b',"timestamp":', timestamp)
     time_type_json(o, h.attributes, 2)
     text(o, b',"key":')
@@ -216,13 +232,9 @@ cdef bint record_json(Job* job, Batch* h, Record* r, int64_t offset, int64_t tim
         text(o, b',"headers":[]')
     elif not headers_json(o, r):
         return False
-    named(o, b',"producer_id":', be64(b + BATCH_PRODUCER_ID))
-    named(o, b',"producer_epoch":', be16(b + BATCH_PRODUCER_EPOCH))
-    named(o, b',"sequence":', sequence_of(h, r))
-    truth(o, b',"is_transactional":', h.attributes & TRANSACTIONAL_BIT)
-    truth(o, b',"is_control":', h.attributes & CONTROL_BIT)
-    named(o, b',"partition_leader_epoch":', be32(b + BATCH_PARTITION_LEADER_EPOCH))
-    horizon_json(o, h)
+    same(o, &job.middle)
+    number(o, sequence_of(h, r))
+    same(o, &job.tail)
     if h.attributes & CONTROL_BIT and not marker_json(o, r):
         return False
     text(o, b"}\n")
@@ -252,8 +264,8 @@ cdef void message_batch_json(Job* job, Inner* m, int64_t position, bint valid) n
 
 cdef void message_json(Job* job, Inner* outer, Inner* m, int64_t position, bint valid) noexcept nogil:
     cdef Out* o = &job.out
-    record_start(job, position, outer.magic, outer.attributes & CODEC_MASK)
-    named(o, b',"offset":', m.offset)
+    same(o, &job.head)
+    number(o, m.offset)
     moment(o, b',"timestamp":', m.timestamp)
     time_type_json(o, outer.attributes, outer.magic)
     text(o, b',"key":')

@@ -17,6 +17,8 @@ cdef extern from "_machine.h" nogil:
     int16_t be16(const uint8_t* p)
     int32_t be32(const uint8_t* p)
     int64_t be64(const uint8_t* p)
+    int ascii_32(const uint8_t* p)
+    int json_plain_16(const uint8_t* p)
     void make_crc_tables()
     uint32_t crc32c_of(uint32_t so_far, const uint8_t* p, int64_t size)
     uint32_t crc32_of(uint32_t so_far, const uint8_t* p, int64_t size)

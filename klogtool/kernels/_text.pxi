@@ -91,6 +91,10 @@ cdef void java_utf8(Out* o, Bytes p, int64_t n) noexcept nogil:
     cdef bint good = False
     cdef int step
     while p < end:
+        while end - p >= 32 and ascii_32(p):
+            memcpy(o.at, p, 32)
+            o.at += 32
+            p += 32
         while end - p >= 8 and le64(p) & 0x8080808080808080ULL == 0:
             memcpy(o.at, p, 8)
             o.at += 8
