@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,7 +14,7 @@ from klogtool.cli.status import DONE, FOUND, status_of
 from klogtool.errors import KlogError
 from klogtool.log.in_order import usable_cores
 from klogtool.render.kafka_dump import KafkaDump
-from klogtool.render.records import SMALLEST, LARGEST, Selection
+from klogtool.render.records import LARGEST, SMALLEST, Selection
 
 FORMATS = ("text", "json", "arrow", "parquet")
 
@@ -34,10 +33,20 @@ class DumpLogCommand(click.Command):
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="What to write.")
 @click.option("--output", type=click.Path(), metavar="FILE", help="Where to, for arrow and parquet.")
 @click.option("--resync", is_flag=True, help="Go on behind damage, where kafka-dump-log ends.")
-@click.option("--offsets", type=options.SPAN, help="Only records with these offsets.")
-@click.option("--timestamps", type=options.SPAN, help="Only records with these timestamps, ms since the epoch.")
-@click.option("--grep", type=options.BYTES, help="Only records with these bytes in key or value (\\xHH for any byte).")
-@click.option("--key", type=options.BYTES, help="Only records with this key.")
+@click.option("--offsets", callback=options.span, metavar="A..B", help="Only records with these offsets.")
+@click.option(
+    "--timestamps",
+    callback=options.span,
+    metavar="A..B",
+    help="Only records with these timestamps, ms since the epoch.",
+)
+@click.option(
+    "--grep",
+    callback=options.given_bytes,
+    metavar="BYTES",
+    help="Only records with these bytes in key or value (\\xHH for any byte).",
+)
+@click.option("--key", callback=options.given_bytes, metavar="BYTES", help="Only records with this key.")
 @click.option("--producer-id", type=int, metavar="N", help="Only records of this producer.")
 @options.jobs
 @options.quiet

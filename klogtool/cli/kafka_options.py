@@ -52,7 +52,9 @@ def kafka_options(command: Callable[..., object]) -> Callable[..., object]:
             f"--{name}", is_flag=False, flag_value=STRING_DECODER, multiple=True, metavar="[CLASS]", help=about
         )(command)
     for name, about in reversed(ARGUMENTS.items()):
-        command = click.option(f"--{name}", multiple=True, metavar="F,F,..." if name == "files" else "N", help=about)(command)
+        command = click.option(f"--{name}", multiple=True, metavar="F,F,..." if name == "files" else "N", help=about)(
+            command
+        )
     return command
 
 

@@ -17,7 +17,10 @@ from klogtool.errors import KlogError
 
 # name: (module, what --help says of it)
 COMMANDS = {
-    "dump-log": ("klogtool.cli.dump_log", "Print files of a log dir as kafka-dump-log does, or as JSON, Arrow, Parquet."),
+    "dump-log": (
+        "klogtool.cli.dump_log",
+        "Print files of a log dir as kafka-dump-log does, or as JSON, Arrow, Parquet.",
+    ),
 }
 
 

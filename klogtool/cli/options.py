@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from klogtool.cli.output import DEBUG
+from klogtool.render.records import LARGEST, SMALLEST
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -35,44 +36,26 @@ def quiet(command: Command) -> Command:
     return click.option("-q", "--quiet", is_flag=True, help="No notes on stderr, only errors.")(command)
 
 
-class Span(click.ParamType):
-    """A..B, both ends included; either may be left out."""
-
-    name = "A..B"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        """Both bounds; one that was left out is the smallest or largest of a Java long."""
-        if isinstance(value, tuple):
-            return value
-        first, dots, last = str(value).partition("..")
-        try:
-            return int(first) if first else -(2**63), int(last if dots else first) if last or not dots else 2**63 - 1
-        except ValueError:
-            self.fail(f"'{value}' is no span: A..B, A.., ..B or A", param, ctx)
+def span(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    """A callback: A..B, both ends included; one that is left out is the smallest or largest of a Java long."""
+    if value is None:
+        return None
+    first, dots, last = value.partition("..")
+    try:
+        if not dots:
+            return int(first), int(first)
+        return int(first) if first else SMALLEST, int(last) if last else LARGEST
+    except ValueError:
+        raise click.BadParameter(f"'{value}' is no span: A..B, A.., ..B or A", ctx, param) from None
 
 
-SPAN = Span()
-
-
-class GivenBytes(click.ParamType):
-    """Bytes: text, or \\xHH escapes for what is no text."""
-
-    name = "BYTES"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        """The bytes."""
-        if isinstance(value, bytes):
-            return value
-        raw = str(value).encode("utf-8", "surrogateescape")
-        try:
-            return raw if b"\\x" not in raw else _unescaped(raw)
-        except ValueError:
-            self.fail(f"'{value}' has a \\x that two hex digits do not follow", param, ctx)
-
-
-def _unescaped(raw: bytes) -> bytes:
-    first, *rest = raw.split(b"\\x")
-    return first + b"".join(bytes.fromhex(piece[:2].decode("ascii")) + piece[2:] for piece in rest)
-
-
-BYTES = GivenBytes()
+def given_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> bytes | None:
+    r"""A callback: the bytes of a text; \xHH stands for any byte."""
+    if value is None:
+        return None
+    raw = value.encode("utf-8", "surrogateescape")
+    try:
+        first, *rest = raw.split(b"\\x")
+        return first + b"".join(bytes.fromhex(piece[:2].decode("ascii")) + piece[2:] for piece in rest)
+    except ValueError:
+        raise click.BadParameter(f"'{value}' has a \\x that two hex digits do not follow", ctx, param) from None

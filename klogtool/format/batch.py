@@ -318,7 +318,8 @@ def build_record(record: Record, *, base_offset: int, base_timestamp: int) -> by
     )
     body += build_zigzag(len(record.headers))
     body += b"".join(HEADER.build({"key": h.key, "value": h.value}) for h in record.headers)
-    return build_zigzag(len(body)) + body
+    built: bytes = build_zigzag(len(body)) + body
+    return built
 
 
 def build_batch(

@@ -129,7 +129,8 @@ class Message:
 
     @property
     def _value_at(self) -> int:
-        return self._head_size + SIZE_FIELD_SIZE + max(0, self.key_size)
+        at: int = self._head_size + SIZE_FIELD_SIZE + max(0, self.key_size)
+        return at
 
     def _size_at(self, at: int) -> int:
         if len(self.message) - at < SIZE_FIELD_SIZE:

@@ -59,11 +59,11 @@ def is_plausible(data: Buffer, frame: Frame, sought: Sought) -> bool:
         return False
     if frame.magic < 2:
         attributes = data[frame.position + HEADER_SIZE_UP_TO_MAGIC]
-        return frame.size >= LOG_OVERHEAD + MIN_LENGTH and attributes & ~MESSAGE_ATTRIBUTES == 0
+        return frame.size >= LOG_OVERHEAD + MIN_LENGTH and not attributes & ~MESSAGE_ATTRIBUTES
     if frame.size < RECORD_BATCH_OVERHEAD or len(data) - frame.position < RECORD_BATCH_OVERHEAD:
-        return frame.size >= RECORD_BATCH_OVERHEAD
+        return bool(frame.size >= RECORD_BATCH_OVERHEAD)
     batch = parse_batch(data, frame.position)
-    return (
+    return bool(
         batch.attributes & ~BATCH_ATTRIBUTES == 0
         and batch.attributes & 0x07 < len(CODEC_NAMES)
         and 0 <= batch.records_count <= batch.last_offset_delta + 1

@@ -54,7 +54,7 @@ class UnsignedVarint(Construct):  # type: ignore[misc]
     def _parse(self, stream: Any, context: Any, path: str) -> int:
         value = 0
         for i in range(self.most_bytes):
-            byte = stream_read(stream, 1, path)[0]
+            byte: int = stream_read(stream, 1, path)[0]
             value |= (byte & 0x7F) << 7 * i
             if byte < 0x80:
                 return value & ((1 << self.bits) - 1)
@@ -69,7 +69,7 @@ class ZigZag(UnsignedVarint):
     """Signed: Kafka's varint (32 bits) and varlong (64 bits)."""
 
     def _parse(self, stream: Any, context: Any, path: str) -> int:
-        value = super()._parse(stream, context, path)
+        value: int = super()._parse(stream, context, path)
         return (value >> 1) ^ -(value & 1)
 
     def _build(self, obj: int, stream: Any, context: Any, path: str) -> int:

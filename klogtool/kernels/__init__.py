@@ -6,14 +6,19 @@ to the user says so.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
-native: Any
-try:
-    from klogtool.kernels import _native as native
-except ImportError:
-    native = None
+
+def _extension() -> Any:
+    try:
+        return importlib.import_module("klogtool.kernels._native")
+    except ImportError:
+        return None
+
+
+native: Any = _extension()
 
 
 def whole_frames() -> Callable[[memoryview, int], tuple[int, int]]:

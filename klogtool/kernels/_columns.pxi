@@ -48,6 +48,7 @@ cdef struct Fill:
     int64_t done, done_bytes        # records of the entry, and bytes of its body, that are in already
     int64_t data_needed, headers_needed, header_bytes_needed        # by the record there was no room for
     int64_t last_offset             # of the last record looked at
+    int64_t first_invalid           # position of the first entry with a wrong checksum
 
 cdef inline void put_bit(uint8_t* bits, int64_t n, bint value) noexcept nogil:
     """Bit n; those after it in its byte become 0."""
@@ -189,6 +190,11 @@ cdef int record_rows(Fill* f, Batch* h, Lineage* l, Bytes body, int64_t size) no
         i += 1
     return _DONE if c.at == c.end else _REFERENCE
 
+cdef inline void note_invalid(Fill* f, int64_t position) noexcept nogil:
+    if f.job.invalid == 0:
+        f.first_invalid = position
+    f.job.invalid += 1
+
 cdef int batch_rows(Fill* f, Bytes b, int64_t size, int64_t position) noexcept nogil:
     cdef Batch h
     cdef Lineage l
@@ -196,7 +202,8 @@ cdef int batch_rows(Fill* f, Bytes b, int64_t size, int64_t position) noexcept n
     cdef int64_t body_size = 0
     cdef Bytes body = b
     read_batch(b, size, position, &h)
-    f.job.invalid += not h.valid
+    if not h.valid:
+        note_invalid(f, position)
     if h.attributes & CONTROL_BIT and not f.with_control:
         return _DONE
     if not batch_wanted(&f.job, h.base_offset, plus(h.base_offset, h.delta), h.max_timestamp, be64(b + BATCH_PRODUCER_ID)):
@@ -269,7 +276,8 @@ cdef int message_rows(Fill* f, Bytes entry, int64_t size, int64_t position) noex
     if codec > CODEC_LZ4:
         return _REFERENCE
     valid = message_valid(&m)
-    f.job.invalid += not valid
+    if not valid:
+        note_invalid(f, position)
     if not batch_wanted(&f.job, m.offset if codec == CODEC_NONE else NO_FIRST_OFFSET, m.offset, m.timestamp, -1):
         return _DONE
     l.position, l.base_offset, l.has_base_offset = position, m.offset, codec == CODEC_NONE
@@ -285,7 +293,7 @@ cdef int message_rows(Fill* f, Bytes entry, int64_t size, int64_t position) noex
 cdef int entry_rows(Fill* f, Bytes b, int64_t left, int64_t position, int64_t* size) noexcept nogil:
     """The rows of the entry at b, or those for which there was room, or, if the reference is to look, none."""
     cdef Table before = f.table
-    cdef int64_t invalid = f.job.invalid, done = f.done, done_bytes = f.done_bytes
+    cdef int64_t invalid = f.job.invalid, done = f.done, done_bytes = f.done_bytes, last_offset = f.last_offset
     cdef int why = _REFERENCE
     cdef int8_t magic
     if left <= HEADER_SIZE_UP_TO_MAGIC:
@@ -302,7 +310,7 @@ cdef int entry_rows(Fill* f, Bytes b, int64_t left, int64_t position, int64_t* s
         return why
     f.job.invalid = invalid
     if why != _FULL:
-        f.table, f.done, f.done_bytes = before, done, done_bytes
+        f.table, f.done, f.done_bytes, f.last_offset = before, done, done_bytes, last_offset
     return why
 
 cdef uint8_t* place(dict buffers, str name, int64_t least) except? NULL:
@@ -395,8 +403,9 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
     """The records of the entries from byte `at` on, up to `cut`, as further rows. Returns (at, rows so far, why).
 
     base: position of log[0] in its file. with_control: control records, too. state, passed on from call to call:
-    [records of the entry at `at` that are done, their bytes, entries with a wrong checksum, offset of the last record
-    seen; of the record there was no room for: bytes of key or value, headers, bytes of their keys or values]. why: DONE; FULL: no room for the next record: go on with other buffers; BODY: call again with the
+    [records of the entry at `at` that are done, their bytes; entries with a wrong checksum, position of the first;
+    offset of the last record seen; of the record there was no room for: bytes of key or value, headers, bytes of their
+    keys or values]. why: DONE; FULL: no room for the next record: go on with other buffers; BODY: call again with the
     records of this entry inflated; REFERENCE: the entry at `at` is for the reference reader, but for the records
     that are done.
     """
@@ -407,7 +416,7 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
     if at >= cut or have < cut:
         return at, into.table.rows, DONE
     f.table, f.with_control = into.table, with_control
-    f.done, f.done_bytes, f.job.invalid, f.last_offset = state[0], state[1], state[2], state[3]
+    f.done, f.done_bytes, f.job.invalid, f.first_invalid, f.last_offset = state[0], state[1], state[2], state[3], state[4]
     f.data_needed = f.headers_needed = f.header_bytes_needed = 0
     f.job.flags, f.job.body, f.job.body_size = _DEEP, NULL, 0
     if body is not None:
@@ -426,6 +435,6 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
             f.job.body = NULL
         free(f.job.scratch.data)
     into.table = f.table
-    state[0], state[1], state[2], state[3] = f.done, f.done_bytes, f.job.invalid, f.last_offset
-    state[4], state[5], state[6] = f.data_needed, f.headers_needed, f.header_bytes_needed
+    state[0], state[1], state[2], state[3], state[4] = f.done, f.done_bytes, f.job.invalid, f.first_invalid, f.last_offset
+    state[5], state[6], state[7] = f.data_needed, f.headers_needed, f.header_bytes_needed
     return at, f.table.rows, why

@@ -1,7 +1,7 @@
 """A file of a log directory, opened to be read and nothing else.
 
-Read by pread, hardly ever mapped: a mapped file that somebody cuts, or that lies on a bad sector, kills the process with
-SIGBUS; a read says what happened.
+Read by pread, hardly ever mapped: a mapped file that somebody cuts, or that lies on a bad sector, kills the process
+with SIGBUS; a read says what happened.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from types import TracebackType
 
 from klogtool.errors import KlogError, Unsupported
 
-_KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"))
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+)
 
 
 class Unreadable(KlogError):

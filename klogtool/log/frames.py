@@ -1,4 +1,4 @@
-"""Entries of a log file at any position, through a small cached piece of it: for what jumps about, as index checks do."""
+"""Entries of a log file at any position, through a small cached piece of it: for index checks, which jump about."""
 
 from __future__ import annotations
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -44,50 +45,51 @@ def _chain(head: list[Piece], rest: Iterator[Piece]) -> Iterator[Piece]:
     yield from rest
 
 
-class _Slot:
-    """A piece on its way: set when its result, or its error, is there."""
+class _Slot(Generic[Piece, Result]):
+    """A piece on its way: `done` is set when its result, or its error, is there."""
 
-    __slots__ = ("done", "error", "piece", "result")
-
-    def __init__(self, piece: object) -> None:
-        self.piece, self.result, self.error = piece, None, None  # type: ignore[var-annotated]
+    def __init__(self, piece: Piece) -> None:
+        self.piece = piece
         self.done = threading.Event()
+        self._results: list[Result] = []
+        self._error: BaseException | None = None
+
+    def fill(self, work: Callable[[Piece], Result]) -> None:
+        """Do the work; whatever it raises is kept for the one who waits."""
+        try:
+            self._results.append(work(self.piece))
+        except BaseException as error:
+            self._error = error
+        self.done.set()
+
+    def wait(self) -> tuple[Piece, Result]:
+        """The piece and its result; raises what the work raised."""
+        self.done.wait()
+        if self._error is not None:
+            raise self._error
+        return self.piece, self._results[0]
 
 
 def _threaded(
     make_work: Callable[[], Callable[[Piece], Result]], pieces: Iterator[Piece], jobs: int
 ) -> Iterator[tuple[Piece, Result]]:
-    todo: queue.SimpleQueue[_Slot | None] = queue.SimpleQueue()
+    todo: queue.SimpleQueue[_Slot[Piece, Result] | None] = queue.SimpleQueue()
     for _ in range(jobs):
-        threading.Thread(target=_serve, args=(make_work, todo), daemon=True).start()
-    waiting: list[_Slot] = []
+        threading.Thread(target=_serve, args=(make_work(), todo), daemon=True).start()
+    waiting: deque[_Slot[Piece, Result]] = deque()
     try:
         for piece in pieces:
-            slot = _Slot(piece)
-            waiting.append(slot)
-            todo.put(slot)
+            waiting.append(_Slot(piece))
+            todo.put(waiting[-1])
             if len(waiting) >= jobs * AHEAD:
-                yield _result(waiting.pop(0))
+                yield waiting.popleft().wait()
         while waiting:
-            yield _result(waiting.pop(0))
+            yield waiting.popleft().wait()
     finally:
         for _ in range(jobs):
             todo.put(None)
 
 
-def _serve(make_work: Callable[[], Callable[[Piece], Result]], todo: queue.SimpleQueue[_Slot | None]) -> None:
-    work = None
+def _serve(work: Callable[[Piece], Result], todo: queue.SimpleQueue[_Slot[Piece, Result] | None]) -> None:
     while (slot := todo.get()) is not None:
-        try:
-            work = work or make_work()
-            slot.result = work(slot.piece)  # type: ignore[arg-type]
-        except BaseException as error:  # raised again by who waits for it
-            slot.error = error
-        slot.done.set()
-
-
-def _result(slot: _Slot) -> tuple[Piece, Result]:  # type: ignore[type-var]
-    slot.done.wait()
-    if slot.error is not None:
-        raise slot.error
-    return slot.piece, slot.result  # type: ignore[return-value]
+        slot.fill(work)

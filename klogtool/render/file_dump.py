@@ -1,4 +1,4 @@
-"""Any file of a log dir, one after another: klogtool's own way, where one bad file does not keep others from being read.
+"""Any file of a log dir, one after another: klogtool's own way, where a bad file does not keep others from being read.
 
 Text is kafka-dump-log's where that has any, by what a file is under a suffix such as .deleted, too; of all else the
 fields, a line an entry. JSON lines are of all files.

@@ -1,4 +1,6 @@
-"""Index files as kafka-dump-log prints them, held against the log beside them (DumpLogSegments.dumpIndex, dumpTimeIndex).
+"""Index files as kafka-dump-log prints them, held against the log beside them.
+
+The source: DumpLogSegments.dumpIndex and dumpTimeIndex.
 
 Kafka looks at the whole rest of the log anew for each entry of a time index; here a part that was once found sound is
 not walked again.
@@ -13,7 +15,6 @@ from klogtool.errors import Corrupt
 from klogtool.format.framing import Frame, Stop
 from klogtool.format.indexes import (
     OFFSET_INDEX_ENTRY_SIZE,
-    TIME_INDEX_ENTRY_SIZE,
     find_offset_index_entry,
     index_entries_count,
     sanity_check_offset_index,

@@ -37,8 +37,7 @@ def walk_side_rows(name: FileName, data: Buffer) -> Iterator[Row]:
     if walk is None:
         yield {"type": "unknown-file", "size": len(data)}
         return
-    for row in walk(data, name.base_offset or 0):
-        yield row
+    yield from walk(data, name.base_offset or 0)
 
 
 def _offset_index(data: Buffer, base_offset: int) -> Iterator[Row]:
