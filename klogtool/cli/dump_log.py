@@ -14,7 +14,6 @@ from klogtool.cli.status import DONE, FOUND, status_of
 from klogtool.errors import KlogError
 from klogtool.log.in_order import usable_cores
 from klogtool.render.kafka_dump import KafkaDump
-from klogtool.render.records import LARGEST, SMALLEST, Selection
 
 FORMATS = ("text", "json", "arrow", "parquet")
 
@@ -33,21 +32,7 @@ class DumpLogCommand(click.Command):
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="What to write.")
 @click.option("--output", type=click.Path(), metavar="FILE", help="Where to, for arrow and parquet.")
 @click.option("--resync", is_flag=True, help="Go on behind damage, where kafka-dump-log ends.")
-@click.option("--offsets", callback=options.span, metavar="A..B", help="Only records with these offsets.")
-@click.option(
-    "--timestamps",
-    callback=options.span,
-    metavar="A..B",
-    help="Only records with these timestamps, ms since the epoch.",
-)
-@click.option(
-    "--grep",
-    callback=options.given_bytes,
-    metavar="BYTES",
-    help="Only records with these bytes in key or value (\\xHH for any byte).",
-)
-@click.option("--key", callback=options.given_bytes, metavar="BYTES", help="Only records with this key.")
-@click.option("--producer-id", type=int, metavar="N", help="Only records of this producer.")
+@options.selection
 @options.jobs
 @options.quiet
 @options.debug
@@ -66,13 +51,13 @@ def command(paths: tuple[str, ...], form: str, **given: Any) -> int:
     if form in ("arrow", "parquet"):
         from klogtool.cli.dump_columns import dump_columns
 
-        return dump_columns(paths, form, _selection(given), given)
+        return dump_columns(paths, form, options.selected(given), given)
     output = Output()
     dump = KafkaDump(
         KafkaOptions(given),
         output.write,
         (lambda _: None) if given["quiet"] else output.note,
-        selection=_selection(given),
+        selection=options.selected(given),
         go_on=given["resync"],
         jobs=given["jobs"] or usable_cores(),
     )
@@ -81,17 +66,6 @@ def command(paths: tuple[str, ...], form: str, **given: Any) -> int:
         output.note(line)
     output.flush()
     return FOUND if status == DONE and dump.damaged else status
-
-
-def _selection(given: dict[str, Any]) -> Selection | None:
-    chosen = Selection(
-        given["offsets"] or (SMALLEST, LARGEST),
-        given["timestamps"] or (SMALLEST, LARGEST),
-        given["producer_id"],
-        given["key"],
-        given["grep"],
-    )
-    return None if chosen == Selection() else chosen
 
 
 def _as_kafka(dump: KafkaDump, form: str, output: Output) -> int:
@@ -116,14 +90,13 @@ def _own_way(paths: Iterable[str], dump: KafkaDump, form: str, output: Output) -
     status = DONE
     for path in paths:
         try:
-            files = 0
-            for files, file in enumerate(walk_files(path), 1):
-                status = max(status, _tried(one, file, output))
-            if not files:
+            tried = [_tried(one, file, output) for file in walk_files(path)]
+            if not tried:
                 output.note(f"klogtool: {path}: no files in it")
         except KlogError as error:
             output.note(error_line(error))
-            status = max(status, status_of(error))
+            tried = [status_of(error)]
+        status = max([status, *tried])
     return status
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from klogtool.cli.output import DEBUG
-from klogtool.render.records import LARGEST, SMALLEST
+from klogtool.render.records import LARGEST, SMALLEST, Selection
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -34,6 +34,42 @@ def jobs(command: Command) -> Command:
 def quiet(command: Command) -> Command:
     """-q/--quiet: nothing on stderr but errors."""
     return click.option("-q", "--quiet", is_flag=True, help="No notes on stderr, only errors.")(command)
+
+
+def selection(command: Command) -> Command:
+    """Which records: --offsets, --timestamps, --grep, --key, --producer-id; see `selected`."""
+    for option in (
+        click.option("--producer-id", type=int, metavar="N", help="Only records of this producer."),
+        click.option("--key", callback=given_bytes, metavar="BYTES", help="Only records with this key."),
+        click.option(
+            "--grep",
+            callback=given_bytes,
+            metavar="BYTES",
+            help="Only records with these bytes in key or value (\\xHH for any byte).",
+        ),
+        click.option(
+            "--timestamps",
+            callback=span,
+            metavar="A..B",
+            help="Only records with these timestamps (epoch ms).",
+        ),
+        click.option("--offsets", callback=span, metavar="A..B", help="Only records with these offsets."),
+    ):
+        command = option(command)
+    return command
+
+
+def selected(given: dict[str, Any]) -> Selection | None:
+    """What `selection`'s options chose; None: everything."""
+    everything = (SMALLEST, LARGEST)
+    chosen = Selection(
+        given["offsets"] or everything,
+        given["timestamps"] or everything,
+        given["producer_id"],
+        given["key"],
+        given["grep"],
+    )
+    return None if chosen == Selection() else chosen
 
 
 def span(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
