@@ -30,6 +30,7 @@ from guard_pages import entry_body  # isort: skip
 
 OUT_SIZES = (1, 500, 2000, 1 << 16, 1 << 20)
 MOST_CALLS = 10_000
+STATE_ROOM = 15  # more than any kernel keeps from call to call
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
@@ -119,7 +120,7 @@ def try_dump(rng: random.Random, data: bytes) -> None:
             if why == native.BODY:
                 body = entry_body(data, at)
             if why == native.FULL and not written:
-                room, gap_pairs = max(state[2], 1 << 20), 1 + state[2] // 64
+                room, gap_pairs = 4 * room, min(4 * gap_pairs, 4096)
             if why == native.REFERENCE or (why == native.BODY and body is None):
                 frame = framing.find_frame(data, at, cut)
                 if not isinstance(frame, framing.Frame):
@@ -200,7 +201,7 @@ def try_columns(rng: random.Random, data: bytes) -> None:
     cut, _ = framing.whole_frames(data, len(data))
     select, with_control = chosen_selection(rng), rng.random() < 0.5
     rows, headers, data_bytes = rng.choice((1, 7, 8, 100)), rng.choice((0, 1, 50)), rng.choice((0, 10, 4000))
-    state, at, body = array("q", bytes(48)), 0, None
+    state, at, body = array("q", [0] * STATE_ROOM), 0, None
     with copied(data) as log:
         for _ in range(MOST_CALLS):
             with ExitStack() as stack:
@@ -216,8 +217,7 @@ def try_columns(rng: random.Random, data: bytes) -> None:
             if why == native.FULL:
                 body = body if at == before else None
                 if not filled:
-                    data_bytes = max(data_bytes, state[3], state[5])
-                    headers = max(headers, state[4])
+                    data_bytes, headers = 4 * data_bytes + 100, 4 * headers + 1
                 continue
             body = entry_body(data, at) if why == native.BODY else None
             if body is None:

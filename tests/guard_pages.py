@@ -17,7 +17,7 @@ from damage import heal_checksums
 from klogtool import kernels
 from klogtool.errors import KlogError
 from klogtool.format import codecs, framing
-from klogtool.format.batch import CODEC_NAMES, parse_batch
+from klogtool.format.batch import CODEC_NAMES, Header, Record, parse_batch
 from klogtool.format.batch import inflate as inflate_batch
 from klogtool.format.message import inflate as inflate_message
 from klogtool.format.message import parse_message
@@ -25,6 +25,7 @@ from klogtool.format.message import parse_message
 FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "fixtures"
 LARGEST_INPUT_BYTES = 1200
 MOST_CALLS = 1000
+STATE_ROOM = 15  # more than any kernel keeps from call to call
 PROT_NONE = 0
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -115,8 +116,8 @@ def dump_all(data: bytes, cut: int, flags: int, room: int) -> None:
         if why == native.BODY:
             body = entry_body(data, at)
         if why == native.FULL and not written:
-            room = OUT.room if room < state[2] <= OUT.room else room
-            why = native.REFERENCE if state[2] > OUT.room else why
+            why = native.REFERENCE if room == OUT.room else why
+            room = OUT.room
         if why == native.REFERENCE or (why == native.BODY and body is None):
             frame = framing.find_frame(data, at, cut)
             assert isinstance(frame, framing.Frame)
@@ -146,12 +147,72 @@ def try_dump_torn(data: bytes) -> None:
             dump_all(bytes(torn), size, flags, OUT.room)
 
 
+def try_find_batch(data: bytes) -> None:
+    for size in range(len(data) + 1):
+        view = IN.holding(data[:size])
+        for start in range(0, size, 97):
+            kernels.native.find_batch(view, start, size, 0, size)
+            kernels.native.find_batch(view, start, size, 0, len(data))
+
+
+def try_records(data: bytes) -> None:
+    native = kernels.native
+    for size in range(len(data) + 1):
+        cut, _ = framing.whole_frames(data[:size], size)
+        reader = native.RecordReader(Record, Header, IN.holding(data[:size]), 0, cut)
+        why = native.FULL
+        while why != native.DONE:
+            _, why = reader.read()
+            body = entry_body(data[:size], reader.at) if why == native.BODY else None
+            if body is not None:
+                reader.give(BODY.holding(body))
+            elif why != native.DONE and why != native.FULL:
+                frame = framing.find_frame(data, reader.at, cut)
+                assert isinstance(frame, framing.Frame)
+                reader.step_to(reader.at + frame.size)
+
+
+def try_columns(data: bytes) -> None:
+    """Room for all in one go, so that what is told of is the input alone; outputs are for the sanitizer (fuzz/)."""
+    native, rows = kernels.native, 1000
+    bits, fixed = dict.fromkeys(("timestamp.present", "headers.present"), rows), {"offset": 8 * rows}
+    blobs = [
+        f"{name}.{part}" for name in ("key", "value", "headers.key", "headers.value") for part in ("present", "data")
+    ]
+    offsets = [f"{name}.offsets" for name in ("headers", "key", "value", "headers.key", "headers.value")]
+    sizes = {
+        **bits,
+        **fixed,
+        "timestamp": 8 * rows,
+        **dict.fromkeys(blobs, 1 << 16),
+        **dict.fromkeys(offsets, 8 * rows),
+    }
+    for size in range(len(data) + 1):
+        cut, _ = framing.whole_frames(data[:size], size)
+        log, state, at, body = IN.holding(data[:size]), array("q", [0] * STATE_ROOM), 0, None
+        into = native.Columns(rows, rows, {name: memoryview(bytearray(size)) for name, size in sizes.items()})
+        for _ in range(MOST_CALLS):
+            given = None if body is None else BODY.holding(body)
+            at, _, why = native.columns(log, at, cut, 0, into, state, given)
+            if why == native.DONE:
+                break
+            assert why != native.FULL
+            body = entry_body(data[:size], at) if why == native.BODY else None
+            if body is None:
+                frame = framing.find_frame(data, at, cut)
+                assert isinstance(frame, framing.Frame)
+                at += frame.size
+
+
 KERNELS: dict[str, Callable[[bytes], None]] = {
     "checksums": try_checksums,
     "walk": try_walk,
     "inflate": try_inflate,
     "dump": try_dump,
     "dump-torn": try_dump_torn,
+    "find-batch": try_find_batch,
+    "records": try_records,
+    "columns": try_columns,
 }
 
 
