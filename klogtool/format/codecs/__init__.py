@@ -1,0 +1,78 @@
+"""Compression of a batch's records: what Kafka's own streams read and write, and nothing of what is inside.
+
+The one door to zlib, snappy, lz4 and zstandard. A stream is taken or refused exactly as the Java libraries beside
+Kafka 4.3.1 (on JDK 17) do, which is not always what the format's own document asks for: see each codec's module.
+Output is counted while it grows, so a few bytes that inflate to gigabytes cost no more than the limit.
+"""
+
+from __future__ import annotations
+
+from klogtool.errors import Refused
+from klogtool.format.buffers import Buffer
+from klogtool.format.codecs import gzip, lz4, snappy, zstd
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+"""Names of the codecs, by the id in a batch's attributes (Kafka's CompressionType)."""
+
+MAX_INFLATED_BYTES = 256 * 1024 * 1024
+"""Most bytes that one batch may inflate to; a broker's own batches stay near message.max.bytes (1 MiB)."""
+
+_LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
+_DEFAULT_LEVELS = {"gzip": -1, "lz4": 9, "zstd": 3}
+
+
+def decompress(codec: str, data: Buffer, *, magic: int, limit: int = MAX_INFLATED_BYTES) -> bytes:
+    """Inflate the records of a batch (magic 2) or the value of a wrapper message (magic 0, 1).
+
+    Returns what the stream of Kafka's Compression.wrapForInput gives until it says -1. Raises Corrupt where that
+    stream throws, no matter how much it gave before; its kafka_class is what then leaves Kafka's record iterator.
+    Raises Unsupported if there is more than `limit` bytes, or a zstd frame from before zstd 1.0 (which Kafka's
+    library still reads). Memory stays near `limit` and the input's size; only a single raw snappy block of that
+    size is held twice.
+    """
+    if codec == "zstd":
+        return zstd.decompress(data, limit)
+    if codec == "gzip":
+        return gzip.decompress(data, limit)
+    if codec == "snappy":
+        return snappy.decompress(data, limit)
+    if codec == "lz4":
+        return lz4.decompress(data, limit, check_descriptor=magic != 0)
+    if codec == "none":
+        return bytes(data)
+    raise ValueError(f"no codec is called {codec}")
+
+
+def compress(codec: str, data: Buffer, *, magic: int, level: int | None = None) -> bytes:
+    """Deflate records as the stream of Kafka's Compression.wrapForOutput does, closed after one write.
+
+    The frames are Kafka's own. The bytes in them are too where the library is of the version beside Kafka 4.3.1:
+    gzip with any zlib seen so far, lz4 (levels 1 and 2 only with lz4 1.10), zstd with libzstd 1.5.6; snappy finds
+    other matches than libsnappy now and then. `level` None is Kafka's default. Raises Refused for a level that Kafka
+    does not take. That zstd needs magic 2 is the caller's to know.
+    """
+    if level is not None:
+        _check_level(codec, level)
+    elif codec in _DEFAULT_LEVELS:
+        level = _DEFAULT_LEVELS[codec]
+    if codec == "zstd" and level is not None:
+        return zstd.compress(data, level)
+    if codec == "gzip" and level is not None:
+        return gzip.compress(data, level)
+    if codec == "lz4" and level is not None:
+        return lz4.compress(data, level, wrong_descriptor=magic == 0)
+    if codec == "snappy":
+        return snappy.compress(data)
+    if codec == "none":
+        return bytes(data)
+    raise ValueError(f"no codec is called {codec}")
+
+
+def _check_level(codec: str, level: int) -> None:
+    if codec not in _LEVELS:
+        reason = f"Compression levels are not defined for this compression type: {codec}"
+        raise Refused(reason, kafka_class="UnsupportedOperationException")
+    least, most = _LEVELS[codec]
+    if not least <= level <= most and level != _DEFAULT_LEVELS[codec]:
+        reason = f"{codec} doesn't support given compression level: {level}"
+        raise Refused(reason, kafka_class="IllegalArgumentException")

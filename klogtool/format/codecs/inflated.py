@@ -1,0 +1,36 @@
+"""Output that grows piece by piece and never past a limit."""
+
+from __future__ import annotations
+
+import io
+
+from klogtool.errors import Unsupported
+
+
+class Inflated:
+    """Collects what a stream gives; `room` is how many bytes it may still give."""
+
+    def __init__(self, limit: int) -> None:
+        self.room = limit
+        self._limit = limit
+        # BytesIO hands out its own buffer at the end, where joining the pieces would hold everything twice.
+        self._out = io.BytesIO()
+
+    def add(self, piece: bytes | memoryview) -> None:
+        """Append a piece. Raises Unsupported if there is no room for it."""
+        if len(piece) > self.room:
+            raise self.too_much()
+        self.room -= len(piece)
+        self._out.write(piece)
+
+    def too_much(self) -> Unsupported:
+        """The error for a stream that does not end within the limit."""
+        return Unsupported(f"inflates to more than {self._limit} bytes")
+
+    def size(self) -> int:
+        """Bytes collected so far."""
+        return self._limit - self.room
+
+    def to_bytes(self) -> bytes:
+        """All pieces, one after the other."""
+        return self._out.getvalue()
