@@ -27,7 +27,7 @@ from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.checksums import crc32c
 from klogtool.format.framing import LOG_OVERHEAD
 from klogtool.format.unpackers import field_names, unpacker_of
-from klogtool.format.varint import Varint, VarintBytes, Varlong, build_zigzag, to_signed
+from klogtool.format.varint import OverlongVarint, Varint, VarintBytes, Varlong, build_zigzag, to_signed
 
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
@@ -103,10 +103,13 @@ class Record:
         return -1 if self.value is None else len(self.value)
 
 
-def codec_name(codec_id: int) -> str:
-    """The codec's name. Raises Unsupported for ids 5 to 7 (CompressionType.forId throws)."""
+def codec_name(attributes: int, position: int) -> str:
+    """The codec of the entry at a position, by its attributes. Raises Unsupported for ids 5 to 7 (CompressionType)."""
+    codec_id = attributes & CODEC_MASK
     if codec_id >= len(CODEC_NAMES):
-        raise Unsupported(f"unknown compression type id: {codec_id}", kafka_class="IllegalArgumentException")
+        raise Unsupported(
+            f"unknown compression type id: {codec_id}", position=position, kafka_class="IllegalArgumentException"
+        )
     return CODEC_NAMES[codec_id]
 
 
@@ -160,7 +163,7 @@ class RecordBatch:
     @property
     def codec(self) -> str:
         """none, gzip, snappy, lz4 or zstd. Raises Unsupported for ids 5 to 7."""
-        return codec_name(self.attributes & CODEC_MASK)
+        return codec_name(self.attributes, self.position)
 
     @property
     def timestamp_type(self) -> str:
@@ -228,7 +231,9 @@ def walk_records(batch: RecordBatch) -> Iterator[Record]:
     whole first, so that none is. Raises Corrupt or Unsupported, with the position of the batch.
     """
     if batch.size < RECORD_BATCH_OVERHEAD:
-        raise Corrupt("batch is smaller than its header", position=batch.position, kafka_class="IndexOutOfBounds")
+        raise Corrupt(
+            "batch is smaller than its header", position=batch.position, kafka_class="IndexOutOfBoundsException"
+        )
     if batch.records_count == 0:
         return iter(())
     if batch.codec == "none":
@@ -261,11 +266,11 @@ def _walk_body(batch: RecordBatch, body: memoryview) -> Iterator[Record]:
 def _parse_record(batch: RecordBatch, stream: ViewStream, end: int) -> Record:
     """The record at the stream's position; it must fill exactly the bytes that its length says."""
     at = stream.tell()
+    length = _parse_length(batch, stream)
+    start = stream.tell()
+    if length > end - start:
+        raise _invalid(batch, f"record size {length} at byte {at} of the records, but {end - start} bytes are left")
     try:
-        length = Varint.parse_stream(stream)
-        start = stream.tell()
-        if length > end - start:
-            raise _invalid(batch, f"record size {length} at byte {at} of the records, but {end - start} bytes are left")
         fields = RECORD.parse_stream(stream)
         headers = _parse_headers(stream, start + length - stream.tell())
     except ConstructError as error:
@@ -273,6 +278,18 @@ def _parse_record(batch: RecordBatch, stream: ViewStream, end: int) -> Record:
     if stream.tell() - start != length:
         raise _invalid(batch, f"record at byte {at} of the records is not as long as it says ({length} bytes)")
     return _absolute(batch, fields, headers)
+
+
+def _parse_length(batch: RecordBatch, stream: ViewStream) -> int:
+    at = stream.tell()
+    try:
+        length: int = Varint.parse_stream(stream)
+    except ConstructError as error:
+        wrong = _invalid(batch, f"invalid record size at byte {at} of the records ({type(error).__name__})")
+        if isinstance(error, OverlongVarint) and batch.codec == "none":
+            wrong.kafka_class = "IllegalArgumentException"  # only compressed batches make another one of it
+        raise wrong from error
+    return length
 
 
 def _parse_headers(stream: ViewStream, left: int) -> tuple[Header, ...]:

@@ -14,7 +14,6 @@ from construct import Bytes, If, Int8sb, Int32sb, Int32ub, Int64sb, Struct, this
 
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.batch import (
-    CODEC_MASK,
     CODEC_NAMES,
     CREATE_TIME,
     LOG_APPEND_TIME,
@@ -81,7 +80,7 @@ class Message:
     @property
     def codec(self) -> str:
         """none for a plain message. Raises Unsupported for ids 5 to 7."""
-        return codec_name(self.attributes & CODEC_MASK)
+        return codec_name(self.attributes, self.position)
 
     @property
     def crc_valid(self) -> bool:
