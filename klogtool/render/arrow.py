@@ -1,0 +1,339 @@
+"""Records as Arrow record batches, and as Arrow and Parquet files.
+
+The first columns are those of Spark's kafka source, with its types; those with an underscore say where in the log a
+record came from. pyarrow is an extra: it is imported when it is needed, and its absence is told with the cure.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from klogtool import kernels
+from klogtool.errors import Corrupt, KlogError
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame
+from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
+from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.folder import Folder, find_partition_dir_name, list_folder
+from klogtool.log.in_order import in_order, usable_cores
+from klogtool.log.resync import find_next_batch
+from klogtool.render.arrow_batches import BATCH_ROWS, NONE_SEEN, SPAN_BYTES, BatchMaker, Extract, Made, Span
+from klogtool.render.arrow_memory import Blocks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from klogtool.render.records import Selection
+
+OnDamage = Callable[[KlogError], None]
+MOST_JOBS = 4  # more threads would hold more memory, and whoever takes the batches is one
+LEAST_SPAN_BYTES = 1 << 19
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was found in a file so far.
+
+    invalid: batches and messages whose checksum does not match; first_invalid: position of the first of them, or None.
+    last_offset: of the last record, -1 before there is one.
+    """
+
+    invalid: int = 0
+    first_invalid: int | None = None
+    last_offset: int = NONE_SEEN
+
+    def take(self, made: Made) -> None:
+        """What was found in one more span."""
+        self.first_invalid = made.first_invalid if self.first_invalid is None else self.first_invalid
+        self.invalid += made.invalid
+        self.last_offset = self.last_offset if made.last_offset == NONE_SEEN else made.last_offset
+
+
+def schema(columns: Sequence[str] | None = None) -> pa.Schema:
+    """Names and types of all columns, or of these, in this order. Raises ValueError for a name that there is not.
+
+    Raises KlogError without pyarrow.
+    """
+    every = _every_column()
+    if columns is None:
+        return every
+    if wrong := [name for name in columns if name not in every.names] or ([] if columns else ["none at all"]):
+        raise ValueError(f"no such column: {', '.join(wrong)} (there are {', '.join(every.names)})")
+    return _pyarrow().schema([every.field(name) for name in dict.fromkeys(columns)])
+
+
+@cache
+def _every_column() -> pa.Schema:
+    pa = _pyarrow()
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    return pa.schema(
+        [
+            ("key", pa.binary()),
+            ("value", pa.binary()),
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("offset", pa.int64()),
+            ("timestamp", pa.timestamp("us", "UTC")),
+            ("timestampType", pa.int32()),
+            ("headers", pa.list_(header)),
+            ("_segment", pa.string()),
+            ("_position", pa.int64()),
+            ("_batch_base_offset", pa.int64()),
+            ("_producer_id", pa.int64()),
+            ("_producer_epoch", pa.int16()),
+            ("_sequence", pa.int32()),
+            ("_is_control", pa.bool_()),
+            ("_is_transactional", pa.bool_()),
+            ("_compression", pa.string()),
+            ("_crc_ok", pa.bool_()),
+            ("_partition_leader_epoch", pa.int32()),
+        ]
+    )
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise KlogError("Arrow and Parquet need pyarrow: pip install klogtool[arrow]") from error
+    return pyarrow
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def walk_record_batches(
+    file: LogFile,
+    *,
+    topic: str | None,
+    partition: int | None,
+    selection: Selection | None = None,
+    start: int = 0,
+    end: int | None = None,
+    jobs: int | None = None,
+    columns: Sequence[str] | None = None,
+    with_control: bool = True,
+    on_damage: OnDamage | None = None,
+    tally: Tally | None = None,
+    resync: bool = False,
+    blocks: Blocks | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The records of a log file, in order, in record batches of at most 65 536 rows and some 16 MiB, none empty.
+
+    start, end: bytes; entries that do not end by `end` are left out. jobs: threads, default one for each core up to 4.
+    columns: only these. with_control: control records, too, such as the end markers of transactions. blocks: memory
+    shared by several walks.
+
+    Records of a batch with a wrong checksum are given, with `_crc_ok` false. What cannot be read is not: then, and for
+    stray bytes at the end of the file, `on_damage` is called with the error between the record batches, and the walk
+    goes on with the next batch, if there is one; without `on_damage` the error is raised. Where the length of a batch
+    is broken there is no next one, unless `resync` looks for it. I/O errors are raised always.
+    """
+    stop = file.size if end is None else min(end, file.size)
+    extract = Extract(file, stop, topic, partition, schema(columns), selection, with_control)
+    counts = tally or Tally()
+    at: int | None = start
+    while at is not None:
+        for made in _walk_spans(extract, at, jobs or min(usable_cores(), MOST_JOBS), blocks or Blocks()):
+            counts.take(made)
+            while made.pieces:  # one by one: memory of a batch that was dropped is used for the next
+                found = made.pieces.pop(0)
+                if isinstance(found, KlogError):
+                    _damage(found.at_path(file.path), on_damage)
+                else:
+                    yield found
+                del found
+        if made.tail is not None and (end is None or made.tail.kafka_class):
+            _damage(made.tail.at_path(file.path), on_damage)
+        at = _behind(extract, made, counts, on_damage) if resync and made.tail is not None else None
+
+
+def _walk_spans(extract: Extract, start: int, jobs: int, blocks: Blocks) -> Iterator[Made]:
+    """What each span became, from `start` to the last entry: on several threads, as long as what they guess is right.
+
+    Each thread begins where it finds an entry. That is one, and not the content of a record, if the span before ends
+    there; else all goes on from there, one span after the other.
+    """
+
+    def make_work() -> Callable[[Span], Made]:
+        return BatchMaker(extract, blocks).batches
+
+    at, work, pace = start, make_work(), Pace()
+    if jobs > 1 and kernels.native is not None:
+        for span, made in in_order(make_work, _guesses(extract, start, pace), jobs):
+            if made.start != at:
+                break
+            yield made
+            at = made.reached
+            while not made.last and at < span.stop:
+                pace.span_bytes = max(pace.span_bytes // 2, LEAST_SPAN_BYTES)
+                made = work(Span(at, span.stop))
+                yield made
+                at = made.reached
+            if made.last:
+                return
+    while True:
+        made = work(Span(at, at + SPAN_BYTES))
+        yield made
+        at = made.reached
+        if made.last:
+            return
+
+
+@dataclass(slots=True)
+class Pace:
+    """How large the next spans are to be: smaller ones where more is inside than a thread may hold."""
+
+    span_bytes: int = SPAN_BYTES
+
+
+def _guesses(extract: Extract, start: int, pace: Pace) -> Iterator[Span]:
+    head = extract.file.read(start, HEADER_SIZE_UP_TO_MAGIC + 1)
+    first = find_frame(head, 0, extract.end - start)
+    lowest = first.offset if isinstance(first, Frame) else 0
+    at, guessed = start, False
+    while at < extract.end or not guessed:
+        stop = at + pace.span_bytes
+        yield Span(at, stop, guessed, lowest)
+        at, guessed = stop, True
+
+
+def _damage(error: KlogError, on_damage: OnDamage | None) -> None:
+    if on_damage is None or isinstance(error, Unreadable):
+        raise error
+    on_damage(error)
+
+
+def _behind(extract: Extract, made: Made, counts: Tally, on_damage: OnDamage | None) -> int | None:
+    """Where the next entry begins behind bytes that are none; None if there is no other."""
+    base_offset = parse_file_name(os.path.basename(extract.file.path)).base_offset or 0
+    lowest = max(base_offset, counts.last_offset + 1)
+    found = find_next_batch(extract.file, made.reached + 1, end=extract.end, lowest=lowest)
+    if found is not None:
+        skipped = Corrupt(f"{found - made.reached} bytes are no batch: skipped", position=made.reached)
+        _damage(skipped.at_path(extract.file.path), on_damage)
+    return found
+
+
+def columns(
+    path: str | os.PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    selection: Selection | None = None,
+    jobs: int | None = None,
+    with_control: bool = True,
+    on_damage: OnDamage | None = None,
+    tally: Tally | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The records of a log file, a partition dir or a log dir as Arrow record batches (see `walk_record_batches`).
+
+    Of a partition dir all `.log` files, in order of base offset; of a log dir all partition dirs but those that are
+    doomed, stray or future copies, in order of topic and partition.
+    """
+    return walk_files(
+        find_logs(path),
+        columns=columns,
+        selection=selection,
+        jobs=jobs,
+        with_control=with_control,
+        on_damage=on_damage,
+        tally=tally,
+    )
+
+
+def walk_files(
+    paths: Iterable[str | os.PathLike[str]], *, end: int | None = None, **options: Any
+) -> Iterator[pa.RecordBatch]:
+    """The records of log files, one after another (see `walk_record_batches`).
+
+    Topic and partition are those of the folder's name; null where it is no partition dir.
+    """
+    _pyarrow()
+    blocks = Blocks()
+    for path in paths:
+        topic, partition = partition_of(path)
+        with LogFile(path) as file:
+            yield from walk_record_batches(file, topic=topic, partition=partition, end=end, blocks=blocks, **options)
+
+
+def partition_of(path: str | os.PathLike[str]) -> tuple[str | None, int | None]:
+    """Topic and partition of a file, by the name of the folder it lies in; None, None if that is no partition dir."""
+    name = find_partition_dir_name(os.path.basename(os.path.dirname(os.path.abspath(path))))
+    return (name.topic, name.partition) if name else (None, None)
+
+
+def find_logs(path: str | os.PathLike[str]) -> list[str]:
+    """The log files that a path stands for; a path that is no folder stands for itself. See `columns`."""
+    path = os.fspath(path)
+    if not os.path.isdir(path):
+        return [path]
+    folder = list_folder(path)
+    partitions = [(name, found) for name in folder.folders if (found := find_partition_dir_name(name))]
+    partitions.sort(key=lambda pair: (pair[1].topic, pair[1].partition))
+    inside = [os.path.join(path, name) for name, found in partitions if found.state is PartitionDirState.CURRENT]
+    return _logs_in(folder) + [log for name in inside for log in _logs_in(list_folder(name))]
+
+
+def _logs_in(folder: Folder) -> list[str]:
+    """In order of base offset; a name that has none comes last."""
+    names = [name for name in folder.files if name.kind is FileKind.LOG and not name.suffix]
+    names.sort(key=lambda name: (name.base_offset is None, name.base_offset or 0, name.name))
+    return [os.path.join(folder.path, name.name) for name in names]
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+ROW_GROUP_ROWS = 1_000_000
+ROW_GROUP_BYTES = 128 << 20
+# Few values that come again and again. Of keys and values a dictionary would only cost, and of the others DELTAS are
+# both smaller and faster.
+DICTIONARIES = (
+    "topic",
+    "partition",
+    "timestampType",
+    "headers.list.element.key",
+    "_segment",
+    "_producer_id",
+    "_producer_epoch",
+    "_compression",
+    "_partition_leader_epoch",
+)
+DELTAS = ("offset", "timestamp", "_position", "_batch_base_offset", "_sequence")
+
+
+def write_arrow(batches: Iterable[pa.RecordBatch], sink: BinaryIO, columns: Sequence[str] | None = None) -> None:
+    """An Arrow IPC file (`.arrow`, also known as Feather 2), not compressed, so that it can be mapped.
+
+    columns: as the batches were asked for.
+    """
+    with _pyarrow().ipc.new_file(sink, schema(columns)) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            del batch
+
+
+def write_parquet(batches: Iterable[pa.RecordBatch], sink: BinaryIO, columns: Sequence[str] | None = None) -> None:
+    """A Parquet file, compressed by snappy, in row groups of a million rows or 128 MiB. columns: see `write_arrow`."""
+    pa, kind = _pyarrow(), schema(columns)
+    from pyarrow.parquet import ParquetWriter
+
+    deltas = {name: "DELTA_BINARY_PACKED" for name in DELTAS if name in kind.names}
+    with ParquetWriter(sink, kind, use_dictionary=list(DICTIONARIES), column_encoding=deltas or None) as writer:
+        for group in _row_groups(batches):
+            writer.write_table(pa.Table.from_batches(group, kind), ROW_GROUP_ROWS + BATCH_ROWS)
+
+
+def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    group: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        group.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= ROW_GROUP_ROWS or size >= ROW_GROUP_BYTES:
+            yield group
+            group, rows, size = [], 0, 0
+    if group:
+        yield group

@@ -1,0 +1,62 @@
+"""Memory for Arrow's buffers, used again when no array holds it any more.
+
+Touching fresh pages costs several times as much as copying into warm ones, and a reader that streams record batches
+would otherwise ask the system for a gigabyte of them a second.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_KEPT_BYTES = 1 << 25
+
+
+class Blocks:
+    """Blocks of memory to fill. Any thread may take and give: all steps are single operations on lists and dicts."""
+
+    def __init__(self) -> None:
+        import pyarrow
+
+        self._pyarrow = pyarrow
+        self._free: dict[int, list[memoryview]] = {}
+        self._lent: dict[int, tuple[weakref.ref[memoryview], memoryview]] = {}
+
+    def take(self, size: int) -> memoryview:
+        """`size` bytes, aligned to 64 and with anything in them, for whoever then calls `give_back` or `freeze`."""
+        try:
+            return self._free[size].pop()
+        except (KeyError, IndexError):
+            return memoryview(self._pyarrow.allocate_buffer(size)).cast("B")
+
+    def give_back(self, block: memoryview) -> None:
+        """A block that nobody reads any more."""
+        _keep(self._free, block)
+
+    def freeze(self, block: memoryview, used: int) -> pa.Buffer:
+        """The first `used` bytes as a buffer. If they are few they are copied, so that the rest is not held."""
+        if used < len(block) // 4:
+            copied = self._pyarrow.allocate_buffer(used)
+            if used:
+                memoryview(copied).cast("B")[:] = block[:used]
+            self.give_back(block)
+            return copied
+        return self._lend(block, block[:used])
+
+    def _lend(self, block: memoryview, part: memoryview) -> pa.Buffer:
+        free, lent = self._free, self._lent  # not self: Blocks then go when the last reader does, without a cycle
+
+        def taken_back(reference: weakref.ref[memoryview]) -> None:
+            _keep(free, lent.pop(id(reference))[1])
+
+        reference = weakref.ref(part, taken_back)
+        lent[id(reference)] = reference, block
+        return self._pyarrow.py_buffer(part)  # holds `part` until the last array over it is gone
+
+
+def _keep(free: dict[int, list[memoryview]], block: memoryview) -> None:
+    if len(block) <= MOST_KEPT_BYTES:
+        free.setdefault(len(block), []).append(block)
