@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from klogtool.errors import Corrupt
 from klogtool.format.batch import RECORD_BATCH_OVERHEAD, RecordBatch, parse_batch
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, Stop, corrupt_length, find_frame
-from klogtool.format.message import Message, parse_message
+from klogtool.log.entries import Entry, read_entry
 from klogtool.log.file import LogFile
+from klogtool.log.windows import Window
 
 PIECE_BYTES = 1 << 16
 
@@ -28,12 +31,11 @@ class FrameReader:
         """The entry's last offset. Raises Corrupt where the file ends inside the header of a batch."""
         return frame.offset if frame.magic < 2 else self._header(frame).last_offset
 
-    def read(self, frame: Frame) -> RecordBatch | Message:
+    def read(self, frame: Frame) -> Entry:
         """The whole entry. Raises Corrupt where its header cannot be read."""
-        data = self.file.read(frame.position, max(frame.size, RECORD_BATCH_OVERHEAD))
-        if frame.magic < 2:
-            return parse_message(data, base=frame.position)
-        return parse_batch(data, base=frame.position)
+        data = memoryview(self.file.read(frame.position, max(frame.size, RECORD_BATCH_OVERHEAD)))
+        window = Window(frame.position, data, frame.size, last=False)
+        return read_entry(window, replace(frame, position=0), self.file.path)
 
     def corrupt_length(self, position: int) -> Corrupt:
         """The error for an entry whose length field is below the smallest possible."""
