@@ -62,16 +62,18 @@ def as_kafka_reads(args: Sequence[str]) -> list[str]:
     """Words as jopt-simple understands them: one dash is two, a flag may have an argument, which is ignored."""
     names = {*FLAGS, *DECODERS, *ARGUMENTS, *CLASSES}
     read: list[str] = []
+    taken = False  # by the option before it, whatever the word looks like
     for n, word in enumerate(args):
-        if word == "--":
+        if word == "--" and not taken:
             return [*read, *args[n:]]
-        name, equals, value = word.lstrip("-").partition("=")
-        if not word.startswith("-") or name not in names:
+        name, equals, value = word.removeprefix("-").removeprefix("-").partition("=")
+        if taken or not word.startswith("-") or name not in names:
             read.append(word)
         elif name in FLAGS or name in DECODERS:
             read.append(f"--{name}")
         else:
             read.append(f"--{name}={value}" if equals else f"--{name}")
+        taken = not taken and name in ARGUMENTS and not equals and word.startswith("-")
     return read
 
 

@@ -1,0 +1,60 @@
+"""klogtool dump-log --format arrow|parquet --output FILE: records as columns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from klogtool.cli.kafka_options import KafkaOptions
+from klogtool.cli.output import error_line, note, output_file
+from klogtool.cli.status import DONE, FOUND, status_of
+from klogtool.errors import KlogError, Refused
+from klogtool.render.arrow import Tally, find_logs, walk_files, write_arrow, write_parquet
+from klogtool.render.records import Selection
+
+WRITERS = {"arrow": write_arrow, "parquet": write_parquet}
+
+
+def dump_columns(paths: Sequence[str], form: str, selection: Selection | None, given: dict[str, Any]) -> int:
+    """All records of the logs that the paths stand for, into the file of --output. Returns the exit status.
+
+    Damage is told and passed over, as far as a next batch is found; the file then has the rest, and the status is 1.
+    """
+    if not given["output"]:
+        raise click.UsageError(f"--format {form} needs --output FILE.")
+    options = KafkaOptions(given)
+    logs = options.files() if given["files"] else [log for path in paths for log in find_logs(path)]
+    _check_place(given["output"], paths)
+    statuses = [DONE]
+
+    def tell(error: KlogError) -> None:
+        statuses.append(status_of(error))
+        note(error_line(error))
+
+    tally = Tally()
+    batches = walk_files(
+        logs,
+        end=options.max_bytes() if given["max_bytes"] else None,
+        selection=selection,
+        jobs=given["jobs"],
+        on_damage=tell,
+        tally=tally,
+        resync=given["resync"],
+    )
+    with output_file(given["output"]) as sink:
+        WRITERS[form](batches, sink)
+    if tally.invalid:
+        note(f"klogtool: {tally.invalid} batches do not match the checksum: their records have _crc_ok false")
+    return max(*statuses, FOUND if tally.invalid else DONE)
+
+
+def _check_place(output: str, paths: Sequence[str]) -> None:
+    """A log dir is a broker's: nothing is put into one that is being read."""
+    folder = os.path.realpath(os.path.dirname(os.path.abspath(output)))
+    for path in map(os.path.realpath, paths):
+        read = path if os.path.isdir(path) else os.path.dirname(path)
+        if folder == read or folder.startswith(read + os.sep):
+            raise Refused("the output would lie in a folder that is being read", path=output)
