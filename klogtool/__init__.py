@@ -28,14 +28,17 @@ if TYPE_CHECKING:
     from klogtool.format.names import FileKind as FileKind
     from klogtool.format.names import PartitionDirState as PartitionDirState
     from klogtool.format.names import TopicPartition as TopicPartition
+    from klogtool.log.file import Unreadable as Unreadable
     from klogtool.log.logdir import LogDir as LogDir
-    from klogtool.log.opened import open_path as open  # noqa: F401  in __all__, which ruff cannot see
+    from klogtool.log.opened import open_path
     from klogtool.log.partition import Partition as Partition
     from klogtool.log.segment import KraftSnapshot as KraftSnapshot
     from klogtool.log.segment import Segment as Segment
     from klogtool.log.side_file import EntriesFile as EntriesFile
     from klogtool.log.side_file import PropertiesFile as PropertiesFile
     from klogtool.render.arrow import columns as columns
+
+    open = open_path
 
 _WHERE = {
     "open": "log.opened.open_path",
@@ -57,6 +60,7 @@ _WHERE = {
     "Corrupt": "errors.Corrupt",
     "Unsupported": "errors.Unsupported",
     "Refused": "errors.Refused",
+    "Unreadable": "log.file.Unreadable",
 }
 __all__ = list(_WHERE)
 
