@@ -13,9 +13,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from klogtool import kernels
-from klogtool.errors import Corrupt, KlogError
+from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame
-from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
+from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState, parse_file_name
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import Folder, find_partition_dir_name, list_folder
 from klogtool.log.in_order import in_order, usable_cores
@@ -55,14 +55,14 @@ class Tally:
 def schema(columns: Sequence[str] | None = None) -> pa.Schema:
     """Names and types of all columns, or of these, in this order. Raises ValueError for a name that there is not.
 
-    Raises KlogError without pyarrow.
+    Raises Unsupported without pyarrow.
     """
-    every = _every_column()
+    pa, every = _pyarrow(), _every_column()
     if columns is None:
         return every
     if wrong := [name for name in columns if name not in every.names] or ([] if columns else ["none at all"]):
         raise ValueError(f"no such column: {', '.join(wrong)} (there are {', '.join(every.names)})")
-    return _pyarrow().schema([every.field(name) for name in dict.fromkeys(columns)])
+    return pa.schema([every.field(name) for name in dict.fromkeys(columns)])
 
 
 @cache
@@ -98,7 +98,7 @@ def _pyarrow() -> Any:
     try:
         import pyarrow
     except ImportError as error:
-        raise KlogError("Arrow and Parquet need pyarrow: pip install klogtool[arrow]") from error
+        raise Unsupported("Arrow and Parquet need pyarrow: pip install klogtool[arrow]") from error
     return pyarrow
 
 
@@ -119,13 +119,15 @@ def walk_record_batches(
     on_damage: OnDamage | None = None,
     tally: Tally | None = None,
     resync: bool = False,
+    span_bytes: int = SPAN_BYTES,
     blocks: Blocks | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a log file, in order, in record batches of at most 65 536 rows and some 16 MiB, none empty.
+    """The records of a log file, in order, in record batches of at most 65 536 rows and 16 MiB, none empty.
 
     start, end: bytes; entries that do not end by `end` are left out. jobs: threads, default one for each core up to 4.
-    columns: only these. with_control: control records, too, such as the end markers of transactions. blocks: memory
-    shared by several walks.
+    columns: only these. with_control: control records, too, such as the end markers of transactions. span_bytes: of the
+    file, what a thread takes at a time, and the most that a record batch is made of. blocks: memory shared by several
+    walks. A single larger record has a record batch to itself.
 
     Records of a batch with a wrong checksum are given, with `_crc_ok` false. What cannot be read is not: then, and for
     stray bytes at the end of the file, `on_damage` is called with the error between the record batches, and the walk
@@ -137,7 +139,8 @@ def walk_record_batches(
     counts = tally or Tally()
     at: int | None = start
     while at is not None:
-        for made in _walk_spans(extract, at, jobs or min(usable_cores(), MOST_JOBS), blocks or Blocks()):
+        pace = Pace(span_bytes)
+        for made in _walk_spans(extract, at, jobs or min(usable_cores(), MOST_JOBS), blocks or Blocks(), pace):
             counts.take(made)
             while made.pieces:  # one by one: memory of a batch that was dropped is used for the next
                 found = made.pieces.pop(0)
@@ -151,7 +154,7 @@ def walk_record_batches(
         at = _behind(extract, made, counts, on_damage) if resync and made.tail is not None else None
 
 
-def _walk_spans(extract: Extract, start: int, jobs: int, blocks: Blocks) -> Iterator[Made]:
+def _walk_spans(extract: Extract, start: int, jobs: int, blocks: Blocks, pace: Pace) -> Iterator[Made]:
     """What each span became, from `start` to the last entry: on several threads, as long as what they guess is right.
 
     Each thread begins where it finds an entry. That is one, and not the content of a record, if the span before ends
@@ -161,7 +164,7 @@ def _walk_spans(extract: Extract, start: int, jobs: int, blocks: Blocks) -> Iter
     def make_work() -> Callable[[Span], Made]:
         return BatchMaker(extract, blocks).batches
 
-    at, work, pace = start, make_work(), Pace()
+    at, work = start, make_work()
     if jobs > 1 and kernels.native is not None:
         for span, made in in_order(make_work, _guesses(extract, start, pace), jobs):
             if made.start != at:
@@ -169,14 +172,14 @@ def _walk_spans(extract: Extract, start: int, jobs: int, blocks: Blocks) -> Iter
             yield made
             at = made.reached
             while not made.last and at < span.stop:
-                pace.span_bytes = max(pace.span_bytes // 2, LEAST_SPAN_BYTES)
+                pace.slow_down()
                 made = work(Span(at, span.stop))
                 yield made
                 at = made.reached
             if made.last:
                 return
     while True:
-        made = work(Span(at, at + SPAN_BYTES))
+        made = work(Span(at, at + pace.span_bytes))
         yield made
         at = made.reached
         if made.last:
@@ -185,9 +188,13 @@ def _walk_spans(extract: Extract, start: int, jobs: int, blocks: Blocks) -> Iter
 
 @dataclass(slots=True)
 class Pace:
-    """How large the next spans are to be: smaller ones where more is inside than a thread may hold."""
+    """How large the next spans are to be."""
 
-    span_bytes: int = SPAN_BYTES
+    span_bytes: int
+
+    def slow_down(self) -> None:
+        """More was inside of one than a thread may hold: smaller ones."""
+        self.span_bytes = max(self.span_bytes // 2, LEAST_SPAN_BYTES)
 
 
 def _guesses(extract: Extract, start: int, pace: Pace) -> Iterator[Span]:
@@ -244,9 +251,7 @@ def columns(
     )
 
 
-def walk_files(
-    paths: Iterable[str | os.PathLike[str]], *, end: int | None = None, **options: Any
-) -> Iterator[pa.RecordBatch]:
+def walk_files(paths: Iterable[str | os.PathLike[str]], **options: Any) -> Iterator[pa.RecordBatch]:
     """The records of log files, one after another (see `walk_record_batches`).
 
     Topic and partition are those of the folder's name; null where it is no partition dir.
@@ -256,7 +261,7 @@ def walk_files(
     for path in paths:
         topic, partition = partition_of(path)
         with LogFile(path) as file:
-            yield from walk_record_batches(file, topic=topic, partition=partition, end=end, blocks=blocks, **options)
+            yield from walk_record_batches(file, topic=topic, partition=partition, blocks=blocks, **options)
 
 
 def partition_of(path: str | os.PathLike[str]) -> tuple[str | None, int | None]:
@@ -270,11 +275,25 @@ def find_logs(path: str | os.PathLike[str]) -> list[str]:
     path = os.fspath(path)
     if not os.path.isdir(path):
         return [path]
-    folder = list_folder(path)
-    partitions = [(name, found) for name in folder.folders if (found := find_partition_dir_name(name))]
-    partitions.sort(key=lambda pair: (pair[1].topic, pair[1].partition))
-    inside = [os.path.join(path, name) for name, found in partitions if found.state is PartitionDirState.CURRENT]
-    return _logs_in(folder) + [log for name in inside for log in _logs_in(list_folder(name))]
+    logs = _logs_in(list_folder(path))
+    for name, folder in _partition_dirs(path):
+        if name.state is PartitionDirState.CURRENT:
+            logs += _logs_in(list_folder(folder))
+    return logs
+
+
+def find_left_out(path: str | os.PathLike[str]) -> list[str]:
+    """The partition dirs of a log dir that `find_logs` leaves out."""
+    path = os.fspath(path)
+    partitions = _partition_dirs(path) if os.path.isdir(path) else []
+    return [folder for name, folder in partitions if name.state is not PartitionDirState.CURRENT]
+
+
+def _partition_dirs(path: str) -> list[tuple[PartitionDirName, str]]:
+    """In order of topic and partition."""
+    folders = list_folder(path).folders
+    found = [(name, os.path.join(path, folder)) for folder in folders if (name := find_partition_dir_name(folder))]
+    return sorted(found, key=lambda pair: (pair[0].topic, pair[0].partition, pair[1]))
 
 
 def _logs_in(folder: Folder) -> list[str]:
