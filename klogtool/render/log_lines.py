@@ -321,7 +321,13 @@ def dump_log_lines(
 
 
 def _dump_from(
-    start: int, file: LogFile, form: Form, write: Callable[[bytes | memoryview], None], dump: LogDump, end: int, jobs: int
+    start: int,
+    file: LogFile,
+    form: Form,
+    write: Callable[[bytes | memoryview], None],
+    dump: LogDump,
+    end: int,
+    jobs: int,
 ) -> Window:
     """From entry to entry, as far as they follow each other; returns the last window."""
     ins, outs = BufferPool(), BufferPool()
@@ -341,7 +347,12 @@ def _dump_from(
 
 
 def _skip(
-    file: LogFile, form: Form, write: Callable[[bytes | memoryview], None], dump: LogDump, end: int, damage: KlogError | None
+    file: LogFile,
+    form: Form,
+    write: Callable[[bytes | memoryview], None],
+    dump: LogDump,
+    end: int,
+    damage: KlogError | None,
 ) -> int | None:
     """Behind bytes that are no entry: where the next one begins; None, and the bytes are a tail, if there is none."""
     from klogtool.format.names import parse_file_name
@@ -366,6 +377,7 @@ def _tail_damage(window: Window, end: int) -> KlogError | None:
     """The error of a walk that ended at an impossible length; None where it ended at a tail."""
     from klogtool.format.framing import Stop, corrupt_length, find_frame
 
-    if find_frame(window.data, window.cut, end - window.base) is Stop.LENGTH:
+    end = min(end - window.base, len(window.data))  # a file that was cut meanwhile ends where it now ends
+    if find_frame(window.data, window.cut, end) is Stop.LENGTH:
         return corrupt_length(window.data, window.cut, window.base)
     return None
