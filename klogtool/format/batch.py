@@ -65,6 +65,7 @@ CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE = "CreateTime", "LogAppendTime", "NoTimestampType"
 NO_TIMESTAMP = NO_PRODUCER_ID = NO_PRODUCER_EPOCH = NO_SEQUENCE = NO_PARTITION_LEADER_EPOCH = -1
 INT_MAX = 2**31 - 1
+KEPT_RECORDS = 1 << 16  # a batch with more is read twice and not kept: a bomb holds millions in a few kilobytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +239,12 @@ def walk_records(batch: RecordBatch) -> Iterator[Record]:
         return iter(())
     if batch.codec == "none":
         return _walk_body(batch, batch.data[RECORD_BATCH_OVERHEAD:])
-    return iter(list(_walk_body(batch, memoryview(inflate(batch)))))
+    body = memoryview(inflate(batch))
+    if batch.records_count <= KEPT_RECORDS:
+        return iter(list(_walk_body(batch, body)))
+    for _ in _walk_body(batch, body):
+        pass
+    return _walk_body(batch, body)
 
 
 def inflate(batch: RecordBatch) -> bytes:

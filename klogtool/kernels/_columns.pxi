@@ -249,7 +249,7 @@ cdef int inner_rows(Fill* f, Inner* outer, Lineage* l) noexcept nogil:
     if count < 0 or (outer.magic == 1 and outer.offset != 0 and outer.offset < last) or f.done_bytes > body_size:
         return _REFERENCE
     if outer.magic == 1 and outer.offset != 0:
-        base = outer.offset - last
+        base = minus(outer.offset, last)
     at = body + f.done_bytes
     while at < body + body_size:
         if not read_message(at, body + body_size - at, &m):

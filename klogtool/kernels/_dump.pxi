@@ -399,7 +399,7 @@ cdef int inner_lines(Job* job, Inner* outer, int64_t position) noexcept nogil:
     if not fits(job, count, body_size):
         return room_or_reference(job)
     if outer.magic == 1 and outer.offset != 0:
-        base = outer.offset - last
+        base = minus(outer.offset, last)
     message_head(job, outer, position, True)
     if job.flags & _JSON:
         begin_records(job, position, outer.magic, outer.attributes & CODEC_MASK)
@@ -474,7 +474,7 @@ cdef class Selection:
         self.select.first_timestamp, self.select.last_timestamp = timestamps
         self.select.any_producer = producer_id is None
         self.select.producer_id = 0 if producer_id is None else producer_id
-        self.select.has_key, self.select.has_grep = key is not None, grep is not None
+        self.select.has_key, self.select.has_grep = key is not None, bool(grep)     # no bytes are in everything
         if key is not None:
             self.select.key, self.select.key_size = <Bytes> <char*> key, len(key)
         if grep is not None:

@@ -86,3 +86,7 @@ cdef inline int32_t increment_sequence(int32_t sequence, int32_t increment) noex
 cdef inline int64_t plus(int64_t a, int64_t b) noexcept nogil:
     """Java's addition of longs."""
     return <int64_t> (<uint64_t> a + <uint64_t> b)
+
+cdef inline int64_t minus(int64_t a, int64_t b) noexcept nogil:
+    """Java's subtraction of longs."""
+    return <int64_t> (<uint64_t> a - <uint64_t> b)
