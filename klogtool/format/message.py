@@ -14,6 +14,7 @@ from construct import Bytes, If, Int8sb, Int32sb, Int32ub, Int64sb, Struct, this
 
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.batch import (
+    CODEC_MASK,
     CODEC_NAMES,
     CREATE_TIME,
     LOG_APPEND_TIME,
@@ -66,6 +67,11 @@ class Message:
     def size(self) -> int:
         """Bytes of the entry, offset and size fields included."""
         return LOG_OVERHEAD + len(self.message)
+
+    @property
+    def base_offset(self) -> int | None:
+        """A plain message's own offset; None for a wrapper, whose header does not tell the first inner one."""
+        return None if self.attributes & CODEC_MASK else self.offset
 
     @property
     def last_offset(self) -> int:

@@ -15,7 +15,7 @@ from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format import batch as format_batch
 from klogtool.format import message as format_message
-from klogtool.format.batch import BATCH_HEADER, CODEC_MASK, RECORD_BATCH_OVERHEAD, Header, Record
+from klogtool.format.batch import BATCH_HEADER, RECORD_BATCH_OVERHEAD, Header, Record
 from klogtool.format.framing import Frame, Stop, corrupt_length, find_frame, walk_frames
 from klogtool.format.unpackers import unpacker_of
 from klogtool.log.file import LogFile
@@ -42,11 +42,6 @@ class Message(format_message.Message):
 
     data: memoryview = field(default=memoryview(b""), repr=False, compare=False)
     path: str = ""
-
-    @property
-    def base_offset(self) -> int | None:
-        """Its own offset; None for a wrapper, which does not say where the messages in it begin."""
-        return None if self.attributes & CODEC_MASK else self.offset
 
     def records(self) -> Iterator[Record]:
         """Its record, or those of the inner messages. Raises Corrupt or Unsupported, with path and position."""

@@ -51,9 +51,7 @@ def batch_row(file: str, batch: RecordBatch | Message) -> Row:
 
 
 def _message_row(file: str, batch: Message) -> Row:
-    """A wrapper's first offset is not in its header."""
-    base_offset = batch.offset if batch.codec == "none" else None
-    return {**_common_start(file, batch, base_offset), **_common_end(batch)}
+    return {**_common_start(file, batch, batch.base_offset), **_common_end(batch)}
 
 
 def _common_start(file: str, batch: RecordBatch | Message, base_offset: int | None) -> Row:

@@ -52,10 +52,10 @@ class Selection:
 
     def may_hold(self, batch: Any) -> bool:
         """Whether a batch of any magic may hold wanted records, by its header."""
-        first = getattr(batch, "base_offset", SMALLEST)
+        first = batch.base_offset
         return (
             batch.last_offset >= self.offsets[0]
-            and first <= self.offsets[1]
+            and (first is None or first <= self.offsets[1])
             and batch.max_timestamp >= self.timestamps[0]
             and self.producer_id in (None, batch.producer_id)
         )
