@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 import pytest
+from readers import READERS, Reader
 from running import FIXTURES, Done, run_here, tree_of
+
+from klogtool import kernels
 
 
 @pytest.fixture
@@ -23,6 +26,14 @@ def klogtool() -> Callable[..., Done]:
         return done
 
     return run
+
+
+@pytest.fixture(params=READERS)
+def reader(request: pytest.FixtureRequest) -> Reader:
+    """Each of both readers in turn: `reader.show(data, form)` is what it prints of a log, and what it says of it."""
+    if request.param == "kernel" and kernels.native is None:
+        pytest.skip("needs the extension, which is not built")
+    return Reader(request.param)
 
 
 @pytest.fixture

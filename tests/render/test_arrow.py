@@ -1,0 +1,847 @@
+"""Records as Arrow record batches: kernel and reference say the same, and it is what Kafka's own reader says."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pathlib
+import random
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka.generated import by_klogtool, shapes
+from readers import READERS, Reader, log_file
+from running import FIXTURES, Done
+
+from klogtool import kernels
+from klogtool.errors import Corrupt, KlogError, Unsupported
+from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch
+from klogtool.format.codecs import CODECS
+from klogtool.format.framing import Frame, find_frame, whole_frames
+from klogtool.format.message import build_message, build_message_set
+from klogtool.format.text import java_utf8
+from klogtool.log.file import LogFile
+from klogtool.render import arrow, arrow_batches
+from klogtool.render.arrow import Tally, columns, find_left_out, find_logs, schema, walk_record_batches
+from klogtool.render.arrow_memory import Blocks
+from klogtool.render.records import Selection
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+needs_kernel = pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+LOGS = sorted(path for path in FIXTURES.glob("**/*.log") if path.is_file())
+TIME = 1_700_000_000_000
+Row = dict[str, Any]
+Told = list[tuple[int | None, str]]
+
+
+def read(data: bytes, reader: str = "kernel", **options: Any) -> tuple[Any, Told, Tally]:
+    """The table of a log with these bytes, the errors in it, and the tally; every record batch is looked into."""
+    told: Told = []
+    tally = Tally()
+    with log_file(data) as path, LogFile(path) as file, Reader(reader).reading():
+        batches = list(
+            walk_record_batches(
+                file,
+                topic="t",
+                partition=3,
+                on_damage=lambda error: told.append((error.position, error.reason)),
+                tally=tally,
+                **({"jobs": 1} | options),
+            )
+        )
+    tally.first_invalid = tally.first_invalid and ("", tally.first_invalid[1])
+    return table_of(batches, options.get("columns")), told, tally
+
+
+def table_of(batches: Iterable[Any], names: list[str] | None = None) -> Any:
+    kept = list(batches)
+    for batch in kept:
+        batch.validate(full=True)
+        assert 0 < batch.num_rows <= 1 << 16
+    return pa.Table.from_batches(kept, schema(names))
+
+
+def rows_of(data: bytes, **options: Any) -> list[Row]:
+    table, told, _ = read(data, **options)
+    assert told == []
+    found: list[Row] = table.to_pylist()
+    return found
+
+
+def both_say_the_same(data: bytes, **options: Any) -> tuple[Any, Told, Tally]:
+    by_reference, by_kernel = (read(data, reader, **options) for reader in READERS)
+    assert by_kernel[1:] == by_reference[1:]
+    assert by_kernel[0].equals(by_reference[0])
+    return by_kernel
+
+
+def generated(seed: int) -> bytes:
+    """A segment of batches of every magic, codec and shape."""
+    rng = random.Random(seed)
+    return b"".join(by_klogtool(shape) for shape in shapes(rng, codecs=CODECS) + shapes(rng, codecs=CODECS))
+
+
+def numbered(count: int, first: int = 0, size: int = 20) -> list[Record]:
+    return [Record(n, TIME + n, b"k%d" % n, (b"%d-" % n).ljust(size, b"v")) for n in range(first, first + count)]
+
+
+def batches_of(count: int, **options: Any) -> bytes:
+    """Batches of ten records each."""
+    return b"".join(build_batch(numbered(10, 10 * n), **options) for n in range(count))
+
+
+# ---------------------------------------------------------------- what the columns say
+
+
+def test_names_and_types_are_those_of_sparks_kafka_source_and_the_lineage() -> None:
+    assert [f"{field.name}: {field.type}" for field in schema()] == [
+        "key: binary",
+        "value: binary",
+        "topic: string",
+        "partition: int32",
+        "offset: int64",
+        "timestamp: timestamp[us, tz=UTC]",
+        "timestampType: int32",
+        "headers: list<item: struct<key: string, value: binary>>",
+        "_segment: string",
+        "_position: int64",
+        "_batch_base_offset: int64",
+        "_producer_id: int64",
+        "_producer_epoch: int16",
+        "_sequence: int32",
+        "_is_control: bool",
+        "_is_transactional: bool",
+        "_compression: string",
+        "_crc_ok: bool",
+        "_partition_leader_epoch: int32",
+    ]
+    assert all(field.nullable for field in schema())
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_record_in_all_its_columns(reader: str) -> None:
+    headers = (Header(b"trace", b"\x00\x01"), Header(b"none", None))
+    data = build_batch(
+        [Record(7, TIME, b"k", None, headers), Record(8, TIME + 1, None, b"")],
+        base_offset=5,
+        codec="lz4",
+        producer_id=9,
+        producer_epoch=2,
+        base_sequence=40,
+        is_transactional=True,
+        partition_leader_epoch=6,
+    )
+    table, _, _ = read(b"".join((batches_of(1), data)), reader)
+    numbers = table.cast(
+        pa.schema([f if f.name != "timestamp" else pa.field("timestamp", pa.int64()) for f in schema()])
+    )
+    first, second = numbers.to_pylist()[10:]
+    assert first == {
+        "key": b"k",
+        "value": None,
+        "topic": "t",
+        "partition": 3,
+        "offset": 7,
+        "timestamp": TIME * 1000,
+        "timestampType": 0,
+        "headers": [{"key": "trace", "value": b"\x00\x01"}, {"key": "none", "value": None}],
+        "_segment": "00000000000000000000.log",
+        "_position": len(batches_of(1)),
+        "_batch_base_offset": 5,
+        "_producer_id": 9,
+        "_producer_epoch": 2,
+        "_sequence": 42,
+        "_is_control": False,
+        "_is_transactional": True,
+        "_compression": "lz4",
+        "_crc_ok": True,
+        "_partition_leader_epoch": 6,
+    }
+    assert (second["key"], second["value"], second["headers"], second["_sequence"]) == (None, b"", None, 43)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_timestamps_keep_minus_one_and_are_null_where_microseconds_are_too_many(reader: str) -> None:
+    largest = (2**63 - 1) // 1000
+    times = [-1, 0, largest, largest + 1, -largest, -largest - 1, 2**62]
+    data = build_batch([Record(n, time, None, b"") for n, time in enumerate(times)])
+    found = read(data, reader, columns=["timestamp"])[0]["timestamp"].cast(pa.int64()).to_pylist()
+    assert found == [-1000, 0, largest * 1000, None, -largest * 1000, None, None]
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_messages_have_a_wrappers_position_and_what_they_lack_is_minus_one_or_null(reader: str) -> None:
+    plain = build_message(5, b"k", b"v", magic=0)
+    packed = build_message_set(
+        numbered(3, 6), magic=1, codec="gzip", timestamp_type="LogAppendTime", log_append_time=TIME
+    )
+    found = read(plain + packed, reader)[0].to_pylist()
+    assert [(r["offset"], r["_position"], r["_batch_base_offset"], r["timestampType"]) for r in found] == [
+        (5, 0, 5, -1),
+        *((offset, len(plain), None, 1) for offset in (6, 7, 8)),
+    ]
+    absent = {"_producer_id": -1, "_producer_epoch": -1, "_sequence": -1, "_partition_leader_epoch": -1}
+    assert all(row[name] == value for row in found for name, value in absent.items())
+    assert {row["_compression"] for row in found} == {"none", "gzip"}
+
+
+# ---------------------------------------------------------------- kernel and reference, and Kafka
+
+
+@needs_kernel
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: str(path.relative_to(FIXTURES)))
+def test_a_fixture_is_the_same_to_kernel_and_reference(path: pathlib.Path) -> None:
+    both_say_the_same(path.read_bytes())
+
+
+@needs_kernel
+@pytest.mark.parametrize("seed", range(25))
+def test_generated_batches_are_the_same_to_kernel_and_reference(seed: int) -> None:
+    table, told, tally = both_say_the_same(generated(seed))
+    assert told == []
+    assert tally.invalid == 0
+    assert table.num_rows
+
+
+def chosen_selections() -> Iterator[Selection]:
+    for rng in map(random.Random, range(12)):
+        low, high = sorted((rng.randrange(100), rng.randrange(100)))
+        yield Selection(
+            offsets=rng.choice([(low, high), Selection().offsets]),
+            timestamps=rng.choice([(TIME, TIME + 1), Selection().timestamps]),
+            producer_id=rng.choice([None, None, -1, 0, 1000]),
+            key=rng.choice([None, None, b"", b"k"]),
+            grep=rng.choice([None, None, b"", b"y", b"\xff"]),
+        )
+
+
+@needs_kernel
+@pytest.mark.parametrize("selection", chosen_selections())
+@pytest.mark.parametrize("with_control", [True, False])
+def test_a_selection_is_the_same_to_kernel_and_reference(selection: Selection, with_control: bool) -> None:
+    for seed in range(4):
+        both_say_the_same(generated(seed), selection=selection, with_control=with_control)
+
+
+def golden_files() -> list[Any]:
+    found: dict[tuple[str, str], list[Row]] = {}
+    for path in sorted(FIXTURES.glob("*/golden/records.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            found.setdefault((path.parent.parent.name, row["file"]), []).append(row)
+    return [
+        pytest.param(FIXTURES / fixture / file, rows, id=f"{fixture}-{file}")
+        for (fixture, file), rows in found.items()
+        if file.endswith(".log")
+    ]
+
+
+def plain(value: str | None) -> bytes | None:
+    return None if value is None else base64.b64decode(value)
+
+
+def as_columns(row: Row) -> Row:
+    """A line of records.jsonl, which is what Kafka's reader says, under the names of columns."""
+    headers = [{"key": key, "value": plain(value)} for key, value in row["headers"]]
+    return {
+        "key": plain(row["key"]),
+        "value": plain(row["value"]),
+        "offset": row["offset"],
+        "timestamp": row["timestamp"] * 1000,
+        "timestampType": {"NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}[row["timestamp_type"]],
+        "headers": headers or None,
+        "_position": row["batch_position"],
+        "_producer_id": row["producer_id"],
+        "_producer_epoch": row["producer_epoch"],
+        "_sequence": row["sequence"],
+        "_is_control": row["is_control"],
+        "_is_transactional": row["is_transactional"],
+        "_compression": row["codec"],
+        "_partition_leader_epoch": row["partition_leader_epoch"],
+    }
+
+
+@pytest.mark.parametrize(("path", "golden"), golden_files())
+def test_the_columns_are_what_kafkas_reader_says(path: pathlib.Path, golden: list[Row]) -> None:
+    """Kafka's reader judges a batch of a wrong CRC, or the end of a file, as `isvalid` or `error`."""
+    doubtful = {row.get("batch_position") for row in golden if "isvalid" in row or "error" in row}
+    kafkas = [as_columns(row) for row in golden if "offset" in row]
+    table = table_of(columns(path, on_damage=lambda _: None))
+    numbers = table.set_column(5, "timestamp", table["timestamp"].cast(pa.int64()))
+    ours = [row for row in numbers.to_pylist() if row["_position"] not in doubtful]
+    assert [{name: row[name] for name in kafkas[0]} for row in ours] == kafkas
+
+
+# ---------------------------------------------------------------- too little room
+
+
+@pytest.fixture
+def little_room(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
+    """Record batches of at most so many rows and bytes, some headers at a time."""
+
+    def shrink(rows: int, data_bytes: int) -> None:
+        monkeypatch.setattr(arrow_batches, "BATCH_ROWS", rows)
+        monkeypatch.setattr(arrow_batches, "DATA_BYTES", data_bytes)
+        monkeypatch.setattr(arrow_batches, "HEADERS_A_ROW", 1)
+
+    return shrink
+
+
+@needs_kernel
+@pytest.mark.parametrize(("rows", "data_bytes"), [(1, 1), (3, 10), (8, 100), (1000, 300), (7, 1 << 20)])
+def test_batches_are_cut_in_their_midst_where_the_room_ends(
+    little_room: Callable[[int, int], None], rows: int, data_bytes: int
+) -> None:
+    logs = [generated(seed) for seed in range(100, 106)]
+    whole = [read(data, "reference")[0] for data in logs]
+    little_room(rows, data_bytes)
+    for data, expected in zip(logs, whole, strict=True):
+        table, told, _ = read(data)
+        assert told == []
+        assert table.combine_chunks().equals(expected.combine_chunks())
+        assert max(len(chunk) for chunk in table["offset"].chunks) <= rows
+
+
+@needs_kernel
+@pytest.mark.parametrize("codec", CODEC_NAMES)
+def test_a_batch_of_more_records_than_a_record_batch_has_rows(codec: str) -> None:
+    count = 150_000
+    data = build_batch([Record(n, TIME, None, b"%d" % n) for n in range(count)], codec=codec) + batches_of(1)
+    table, told, _ = read(data)
+    assert told == []
+    assert [len(chunk) for chunk in table["offset"].chunks] == [65536, 65536, count + 10 - 2 * 65536]
+    assert table["offset"].to_pylist()[:count] == list(range(count))
+    assert table["value"][count - 1].as_py() == b"%d" % (count - 1)
+
+
+@needs_kernel
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_a_record_larger_than_a_record_batch_is_one_by_itself(codec: str) -> None:
+    large = [Record(0, TIME, b"k", b"x" * (17 << 20)), Record(1, TIME, b"y" * (18 << 20), None)]
+    headers = tuple(Header(b"h" * (6 << 20), b"v" * (6 << 20)) for _ in range(3))
+    records = [*large, *numbered(10, 2), Record(12, TIME, None, b"", headers), *numbered(3, 13)]
+    table, told, _ = read(build_batch(records, codec=codec))
+    assert told == []
+    assert table["offset"].to_pylist() == list(range(16))
+    assert table["value"][0].as_py() == large[0].value
+    assert table["key"][1].as_py() == large[1].key
+    assert table["headers"][12].as_py() == [{"key": h.key.decode(), "value": h.value} for h in headers]
+
+
+@needs_kernel
+def test_a_compressed_batch_that_is_broken_at_its_end_is_given_whole_or_not_at_all(
+    little_room: Callable[[int, int], None],
+) -> None:
+    sound, broken = batches_of(1), broken_inside("lz4")
+    little_room(3, 1 << 20)
+    table, told, _ = read(sound + broken + sound)
+    assert table["offset"].to_pylist() == [*range(10)] * 2
+    assert [position for position, _ in told] == [len(sound)]
+
+
+def broken_inside(codec: str) -> bytes:
+    """A batch with a right checksum that says to have a record more than it has."""
+    from klogtool.format.batch import build_raw_batch, build_record
+    from klogtool.format.codecs import compress
+
+    body = b"".join(build_record(r, base_offset=0, base_timestamp=TIME) for r in numbered(10))
+    return build_raw_batch(
+        compress(codec, body, magic=2),
+        base_offset=0,
+        last_offset_delta=10,
+        attributes=CODEC_NAMES.index(codec),
+        base_timestamp=TIME,
+        max_timestamp=TIME,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        records_count=11,
+        partition_leader_epoch=0,
+    )
+
+
+CANARY = 0xA5
+
+
+class Fenced:
+    """Buffers of exactly the size that the kernel asks for, with a fence behind each."""
+
+    def __init__(self, rows: int, headers: int, data_bytes: int) -> None:
+        names: dict[str, int] = {}
+        for name in schema().names:
+            names |= arrow_batches._buffer_sizes(name, headers, data_bytes, data_bytes)
+        # As many rows as asked for, not BATCH_ROWS.
+        self._sizes = {name: self._size(name, size, rows) for name, size in names.items()}
+        self._rooms = {name: bytearray([CANARY]) * (size + 64) for name, size in self._sizes.items()}
+
+    @staticmethod
+    def _size(name: str, size: int, rows: int) -> int:
+        per_row, at_end = divmod(size, arrow_batches.BATCH_ROWS)
+        if name.startswith("headers.") and name not in ("headers.present", "headers.offsets"):
+            return size
+        if name.endswith(".data"):
+            return size
+        return per_row * rows + at_end if per_row else (rows + 7) // 8
+
+    def views(self) -> dict[str, memoryview]:
+        return {name: memoryview(room)[: self._sizes[name]] for name, room in self._rooms.items()}
+
+    def assert_standing(self) -> None:
+        for name, room in self._rooms.items():
+            assert set(room[self._sizes[name] :]) == {CANARY}, f"written behind the end of {name}"
+
+
+@needs_kernel
+@pytest.mark.parametrize("seed", range(12))
+def test_the_kernel_never_writes_behind_the_end_of_a_buffer(seed: int) -> None:
+    rng = random.Random(seed)
+    native, data, state, at, body = kernels.native, generated(seed), array("q", bytes(64)), 0, None
+    needed = [0, 0, 0]
+    seen = 0
+    while at < len(data):
+        rows, headers = rng.choice((1, 7, 8, 9, 100)), max(needed[1], rng.choice((0, 1, 5)))
+        room = max(needed[0], needed[2], rng.choice((0, 1, 50, 3000)))
+        fenced, before = Fenced(rows, headers, room), at
+        into = native.Columns(rows, headers, fenced.views())
+        at, filled, why = native.columns(data, at, len(data), 0, into, state, body)
+        fenced.assert_standing()
+        assert filled == into.rows <= rows
+        seen += filled
+        needed = [0, 0, 0] if filled else list(state[5:8])
+        if why == native.BODY:
+            body = inflated(data, at)
+        elif at != before or why != native.FULL:
+            body = None
+        assert why != native.REFERENCE
+    assert seen == read(data, "reference")[0].num_rows
+
+
+def inflated(data: bytes, at: int) -> bytes:
+    from klogtool.format import batch, message
+
+    if data[at + 16] >= 2:
+        return batch.inflate(batch.parse_batch(data, at))
+    return message.inflate(message.parse_message(data, at))
+
+
+@needs_kernel
+def test_buffers_that_are_too_small_are_refused() -> None:
+    native = kernels.native
+    with pytest.raises(ValueError, match="'offset' has 79 bytes, needs 80"):
+        native.Columns(10, 0, {"offset": memoryview(bytearray(79))})
+    with pytest.raises(ValueError, match="'key' lacks its data"):
+        native.Columns(10, 0, {"key.offsets": memoryview(bytearray(44))})
+
+
+# ---------------------------------------------------------------- headers
+
+header_keys = st.one_of(st.binary(max_size=12), st.text(max_size=6).map(lambda text: text.encode()))
+header_lists = st.lists(st.builds(Header, header_keys, st.none() | st.binary(max_size=20)), max_size=5)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(header_lists, min_size=1, max_size=8), st.sampled_from(CODEC_NAMES))
+def test_headers_of_any_bytes_are_utf8_in_the_column(headers: list[list[Header]], codec: str) -> None:
+    data = build_batch([Record(n, TIME, None, None, tuple(h)) for n, h in enumerate(headers)], codec=codec)
+    expected = [[{"key": java_utf8(h.key), "value": h.value} for h in each] or None for each in headers]
+    for reader in READERS if kernels.native else ("reference",):
+        assert read(data, reader, columns=["headers"])[0]["headers"].to_pylist() == expected
+
+
+# ---------------------------------------------------------------- damage
+
+
+@needs_kernel
+@settings(max_examples=120, deadline=None)
+@given(st.integers(0, 9), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=4))
+def test_damage_is_the_same_to_kernel_and_reference(seed: int, wounds: list[tuple[int, int]]) -> None:
+    data = bytearray(generated(seed))
+    for position, byte in wounds:
+        data[position % len(data)] = byte
+    both_say_the_same(bytes(data))
+    serial = read(bytes(data), resync=True)
+    assert read(bytes(data), resync=True, jobs=3, span_bytes=700)[1:] == serial[1:]
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_records_under_a_wrong_checksum_are_given_and_marked(reader: str) -> None:
+    data = bytearray(batches_of(3))
+    size = len(data) // 3
+    data[2 * size - 1] ^= 1  # the number of headers of its last record, and no longer 0
+    data[size - 3] ^= 1  # a byte of a value
+    table, told, tally = read(bytes(data), reader)
+    assert table["_crc_ok"].to_pylist() == [False] * 10 + [False] * 9 + [True] * 10
+    assert [position for position, _ in told] == [size]
+    assert (tally.invalid, tally.first_invalid) == (2, ("", 0))
+
+
+def test_without_on_damage_the_error_is_raised_behind_the_records_before_it(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(batches_of(2) + broken_inside("gzip") + batches_of(1))
+    found = columns(path)
+    assert next(found).num_rows == 20
+    with pytest.raises(Corrupt) as told:
+        next(found)
+    assert (told.value.path, told.value.position) == (str(path), len(batches_of(2)))
+
+
+@pytest.mark.parametrize(
+    ("tail", "reason"),
+    [
+        (b"\0" * 40, "record size 0 is smaller than the minimum record overhead (14)"),
+        (b"stray", "5 bytes at the end are no whole batch"),
+        (batches_of(1)[:-1], f"{len(batches_of(1)) - 1} bytes at the end are no whole batch"),
+    ],
+)
+@pytest.mark.parametrize("reader", READERS)
+def test_what_is_no_batch_at_the_end_is_told(reader: str, tail: bytes, reason: str) -> None:
+    data = batches_of(2)
+    table, told, _ = read(data + tail, reader)
+    assert (table.num_rows, told) == (20, [(len(data), reason)])
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_resync_finds_the_next_batch_behind_what_is_none(reader: str) -> None:
+    data = batches_of(2) + b"\0" * 50 + build_batch(numbered(5, 20))
+    table, told, _ = read(data, reader, resync=True)
+    assert table["offset"].to_pylist() == list(range(25))
+    assert told[-1] == (len(batches_of(2)), "50 bytes are no batch: skipped")
+    assert len(told) == 2
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_end_leaves_out_what_reaches_beyond_it(reader: str) -> None:
+    data = batches_of(3)
+    table, told, _ = read(data, reader, end=len(data) - 1)
+    assert (table.num_rows, told) == (20, [])
+    assert read(data, reader, start=len(data) // 3)[0]["offset"].to_pylist() == list(range(10, 30))
+
+
+# ---------------------------------------------------------------- several threads
+
+
+def nested(count: int) -> bytes:
+    """Batches whose values are logs themselves: what looks like a batch need not be one."""
+    inner = batches_of(3)
+    return b"".join(build_batch([Record(n, TIME, None, inner)]) for n in range(count))
+
+
+def with_wrong_checksums(data: bytes) -> bytes:
+    wounded, at = bytearray(data), 0
+    while isinstance(frame := find_frame(data, at, len(data)), Frame):
+        wounded[at + frame.size - 3] ^= 1
+        at += frame.size
+    return bytes(wounded)
+
+
+THREADED = {
+    "plain": batches_of(200),
+    "zstd": batches_of(200, codec="zstd"),
+    "messages": build_message_set(numbered(500), magic=1),
+    "wrappers": b"".join(build_message_set(numbered(20, 20 * n), magic=1, codec="lz4") for n in range(50)),
+    "nested": nested(60),
+    "wrong-checksums": with_wrong_checksums(batches_of(100)),
+    "one-large-batch": batches_of(1) + build_batch(numbered(3000, 10)) + build_batch(numbered(10, 3010)),
+    "torn": batches_of(100)[:-7],
+    "zeros": batches_of(100) + bytes(5000),
+    "zeros-between": batches_of(50) + bytes(5000) + build_batch(numbered(50, 500)),
+    "generated": b"".join(generated(seed) for seed in range(8)),
+}
+
+
+@needs_kernel
+@pytest.mark.parametrize("name", THREADED)
+@pytest.mark.parametrize("span_bytes", [1, 500, 3000, 1 << 16])
+def test_threads_give_the_same_as_one(name: str, span_bytes: int) -> None:
+    data = THREADED[name]
+    table, told, tally = read(data, jobs=1)
+    by_threads = read(data, jobs=3, span_bytes=span_bytes)
+    assert by_threads[1:] == (told, tally)
+    assert by_threads[0].combine_chunks().equals(table.combine_chunks())
+
+
+@needs_kernel
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_span_with_more_inside_than_memory_is_meant_for_comes_in_parts(
+    monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    monkeypatch.setattr(arrow_batches, "MOST_SPAN_DATA_BYTES", 5000)
+    monkeypatch.setattr(arrow_batches, "DATA_BYTES", 1000)
+    made: list[int] = []
+    batches = arrow_batches.BatchMaker.batches
+
+    def watched(self: Any, span: Any) -> Any:
+        found = batches(self, span)
+        made.append(found.data_bytes)
+        return found
+
+    monkeypatch.setattr(arrow_batches.BatchMaker, "batches", watched)
+    data = b"".join(build_batch(numbered(10, 10 * n, size=200), codec="zstd") for n in range(100))
+    table, told, _ = read(data, jobs=jobs, span_bytes=len(data) // 4)
+    assert told == []
+    assert table["offset"].to_pylist() == list(range(1000))
+    assert max(made) <= 5000 + 10 * 200 + 1000
+    assert len(made) > 30
+
+
+def test_threads_are_asked_for_what_they_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    if kernels.native is None:
+        pytest.skip("needs the extension, which is not built")
+    spans: list[Any] = []
+    batches = arrow_batches.BatchMaker.batches
+    monkeypatch.setattr(
+        arrow_batches.BatchMaker, "batches", lambda self, span: spans.append(span) or batches(self, span)
+    )
+    data = THREADED["plain"]
+    read(data, jobs=2, span_bytes=4096)
+    assert sorted((span.start, span.guessed) for span in spans) == [
+        (at, at > 0) for at in range(0, len(data), 4096)
+    ], "no guess was wrong, and nothing was read twice"
+
+
+# ---------------------------------------------------------------- memory
+
+
+@needs_kernel
+def test_a_record_batch_that_is_kept_is_never_overwritten(little_room: Callable[[int, int], None]) -> None:
+    little_room(64, 4000)
+    data = THREADED["generated"]
+    expected = read(data, "reference")[0].combine_chunks()
+    with log_file(data) as path:
+        kept, slices = [], []
+        for n, batch in enumerate(columns(path, jobs=2)):
+            if n % 3 == 0:
+                kept.append(batch)
+            elif n % 3 == 1:
+                slices.append((batch["offset"].to_pylist(), batch.select(["offset", "value"]), batch["value"].to_pylist()))
+            del batch
+    assert len(kept) > 5
+    for batch in kept:
+        offsets = batch["_position"].to_pylist(), batch["offset"].to_pylist()
+        wanted = expected.filter(pa.compute.is_in(expected["offset"], batch["offset"]))
+        assert set(zip(*offsets, strict=True)) <= set(
+            zip(wanted["_position"].to_pylist(), wanted["offset"].to_pylist(), strict=True)
+        )
+    for offsets, part, values in slices:
+        assert (part["offset"].to_pylist(), part["value"].to_pylist()) == (offsets, values)
+
+
+def test_memory_is_used_again_only_when_nobody_holds_it() -> None:
+    blocks = Blocks()
+    block = blocks.take(1000)
+    block[:4] = b"abcd"
+    address = pa.py_buffer(block).address
+    held = pa.Array.from_buffers(pa.int8(), 900, [None, blocks.freeze(block, 900)])
+    part = held.slice(2, 2)
+    del block, held
+    assert pa.py_buffer(blocks.take(1000)).address != address
+    assert part.to_pylist() == [ord("c"), ord("d")]
+    del part
+    assert pa.py_buffer(blocks.take(1000)).address == address
+
+
+def test_little_of_a_block_is_copied_so_that_the_rest_is_free_at_once() -> None:
+    blocks = Blocks()
+    block = blocks.take(1000)
+    block[:4] = b"abcd"
+    address = pa.py_buffer(block).address
+    copied = blocks.freeze(block, 4)
+    assert copied.to_pybytes() == b"abcd"
+    assert pa.py_buffer(blocks.take(1000)).address == address
+    assert blocks.freeze(blocks.take(10), 0).size == 0
+
+
+def test_memory_goes_with_the_last_batch() -> None:
+    before = pa.total_allocated_bytes()
+    with log_file(THREADED["plain"]) as path:
+        kept = list(columns(path))
+        assert pa.total_allocated_bytes() > before
+    del kept
+    assert pa.total_allocated_bytes() == before
+
+
+# ---------------------------------------------------------------- files and folders
+
+
+def test_only_the_columns_that_are_asked_for_in_their_order() -> None:
+    names = ["offset", "_compression", "key"]
+    table = both_say_the_same(generated(3), columns=names)[0] if kernels.native else read(generated(3), columns=names)[0]
+    assert table.schema.names == names
+    with pytest.raises(ValueError, match=r"no such column: nope \(there are key, value"):
+        schema(["key", "nope"])
+    with pytest.raises(ValueError, match="none at all"):
+        schema([])
+
+
+@needs_kernel
+@pytest.mark.parametrize("name", schema().names)
+def test_each_column_by_itself_is_as_among_all(name: str) -> None:
+    data = generated(5)
+    assert read(data, columns=[name])[0].equals(read(data, "reference")[0].select([name]))
+
+
+def test_a_partition_dir_is_read_in_order_of_base_offset() -> None:
+    folder = FIXTURES / "three-magics/logdir/plain-0"
+    table = table_of(columns(folder))
+    assert table["offset"].to_pylist() == sorted(table["offset"].to_pylist())
+    assert table["topic"].unique().to_pylist() == ["plain"]
+    assert table["partition"].unique().to_pylist() == [0]
+    assert table["_segment"].unique().to_pylist() == sorted(path.name for path in folder.glob("*.log"))
+
+
+def test_a_log_dir_is_read_without_doomed_stray_and_future_partitions() -> None:
+    folder = FIXTURES / "two-disks/logdir/d2"
+    assert find_logs(folder) == [str(path) for path in sorted(folder.glob("t-2/*.log"))]
+    left_out = find_left_out(folder)
+    assert [pathlib.Path(path).name.rpartition("-")[2] for path in left_out] == ["delete", "future"]
+    table = table_of(columns(left_out[1]))
+    assert table["topic"].unique().to_pylist() == ["t"]
+    assert table["partition"].unique().to_pylist() == [1]
+    assert find_left_out(folder / "t-2") == []
+
+
+def test_a_file_outside_of_a_partition_dir_has_no_topic(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "copy.log"
+    path.write_bytes(batches_of(1))
+    table = table_of(columns(path, columns=["topic", "partition", "_segment"]))
+    assert table.to_pylist()[0] == {"topic": None, "partition": None, "_segment": "copy.log"}
+
+
+def test_names_that_are_no_text_are_escaped(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "t\udcff-3"
+    folder.mkdir()
+    (folder / "0\udcfe.log").write_bytes(batches_of(1))
+    row = table_of(columns(folder)).to_pylist()[0]
+    assert (row["topic"], row["partition"], row["_segment"]) == ("t\\xff", 3, "0\\xfe.log")
+
+
+def test_an_empty_log_gives_no_record_batch(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.touch()
+    assert list(columns(path)) == []
+
+
+def written(write: Callable[..., None], data: bytes, target: pathlib.Path, names: list[str] | None = None) -> Any:
+    """The file that a writer makes of a log, and the table that is to be in it."""
+    with log_file(data) as path, LogFile(path) as file, target.open("wb") as sink:
+        write(walk_record_batches(file, topic="t", partition=3, columns=names), sink, names)
+    return read(data, "reference", columns=names)[0]
+
+
+@pytest.mark.parametrize("names", [None, ["offset", "headers"], ["value"]])
+def test_an_arrow_file_holds_all_of_it(tmp_path: pathlib.Path, names: list[str] | None) -> None:
+    expected = written(arrow.write_arrow, generated(1), tmp_path / "x.arrow", names)
+    with pa.memory_map(str(tmp_path / "x.arrow")) as source:
+        found = pa.ipc.open_file(source).read_all()
+        assert found.schema == schema(names)
+        assert found.equals(expected)
+
+
+@pytest.mark.parametrize("names", [None, ["offset", "headers"], ["value"]])
+def test_a_parquet_file_holds_all_of_it(tmp_path: pathlib.Path, names: list[str] | None) -> None:
+    expected = written(arrow.write_parquet, generated(2), tmp_path / "x.parquet", names)
+    found = parquet.read_table(tmp_path / "x.parquet")
+    found.validate(full=True)
+    assert found.equals(expected)
+
+
+def test_a_row_group_is_cut_at_so_many_rows_or_bytes(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow, "ROW_GROUP_ROWS", 1000)
+    monkeypatch.setattr(arrow_batches, "BATCH_ROWS", 400)
+    written(arrow.write_parquet, batches_of(300), tmp_path / "x.parquet")
+    about = parquet.read_metadata(tmp_path / "x.parquet")
+    groups = [about.row_group(n).num_rows for n in range(about.num_row_groups)]
+    assert sum(groups) == 3000
+    assert all(1000 <= rows < 1400 for rows in groups[:-1])
+
+
+def test_keys_and_values_have_no_dictionary(tmp_path: pathlib.Path) -> None:
+    written(arrow.write_parquet, batches_of(50), tmp_path / "x.parquet")
+    group = parquet.read_metadata(tmp_path / "x.parquet").row_group(0)
+    by_name = {group.column(n).path_in_schema: group.column(n) for n in range(group.num_columns)}
+    assert not by_name["key"].has_dictionary_page
+    assert not by_name["value"].has_dictionary_page
+    assert by_name["topic"].has_dictionary_page
+    assert "DELTA_BINARY_PACKED" in by_name["offset"].encodings
+
+
+@pytest.mark.parametrize("write", [arrow.write_arrow, arrow.write_parquet])
+def test_a_log_without_records_is_a_file_without_rows(tmp_path: pathlib.Path, write: Callable[..., None]) -> None:
+    written(write, b"", tmp_path / "x")
+    open_file = parquet.read_table if write is arrow.write_parquet else lambda path: pa.ipc.open_file(path).read_all()
+    assert open_file(tmp_path / "x").num_rows == 0
+    assert open_file(tmp_path / "x").schema.names == schema().names
+
+
+def test_without_pyarrow_it_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for ask in (schema, lambda: list(columns(LOGS[0])), lambda: arrow.write_arrow([], open(LOGS[0], "rb"))):
+        with pytest.raises(Unsupported, match=r"^Arrow and Parquet need pyarrow: pip install klogtool\[arrow\]$"):
+            ask()
+
+
+# ---------------------------------------------------------------- the command
+
+
+@pytest.mark.parametrize("form", ["arrow", "parquet"])
+def test_dump_log_writes_a_file(klogtool: Callable[..., Done], tmp_path: pathlib.Path, form: str) -> None:
+    target = tmp_path / f"out.{form}"
+    done = klogtool("dump-log", "logdir/t-0", "--format", form, "--output", target, folder=FIXTURES / "transactions")
+    assert (done.status, done.out, done.err) == (0, b"", "")
+    found = parquet.read_table(target) if form == "parquet" else pa.ipc.open_file(target).read_all()
+    assert found.equals(table_of(columns(FIXTURES / "transactions/logdir/t-0")).combine_chunks())
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_dump_log_does_not_overwrite(klogtool: Callable[..., Done], tmp_path: pathlib.Path) -> None:
+    (tmp_path / "out").write_text("mine")
+    path = FIXTURES / "magic-0/logdir/create-0/00000000000000000000.log"
+    done = klogtool("dump-log", path, "--format", "parquet", "--output", tmp_path / "out")
+    assert done.status == 3
+    assert (tmp_path / "out").read_text() == "mine"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_dump_log_leaves_no_file_behind_if_the_log_cannot_be_read(
+    klogtool: Callable[..., Done], tmp_path: pathlib.Path
+) -> None:
+    done = klogtool("dump-log", tmp_path / "no-such.log", "--format", "arrow", "--output", tmp_path / "out")
+    assert done.status == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_reading_comes_behind_what_was_read_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = batches_of(40)
+    read_into = LogFile.read_into
+    size = len(data) // 40
+
+    def failing(self: LogFile, buffer: bytearray, position: int, wanted: int) -> memoryview:
+        if position >= 30 * size:
+            raise KlogError("bad sector", path=self.path, position=position)
+        return read_into(self, buffer, position, min(wanted, 10 * size + 64))
+
+    from klogtool.log.file import Unreadable
+
+    def unreadable(self: LogFile, buffer: bytearray, position: int, wanted: int) -> memoryview:
+        try:
+            return failing(self, buffer, position, wanted)
+        except KlogError as error:
+            raise Unreadable(error.reason, path=self.path, position=position) from None
+
+    monkeypatch.setattr(LogFile, "read_into", unreadable)
+    with log_file(data) as path:
+        found = columns(path, jobs=1, on_damage=lambda _: None)
+        assert next(found).num_rows >= 290
+        with pytest.raises(Unreadable, match="bad sector"):
+            list(found)
+
+
+def test_whole_frames_is_what_the_walk_goes_by() -> None:
+    assert whole_frames(batches_of(3), len(batches_of(3))) == (len(batches_of(3)), 0)
