@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from klogtool import kernels
-from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC
-from klogtool.format.resync import Sought, find_batch
 from klogtool.log.file import LogFile
 
 PIECE_BYTES = 4 << 20
@@ -18,7 +16,7 @@ def find_next_batch(file: LogFile, position: int, *, end: int, lowest: int) -> i
     """
     while position < end:
         piece = file.read(position, min(PIECE_BYTES, end - position))
-        if len(piece) <= HEADER_SIZE_UP_TO_MAGIC:
+        if not piece:
             return None
         reach = len(piece) - (OVERLAP_BYTES if position + len(piece) < end else 0)
         found, needed = _find(piece, reach, lowest, end - position)
@@ -37,6 +35,8 @@ def _find(piece: bytes, stop: int, lowest: int, end: int) -> tuple[int, int]:
     if kernels.native is not None:
         found: tuple[int, int] = kernels.native.find_batch(piece, 0, stop, lowest, end)
         return found
+    from klogtool.format.resync import Sought, find_batch
+
     return find_batch(piece, 0, stop, Sought(lowest, end))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from klogtool.log.file import LogFile
 
-WINDOW_BYTES = 1 << 19  # still in a processor's cache when the kernel comes to it
+WINDOW_BYTES = 1 << 18  # still in a processor's cache when the kernel comes to it
 # A batch may say that it is shorter than its own header; Kafka then reads header fields behind it.
 SLACK_BYTES = 64
 MAPPED_FROM_BYTES = 64 << 20

@@ -11,12 +11,13 @@ import os
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import LogFile
-from klogtool.log.in_order import in_order
+from klogtool.log.spans import Span, find_start, walk_spans
 from klogtool.log.windows import BufferPool, Window, walk_windows
 
 if TYPE_CHECKING:
@@ -26,19 +27,25 @@ if TYPE_CHECKING:
     from klogtool.render.records import Form
 
 OUT_BYTES = 1 << 20
+SPAN_BYTES = 2 << 20  # what a thread takes at a time; its text may be several times as much
 GAPS_AT_ONCE = 1 << 16
 LONG_MASK = (1 << 64) - 1
 
 
 @dataclass(slots=True)
 class Lines:
-    """What a window became.
+    """What a span of the file, or a window of it, became.
 
+    start, reached, last: see log.spans; tail: the error of a length that cannot be, behind the last entry.
     gaps: (offset before, offset after) where records do not follow on; the first one's `before` is None, since only
     who has the window before knows it. invalid: entries with a wrong checksum. errors: damage that was passed over;
     fatal: the one that ended the window.
     """
 
+    start: int | None = None
+    reached: int = 0
+    last: bool = False
+    tail: Corrupt | None = None
     pieces: list[bytes | memoryview] = field(default_factory=list)
     gaps: list[tuple[int | None, int]] = field(default_factory=list)
     last_offset: int | None = None
@@ -65,13 +72,15 @@ class Lines:
 
 
 class LineMaker:
-    """Makes lines of windows; one for each thread. Pieces that are views go back to the pool `outs`."""
+    """Makes lines of the entries of a file; one for each thread. Pieces that are views go back to the pool `outs`."""
 
     def __init__(self, form: Form, outs: BufferPool) -> None:
         self.form, self.outs, self._room = form, outs, OUT_BYTES
+        self._ins = BufferPool()
         self.native = kernels.native if _fit_for_kernel(form) else None
         if self.native is None:
             return
+        self._out, self._used = outs.take(OUT_BYTES), 0
         self._gaps, self._state = array("q", bytes(16 * GAPS_AT_ONCE)), array("q", bytes(40))
         self._flags = _flags(self.native, form)
         self._file = None if form.json_file is None else json.dumps(form.json_file, ensure_ascii=False).encode()
@@ -80,44 +89,72 @@ class LineMaker:
             chosen.offsets, chosen.timestamps, chosen.producer_id, chosen.key, chosen.grep
         )
 
-    def lines(self, window: Window) -> Lines:
-        """The lines of all entries of a window, as far as Kafka's tool would come."""
+    def span_lines(self, file: LogFile, end: int, span: Span) -> Lines:
+        """The lines of the entries of a span of a file that ends at `end`, as far as Kafka's tool would come."""
         found = Lines()
         try:
-            if self.native is None:
-                self._by_reference(found, window, 0, window.cut)
-            else:
-                self._by_kernel(found, window)
+            found.start = find_start(file, span, end)
+            if found.start is not None:
+                self._walk(found, file, end, span.stop)
         except KlogError as error:
-            found.fatal = error
+            found.fatal, found.last = error, True
+        self._seal(found)
         return found
 
-    def _by_kernel(self, found: Lines, window: Window) -> None:
+    def lines(self, window: Window) -> Lines:
+        """The lines of all entries of a window, likewise."""
+        found = Lines(start=window.base, reached=window.base + window.cut)
+        try:
+            self._make(found, window, window.cut)
+        except KlogError as error:
+            found.fatal = error
+        self._seal(found)
+        return found
+
+    def _walk(self, found: Lines, file: LogFile, end: int, stop: int) -> None:
+        """Window after window, until all that begins before `stop` is done."""
+        found.reached = found.start or 0
+        for window in walk_windows(file, kernels.whole_frames(), start=found.reached, end=end, pool=self._ins):
+            reached = self._make(found, window, min(window.cut, stop - window.base))
+            found.reached = window.base + reached
+            found.last = window.last and reached >= window.cut
+            if found.last and found.reached < end:
+                found.tail = _tail_damage(window, end)
+            self._ins.give_back(window.data)
+            if found.last or found.reached >= stop:
+                break
+
+    def _make(self, found: Lines, window: Window, stop: int) -> int:
+        """Entries that begin before `stop`; returns where the next one would be."""
+        if self.native is None:
+            return self._by_reference(found, window, 0, stop)
+        return self._by_kernel(found, window, stop)
+
+    def _by_kernel(self, found: Lines, window: Window, stop: int) -> int:
         at, body, native = 0, None, self.native
         assert native is not None
-        while at < window.cut:
-            # A window does not know the offset before it: one that no first record follows.
+        while at < stop:
+            if self._used == len(self._out):
+                self._seal(found)
+            # A span does not know the offset before it: one that no first record follows.
             self._state[0] = found.last_offset if found.last_offset is not None else _before_nothing(window, at)
-            unknown, out = found.last_offset is None, self.outs.take(self._room)
+            unknown = found.last_offset is None
             at, written, why = native.dump(
-                window.data, at, window.cut, window.base, self._flags, self._state, self._gaps, out, body,
-                self._selection, self._file,
+                window.data, at, stop, window.base, self._flags, self._state, self._gaps,
+                memoryview(self._out)[self._used :], body, self._selection, self._file,
             )  # fmt: skip
-            self._take(found, memoryview(out)[:written], unknown=unknown)
-            body = None
+            self._used += written
+            self._take(found, unknown=unknown)
+            body = self._inflated(window, at) if why == native.BODY else None
             if why == native.FULL and not written:
-                self._make_room()
-            elif why == native.BODY:
-                body = self._inflated(window, at)
-            if why == native.REFERENCE or (why == native.BODY and body is None):
+                self._make_room(found)
+            elif why == native.REFERENCE or (why == native.BODY and body is None):
+                self._seal(found)
                 at = self._by_reference(found, window, at, at + 1)
+        return at
 
-    def _take(self, found: Lines, written: memoryview, *, unknown: bool) -> None:
-        """What the kernel left: text, gaps, wrong checksums."""
-        if written:
-            found.pieces.append(written)
-        else:
-            self.outs.give_back(written)
+    def _take(self, found: Lines, *, unknown: bool) -> None:
+        """What the kernel left besides text: gaps, wrong checksums."""
         for n in range(self._state[1]):
             before = None if unknown and n == 0 else self._gaps[2 * n]
             found.gaps.append((before, self._gaps[2 * n + 1]))
@@ -127,9 +164,19 @@ class LineMaker:
             found.note_invalid(self._state[3], self._state[4])
         self._state[1] = self._state[3] = 0
 
-    def _make_room(self) -> None:
+    def _seal(self, found: Lines) -> None:
+        """Hand on the text so far; the next goes into another buffer."""
+        if self.native is not None and self._used:
+            found.pieces.append(memoryview(self._out)[: self._used])
+            self._out, self._used = self.outs.take(self._room), 0
+
+    def _make_room(self, found: Lines) -> None:
+        """For an entry that fits neither behind what is there nor, perhaps, into any buffer so far."""
         needed = self._state[2]
-        self._room = max(needed, self._room)
+        self._seal(found)
+        if needed > len(self._out):
+            self._room = max(needed, self._room)
+            self._out = self.outs.take(self._room)
         if needed > GAPS_AT_ONCE:
             self._gaps = array("q", bytes(16 * (needed // 64)))
 
@@ -302,6 +349,8 @@ class LogDump:
         self.invalid += found.invalid
         self.first_invalid = found.first_invalid if self.first_invalid is None else self.first_invalid
         self.errors += found.errors
+        if found.fatal is None:
+            self.valid_bytes = found.reached
 
 
 def dump_log_lines(
@@ -313,8 +362,7 @@ def dump_log_lines(
     """
     start: int | None = 0
     while start is not None:
-        window = _dump_from(start, file, form, write, dump, end, jobs)
-        damage = _tail_damage(window, end) if dump.valid_bytes < end else None
+        damage = _dump_from(start, file, form, write, dump, end, jobs)
         if damage is not None and not form.go_on:
             raise damage
         start = _skip(file, form, write, dump, end, damage) if form.go_on and dump.valid_bytes < end else None
@@ -328,11 +376,14 @@ def _dump_from(
     dump: LogDump,
     end: int,
     jobs: int,
-) -> Window:
-    """From entry to entry, as far as they follow each other; returns the last window."""
-    ins, outs = BufferPool(), BufferPool()
-    windows = walk_windows(file, kernels.whole_frames(), start=start, end=end, pool=ins)
-    for window, found in in_order(lambda: LineMaker(form, outs).lines, windows, jobs):
+) -> Corrupt | None:
+    """From entry to entry, as far as they follow each other; returns what is wrong behind the last one."""
+    outs = BufferPool()
+
+    def make_work() -> Callable[[Span], Lines]:
+        return partial(LineMaker(form, outs).span_lines, file, end)
+
+    for found in walk_spans(file, make_work, start=start, end=end, span_bytes=SPAN_BYTES, jobs=jobs):
         for piece in found.pieces:
             write(piece)
             if isinstance(piece, memoryview):
@@ -340,10 +391,7 @@ def _dump_from(
         dump.take(found)
         if found.fatal is not None:
             raise found.fatal
-        dump.valid_bytes = window.base + window.cut
-        if not window.last:
-            ins.give_back(window.data)
-    return window
+    return found.tail
 
 
 def _skip(
@@ -373,7 +421,7 @@ def _skip(
     return found
 
 
-def _tail_damage(window: Window, end: int) -> KlogError | None:
+def _tail_damage(window: Window, end: int) -> Corrupt | None:
     """The error of a walk that ended at an impossible length; None where it ended at a tail."""
     from klogtool.format.framing import Stop, corrupt_length, find_frame
 

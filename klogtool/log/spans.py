@@ -1,0 +1,88 @@
+"""A log file in spans that several threads work on at a time, each finding for itself where its first entry begins.
+
+Entries can only be found one behind the other, and a thread that did so for the others would read all of the file
+alone. So each looks for the next entry that proves itself behind where its span begins. That is one, and not something
+inside of a record, if the span before ends right there; if it does not, all goes on from there on a single thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from klogtool import kernels
+from klogtool.log.file import LogFile
+from klogtool.log.in_order import in_order
+from klogtool.log.resync import find_next_batch
+
+OFFSET_BYTES = 8
+NEAR_BYTES = 64 << 10  # most batches are smaller: where the next one is looked for at first
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The entries that begin in [start, stop). guessed: none need begin at `start`; the next that proves itself is it.
+
+    lowest: the smallest offset that one may have.
+    """
+
+    start: int
+    stop: int
+    guessed: bool = False
+    lowest: int = 0
+
+
+class Done(Protocol):
+    """What became of a span, or of its first part.
+
+    start: where its first entry begins, None if none was found. reached: behind the last one. last: no other follows.
+    """
+
+    start: int | None
+    reached: int
+    last: bool
+
+
+Made = TypeVar("Made", bound=Done)
+
+
+def walk_spans(
+    file: LogFile, make_work: Callable[[], Callable[[Span], Made]], *, start: int, end: int, span_bytes: int, jobs: int
+) -> Iterator[Made]:
+    """What the work makes of each span of [start, end), in order; `start` is where an entry begins. At least one."""
+    work, at = make_work(), start
+    if jobs > 1 and kernels.native is not None and end - start > span_bytes:
+        for span, made in in_order(make_work, _guesses(file, start, end, span_bytes), jobs):
+            if made.start != at:
+                break
+            yield made
+            at = made.reached
+            while not made.last and at < span.stop:
+                made = work(Span(at, span.stop))
+                yield made
+                at = made.reached
+            if made.last:
+                return
+    while True:
+        made = work(Span(at, at + span_bytes))
+        yield made
+        at = made.reached
+        if made.last:
+            return
+
+
+def find_start(file: LogFile, span: Span, end: int) -> int | None:
+    """Where the first entry of a span begins, in a log that ends at `end`; None if a guessed span has none."""
+    if not span.guessed:
+        return span.start
+    near = min(span.start + NEAR_BYTES, end)
+    found = find_next_batch(file, span.start, end=near, lowest=span.lowest)
+    return found if found is not None else find_next_batch(file, span.start, end=end, lowest=span.lowest)
+
+
+def _guesses(file: LogFile, start: int, end: int, span_bytes: int) -> Iterator[Span]:
+    lowest = int.from_bytes(file.read(start, OFFSET_BYTES), "big", signed=True)  # the first entry's offset
+    yield Span(start, start + span_bytes)
+    for at in range(start + span_bytes, end, span_bytes):
+        yield Span(at, at + span_bytes, guessed=True, lowest=lowest)
