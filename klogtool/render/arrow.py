@@ -20,7 +20,7 @@ from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import Folder, find_partition_dir_name, list_folder
 from klogtool.log.in_order import in_order, usable_cores
 from klogtool.log.resync import find_next_batch
-from klogtool.render.arrow_batches import BATCH_ROWS, NONE_SEEN, SPAN_BYTES, BatchMaker, Extract, Made, Span
+from klogtool.render.arrow_batches import NONE_SEEN, SPAN_BYTES, BatchMaker, Extract, Made, Span
 from klogtool.render.arrow_memory import Blocks
 
 if TYPE_CHECKING:
@@ -35,21 +35,19 @@ LEAST_SPAN_BYTES = 1 << 19
 
 @dataclass(slots=True)
 class Tally:
-    """What was found in a file so far.
+    """What was found so far, of one file or several.
 
-    invalid: batches and messages whose checksum does not match; first_invalid: position of the first of them, or None.
-    last_offset: of the last record, -1 before there is one.
+    invalid: batches and messages whose checksum does not match; first_invalid: file and position of the first of them.
     """
 
     invalid: int = 0
-    first_invalid: int | None = None
-    last_offset: int = NONE_SEEN
+    first_invalid: tuple[str, int] | None = None
 
-    def take(self, made: Made) -> None:
-        """What was found in one more span."""
-        self.first_invalid = made.first_invalid if self.first_invalid is None else self.first_invalid
+    def take(self, path: str, made: Made) -> None:
+        """What was found in one more span of a file."""
+        if made.first_invalid is not None and self.first_invalid is None:
+            self.first_invalid = path, made.first_invalid
         self.invalid += made.invalid
-        self.last_offset = self.last_offset if made.last_offset == NONE_SEEN else made.last_offset
 
 
 def schema(columns: Sequence[str] | None = None) -> pa.Schema:
@@ -136,12 +134,14 @@ def walk_record_batches(
     """
     stop = file.size if end is None else min(end, file.size)
     extract = Extract(file, stop, topic, partition, schema(columns), selection, with_control)
-    counts = tally or Tally()
     at: int | None = start
+    last_offset = NONE_SEEN
     while at is not None:
         pace = Pace(span_bytes)
         for made in _walk_spans(extract, at, jobs or min(usable_cores(), MOST_JOBS), blocks or Blocks(), pace):
-            counts.take(made)
+            last_offset = last_offset if made.last_offset == NONE_SEEN else made.last_offset
+            if tally is not None:
+                tally.take(file.path, made)
             while made.pieces:  # one by one: memory of a batch that was dropped is used for the next
                 found = made.pieces.pop(0)
                 if isinstance(found, KlogError):
@@ -151,7 +151,7 @@ def walk_record_batches(
                 del found
         if made.tail is not None and (end is None or made.tail.kafka_class):
             _damage(made.tail.at_path(file.path), on_damage)
-        at = _behind(extract, made, counts, on_damage) if resync and made.tail is not None else None
+        at = _behind(extract, made.reached, last_offset, on_damage) if resync and made.tail is not None else None
 
 
 def _walk_spans(extract: Extract, start: int, jobs: int, blocks: Blocks, pace: Pace) -> Iterator[Made]:
@@ -214,13 +214,13 @@ def _damage(error: KlogError, on_damage: OnDamage | None) -> None:
     on_damage(error)
 
 
-def _behind(extract: Extract, made: Made, counts: Tally, on_damage: OnDamage | None) -> int | None:
+def _behind(extract: Extract, position: int, last_offset: int, on_damage: OnDamage | None) -> int | None:
     """Where the next entry begins behind bytes that are none; None if there is no other."""
     base_offset = parse_file_name(os.path.basename(extract.file.path)).base_offset or 0
-    lowest = max(base_offset, counts.last_offset + 1)
-    found = find_next_batch(extract.file, made.reached + 1, end=extract.end, lowest=lowest)
+    lowest = max(base_offset, last_offset + 1)
+    found = find_next_batch(extract.file, position + 1, end=extract.end, lowest=lowest)
     if found is not None:
-        skipped = Corrupt(f"{found - made.reached} bytes are no batch: skipped", position=made.reached)
+        skipped = Corrupt(f"{found - position} bytes are no batch: skipped", position=position)
         _damage(skipped.at_path(extract.file.path), on_damage)
     return found
 
@@ -339,10 +339,17 @@ def write_parquet(batches: Iterable[pa.RecordBatch], sink: BinaryIO, columns: Se
     pa, kind = _pyarrow(), schema(columns)
     from pyarrow.parquet import ParquetWriter
 
-    deltas = {name: "DELTA_BINARY_PACKED" for name in DELTAS if name in kind.names}
-    with ParquetWriter(sink, kind, use_dictionary=list(DICTIONARIES), column_encoding=deltas or None) as writer:
+    options = {
+        "use_dictionary": list(DICTIONARIES),
+        "column_encoding": {name: "DELTA_BINARY_PACKED" for name in DELTAS if name in kind.names} or None,
+        "write_statistics": [name for name in kind.names if name not in ("value", "headers")],
+    }
+    with ParquetWriter(sink, kind, **options) as writer:
         for group in _row_groups(batches):
-            writer.write_table(pa.Table.from_batches(group, kind), ROW_GROUP_ROWS + BATCH_ROWS)
+            table = pa.Table.from_batches(group, kind)
+            group.clear()  # or it would be held until the next one is whole
+            writer.write_table(table, table.num_rows)
+            del table
 
 
 def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

@@ -133,7 +133,7 @@ class BatchMaker:
         self._filling: KernelRows | None = None
         chosen = extract.selection
         self._selection = chosen and self.native.Selection(
-            chosen.offsets, chosen.timestamps, chosen.producer_id, chosen.key, chosen.grep
+            chosen.offsets, chosen.timestamps, chosen.producer_id, chosen.key, chosen.grep or None
         )
 
     def batches(self, span: Span) -> Made:
@@ -276,10 +276,16 @@ def _start_of(extract: Extract, span: Span) -> int | None:
 
 def _tail(window: Window, end: int) -> Corrupt | None:
     """What is wrong behind the last entry."""
-    if find_frame(window.data, window.cut, end - window.base) is Stop.LENGTH:
+    there = min(end - window.base, len(window.data))  # less, if the file was cut meanwhile
+    if find_frame(window.data, window.cut, there) is Stop.LENGTH:
         return corrupt_length(window.data, window.cut, window.base)
     at = window.base + window.cut
     return Corrupt(f"{end - at} bytes at the end are no whole batch", position=at) if at < end else None
+
+
+def _as_text(name: str) -> str:
+    """A name of a file or folder as a column can hold it: bytes that are no text are escaped."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 class Constants:
@@ -288,8 +294,9 @@ class Constants:
     def __init__(self, extract: Extract) -> None:
         self._made: dict[tuple[str, object], pa.Array] = {}
         self._schema = extract.schema
-        segment = os.path.basename(extract.file.path)
-        self.values = {"topic": extract.topic, "partition": extract.partition, "_segment": segment}
+        topic = extract.topic and _as_text(extract.topic)
+        segment = _as_text(os.path.basename(extract.file.path))
+        self.values = {"topic": topic, "partition": extract.partition, "_segment": segment}
 
     def column(self, name: str, rows: int, value: object = None) -> pa.Array:
         """`rows` times the value; default that of topic, partition or segment."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import pathlib
 import random
@@ -19,13 +20,13 @@ from readers import READERS, Reader, log_file
 from running import FIXTURES, Done
 
 from klogtool import kernels
-from klogtool.errors import Corrupt, KlogError, Unsupported
+from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch
 from klogtool.format.codecs import CODECS
-from klogtool.format.framing import Frame, find_frame, whole_frames
+from klogtool.format.framing import Frame, find_frame
 from klogtool.format.message import build_message, build_message_set
 from klogtool.format.text import java_utf8
-from klogtool.log.file import LogFile
+from klogtool.log.file import LogFile, Unreadable
 from klogtool.render import arrow, arrow_batches
 from klogtool.render.arrow import Tally, columns, find_left_out, find_logs, schema, walk_record_batches
 from klogtool.render.arrow_memory import Blocks
@@ -89,7 +90,7 @@ def generated(seed: int) -> bytes:
 
 
 def numbered(count: int, first: int = 0, size: int = 20) -> list[Record]:
-    return [Record(n, TIME + n, b"k%d" % n, (b"%d-" % n).ljust(size, b"v")) for n in range(first, first + count)]
+    return [Record(n, TIME + n, b"k%06d" % n, (b"%d-" % n).ljust(size, b"v")) for n in range(first, first + count)]
 
 
 def batches_of(count: int, **options: Any) -> bytes:
@@ -223,7 +224,7 @@ def chosen_selections() -> Iterator[Selection]:
 
 
 @needs_kernel
-@pytest.mark.parametrize("selection", chosen_selections())
+@pytest.mark.parametrize("selection", list(chosen_selections()))
 @pytest.mark.parametrize("with_control", [True, False])
 def test_a_selection_is_the_same_to_kernel_and_reference(selection: Selection, with_control: bool) -> None:
     for seed in range(4):
@@ -596,14 +597,17 @@ def test_threads_are_asked_for_what_they_guess(monkeypatch: pytest.MonkeyPatch) 
         pytest.skip("needs the extension, which is not built")
     spans: list[Any] = []
     batches = arrow_batches.BatchMaker.batches
-    monkeypatch.setattr(
-        arrow_batches.BatchMaker, "batches", lambda self, span: spans.append(span) or batches(self, span)
-    )
+
+    def watched(self: Any, span: Any) -> Any:
+        spans.append(span)
+        return batches(self, span)
+
+    monkeypatch.setattr(arrow_batches.BatchMaker, "batches", watched)
     data = THREADED["plain"]
     read(data, jobs=2, span_bytes=4096)
-    assert sorted((span.start, span.guessed) for span in spans) == [
-        (at, at > 0) for at in range(0, len(data), 4096)
-    ], "no guess was wrong, and nothing was read twice"
+    assert sorted((span.start, span.guessed) for span in spans) == [(at, at > 0) for at in range(0, len(data), 4096)], (
+        "no guess was wrong, and nothing was read twice"
+    )
 
 
 # ---------------------------------------------------------------- memory
@@ -612,25 +616,17 @@ def test_threads_are_asked_for_what_they_guess(monkeypatch: pytest.MonkeyPatch) 
 @needs_kernel
 def test_a_record_batch_that_is_kept_is_never_overwritten(little_room: Callable[[int, int], None]) -> None:
     little_room(64, 4000)
-    data = THREADED["generated"]
-    expected = read(data, "reference")[0].combine_chunks()
-    with log_file(data) as path:
-        kept, slices = [], []
+    kept, parts = [], []
+    with log_file(THREADED["generated"]) as path:
         for n, batch in enumerate(columns(path, jobs=2)):
+            copied = pa.ipc.read_record_batch(batch.serialize(), batch.schema)
             if n % 3 == 0:
-                kept.append(batch)
+                kept.append((batch, copied))
             elif n % 3 == 1:
-                slices.append((batch["offset"].to_pylist(), batch.select(["offset", "value"]), batch["value"].to_pylist()))
+                parts.append((batch["value"].slice(1), copied["value"].slice(1)))
             del batch
     assert len(kept) > 5
-    for batch in kept:
-        offsets = batch["_position"].to_pylist(), batch["offset"].to_pylist()
-        wanted = expected.filter(pa.compute.is_in(expected["offset"], batch["offset"]))
-        assert set(zip(*offsets, strict=True)) <= set(
-            zip(wanted["_position"].to_pylist(), wanted["offset"].to_pylist(), strict=True)
-        )
-    for offsets, part, values in slices:
-        assert (part["offset"].to_pylist(), part["value"].to_pylist()) == (offsets, values)
+    assert all(batch.equals(copied) for batch, copied in [*kept, *parts])
 
 
 def test_memory_is_used_again_only_when_nobody_holds_it() -> None:
@@ -672,7 +668,9 @@ def test_memory_goes_with_the_last_batch() -> None:
 
 def test_only_the_columns_that_are_asked_for_in_their_order() -> None:
     names = ["offset", "_compression", "key"]
-    table = both_say_the_same(generated(3), columns=names)[0] if kernels.native else read(generated(3), columns=names)[0]
+    table = (
+        both_say_the_same(generated(3), columns=names)[0] if kernels.native else read(generated(3), columns=names)[0]
+    )
     assert table.schema.names == names
     with pytest.raises(ValueError, match=r"no such column: nope \(there are key, value"):
         schema(["key", "nope"])
@@ -710,7 +708,8 @@ def test_a_log_dir_is_read_without_doomed_stray_and_future_partitions() -> None:
 def test_a_file_outside_of_a_partition_dir_has_no_topic(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "copy.log"
     path.write_bytes(batches_of(1))
-    table = table_of(columns(path, columns=["topic", "partition", "_segment"]))
+    names = ["topic", "partition", "_segment"]
+    table = table_of(columns(path, columns=names), names)
     assert table.to_pylist()[0] == {"topic": None, "partition": None, "_segment": "copy.log"}
 
 
@@ -782,7 +781,7 @@ def test_a_log_without_records_is_a_file_without_rows(tmp_path: pathlib.Path, wr
 
 def test_without_pyarrow_it_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    for ask in (schema, lambda: list(columns(LOGS[0])), lambda: arrow.write_arrow([], open(LOGS[0], "rb"))):
+    for ask in (schema, lambda: list(columns(LOGS[0])), lambda: arrow.write_arrow([], io.BytesIO())):
         with pytest.raises(Unsupported, match=r"^Arrow and Parquet need pyarrow: pip install klogtool\[arrow\]$"):
             ask()
 
@@ -812,36 +811,24 @@ def test_dump_log_does_not_overwrite(klogtool: Callable[..., Done], tmp_path: pa
 def test_dump_log_leaves_no_file_behind_if_the_log_cannot_be_read(
     klogtool: Callable[..., Done], tmp_path: pathlib.Path
 ) -> None:
-    done = klogtool("dump-log", tmp_path / "no-such.log", "--format", "arrow", "--output", tmp_path / "out")
+    done = klogtool("dump-log", FIXTURES / "no-such.log", "--format", "arrow", "--output", tmp_path / "out")
     assert done.status == 2
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_error_of_reading_comes_behind_what_was_read_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     data = batches_of(40)
-    read_into = LogFile.read_into
     size = len(data) // 40
+    read_into = LogFile.read_into
 
-    def failing(self: LogFile, buffer: bytearray, position: int, wanted: int) -> memoryview:
+    def read_a_little(self: LogFile, buffer: bytearray, position: int, wanted: int) -> memoryview:
         if position >= 30 * size:
-            raise KlogError("bad sector", path=self.path, position=position)
+            raise Unreadable("bad sector", path=self.path, position=position)
         return read_into(self, buffer, position, min(wanted, 10 * size + 64))
 
-    from klogtool.log.file import Unreadable
-
-    def unreadable(self: LogFile, buffer: bytearray, position: int, wanted: int) -> memoryview:
-        try:
-            return failing(self, buffer, position, wanted)
-        except KlogError as error:
-            raise Unreadable(error.reason, path=self.path, position=position) from None
-
-    monkeypatch.setattr(LogFile, "read_into", unreadable)
+    monkeypatch.setattr(LogFile, "read_into", read_a_little)
     with log_file(data) as path:
         found = columns(path, jobs=1, on_damage=lambda _: None)
-        assert next(found).num_rows >= 290
+        assert next(found)["offset"].to_pylist() == list(range(300))
         with pytest.raises(Unreadable, match="bad sector"):
             list(found)
-
-
-def test_whole_frames_is_what_the_walk_goes_by() -> None:
-    assert whole_frames(batches_of(3), len(batches_of(3))) == (len(batches_of(3)), 0)
