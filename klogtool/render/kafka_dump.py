@@ -211,12 +211,12 @@ def java_path(path: str) -> str:
 
 
 def _log_heading(name: str) -> str:
-    from klogtool.format.names import parse_kraft_snapshot_name
-
     if name.endswith(".log"):
         return f"Log starting offset: {_number_before_dot(name)}"
     if name == BOOTSTRAP_SNAPSHOT:
         return "KRaft bootstrap snapshot"
+    from klogtool.format.names import parse_kraft_snapshot_name
+
     snapshot = parse_kraft_snapshot_name(name)
     assert snapshot is not None  # the suffix is right
     return f"Snapshot end offset: {snapshot.end_offset}, epoch: {snapshot.epoch}"
@@ -235,5 +235,7 @@ def _beside(path: str, name: str, suffix: str) -> str:
 def _check_log_size(log: LogFile) -> None:
     if log.size > INT_MAX:
         raise Corrupt(
-            f"{log.size} bytes are more than a segment can have ({INT_MAX})", path=log.path, kafka_class="KafkaException"
+            f"{log.size} bytes are more than a segment can have ({INT_MAX})",
+            path=log.path,
+            kafka_class="KafkaException",
         )
