@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from klogtool.cli.status import DONE, FOUND, status_of
 from klogtool.errors import KlogError
 from klogtool.log.in_order import usable_cores
 from klogtool.render.kafka_dump import KafkaDump
+from klogtool.render.progress import progress_bar
 
 FORMATS = ("text", "json", "arrow", "parquet")
 
@@ -35,6 +37,7 @@ class DumpLogCommand(click.Command):
 @options.selection
 @options.jobs
 @options.quiet
+@options.no_progress
 @options.debug
 def command(paths: tuple[str, ...], form: str, **given: Any) -> int:
     """Print files of a log dir as kafka-dump-log of Kafka 4.3.1 does, byte for byte; or as JSON lines, Arrow, Parquet.
@@ -61,11 +64,23 @@ def command(paths: tuple[str, ...], form: str, **given: Any) -> int:
         go_on=given["resync"],
         jobs=given["jobs"] or usable_cores(),
     )
-    status = _as_kafka(dump, form, output) if given["files"] else _own_way(paths, dump, form, output)
+    with progress_bar(_logs(paths, given), wanted=not (given["quiet"] or given["no_progress"])) as dump.on_progress:
+        status = _as_kafka(dump, form, output) if given["files"] else _own_way(paths, dump, form, output)
     for line in dump.reports.lines() if form == "text" and status == DONE and not given["quiet"] else ():
         output.note(line)
     output.flush()
     return FOUND if status == DONE and dump.damaged else status
+
+
+def _logs(paths: Iterable[str], given: dict[str, Any]) -> Iterator[str]:
+    """The large files among those that will be read."""
+    from klogtool.render.file_dump import walk_files
+
+    if given["files"]:
+        yield from KafkaOptions(given).files()
+    with suppress(KlogError):  # told when the folder's turn comes
+        for path in paths:
+            yield from (file for file in walk_files(path) if file.endswith(".log"))
 
 
 def _as_kafka(dump: KafkaDump, form: str, output: Output) -> int:

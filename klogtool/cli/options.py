@@ -31,6 +31,11 @@ def jobs(command: Command) -> Command:
     )(command)
 
 
+def no_progress(command: Command) -> Command:
+    """--no-progress."""
+    return click.option("--no-progress", is_flag=True, help="No progress bar.")(command)
+
+
 def quiet(command: Command) -> Command:
     """-q/--quiet: nothing on stderr but errors."""
     return click.option("-q", "--quiet", is_flag=True, help="No notes on stderr, only errors.")(command)

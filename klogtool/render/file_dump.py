@@ -84,7 +84,7 @@ class JsonDump:
         )
         with LogFile(path) as log:
             end = min(log.size, max(kafka.options.max_bytes(), 0))
-            dump = LogDump()
+            dump = LogDump(on_progress=kafka.on_progress)
             try:
                 dump_log_lines(log, form, self.write, dump, end=end, jobs=kafka.jobs)
             finally:

@@ -67,6 +67,7 @@ class KafkaDump:
         self.options, self.write, self.complain = options, write, complain
         self.selection, self.go_on, self.jobs = selection, go_on, jobs
         self.reports, self.damaged = Reports(), False
+        self.on_progress: Callable[[int], None] | None = None
 
     def file(self, path: str) -> None:
         """One file. Raises KlogError where Kafka's tool ends."""
@@ -104,7 +105,7 @@ class KafkaDump:
             self._log_lines(log, form, min(log.size, max_bytes), tail=max_bytes == INT_MAX)
 
     def _log_lines(self, log: LogFile, form: Form, end: int, *, tail: bool) -> None:
-        dump = LogDump()
+        dump = LogDump(on_progress=self.on_progress)
         try:
             dump_log_lines(log, form, self.write, dump, end=end, jobs=self.jobs)
         finally:

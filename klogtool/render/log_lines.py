@@ -327,7 +327,7 @@ class LogDump:
     """What the dump of one log file came to so far.
 
     valid_bytes: where its entries end. invalid, first_invalid: entries with a wrong checksum, position of the first.
-    gaps: offset before to offset after. errors: damage that was passed over.
+    gaps: offset before to offset after. errors: damage that was passed over. on_progress: is told of bytes done.
     """
 
     valid_bytes: int = 0
@@ -336,9 +336,10 @@ class LogDump:
     last_offset: int = -1
     gaps: dict[int, int] = field(default_factory=dict)
     errors: list[KlogError] = field(default_factory=list)
+    on_progress: Callable[[int], None] | None = None
 
     def take(self, found: Lines) -> None:
-        """A window's findings, now that the offset before it is known."""
+        """A span's findings, now that the offset before it is known."""
         for before, after in found.gaps:
             if before is not None:
                 self.gaps[before] = after
@@ -350,6 +351,8 @@ class LogDump:
         self.first_invalid = found.first_invalid if self.first_invalid is None else self.first_invalid
         self.errors += found.errors
         if found.fatal is None:
+            if self.on_progress is not None:
+                self.on_progress(found.reached - self.valid_bytes)
             self.valid_bytes = found.reached
 
 

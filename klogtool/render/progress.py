@@ -1,0 +1,38 @@
+"""A progress bar on stderr: bytes, bytes a second, time left. For people only: where stderr is no terminal, none."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+LEAST_BYTES = 64 << 20  # less is read before a bar is drawn
+
+
+@contextmanager
+def progress_bar(paths: Iterable[str], *, wanted: bool) -> Iterator[Callable[[int], None]]:
+    """Gives a function that is told of bytes read, of all that the files have."""
+    total = sum(_size(path) for path in paths) if wanted and _on_terminal() else 0
+    if total < LEAST_BYTES:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda size: bar.advance(task, size)
+
+
+def _on_terminal() -> bool:
+    """Whether somebody looks at stderr, and not at the dump itself on stdout, which a bar would disturb."""
+    return sys.stderr is not None and sys.stderr.isatty() and sys.stdout is not None and not sys.stdout.isatty()
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
