@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError, Unsupported
-from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame
 from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState, parse_file_name
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import Folder, find_partition_dir_name, list_folder
-from klogtool.log.in_order import in_order, usable_cores
+from klogtool.log.in_order import usable_cores
 from klogtool.log.resync import find_next_batch
-from klogtool.render.arrow_batches import NONE_SEEN, SPAN_BYTES, BatchMaker, Extract, Made, Span
+from klogtool.log.spans import Span, walk_spans
+from klogtool.render.arrow_batches import NONE_SEEN, SPAN_BYTES, BatchMaker, Extract, Made
 from klogtool.render.arrow_memory import Blocks
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 OnDamage = Callable[[KlogError], None]
 MOST_JOBS = 4  # more threads would hold more memory, and whoever takes the batches is one
-LEAST_SPAN_BYTES = 1 << 19
 
 
 @dataclass(slots=True)
@@ -134,11 +132,15 @@ def walk_record_batches(
     """
     stop = file.size if end is None else min(end, file.size)
     extract = Extract(file, stop, topic, partition, schema(columns), selection, with_control)
+    memory, threads = blocks or Blocks(), jobs or min(usable_cores(), MOST_JOBS)
+
+    def make_work() -> Callable[[Span], Made]:
+        return BatchMaker(extract, memory).batches
+
     at: int | None = start
     last_offset = NONE_SEEN
     while at is not None:
-        pace = Pace(span_bytes)
-        for made in _walk_spans(extract, at, jobs or min(usable_cores(), MOST_JOBS), blocks or Blocks(), pace):
+        for made in walk_spans(file, make_work, start=at, end=stop, span_bytes=span_bytes, jobs=threads):
             last_offset = last_offset if made.last_offset == NONE_SEEN else made.last_offset
             if tally is not None:
                 tally.take(file.path, made)
@@ -152,60 +154,6 @@ def walk_record_batches(
         if made.tail is not None and (end is None or made.tail.kafka_class):
             _damage(made.tail.at_path(file.path), on_damage)
         at = _behind(extract, made.reached, last_offset, on_damage) if resync and made.tail is not None else None
-
-
-def _walk_spans(extract: Extract, start: int, jobs: int, blocks: Blocks, pace: Pace) -> Iterator[Made]:
-    """What each span became, from `start` to the last entry: on several threads, as long as what they guess is right.
-
-    Each thread begins where it finds an entry. That is one, and not the content of a record, if the span before ends
-    there; else all goes on from there, one span after the other.
-    """
-
-    def make_work() -> Callable[[Span], Made]:
-        return BatchMaker(extract, blocks).batches
-
-    at, work = start, make_work()
-    if jobs > 1 and kernels.native is not None:
-        for span, made in in_order(make_work, _guesses(extract, start, pace), jobs):
-            if made.start != at:
-                break
-            yield made
-            at = made.reached
-            while not made.last and at < span.stop:
-                pace.slow_down()
-                made = work(Span(at, span.stop))
-                yield made
-                at = made.reached
-            if made.last:
-                return
-    while True:
-        made = work(Span(at, at + pace.span_bytes))
-        yield made
-        at = made.reached
-        if made.last:
-            return
-
-
-@dataclass(slots=True)
-class Pace:
-    """How large the next spans are to be."""
-
-    span_bytes: int
-
-    def slow_down(self) -> None:
-        """More was inside of one than a thread may hold: smaller ones."""
-        self.span_bytes = max(self.span_bytes // 2, LEAST_SPAN_BYTES)
-
-
-def _guesses(extract: Extract, start: int, pace: Pace) -> Iterator[Span]:
-    head = extract.file.read(start, HEADER_SIZE_UP_TO_MAGIC + 1)
-    first = find_frame(head, 0, extract.end - start)
-    lowest = first.offset if isinstance(first, Frame) else 0
-    at, guessed = start, False
-    while at < extract.end or not guessed:
-        stop = at + pace.span_bytes
-        yield Span(at, stop, guessed, lowest)
-        at, guessed = stop, True
 
 
 def _damage(error: KlogError, on_damage: OnDamage | None) -> None:

@@ -19,7 +19,7 @@ from klogtool.format.batch import CODEC_NAMES, CREATE_TIME, LOG_APPEND_TIME, NO_
 from klogtool.format.framing import Frame, Stop, corrupt_length, find_frame, walk_frames
 from klogtool.format.text import java_utf8
 from klogtool.log.file import LogFile, Unreadable
-from klogtool.log.resync import find_next_batch
+from klogtool.log.spans import Span, find_start
 from klogtool.log.windows import BufferPool, Window, walk_windows
 from klogtool.render.arrow_memory import Blocks
 from klogtool.render.log_lines import read_entry
@@ -36,7 +36,6 @@ DATA_BYTES = 1 << 24
 SPAN_BYTES = 1 << 23
 MOST_SPAN_DATA_BYTES = 1 << 26
 HEADERS_A_ROW = 2
-NEAR_BYTES = 1 << 16
 NONE_SEEN = -1
 MOST_COLUMN_BYTES = 2**31 - 1
 MOST_TIMESTAMP_MS = (2**63 - 1) // 1000
@@ -72,26 +71,13 @@ class Extract:
     with_control: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The entries that begin in [start, stop). guessed: none need begin at `start`; the next that proves itself is it.
-
-    lowest: the smallest offset that one may have.
-    """
-
-    start: int
-    stop: int
-    guessed: bool = False
-    lowest: int = 0
-
-
 @dataclass(slots=True)
 class Made:
     """What a span became, or its first part, if all of it would be too much.
 
-    start, reached: from the first entry to behind the last one, None if none was found. pieces: in their order, damage
-    where it was found; data_bytes: of their records. invalid, first_invalid: entries of a wrong checksum, and where the
-    first is. last: no entry follows, and `tail` says what does, if anything.
+    start, reached, last: see log.spans; tail: what is wrong behind the last entry, if anything. pieces: in their order,
+    damage where it was found; data_bytes: of their records. invalid, first_invalid: entries of a wrong checksum, and
+    where the first is.
     """
 
     start: int | None
@@ -138,7 +124,7 @@ class BatchMaker:
 
     def batches(self, span: Span) -> Made:
         """The record batches of a span. An error of reading is its last piece."""
-        made = Made(_start_of(self.extract, span))
+        made = Made(find_start(self.extract.file, span, self.extract.end))
         try:
             if made.start is not None:
                 self._fill(made, made.start, span.stop)
@@ -264,14 +250,6 @@ class BatchMaker:
 
 def _frames(window: Window, at: int) -> Iterator[Frame]:
     return walk_frames(window.data, at, window.cut, base=window.base)
-
-
-def _start_of(extract: Extract, span: Span) -> int | None:
-    """Where the first entry of a span begins; None if a guessed span has none."""
-    if not span.guessed:
-        return span.start
-    near = find_next_batch(extract.file, span.start, end=min(span.start + NEAR_BYTES, extract.end), lowest=span.lowest)
-    return near if near is not None else find_next_batch(extract.file, span.start, end=extract.end, lowest=span.lowest)
 
 
 def _tail(window: Window, end: int) -> Corrupt | None:
