@@ -103,30 +103,52 @@ cdef inline void put_timestamp(Table* t, int64_t timestamp_ms) noexcept nogil:
         t.timestamp[t.rows] = timestamp_ms * 1000 if fits_in else 0
         t.without_timestamp += not fits_in
 
-cdef void put_lineage(Table* t, Lineage* l) noexcept nogil:
-    cdef int64_t n = t.rows
-    if t.timestamp_type != NULL:
-        t.timestamp_type[n] = l.timestamp_type
-    if t.position != NULL:
-        t.position[n] = l.position
-    if t.base_offset != NULL:
-        put_bit(t.base_offset_present, n, l.has_base_offset)
-        t.base_offset[n] = l.base_offset
-        t.without_base_offset += not l.has_base_offset
-    if t.producer_id != NULL:
-        t.producer_id[n] = l.producer_id
-    if t.producer_epoch != NULL:
-        t.producer_epoch[n] = l.producer_epoch
-    put_bit(t.is_control, n, l.is_control)
-    put_bit(t.is_transactional, n, l.is_transactional)
-    if t.codec != NULL:
-        t.codec[n] = l.codec
-    put_bit(t.crc_ok, n, l.crc_ok)
-    if t.leader_epoch != NULL:
-        t.leader_epoch[n] = l.leader_epoch
+cdef inline void put_bits(uint8_t* bits, int64_t first, int64_t end, bint value) noexcept nogil:
+    """Bits first to end, which is one too far."""
+    if bits == NULL:
+        return
+    while first < end and first & 7:
+        put_bit(bits, first, value)
+        first += 1
+    if end - first >= 8:
+        memset(bits + (first >> 3), 255 if value else 0, (end - first) >> 3)
+        first = end & ~7
+    while first < end:
+        put_bit(bits, first, value)
+        first += 1
 
-cdef inline void put_row(Table* t, Lineage* l, Record* r, int64_t offset, int64_t timestamp_ms, int32_t sequence) noexcept nogil:
-    """A record for which there is room."""
+cdef void put_lineage(Table* t, Lineage* l, int64_t first) noexcept nogil:
+    """Of the rows from number `first` on."""
+    cdef int64_t n, end = t.rows
+    if t.timestamp_type != NULL:
+        for n in range(first, end):
+            t.timestamp_type[n] = l.timestamp_type
+    if t.position != NULL:
+        for n in range(first, end):
+            t.position[n] = l.position
+    if t.base_offset != NULL:
+        put_bits(t.base_offset_present, first, end, l.has_base_offset)
+        for n in range(first, end):
+            t.base_offset[n] = l.base_offset
+        t.without_base_offset += 0 if l.has_base_offset else end - first
+    if t.producer_id != NULL:
+        for n in range(first, end):
+            t.producer_id[n] = l.producer_id
+    if t.producer_epoch != NULL:
+        for n in range(first, end):
+            t.producer_epoch[n] = l.producer_epoch
+    put_bits(t.is_control, first, end, l.is_control)
+    put_bits(t.is_transactional, first, end, l.is_transactional)
+    if t.codec != NULL:
+        for n in range(first, end):
+            t.codec[n] = l.codec
+    put_bits(t.crc_ok, first, end, l.crc_ok)
+    if t.leader_epoch != NULL:
+        for n in range(first, end):
+            t.leader_epoch[n] = l.leader_epoch
+
+cdef inline void put_row(Table* t, Record* r, int64_t offset, int64_t timestamp_ms, int32_t sequence) noexcept nogil:
+    """A record for which there is room, but for its lineage."""
     put_blob(&t.key, t.rows, r.key, r.key_size)
     put_blob(&t.value, t.rows, r.value, r.value_size)
     put_headers(t, r.headers, r.end, r.header_count)
@@ -135,7 +157,6 @@ cdef inline void put_row(Table* t, Lineage* l, Record* r, int64_t offset, int64_
     put_timestamp(t, timestamp_ms)
     if t.sequence != NULL:
         t.sequence[t.rows] = sequence
-    put_lineage(t, l)
     t.rows += 1
 
 cdef inline int64_t text_room(Record* r) noexcept nogil:
@@ -166,7 +187,7 @@ cdef bint sound(Cursor* c, int64_t count) noexcept nogil:
 
 cdef int record_rows(Fill* f, Batch* h, Lineage* l, Bytes body, int64_t size) noexcept nogil:
     """The wanted records of a batch from number `done` on, as far as there is room."""
-    cdef int64_t offset, timestamp, i
+    cdef int64_t offset, timestamp, i, first = f.table.rows
     cdef Bytes before
     cdef Cursor c
     cdef Record r
@@ -184,10 +205,12 @@ cdef int record_rows(Fill* f, Batch* h, Lineage* l, Bytes body, int64_t size) no
                 if h.codec != CODEC_NONE and not sound(&c, h.count - i - 1):
                     return _REFERENCE
                 f.done, f.done_bytes = i, before - body
+                put_lineage(&f.table, l, first)
                 return no_room(f, &r)
-            put_row(&f.table, l, &r, offset, timestamp, sequence_of(h, &r))
+            put_row(&f.table, &r, offset, timestamp, sequence_of(h, &r))
         f.last_offset = offset
         i += 1
+    put_lineage(&f.table, l, first)
     return _DONE if c.at == c.end else _REFERENCE
 
 cdef inline void note_invalid(Fill* f, int64_t position) noexcept nogil:
@@ -234,7 +257,8 @@ cdef int message_row(Fill* f, Lineage* l, Inner* m) noexcept nogil:
     r.headers, r.header_count, r.end = m.value, 0, m.value
     if not row_fits(f, &r):
         return no_room(f, &r)
-    put_row(&f.table, l, &r, m.offset, m.timestamp, -1)
+    put_row(&f.table, &r, m.offset, m.timestamp, -1)
+    put_lineage(&f.table, l, f.table.rows - 1)
     return _DONE
 
 cdef int inner_rows(Fill* f, Inner* outer, Lineage* l) noexcept nogil:

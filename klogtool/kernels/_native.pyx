@@ -9,7 +9,7 @@ One extension, its text in parts, because every module that takes a memoryview c
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcmp, memcpy, strlen
+from libc.string cimport memcmp, memcpy, memset, strlen
 
 cdef extern from "_machine.h" nogil:
     uint32_t le32(const uint8_t* p)
