@@ -45,6 +45,7 @@ class BufferPool:
 class Window:
     """Bytes of a log from file position `base`: entries up to `cut`, and what follows as far as it was read.
 
+    At least SLACK_BYTES follow, unless the file has no more.
     last: nothing but a tail (less than an entry, or one with an impossible length) comes after `cut`.
     """
 
@@ -74,14 +75,15 @@ def walk_windows(
     """
     stop = file.size if end is None else min(end, file.size)
     buffers = pool or BufferPool()
+    size = max(size, SLACK_BYTES)  # so that a window shows the length of its first entry, at least
     at, last = start, False
     while not last:
         data = file.read_into(buffers.take(size + SLACK_BYTES), at, size + SLACK_BYTES)
-        cut, needed = whole_frames(data, stop - at)
-        if cut == 0 and needed > len(data):
+        cut, needed = whole_frames(data[:size], stop - at)
+        if cut == 0 and needed > size:
             buffers.give_back(data)
             data = _one_entry(file, at, needed + SLACK_BYTES)
-            cut, needed = whole_frames(data, stop - at)
+            cut, needed = whole_frames(data[:needed], stop - at)
         # An entry that is still not whole: the file has shrunk since it was opened.
         last = needed == 0 or cut == 0
         yield Window(at, data, cut, last)
