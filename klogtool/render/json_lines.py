@@ -141,11 +141,13 @@ def _is_utf8(header: Header) -> bool:
 def control_row(record: Record) -> Row:
     """What a control record says; of one that cannot be read, why."""
     from klogtool.format.control import (
+        VALUE_MESSAGES,
         ControlRecordType,
         parse_control_type_id,
         parse_control_value,
         parse_end_transaction_marker,
     )
+    from klogtool.format.internal.json_form import to_json
 
     try:
         type_id = parse_control_type_id(record.key)
@@ -155,7 +157,8 @@ def control_row(record: Record) -> Row:
             return {"type": kind.name, "coordinator_epoch": marker.coordinator_epoch}
         if kind is ControlRecordType.UNKNOWN or record.value is None:
             return {"type": kind.name, "type_id": type_id}
-        return {"type": kind.name, "data": parse_control_value(kind, record.value)}
+        values = parse_control_value(kind, record.value)
+        return {"type": kind.name, "data": to_json(VALUE_MESSAGES[kind], values["version"], values)}
     except KlogError as error:
         return {"error": error.reason}
 
