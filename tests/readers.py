@@ -115,7 +115,7 @@ class Reader:
         if native is None:
             return
         fit = form.options.decoder is None and (form.topic is None or form.json_file is None)
-        assert (native.asked["dump"] > 0) == (anything and fit)
+        assert native.asked["dump"] > 0 if anything and fit else fit or native.asked["dump"] == 0
 
 
 @contextlib.contextmanager

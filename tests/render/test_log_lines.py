@@ -336,6 +336,18 @@ def test_a_batch_shorter_than_its_header_reads_what_is_behind_it(reader: Reader,
     assert deep.error == ("Corrupt", 0, "batch is smaller than its header", "IndexOutOfBoundsException")
 
 
+@pytest.mark.parametrize("window_bytes", [64, 65, 80, 100, 129, 150, 1 << 19])
+def test_a_header_may_reach_behind_the_entries_of_a_window(reader: Reader, window_bytes: int) -> None:
+    """Entries that end anywhere at the end of a window, and are shorter than the header that is read."""
+    short = layout.with_field(BATCH.data, layout.BATCH, "length", 14)[:26]
+    for before in range(8):
+        data = MAGIC_0.data * before + short * 3 + BATCH.data
+        shown = reader.show(data, SHALLOW, window_bytes=window_bytes)
+        assert shown.error is None
+        assert len(batches_shown(shown)) == before + 4
+        assert shown.lines[-2].endswith(" size: 26 magic: 2 compresscodec: none crc: 1597915009 isvalid: false")
+
+
 def test_a_header_that_the_file_ends_in(reader: Reader) -> None:
     short = layout.with_field(BATCH.data, layout.BATCH, "length", 14)[:26]
     shown = reader.show(MAGIC_0.data + short, SHALLOW)
