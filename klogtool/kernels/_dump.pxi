@@ -61,8 +61,8 @@ cdef inline void note_validity(Job* job, bint valid, int64_t position) noexcept 
 
 cdef inline bint fits(Job* job, int64_t lines, int64_t size) noexcept nogil:
     """Room for an entry with so many records and bytes, whatever is in them."""
-    if job.flags & _JSON:           # a byte may become six, and each line names the file
-        job.needed = JSON_ROOM + job.file_size + (JSON_ROOM + job.file_size) * lines + 6 * size
+    if job.flags & _JSON:           # two bytes of an empty header become 17, one byte of text six; a line names the file
+        job.needed = JSON_ROOM + job.file_size + (JSON_ROOM + job.file_size) * lines + 9 * size
     else:
         job.needed = LINE_ROOM + RECORD_ROOM * lines + 4 * size
     return job.needed <= job.out_end - job.out.at and lines <= job.gap_room - job.gap_count

@@ -1,4 +1,4 @@
-# The same as JSON lines (render/json_lines is the reference). The room was asked for: six bytes for each.
+# The same as JSON lines (render/json_lines is the reference). The room was asked for (`fits`).
 
 cdef const char* HEX = b"0123456789abcdef"
 cdef const char* BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
