@@ -243,10 +243,8 @@ def test_of_control_records_that_cannot_be_read_it_says_why(reader: Reader, key:
 
 
 def test_internal_topics_are_decoded_by_name(reader: Reader) -> None:
-    key, value = (
-        bytes.fromhex("0001 0001 67 0001 74 00000003"),
-        bytes.fromhex("0003") + bytes(8 + 4) + b"\0\0" + bytes(8),
-    )
+    key = bytes.fromhex("0001 0001 67 0001 74 00000003")
+    value = bytes.fromhex("0003 0000000000000000 00000000 0000 0000000000000000")
     data = build_batch([Record(0, 0, key, value), Record(1, 0, b"\0", None)])
     _, record, odd = rows(reader, data, Form(json_file="f", topic="__consumer_offsets"))
     assert record["decoded"]["key"]["data"] == {"group": "g", "topic": "t", "partition": 3}
