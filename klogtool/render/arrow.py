@@ -182,6 +182,7 @@ def columns(
     with_control: bool = True,
     on_damage: OnDamage | None = None,
     tally: Tally | None = None,
+    resync: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The records of a log file, a partition dir or a log dir as Arrow record batches (see `walk_record_batches`).
 
@@ -196,6 +197,7 @@ def columns(
         with_control=with_control,
         on_damage=on_damage,
         tally=tally,
+        resync=resync,
     )
 
 

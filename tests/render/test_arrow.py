@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import doctest
 import io
 import json
 import pathlib
 import random
+import re
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.generated import by_klogtool, shapes
 from readers import READERS, Reader, log_file
-from running import FIXTURES, Done
+from running import FIXTURES, ROOT, Done
 
 from klogtool import kernels
 from klogtool.errors import Corrupt, Unsupported
@@ -832,3 +834,16 @@ def test_an_error_of_reading_comes_behind_what_was_read_before_it(monkeypatch: p
         assert next(found)["offset"].to_pylist() == list(range(300))
         with pytest.raises(Unreadable, match="bad sector"):
             list(found)
+
+
+# ---------------------------------------------------------------- the page
+
+
+def test_the_examples_of_the_page_print_what_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs" / "arrow.md").read_text(encoding="utf-8")
+    blocks = "".join(re.findall(r"^```pycon\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE))
+    told: list[str] = []
+    example = doctest.DocTestParser().get_doctest(blocks, {}, "arrow.md", "docs/arrow.md", 0)
+    assert doctest.DocTestRunner(verbose=False).run(example, out=told.append).failed == 0, "".join(told)
+    assert [name for name in schema().names if f"`{name}`" not in page] == []
