@@ -16,6 +16,7 @@ from klogtool.errors import Corrupt, KlogError
 from klogtool.format import batch as format_batch
 from klogtool.format import message as format_message
 from klogtool.format.batch import BATCH_HEADER, RECORD_BATCH_OVERHEAD, Header, Record
+from klogtool.format.entry import inflate_or_none
 from klogtool.format.framing import Frame, Stop, corrupt_length, find_frame, walk_frames
 from klogtool.format.unpackers import unpacker_of
 from klogtool.log.file import LogFile
@@ -159,7 +160,7 @@ def _walk_by_kernel(data: memoryview, cut: int, entry_at: Callable[[int], Entry]
         if why not in (native.BODY, native.REFERENCE):
             continue
         entry = entry_at(reader.at)
-        body = _inflated(entry) if why == native.BODY else None
+        body = inflate_or_none(entry) if why == native.BODY else None
         if body is not None:
             reader.give(body)
         else:
@@ -172,11 +173,3 @@ def _reference_records(entry: Entry) -> Iterator[Record]:
         return format_batch.RecordBatch.records(entry)
     format_message.check_magic(entry)
     return format_message.Message.records(entry)
-
-
-def _inflated(entry: Entry) -> bytes | None:
-    """What is inside an entry; None where it cannot be had, which the reference then reports."""
-    try:
-        return format_batch.inflate(entry) if isinstance(entry, RecordBatch) else format_message.inflate(entry)
-    except KlogError:
-        return None

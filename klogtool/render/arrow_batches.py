@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.batch import CODEC_NAMES, CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE
+from klogtool.format.entry import inflate_or_none, parse_entry
 from klogtool.format.framing import Frame, Stop, corrupt_length, find_frame, walk_frames
 from klogtool.format.text import java_utf8
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.spans import Span, find_start
 from klogtool.log.windows import BufferPool, Window, walk_windows
 from klogtool.render.arrow_memory import Blocks
-from klogtool.render.log_lines import read_entry
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 BATCH_ROWS = 1 << 16
 DATA_BYTES = 1 << 24
 SPAN_BYTES = 1 << 23
-MOST_SPAN_DATA_BYTES = 1 << 26
+ENOUGH_BYTES = 1 << 26
 HEADERS_A_ROW = 2
 NONE_SEEN = -1
 MOST_COLUMN_BYTES = 2**31 - 1
@@ -76,14 +76,14 @@ class Made:
     """What a span became, or its first part, if all of it would be too much.
 
     start, reached, last: see log.spans; tail: what is wrong behind the last entry, if anything. pieces: in their order,
-    damage where it was found; data_bytes: of their records. invalid, first_invalid: entries of a wrong checksum, and
-    where the first is.
+    damage where it was found; size: their bytes. invalid, first_invalid: entries of a wrong checksum, and where the
+    first is.
     """
 
-    start: int | None
+    start: int | None = None
     reached: int = 0
     pieces: list[pa.RecordBatch | KlogError] = field(default_factory=list)
-    data_bytes: int = 0
+    size: int = 0
     invalid: int = 0
     first_invalid: int | None = None
     last_offset: int = NONE_SEEN
@@ -93,7 +93,12 @@ class Made:
     @property
     def enough(self) -> bool:
         """Whether so much came of a span already that the rest is to be another one."""
-        return self.data_bytes >= MOST_SPAN_DATA_BYTES
+        return self.size >= ENOUGH_BYTES
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """One more piece."""
+        self.pieces.append(batch)
+        self.size += batch.nbytes
 
     def note(self, invalid: int, first_invalid: int, last_offset: int = NONE_SEEN) -> None:
         """More entries of a wrong checksum, and the last record's offset, if there were any."""
@@ -103,18 +108,27 @@ class Made:
         self.last_offset = self.last_offset if last_offset == NONE_SEEN else last_offset
 
 
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What the makers of one walk share. halves: of an entry that was too much, by position, what was done of it:
+    records, and bytes of its body.
+    """
+
+    blocks: Blocks
+    halves: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
 class BatchMaker:
     """Makes record batches of the spans of a file; one for each thread, for it keeps its buffers."""
 
-    def __init__(self, extract: Extract, blocks: Blocks) -> None:
-        self.extract = extract
+    def __init__(self, extract: Extract, common: Common) -> None:
+        self.extract, self._common = extract, common
         self._pool = BufferPool()
         self._constants = Constants(extract)
         self._rows = ReferenceRows(extract, self._constants)
         self.native = kernels.native
         if self.native is None:
             return
-        self._blocks = blocks
         self._state = array("q", bytes(8 * 8))
         self._filling: KernelRows | None = None
         chosen = extract.selection
@@ -124,8 +138,9 @@ class BatchMaker:
 
     def batches(self, span: Span) -> Made:
         """The record batches of a span. An error of reading is its last piece."""
-        made = Made(find_start(self.extract.file, span, self.extract.end))
+        made = Made()
         try:
+            made.start = find_start(self.extract.file, span, self.extract.end)
             if made.start is not None:
                 self._fill(made, made.start, span.stop)
         except Unreadable as error:
@@ -150,7 +165,8 @@ class BatchMaker:
     def _by_kernel(self, made: Made, window: Window, stop: int) -> int:
         """The entries that begin before byte `stop` of a window; returns where they end."""
         at, body, native = 0, None, self.native
-        while at < stop and (self._state[0] or not made.enough):
+        self._state[:2] = array("q", self._common.halves.pop(window.base, (0, 0)))
+        while at < stop and not made.enough:
             before, filling = at, self._filling or self._new_rows()
             self._state[2:5] = array("q", (0, 0, NONE_SEEN))
             at, rows, why = native.columns(
@@ -164,16 +180,18 @@ class BatchMaker:
                 if not rows:
                     self._filling = self._new_rows()  # with the room that the record needs
                 continue
-            body = self._inflated(window, at) if why == native.BODY else None
+            body = inflate_or_none(_entry_at(window, at)) if why == native.BODY else None
             if why == native.REFERENCE or (why == native.BODY and body is None):
                 self._emit(made)
                 at = self._by_reference(made, window, at)
+        if self._state[0]:
+            self._common.halves[window.base + at] = self._state[0], self._state[1]
         return at
 
     def _new_rows(self) -> KernelRows:
         data, headers, header_bytes = self._state[5:]
         self._filling = KernelRows(
-            self._blocks,
+            self._common.blocks,
             self.extract.schema,
             headers=max(headers, HEADERS_A_ROW * BATCH_ROWS),
             data_bytes=max(data, DATA_BYTES),
@@ -184,24 +202,11 @@ class BatchMaker:
     def _emit(self, made: Made) -> None:
         """The rows so far, those of the reference first: they are the older ones."""
         if self._rows.count:
-            made.data_bytes += self._rows.data_bytes
-            made.pieces.append(self._rows.take())
+            made.add(self._rows.take())
         if self.native is not None and self._filling is not None and self._filling.columns.rows:
-            made.data_bytes += sum(self._filling.columns.bytes_used().values())
-            made.pieces.append(self._filling.take(self._constants))
+            made.add(self._filling.take(self._constants))
             self._filling = None
             self._state[5:] = array("q", bytes(24))
-
-    def _inflated(self, window: Window, at: int) -> bytes | None:
-        """The records of the entry at byte `at`, inflated; None if that fails, which the reference then reports."""
-        from klogtool.format.batch import RecordBatch, inflate
-        from klogtool.format.message import inflate as inflate_message
-
-        entry = read_entry(window.data, next(_frames(window, at)), window.base)
-        try:
-            return inflate(entry) if isinstance(entry, RecordBatch) else inflate_message(entry)
-        except KlogError:
-            return None
 
     def _all_by_reference(self, made: Made, window: Window, stop: int) -> int:
         at = 0
@@ -223,7 +228,7 @@ class BatchMaker:
         from klogtool.format.message import Message, check_magic
 
         try:
-            entry = read_entry(window.data, frame, window.base)
+            entry = parse_entry(window.data, frame, base=window.base)
             if isinstance(entry, Message):
                 check_magic(entry)
             made.note(int(not entry.crc_valid), entry.position)
@@ -246,6 +251,10 @@ class BatchMaker:
     def _wants(self, record: Record) -> bool:
         chosen = self.extract.selection
         return chosen is None or chosen.wants(record.offset, record.timestamp, record.key, record.value)
+
+
+def _entry_at(window: Window, at: int) -> RecordBatch | Message:
+    return parse_entry(window.data, next(_frames(window, at)), base=window.base)
 
 
 def _frames(window: Window, at: int) -> Iterator[Frame]:

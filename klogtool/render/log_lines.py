@@ -145,7 +145,7 @@ class LineMaker:
             )  # fmt: skip
             self._used += written
             self._take(found, unknown=unknown)
-            body = self._inflated(window, at) if why == native.BODY else None
+            body = _inflated(window, at) if why == native.BODY else None
             if why == native.FULL and not written:
                 self._make_room(found)
             elif why == native.REFERENCE or (why == native.BODY and body is None):
@@ -180,17 +180,6 @@ class LineMaker:
         if needed > GAPS_AT_ONCE:
             self._gaps = array("q", bytes(16 * (needed // 64)))
 
-    def _inflated(self, window: Window, at: int) -> bytes | None:
-        """The records of the entry at byte `at`, inflated; None if that fails, which the reference then reports."""
-        from klogtool.format.batch import RecordBatch, inflate
-        from klogtool.format.message import inflate as inflate_message
-
-        entry = read_entry(window.data, next(_frames(window, at)), window.base)
-        try:
-            return inflate(entry) if isinstance(entry, RecordBatch) else inflate_message(entry)
-        except KlogError:
-            return None
-
     def _by_reference(self, found: Lines, window: Window, at: int, stop: int) -> int:
         """Entries from `at` on until `stop`; returns where the next one is."""
         for frame in _frames(window, at):
@@ -215,7 +204,7 @@ class LineMaker:
         if self.form.go_on or self.form.json_file is None:
             return self.form.go_on
         try:
-            return not read_entry(window.data, frame, window.base).crc_valid
+            return not _parse(window, frame).crc_valid
         except KlogError:
             return False
 
@@ -244,21 +233,23 @@ def _frames(window: Window, at: int) -> Iterator[Frame]:
     return walk_frames(window.data, at, window.cut, base=window.base)
 
 
-def read_entry(data: memoryview, frame: Frame, base: int) -> RecordBatch | Message:
-    """The entry of a frame: magic 2 and above as a batch, all below as a message (FileLogInputStream)."""
-    from klogtool.format.batch import parse_batch
-    from klogtool.format.message import parse_message
+def _inflated(window: Window, at: int) -> bytes | None:
+    from klogtool.format.entry import inflate_or_none
 
-    if frame.magic >= 2:
-        return parse_batch(data, frame.position, base=base)
-    return parse_message(data, frame.position, base=base)
+    return inflate_or_none(_parse(window, next(_frames(window, at))))
+
+
+def _parse(window: Window, frame: Frame) -> RecordBatch | Message:
+    from klogtool.format.entry import parse_entry
+
+    return parse_entry(window.data, frame, base=window.base)
 
 
 def _text_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> Iterator[bytes]:
     from klogtool.format.message import Message, check_magic
     from klogtool.render.kafka_text import walk_batch_text, walk_records_text
 
-    batch = read_entry(window.data, frame, window.base)
+    batch = _parse(window, frame)
     if isinstance(batch, Message) and batch.magic < 0:
         yield f"offset: {batch.offset}".encode()  # printed before the header is looked at, which throws
         check_magic(batch)
@@ -296,7 +287,7 @@ def _json_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> It
 
     assert form.json_file is not None
     try:
-        batch = read_entry(window.data, frame, window.base)
+        batch = _parse(window, frame)
         if isinstance(batch, Message):
             check_magic(batch)
         found.checked(batch.crc_valid, batch.position)
