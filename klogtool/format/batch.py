@@ -280,7 +280,7 @@ def _parse_record(batch: RecordBatch, stream: ViewStream, end: int) -> Record:
         fields = RECORD.parse_stream(stream)
         headers = _parse_headers(stream, start + length - stream.tell())
     except ConstructError as error:
-        raise _invalid(batch, f"invalid record at byte {at} of the records ({type(error).__name__})") from error
+        raise _invalid(batch, f"record at byte {at} of the records: {_why(error)}") from error
     if stream.tell() - start != length:
         raise _invalid(batch, f"record at byte {at} of the records is not as long as it says ({length} bytes)")
     return _absolute(batch, fields, headers)
@@ -298,10 +298,23 @@ def _parse_length(batch: RecordBatch, stream: ViewStream) -> int:
     return length
 
 
+def _why(error: ConstructError) -> str:
+    """What construct stopped at, in words of the format."""
+    if isinstance(error, OverlongVarint):
+        return "a variable-length number does not end"
+    if isinstance(error, InvalidHeaders):
+        return str(error)
+    return "its fields go past the end of the batch"
+
+
+class InvalidHeaders(ConstructError):  # type: ignore[misc]
+    """A number of headers, or the size of a header's key, that cannot be."""
+
+
 def _parse_headers(stream: ViewStream, left: int) -> tuple[Header, ...]:
     count = Varint.parse_stream(stream)
     if not 0 <= count <= max(left, 0):
-        raise ConstructError(f"invalid number of record headers {count}")
+        raise InvalidHeaders(f"invalid number of record headers {count}")
     parsed = (HEADER.parse_stream(stream) for _ in range(count))
     return tuple(Header(h.key, h.value) for h in parsed)
 
