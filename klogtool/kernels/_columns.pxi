@@ -202,7 +202,8 @@ cdef int record_rows(Fill* f, Batch* h, Lineage* l, Bytes body, int64_t size) no
         if record_wanted(&f.job, offset, timestamp, r.key, r.key_size, r.value, r.value_size):
             if not row_fits(f, &r):
                 # What was compressed is given whole or not at all: the reference reads it all before the first record.
-                if h.codec != CODEC_NONE and not sound(&c, h.count - i - 1):
+                # That was seen to when its first record was taken.
+                if h.codec != CODEC_NONE and f.done == 0 and not sound(&c, h.count - i - 1):
                     return _REFERENCE
                 f.done, f.done_bytes = i, before - body
                 put_lineage(&f.table, l, first)
@@ -337,21 +338,29 @@ cdef int entry_rows(Fill* f, Bytes b, int64_t left, int64_t position, int64_t* s
         f.table, f.done, f.done_bytes, f.last_offset = before, done, done_bytes, last_offset
     return why
 
-cdef uint8_t* place(dict buffers, str name, int64_t least) except? NULL:
-    """The address of a buffer; NULL if there is none of that name. It lasts as long as the object in `buffers`."""
+cdef uint8_t* place(dict buffers, str name, int64_t count, int64_t width) except? NULL:
+    """The address of a buffer for `count` numbers of `width` bytes, or bits for 0; NULL if there is none of that name.
+
+    It lasts as long as the memoryview in `buffers`.
+    """
     cdef uint8_t[::1] view
+    cdef int64_t least = count * width if width else (count + 7) // 8
     found = buffers.get(name)
     if found is None:
         return NULL
     view = found
     if view.shape[0] < least:
         raise ValueError(f"buffer {name!r} has {view.shape[0]} bytes, needs {least}")
-    return &view[0] if view.shape[0] else <uint8_t*> b""
+    if view.shape[0] == 0:
+        return <uint8_t*> b""
+    if width and <uint64_t> &view[0] % <uint64_t> width:
+        raise ValueError(f"buffer {name!r} is not aligned to {width} bytes")
+    return &view[0]
 
 cdef int place_blobs(Blobs* b, dict buffers, str name, int64_t rows) except -1:
-    b.present = place(buffers, name + ".present", (rows + 7) // 8)
-    b.offsets = <int32_t*> place(buffers, name + ".offsets", 4 * rows + 4)
-    b.data = place(buffers, name + ".data", 0)
+    b.present = place(buffers, name + ".present", rows, 0)
+    b.offsets = <int32_t*> place(buffers, name + ".offsets", rows + 1, 4)
+    b.data = place(buffers, name + ".data", 0, 1)
     b.room = min(len(buffers.get(name + ".data", b"")), MOST_COLUMN_BYTES)
     if b.offsets != NULL:
         if b.data == NULL:
@@ -367,37 +376,41 @@ cdef class Columns:
     """
 
     cdef Table table
+    cdef bint busy                  # a thread is filling them
     cdef object keep
 
-    def __init__(self, int64_t rows, int64_t headers, dict buffers not None):
+    def __cinit__(self, int64_t rows, int64_t headers, dict buffers not None):
         cdef Table* t = &self.table
-        self.keep = buffers
+        if not (0 <= rows < MOST_COLUMN_BYTES and 0 <= headers < MOST_COLUMN_BYTES):
+            raise ValueError(f"{rows} rows, {headers} headers: an Arrow offset is an int")
+        # Views of our own: a bytearray cannot change its size below one.
+        self.keep = buffers = {name: memoryview(buffer) for name, buffer in buffers.items() if buffer is not None}
         t.row_room, t.header_room = rows, headers
         place_blobs(&t.key, buffers, "key", rows)
         place_blobs(&t.value, buffers, "value", rows)
-        t.offset = <int64_t*> place(buffers, "offset", 8 * rows)
-        t.timestamp_present = place(buffers, "timestamp.present", (rows + 7) // 8)
-        t.timestamp = <int64_t*> place(buffers, "timestamp", 8 * rows)
-        t.timestamp_type = <int32_t*> place(buffers, "timestampType", 4 * rows)
-        t.headers_present = place(buffers, "headers.present", (rows + 7) // 8)
-        t.headers_offsets = <int32_t*> place(buffers, "headers.offsets", 4 * rows + 4)
+        t.offset = <int64_t*> place(buffers, "offset", rows, 8)
+        t.timestamp_present = place(buffers, "timestamp.present", rows, 0)
+        t.timestamp = <int64_t*> place(buffers, "timestamp", rows, 8)
+        t.timestamp_type = <int32_t*> place(buffers, "timestampType", rows, 4)
+        t.headers_present = place(buffers, "headers.present", rows, 0)
+        t.headers_offsets = <int32_t*> place(buffers, "headers.offsets", rows + 1, 4)
         place_blobs(&t.header_key, buffers, "headers.key", headers)
         place_blobs(&t.header_value, buffers, "headers.value", headers)
         if t.headers_offsets != NULL:
             if t.header_key.offsets == NULL or t.header_value.offsets == NULL:
                 raise ValueError("column 'headers' lacks its keys or values")
             t.headers_offsets[0] = 0
-        t.position = <int64_t*> place(buffers, "_position", 8 * rows)
-        t.base_offset_present = place(buffers, "_batch_base_offset.present", (rows + 7) // 8)
-        t.base_offset = <int64_t*> place(buffers, "_batch_base_offset", 8 * rows)
-        t.producer_id = <int64_t*> place(buffers, "_producer_id", 8 * rows)
-        t.producer_epoch = <int16_t*> place(buffers, "_producer_epoch", 2 * rows)
-        t.sequence = <int32_t*> place(buffers, "_sequence", 4 * rows)
-        t.is_control = place(buffers, "_is_control", (rows + 7) // 8)
-        t.is_transactional = place(buffers, "_is_transactional", (rows + 7) // 8)
-        t.codec = <int8_t*> place(buffers, "_compression", rows)
-        t.crc_ok = place(buffers, "_crc_ok", (rows + 7) // 8)
-        t.leader_epoch = <int32_t*> place(buffers, "_partition_leader_epoch", 4 * rows)
+        t.position = <int64_t*> place(buffers, "_position", rows, 8)
+        t.base_offset_present = place(buffers, "_batch_base_offset.present", rows, 0)
+        t.base_offset = <int64_t*> place(buffers, "_batch_base_offset", rows, 8)
+        t.producer_id = <int64_t*> place(buffers, "_producer_id", rows, 8)
+        t.producer_epoch = <int16_t*> place(buffers, "_producer_epoch", rows, 2)
+        t.sequence = <int32_t*> place(buffers, "_sequence", rows, 4)
+        t.is_control = place(buffers, "_is_control", rows, 0)
+        t.is_transactional = place(buffers, "_is_transactional", rows, 0)
+        t.codec = <int8_t*> place(buffers, "_compression", rows, 1)
+        t.crc_ok = place(buffers, "_crc_ok", rows, 0)
+        t.leader_epoch = <int32_t*> place(buffers, "_partition_leader_epoch", rows, 4)
 
     def bytes_used(self):
         """How far the buffers of bytes are filled: of `key`, `value`, `headers.key`, `headers.value`."""
@@ -437,7 +450,13 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
     cdef Bytes b
     cdef int64_t size = 0, have = log.shape[0]
     cdef int why = _DONE
-    if at >= cut or have < cut:
+    if state.shape[0] < 8:
+        raise ValueError("too small a state")
+    if state[0] < 0 or state[1] < 0:
+        raise ValueError("less than nothing is done")
+    if into.busy:
+        raise ValueError("another thread is filling these columns")
+    if at < 0 or at >= cut or have < cut:
         return at, into.table.rows, DONE
     f.table, f.with_control = into.table, with_control
     f.done, f.done_bytes, f.job.invalid, f.first_invalid, f.last_offset = state[0], state[1], state[2], state[3], state[4]
@@ -449,16 +468,16 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
     if select is not None:
         f.job.select = select.select
     f.job.scratch.data, f.job.scratch.room = NULL, 0
-    b = &log[0]
+    b, into.busy = &log[0], True
     with nogil:
         while at < cut:
-            why = entry_rows(&f, b + at, have - at, base + at, &size)
+            why = entry_rows(&f, b + at, have - at, plus(base, at), &size)
             if why:
                 break
             at += size
             f.job.body = NULL
         free(f.job.scratch.data)
-    into.table = f.table
+    into.table, into.busy = f.table, False
     state[0], state[1], state[2], state[3], state[4] = f.done, f.done_bytes, f.job.invalid, f.first_invalid, f.last_offset
     state[5], state[6], state[7] = f.data_needed, f.headers_needed, f.header_bytes_needed
     return at, f.table.rows, why

@@ -304,6 +304,8 @@ cdef bint read_message(Bytes entry, int64_t room, Inner* m) noexcept nogil:
     """An entry of magic 0 or 1 whose key and value fill it exactly; anything else is the reference's."""
     cdef Bytes p, end
     cdef int64_t n
+    if room < LOG_OVERHEAD + MIN_LENGTH:
+        return False
     m.size = be32(entry + ENTRY_MESSAGE_SIZE)
     if m.size < MIN_LENGTH or m.size > room - LOG_OVERHEAD:
         return False
@@ -404,7 +406,8 @@ cdef int inner_lines(Job* job, Inner* outer, int64_t position) noexcept nogil:
     if job.flags & _JSON:
         begin_records(job, position, outer.magic, outer.attributes & CODEC_MASK)
     while body < end:
-        read_message(body, end - body, &m)
+        if not read_message(body, end - body, &m):
+            return _REFERENCE
         body += LOG_OVERHEAD + m.size
         m.offset = plus(base, m.offset)
         if m.magic == 1 and outer.magic == 1 and outer.attributes & TIMESTAMP_TYPE_BIT:
@@ -467,7 +470,7 @@ cdef class Selection:
     cdef Select select
     cdef object keep
 
-    def __init__(self, offsets, timestamps, producer_id, bytes key, bytes grep):
+    def __cinit__(self, offsets, timestamps, producer_id, bytes key, bytes grep):
         self.keep = (key, grep)
         self.select.asked = True
         self.select.first_offset, self.select.last_offset = offsets
@@ -497,6 +500,8 @@ def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base,
     cdef int why = _DONE
     if state.shape[0] < 5 or gaps.shape[0] < 2 or out.shape[0] == 0:
         raise ValueError("too small a buffer")
+    if not 0 <= state[1] <= gaps.shape[0] // 2:
+        raise ValueError("state and gaps do not fit each other")
     if at < 0 or at >= cut or have < cut:
         return at, 0, DONE
     job.out.at = &out[0]
@@ -521,7 +526,7 @@ def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base,
     b = &log[0]
     with nogil:
         while at < cut:
-            why = entry_text(&job, b + at, have - at, base + at, &size)
+            why = entry_text(&job, b + at, have - at, plus(base, at), &size)
             if why:
                 break
             at += size

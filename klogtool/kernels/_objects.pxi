@@ -45,6 +45,7 @@ cdef class RecordReader:
 
     cdef readonly int64_t at
     cdef int64_t cut
+    cdef bint busy                  # whoever makes an object may run anything, such as another read()
     cdef const uint8_t[::1] log
     cdef const uint8_t[::1] body
     cdef object record_class, header_class
@@ -63,8 +64,9 @@ cdef class RecordReader:
     def __init__(self, record_class, header_class, const uint8_t[::1] log not None, int64_t at, int64_t cut):
         if not 0 <= at <= cut <= log.shape[0]:
             raise ValueError("at and cut are to lie in the log")
-        if not isinstance(record_class, type) or not isinstance(header_class, type):
-            raise TypeError("classes are wanted")
+        self.check_idle()
+        object.__new__(record_class)        # refuses what is no class, or one whose objects need more than zeros
+        object.__new__(header_class)
         self.record_class, self.header_class = record_class, header_class
         self.log, self.at, self.cut, self.left = log, at, cut, 0
 
@@ -77,6 +79,19 @@ cdef class RecordReader:
         why: FULL, there may be more; DONE; BODY: the entry at `at` is to be given inflated (`give`), or stepped over;
         REFERENCE: the entry at `at` is for the reference reader, none of its records is among these.
         """
+        self.check_idle()
+        self.busy = True
+        try:
+            return self.read_piece()
+        finally:
+            self.busy = False
+
+    cdef int check_idle(self) except -1:
+        if self.busy:
+            raise ValueError("it is being read")
+        return 0
+
+    cdef tuple read_piece(self):
         cdef list records = []
         cdef int64_t size = 0
         cdef int why
@@ -94,6 +109,7 @@ cdef class RecordReader:
 
     def give(self, const uint8_t[::1] body not None):
         """The records, or inner messages, of the entry at `at`, inflated."""
+        self.check_idle()
         if self.left:
             raise ValueError("an entry is still open")
         self.body = body
@@ -101,6 +117,7 @@ cdef class RecordReader:
 
     def step_to(self, int64_t at):
         """Goes on with the entry at byte `at`."""
+        self.check_idle()
         if not self.at <= at <= self.cut:
             raise ValueError("there is no way back, and none past the end")
         self.at, self.job.body = at, NULL
@@ -192,7 +209,8 @@ cdef class RecordReader:
         cdef tuple headers = ()
         cdef Record r
         cdef Cursor c
-        next_record(&self.c, &r)
+        if not next_record(&self.c, &r):
+            raise ValueError("the bytes have changed since they were checked")
         timestamp = h.max_timestamp if h.attributes & TIMESTAMP_TYPE_BIT else plus(h.base_timestamp, r.timestamp_delta)
         if r.header_count:
             c.at, c.end, c.broken = r.headers, r.end, False
@@ -207,7 +225,8 @@ cdef class RecordReader:
         """The same for the next inner message, or the open message itself."""
         cdef Inner m
         cdef int64_t timestamp
-        read_message(self.c.at, self.c.end - self.c.at, &m)
+        if not read_message(self.c.at, self.c.end - self.c.at, &m):
+            raise ValueError("the bytes have changed since they were checked")
         self.c.at += LOG_OVERHEAD + m.size
         timestamp = m.timestamp
         if m.magic == 1 and self.outer.magic == 1 and self.outer.attributes & TIMESTAMP_TYPE_BIT:

@@ -28,7 +28,7 @@ def find_batch(const uint8_t[::1] data not None, int64_t at, int64_t stop, int64
     """format.resync.find_batch: (position or -1, bytes needed to tell, 0 if it proved itself)."""
     cdef int64_t have = data.shape[0], size = 0, needed = 0, found = -1
     cdef Bytes b
-    if have <= HEADER_SIZE_UP_TO_MAGIC or at < 0:
+    if have <= HEADER_SIZE_UP_TO_MAGIC or at < 0 or end < 0:
         return -1, 0
     b = &data[0]
     if stop > have - HEADER_SIZE_UP_TO_MAGIC:
