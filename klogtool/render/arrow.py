@@ -19,7 +19,7 @@ from klogtool.log.folder import Folder, find_partition_dir_name, list_folder
 from klogtool.log.in_order import usable_cores
 from klogtool.log.resync import find_next_batch
 from klogtool.log.spans import Span, walk_spans
-from klogtool.render.arrow_batches import NONE_SEEN, SPAN_BYTES, BatchMaker, Extract, Made
+from klogtool.render.arrow_batches import NONE_SEEN, SPAN_BYTES, BatchMaker, Common, Extract, Made
 from klogtool.render.arrow_memory import Blocks
 
 if TYPE_CHECKING:
@@ -132,10 +132,10 @@ def walk_record_batches(
     """
     stop = file.size if end is None else min(end, file.size)
     extract = Extract(file, stop, topic, partition, schema(columns), selection, with_control)
-    memory, threads = blocks or Blocks(), jobs or min(usable_cores(), MOST_JOBS)
+    common, threads = Common(blocks or Blocks()), jobs or min(usable_cores(), MOST_JOBS)
 
     def make_work() -> Callable[[Span], Made]:
-        return BatchMaker(extract, memory).batches
+        return BatchMaker(extract, common).batches
 
     at: int | None = start
     last_offset = NONE_SEEN

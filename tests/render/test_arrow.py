@@ -572,25 +572,29 @@ def test_threads_give_the_same_as_one(name: str, span_bytes: int) -> None:
 
 @needs_kernel
 @pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
+@pytest.mark.parametrize("records_a_batch", [10, 250])
 def test_a_span_with_more_inside_than_memory_is_meant_for_comes_in_parts(
-    monkeypatch: pytest.MonkeyPatch, jobs: int
+    monkeypatch: pytest.MonkeyPatch, jobs: int, codec: str, records_a_batch: int
 ) -> None:
-    monkeypatch.setattr(arrow_batches, "MOST_SPAN_DATA_BYTES", 5000)
+    """Also in the midst of a batch."""
+    monkeypatch.setattr(arrow_batches, "ENOUGH_BYTES", 5000)
     monkeypatch.setattr(arrow_batches, "DATA_BYTES", 1000)
     made: list[int] = []
     batches = arrow_batches.BatchMaker.batches
 
     def watched(self: Any, span: Any) -> Any:
         found = batches(self, span)
-        made.append(found.data_bytes)
+        made.append(found.size)
         return found
 
     monkeypatch.setattr(arrow_batches.BatchMaker, "batches", watched)
-    data = b"".join(build_batch(numbered(10, 10 * n, size=200), codec="zstd") for n in range(100))
-    table, told, _ = read(data, jobs=jobs, span_bytes=len(data) // 4)
+    firsts = range(0, 1000, records_a_batch)
+    data = b"".join(build_batch(numbered(records_a_batch, n, size=200), codec=codec) for n in firsts)
+    table, told, _ = read(data, jobs=jobs, span_bytes=len(data) // 4, columns=["offset", "value"])
     assert told == []
     assert table["offset"].to_pylist() == list(range(1000))
-    assert max(made) <= 5000 + 10 * 200 + 1000
+    assert max(made) <= 5000 + 2 * 1000
     assert len(made) > 30
 
 
