@@ -19,7 +19,7 @@ from klogtool.format.framing import whole_frames
 from klogtool.log.file import LogFile
 from klogtool.log.windows import WINDOW_BYTES, walk_windows
 from klogtool.render import log_lines
-from klogtool.render.log_lines import LogDump, dump_log_lines
+from klogtool.render.log_lines import SPAN_BYTES, LogDump, dump_log_lines
 from klogtool.render.records import Form, RecordOptions
 
 READERS = ("reference", "kernel")
@@ -93,15 +93,17 @@ class Reader:
         *,
         window_bytes: int = WINDOW_BYTES,
         jobs: int = 1,
+        span_bytes: int = SPAN_BYTES,
         end: int | None = None,
     ) -> Shown:
-        """The log `data` up to byte `end`, in windows of some size, by some threads."""
+        """The log `data` up to byte `end`, in windows of some size, by some threads in spans of some size."""
         form = Form(form) if isinstance(form, RecordOptions) else form
         end = len(data) if end is None else end
         pieces: list[bytes] = []
         dump, error = LogDump(), None
         windows = patch.object(log_lines, "walk_windows", partial(walk_windows, size=window_bytes))
-        with log_file(data) as path, LogFile(path) as file, self.reading() as native, windows:
+        spans = patch.object(log_lines, "SPAN_BYTES", span_bytes)
+        with log_file(data) as path, LogFile(path) as file, self.reading() as native, windows, spans:
             try:
                 dump_log_lines(file, form, lambda piece: pieces.append(bytes(piece)), dump, end=end, jobs=jobs)
             except KlogError as ended_it:

@@ -76,12 +76,13 @@ def batches_shown(shown: Shown) -> list[int]:
 # ---------------------------------------------------------------- what Kafka printed
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("span_bytes", [None, 1, 300])
 @pytest.mark.parametrize("window_bytes", [1, 100, 700, 1 << 19])
 @pytest.mark.parametrize("name", FORMS)
-def test_entries_of_every_kind(reader: Reader, name: str, window_bytes: int, jobs: int) -> None:
-    """In windows so small that entries straddle them, too, and on threads."""
-    shown = reader.show(EVERY_KIND, FORMS[name], window_bytes=window_bytes, jobs=jobs)
+def test_entries_of_every_kind(reader: Reader, name: str, window_bytes: int, span_bytes: int | None) -> None:
+    """In windows so small that entries straddle them, too; and on threads that begin in the middle of entries."""
+    spans = {} if span_bytes is None else {"span_bytes": span_bytes, "jobs": 2}
+    shown = reader.show(EVERY_KIND, FORMS[name], window_bytes=window_bytes, **spans)
     assert shown.text == (GOLDEN / f"every-kind.{name}.txt").read_text()
     assert (shown.error, shown.passed_over, shown.invalid, shown.first_invalid) == (None, (), 0, None)
     if name == "shallow":
@@ -238,7 +239,7 @@ def test_no_gap_where_a_log_begins_at_zero(reader: Reader) -> None:
 def test_gaps_are_found_across_windows(reader: Reader, window_bytes: int) -> None:
     offsets = [0, 1, 2, 5, 6, 100]
     data = b"".join(build_batch([Record(n, 0, None, b"v" * 50)]) for n in offsets)
-    shown = reader.show(data, DEEP, window_bytes=window_bytes, jobs=2)
+    shown = reader.show(data, DEEP, window_bytes=window_bytes, jobs=2, span_bytes=100)
     assert (shown.gaps, shown.last_offset) == ({2: 5, 6: 100}, 100)
 
 
@@ -506,8 +507,8 @@ def test_wrappers(reader: Reader, name: str) -> None:
 
 def test_behind_a_damaged_entry_nothing_is_printed(reader: Reader) -> None:
     data = raw(BROKEN, records_count=1) + BATCH.data
-    for jobs, window_bytes in ((1, 1 << 19), (2, 1)):
-        assert batches_shown(reader.show(data, DEEP, jobs=jobs, window_bytes=window_bytes)) == [0]
+    for jobs, span_bytes in ((1, 1 << 19), (2, 1)):
+        assert batches_shown(reader.show(data, DEEP, jobs=jobs, span_bytes=span_bytes)) == [0]
 
 
 def test_with_go_on_everything_is(reader: Reader) -> None:
@@ -556,7 +557,7 @@ def test_a_batch_whose_text_is_larger_than_any_buffer(reader: Reader) -> None:
 
 def test_more_text_than_a_buffer_holds(reader: Reader) -> None:
     data = b"".join(build_batch([Record(n, 0, b"k", b"v" * 9000)]) for n in range(200))
-    shown = reader.show(data, window_bytes=1 << 20, jobs=2)
+    shown = reader.show(data, jobs=2, span_bytes=1 << 19)
     assert offsets_shown(shown) == list(range(200))
     assert shown.gaps == {}
 

@@ -23,11 +23,19 @@ pytestmark = pytest.mark.skipif(kernels.native is None, reason="needs the extens
 FORMS = (Form(SHALLOW), Form(DEEP), Form(PRINT), Form(PRINT_WITHOUT_METADATA), Form(json_file="t-0/0.log"))
 
 
-def assert_alike(data: bytes, form: Form, *, window_bytes: int = 1 << 19, jobs: int = 1) -> None:
-    """The kernels in these windows, on these threads, and the reference in one piece say the same."""
+def assert_alike(data: bytes, form: Form, story: str = "", **how: int) -> None:
+    """The kernels in such windows, on so many threads, and the reference in one piece say the same."""
     reference = Reader("reference").show(data, form)
-    kernel = Reader("kernel").show(data, form, window_bytes=window_bytes, jobs=jobs)
-    assert kernel == reference
+    assert Reader("kernel").show(data, form, **how) == reference, f"{story}, {form}, {how}"
+
+
+def any_way(rng: random.Random) -> dict[str, int]:
+    """In windows and spans so small that entries straddle them, or of their real size."""
+    return {
+        "window_bytes": rng.choice((64, 300, 5000, 1 << 19)),
+        "jobs": rng.choice((1, 2, 3)),
+        "span_bytes": rng.choice((200, 1000, 4000, 2 << 20)),
+    }
 
 
 def generated(rng: random.Random, magics: tuple[int, ...] = (0, 1, 2)) -> bytes:
@@ -61,7 +69,7 @@ def test_both_readers_agree_on_generated_logs(seed: int) -> None:
     rng = random.Random(f"log lines {seed}")
     data = generated(rng, ((0, 1, 2), (2,), (1,), (0,))[seed % 4])
     for _ in range(3):
-        assert_alike(data, any_form(rng), window_bytes=rng.choice((1, 300, 5000, 1 << 19)), jobs=rng.choice((1, 2)))
+        assert_alike(data, any_form(rng), f"seed {seed}", **any_way(rng))
 
 
 OTHER_FILES = ("index", "other-file", "transaction", "snapshot", "name", "folder")
@@ -77,10 +85,7 @@ def test_both_readers_agree_on_damage(kind: str) -> None:
             name, story = harm(files, rng, only=kind)
         assert kind in name
         (data,) = files.values()
-        form, window_bytes = any_form(rng), rng.choice((1, 300, 1 << 19))
-        reference = Reader("reference").show(data, form)
-        kernel = Reader("kernel").show(data, form, window_bytes=window_bytes, jobs=rng.choice((1, 2)))
-        assert kernel == reference, f"seed {seed}: {story}, {form}, windows of {window_bytes}"
+        assert_alike(data, any_form(rng), f"seed {seed}: {story}", **any_way(rng))
 
 
 records = st.builds(

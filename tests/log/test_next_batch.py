@@ -1,0 +1,76 @@
+"""The next sound entry in a file, whatever the pieces that are looked through, by both readers."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from readers import Reader, log_file
+from vectors import BATCH, BATCH_WITH_HEADERS, BATCHES, MAGIC_1, MESSAGES, Vector
+
+from klogtool.format.batch import Record, build_batch
+from klogtool.format.framing import LOG_OVERHEAD
+from klogtool.log import resync
+from klogtool.log.file import LogFile
+from klogtool.log.resync import OVERLAP_BYTES, find_next_batch
+
+GARBAGE = random.Random(3).randbytes(1000)
+
+
+def found_in(reader: Reader, data: bytes, position: int = 0, *, end: int | None = None, lowest: int = 0) -> int | None:
+    with log_file(data) as path, LogFile(path) as file, reader.reading() as native:
+        found = find_next_batch(file, position, end=len(data) if end is None else end, lowest=lowest)
+        assert native is None or native.asked["find_batch"] > 0 or position >= len(data)
+        return found
+
+
+@pytest.fixture(params=[128, 129, 200, 1000, 4 << 20])
+def piece_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(resync, "PIECE_BYTES", request.param)
+    return int(request.param)
+
+
+@pytest.mark.parametrize("before", [0, 1, 63, 64, 65, 120, 127, 128, 129, 500, 1000])
+def test_behind_any_garbage(reader: Reader, piece_bytes: int, before: int) -> None:
+    assert found_in(reader, GARBAGE[:before] + BATCH.data + GARBAGE) == before
+    assert found_in(reader, bytes(before) + MAGIC_1.data + GARBAGE) == before
+
+
+@pytest.mark.parametrize("vector", [*MESSAGES, *BATCHES], ids=str)
+def test_every_kind(reader: Reader, vector: Vector) -> None:
+    assert found_in(reader, GARBAGE + vector.data) == 1000
+
+
+def test_larger_than_a_piece(reader: Reader, piece_bytes: int) -> None:
+    large = build_batch([Record(7, 0, None, bytes(3000))])
+    assert found_in(reader, GARBAGE + large) == 1000
+    wounded = bytearray(large)
+    wounded[2000] ^= 1
+    assert found_in(reader, GARBAGE + bytes(wounded) + BATCH.data) == 1000 + len(large)
+
+
+def test_from_a_position_on(reader: Reader) -> None:
+    data = BATCH.data + BATCH_WITH_HEADERS.data
+    assert [found_in(reader, data, at) for at in (0, 1, 81, 82, len(data))] == [0, 81, 81, None, None]
+
+
+def test_none(reader: Reader, piece_bytes: int) -> None:
+    for data in (GARBAGE, bytes(1000), b"", BATCH.data[:-1], b"\xff" * 500 + BATCH.data[1:]):
+        assert found_in(reader, data) is None
+
+
+def test_only_what_ends_before_the_end(reader: Reader) -> None:
+    data = GARBAGE + BATCH.data
+    assert found_in(reader, data, end=len(data) - 1) is None
+    assert found_in(reader, data, end=len(data)) == 1000
+    assert found_in(reader, data, end=500) is None
+
+
+def test_only_from_the_lowest_offset_on(reader: Reader) -> None:
+    data = BATCH.data + BATCH_WITH_HEADERS.data
+    assert found_in(reader, data, lowest=1) == 81
+    assert found_in(reader, data, lowest=21) is None
+
+
+def test_the_overlap_holds_a_header() -> None:
+    assert OVERLAP_BYTES >= 61 > LOG_OVERHEAD
