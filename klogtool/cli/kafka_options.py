@@ -30,8 +30,9 @@ ARGUMENTS = {
     "max-bytes": "Read at most so many bytes of a log.  [default: 2147483647]",
 }
 CLASSES = {
-    "value-decoder-class": "Decoder of values: org.apache.kafka.tools.api.{String,Integer,Long,Default}Decoder.",
-    "key-decoder-class": "Decoder of keys.",
+    "value-decoder-class": "Decoder of values: StringDecoder (default), DefaultDecoder, IntegerDecoder or LongDecoder "
+    "of org.apache.kafka.tools.api.",
+    "key-decoder-class": "Decoder of keys, likewise.",
 }
 # In the order in which Kafka prefers one to the other.
 DECODERS = {
@@ -41,6 +42,7 @@ DECODERS = {
     "remote-log-metadata-decoder": ("decode_remote_log_metadata", "Decode values of __remote_log_metadata."),
     "share-group-state-decoder": ("decode_share_group_state", "Decode values of __share_group_state."),
 }
+KAFKA_NAMES = {*FLAGS, *ARGUMENTS, *CLASSES, *DECODERS}
 
 
 def kafka_options(command: Callable[..., object]) -> Callable[..., object]:
@@ -60,14 +62,13 @@ def kafka_options(command: Callable[..., object]) -> Callable[..., object]:
 
 def as_kafka_reads(args: Sequence[str]) -> list[str]:
     """Words as jopt-simple understands them: one dash is two, a flag may have an argument, which is ignored."""
-    names = {*FLAGS, *DECODERS, *ARGUMENTS, *CLASSES}
     read: list[str] = []
     taken = False  # by the option before it, whatever the word looks like
     for n, word in enumerate(args):
         if word == "--" and not taken:
             return [*read, *args[n:]]
         name, equals, value = word.removeprefix("-").removeprefix("-").partition("=")
-        if taken or not word.startswith("-") or name not in names:
+        if taken or not word.startswith("-") or name not in KAFKA_NAMES:
             read.append(word)
         elif name in FLAGS or name in DECODERS:
             read.append(f"--{name}")

@@ -6,6 +6,7 @@ Commands are imported when they are asked for, so that `--help` and a small dump
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import traceback
 
@@ -38,10 +39,26 @@ class Commands(click.Group):
         command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """click's; a word that is no command gets a guess at what was meant."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            meant = f"klogtool dump-log {name}" if os.path.exists(name) else _closest_command(name)
+            ctx.fail(f"No such command '{name}'." + (f" Did you mean '{meant}'?" if meant else ""))
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+
+def _closest_command(name: str) -> str | None:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, COMMANDS)), None)
 
 
 def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -55,7 +72,7 @@ def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Version, kernels.")
 def cli() -> None:
-    """The fsck of Apache Kafka: reads, explains and repairs log dirs on disk, without a broker.
+    """The fsck of Apache Kafka: reads log dirs on disk, without a broker.
 
     Exit status: 0 done, nothing wrong; 1 damage found; 2 wrong usage, no such path; 3 refused, nothing changed;
     4 could not go on; 130 interrupted; 141 the reader of stdout went away.
@@ -81,7 +98,7 @@ def run(args: list[str]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as wrong:
-        wrong.show()
+        _show_wrong_usage(wrong, args)
         return USAGE
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
@@ -92,11 +109,32 @@ def run(args: list[str]) -> int:
         return _failed(error, debug="--debug" in args)
 
 
+def _show_wrong_usage(wrong: click.ClickException, args: list[str]) -> None:
+    """In one line, and a second with where to look."""
+    if not args:
+        wrong.show()  # the help, which click has as an error
+        return
+    note(f"klogtool: {_unabbreviated(wrong) or wrong.format_message()}")
+    note(f"Try '{' '.join(['klogtool', *[name for name in args[:1] if name in COMMANDS]])} --help'.")
+
+
+def _unabbreviated(wrong: click.ClickException) -> str | None:
+    """What to say to an option that is the beginning of others; None to any other error."""
+    if not isinstance(wrong, click.NoSuchOption) or wrong.ctx is None:
+        return None
+    names = [name for parameter in wrong.ctx.command.get_params(wrong.ctx) for name in parameter.opts]
+    meant = [f"'{name}'" for name in names if name.startswith(wrong.option_name)]
+    return f"No such option '{wrong.option_name}'. Did you mean {' or '.join(meant)}?" if meant else None
+
+
 def _failed(error: KlogError | OSError | MemoryError, *, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
     if isinstance(error, KlogError):
         note(error_line(error))
         return status_of(error)
-    note("klogtool: out of memory" if isinstance(error, MemoryError) else f"klogtool: {error}")
+    if isinstance(error, MemoryError):
+        note("klogtool: out of memory")
+    else:
+        note(": ".join(["klogtool", *filter(None, [error.filename]), (error.strerror or str(error)).lower()]))
     return COULD_NOT

@@ -8,7 +8,11 @@ from typing import Any, TypeVar
 import click
 
 from klogtool.cli.output import DEBUG
+from klogtool.errors import Corrupt
+from klogtool.format.java_numbers import parse_java_long
 from klogtool.render.records import LARGEST, SMALLEST, Selection
+
+SELECTION = ("offsets", "timestamps", "grep", "key", "producer-id")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -44,7 +48,7 @@ def quiet(command: Command) -> Command:
 def selection(command: Command) -> Command:
     """Which records: --offsets, --timestamps, --grep, --key, --producer-id; see `selected`."""
     for option in (
-        click.option("--producer-id", type=int, metavar="N", help="Only records of this producer."),
+        click.option("--producer-id", callback=long, metavar="N", help="Only records of this producer."),
         click.option("--key", callback=given_bytes, metavar="BYTES", help="Only records with this key."),
         click.option(
             "--grep",
@@ -77,17 +81,31 @@ def selected(given: dict[str, Any]) -> Selection | None:
     return None if chosen == Selection() else chosen
 
 
+def long(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """A callback: a number that a Java long can be."""
+    if value is None:
+        return None
+    try:
+        return parse_java_long(value)
+    except Corrupt:
+        raise click.BadParameter(f"'{value}' is no number of 64 bits.", ctx, param) from None
+
+
 def span(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
     """A callback: A..B, both ends included; one that is left out is the smallest or largest of a Java long."""
     if value is None:
         return None
     first, dots, last = value.partition("..")
     try:
-        if not dots:
-            return int(first), int(first)
-        return int(first) if first else SMALLEST, int(last) if last else LARGEST
-    except ValueError:
-        raise click.BadParameter(f"'{value}' is no span: A..B, A.., ..B or A", ctx, param) from None
+        start = parse_java_long(first) if first or not dots else SMALLEST
+        end = (parse_java_long(last) if last else LARGEST) if dots else start
+    except Corrupt:
+        raise click.BadParameter(
+            f"'{value}' is no span: A..B, A.., ..B or A, in numbers of 64 bits.", ctx, param
+        ) from None
+    if start > end:
+        raise click.BadParameter(f"'{value}' ends before it begins.", ctx, param)
+    return start, end
 
 
 def given_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> bytes | None:
@@ -99,4 +117,4 @@ def given_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -
         first, *rest = raw.split(b"\\x")
         return first + b"".join(bytes.fromhex(piece[:2].decode("ascii")) + piece[2:] for piece in rest)
     except ValueError:
-        raise click.BadParameter(f"'{value}' has a \\x that two hex digits do not follow", ctx, param) from None
+        raise click.BadParameter(f"'{value}' has a \\x that two hex digits do not follow.", ctx, param) from None

@@ -11,10 +11,12 @@ from typing import BinaryIO
 
 import click
 
+from klogtool.cli.hints import hint_of
 from klogtool.errors import KlogError, Refused
 
 GATHER_BYTES = 1 << 16
 DEBUG = "klogtool.debug"  # in click's context: whether to show tracebacks
+UNSEEN = {n: f"\\x{n:02x}" for n in (*range(32), 127) if n not in b"\t\n"}  # would move a terminal's cursor
 
 
 class ReaderGone(Exception):
@@ -63,6 +65,9 @@ class Output:
                 self._stream.flush()
         except BrokenPipeError as gone:
             raise ReaderGone from gone
+        except OSError as error:
+            error.filename = "stdout"
+            raise
 
 
 @contextmanager
@@ -98,18 +103,27 @@ def _publish(part: str, path: str) -> None:
 
 
 def note(text: str) -> None:
-    """A line on stderr; bytes of file names that are no text are escaped."""
-    sys.stderr.write(text.encode("utf-8", "backslashreplace").decode("utf-8", "backslashreplace") + "\n")
+    """A line on stderr, in UTF-8 whatever the locale; bytes of file names that are no text are escaped."""
+    if sys.stderr is None:  # closed: there is nobody to tell
+        return
+    try:
+        raw = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a lone surrogate that stands for no byte
+        raw = text.encode("utf-8", "backslashreplace")
+    shown = raw.decode("utf-8", "backslashreplace").translate(UNSEEN) + "\n"
     sys.stderr.flush()
+    sys.stderr.buffer.write(shown.encode())
+    sys.stderr.buffer.flush()
 
 
 def error_line(error: KlogError) -> str:
-    """An error as users see it: where, what; with --debug the traceback before it."""
-    line = f"klogtool: {error}"
+    """An error as users see it: where, what; a second line with what to do; with --debug the traceback before it."""
+    line = f"klogtool: {error}".replace("\n", "\\n")
     context = click.get_current_context(silent=True)
-    if context is not None and context.meta.get(DEBUG):
-        return "".join(traceback.format_exception(error)) + line
-    return line
+    hint = hint_of(error, context.params if context is not None else {})
+    debug = context is not None and context.meta.get(DEBUG)
+    trace = "".join(traceback.format_exception(error)) if debug else ""
+    return trace + line + (f"\n{hint}" if hint else "")
 
 
 def forget_stdout() -> None:

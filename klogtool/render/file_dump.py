@@ -7,11 +7,11 @@ fields, a line an entry. JSON lines are of all files.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, FileName, parse_file_name, parse_partition_dir_name
-from klogtool.log.file import LogFile, read_whole
+from klogtool.log.file import LogFile, read_whole, unreadable
 from klogtool.render.json_lines import error_row, json_line
 from klogtool.render.kafka_dump import INT_MAX, KafkaDump
 from klogtool.render.log_lines import LogDump, dump_log_lines
@@ -19,6 +19,7 @@ from klogtool.render.records import Form
 from klogtool.render.side_rows import MOST_BYTES, walk_side_rows
 
 LOGS = (FileKind.LOG, FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT)
+FOREIGN = "klogtool: {}: not a file of Kafka's, by its name"
 INTERNAL_TOPICS = (
     "__cluster_metadata",
     "__consumer_offsets",
@@ -28,19 +29,32 @@ INTERNAL_TOPICS = (
 )
 
 
-def walk_files(path: str) -> Iterator[str]:
-    """The file itself, or all files below a folder, in order of name. Raises KlogError for a folder without access."""
+def walk_files(path: str, tell: Callable[[KlogError], None]) -> Iterator[str]:
+    """The file itself, or all files below a folder, in order of name.
+
+    `tell` hears of what cannot be listed: a path that is not there, a folder without access. A folder that is linked
+    to from below itself is not entered again.
+    """
+    try:
+        os.lstat(path)
+    except OSError as error:
+        tell(unreadable(path, error))
+    else:
+        yield from _walk(path, tell, ())
+
+
+def _walk(path: str, tell: Callable[[KlogError], None], above: tuple[tuple[int, int], ...]) -> Iterator[str]:
     if not os.path.isdir(path):
         yield path
         return
     try:
-        names = sorted(os.listdir(path))
+        about, names = os.stat(path), sorted(os.listdir(path))
     except OSError as error:
-        from klogtool.log.file import unreadable
-
-        raise unreadable(path, error) from error
-    for name in names:
-        yield from walk_files(os.path.join(path, name))
+        tell(unreadable(path, error))
+        return
+    this = about.st_dev, about.st_ino
+    for name in names if this not in above else ():
+        yield from _walk(os.path.join(path, name), tell, (*above, this))
 
 
 def internal_topic(path: str) -> str | None:
@@ -100,7 +114,7 @@ class JsonDump:
     def _side_file(self, path: str, name: FileName) -> None:
         data = read_whole(path, limit=MOST_BYTES)
         if name.kind is FileKind.FOREIGN:
-            self.kafka.complain(f"klogtool: {path}: not a file of Kafka's")
+            self.kafka.complain(FOREIGN.format(path))
         for row in walk_side_rows(name, data):
             kind = row.pop("type")
             self.write(json_line({"type": kind, "file": shown_name(path), **row}))
@@ -124,10 +138,11 @@ class TextDump:
 
     def _side_file(self, path: str, name: FileName) -> None:
         self.kafka.print(f"Dumping {path}")
-        if name.kind is FileKind.FOREIGN:
-            self.kafka.complain(f"klogtool: {path}: not a file of Kafka's")
         try:
-            for row in walk_side_rows(name, read_whole(path, limit=MOST_BYTES)):
+            data = read_whole(path, limit=MOST_BYTES)
+            if name.kind is FileKind.FOREIGN:
+                self.kafka.complain(FOREIGN.format(path))
+            for row in walk_side_rows(name, data):
                 kind = row.pop("type")
                 fields = " ".join(f"{field}: {_text(value)}" for field, value in row.items())
                 self.kafka.print(f"{kind} {fields}".rstrip())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from klogtool.errors import Corrupt
+from klogtool.errors import Corrupt, KlogError
 from klogtool.format.framing import Frame, Stop
 from klogtool.format.indexes import (
     OFFSET_INDEX_ENTRY_SIZE,
@@ -52,7 +52,10 @@ def dump_offset_index(
         if n > 0 and relative_offset == 0:
             return  # zeros that a broker preallocated
         offset = wrap_long(base_offset + relative_offset)
-        last_offset = _last_offset_at(frames, position, max_message_size)
+        try:
+            last_offset = _last_offset_at(frames, position, max_message_size)
+        except KlogError as error:
+            raise _of_index(error) from None
         if last_offset != offset:
             reports.index_mismatches.setdefault(os.path.abspath(path), {})[offset] = last_offset
         if not verify_only:
@@ -70,6 +73,14 @@ def _last_offset_at(frames: FrameReader, position: int, size: int) -> int:
             f"no batch at byte {position} of the log, where the index points to", kafka_class="NoSuchElementException"
         )
     return frames.last_offset(found)
+
+
+def _of_index(error: KlogError) -> KlogError:
+    """An error about the log, as one about the index: its position is no byte of the index."""
+    if error.path is None and error.position is not None:
+        error.reason = f"the log beside it, at byte {error.position}: {error.reason}"
+        error.position = None
+    return error
 
 
 def check_slice(log: LogFile, position: int, size: int) -> None:
@@ -95,7 +106,10 @@ def dump_time_index(
         if n > 0 and relative_offset == 0:
             return
         offset = wrap_long(base_offset + relative_offset)
-        check.entry(timestamp, offset, find_offset_index_entry(index, base_offset, offset).position)
+        try:
+            check.entry(timestamp, offset, find_offset_index_entry(index, base_offset, offset).position)
+        except KlogError as error:
+            raise _of_index(error) from None
         if not verify_only:
             write(b"timestamp: %d offset: %d\n" % (timestamp, offset))
 

@@ -6,13 +6,14 @@ KlogError is raised after the same output.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable
 from typing import Protocol
 
 from klogtool.errors import Corrupt, KlogError
-from klogtool.log.file import LogFile, read_whole
+from klogtool.log.file import LogFile, Unreadable, read_whole
 from klogtool.render.log_lines import LogDump, dump_log_lines
 from klogtool.render.records import Form, RecordOptions, Selection
 from klogtool.render.reports import Reports
@@ -143,7 +144,7 @@ class KafkaDump:
 
         max_message_size = self.options.max_message_size()
         base_offset = _number_before_dot(name)
-        with LogFile(_beside(path, name, ".log"), or_folder=True) as log:
+        with _log_beside(path, name) as log:
             _check_log_size(log)
             dump_offset_index(
                 path,
@@ -160,13 +161,13 @@ class KafkaDump:
         from klogtool.render.index_text import dump_time_index
 
         base_offset = _number_before_dot(name)
-        with LogFile(_beside(path, name, ".log"), or_folder=True) as log:
+        with _log_beside(path, name) as log:
             _check_log_size(log)
             dump_time_index(
                 path,
                 base_offset,
                 log,
-                read_whole(_beside(path, name, ".index"), limit=INT_MAX),
+                _index_beside(path, name),
                 sanity_only=self.options.sanity_only,
                 verify_only=self.options.verify_only,
                 reports=self.reports,
@@ -226,11 +227,42 @@ def _log_heading(name: str) -> str:
 def _number_before_dot(name: str) -> int:
     from klogtool.format.java_numbers import parse_java_long
 
-    return parse_java_long(name.partition(".")[0])
+    try:
+        return parse_java_long(name.partition(".")[0])
+    except Corrupt as error:
+        error.reason = "the name is no base offset"
+        raise
 
 
 def _beside(path: str, name: str, suffix: str) -> str:
     return os.path.join(os.path.dirname(path), name.partition(".")[0] + suffix)
+
+
+def _log_beside(path: str, name: str) -> LogFile:
+    beside = _beside(path, name, ".log")
+    try:
+        return LogFile(beside, or_folder=True)
+    except Unreadable as error:
+        raise _without(beside, path, error) from error
+
+
+def _index_beside(path: str, name: str) -> bytes:
+    beside = _beside(path, name, ".index")
+    try:
+        return read_whole(beside, limit=INT_MAX)
+    except Unreadable as error:
+        raise _without(beside, path, error) from error
+
+
+def _without(beside: str, path: str, error: Unreadable) -> KlogError:
+    """The error for a file that is there, and cannot be dumped since what belongs beside it is not."""
+    if error.errno != errno.ENOENT:
+        return error
+    if not os.path.lexists(path):
+        error.path = path
+        return error
+    reason = f"cannot be dumped without {os.path.basename(beside)}, which is not there"
+    return Corrupt(reason, path=path, kafka_class=error.kafka_class)
 
 
 def _check_log_size(log: LogFile) -> None:

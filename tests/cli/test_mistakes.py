@@ -1,0 +1,230 @@
+"""What a new user does wrong: an answer of one line, with a second that says what to do."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+from running import FIXTURES, KLOGTOOL, ROOT, Done, run_apart, without_power_over_files
+
+SEGMENT = "00000000000000000007.log"
+PARTITION = FIXTURES / "transactions/logdir/t-0"
+
+
+@pytest.fixture
+def partition(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A sound partition dir, to be spoilt."""
+    return pathlib.Path(shutil.copytree(PARTITION, tmp_path / "t-0"))
+
+
+def assert_says(done: Done, status: int, *lines: str) -> None:
+    assert done.err.splitlines() == list(lines)
+    assert done.status == status
+
+
+def assert_usage(done: Done, message: str, command: str = "klogtool dump-log") -> None:
+    assert_says(done, 2, f"klogtool: {message}", f"Try '{command} --help'.")
+    assert done.out == b""
+
+
+# ---------------------------------------------------------------- words
+
+
+def test_an_option_that_is_none() -> None:
+    done = run_apart("dump-log", PARTITION, "--prnt-data-log")
+    assert "--print-data-log" in done.err.splitlines()[0]
+    assert done.err.splitlines()[1:] == ["Try 'klogtool dump-log --help'."]
+    assert done.status == 2
+
+
+def test_an_option_may_not_be_abbreviated() -> None:
+    assert_usage(
+        run_apart("dump-log", PARTITION, "--deep"), "No such option '--deep'. Did you mean '--deep-iteration'?"
+    )
+    told = "No such option '--off'. Did you mean '--offsets-decoder' or '--offsets'?"
+    assert_usage(run_apart("dump-log", PARTITION, "--off"), told)
+
+
+def test_an_option_without_its_argument() -> None:
+    assert_usage(run_apart("dump-log", "--max-bytes"), "Option '--max-bytes' requires an argument.")
+
+
+def test_a_command_that_is_none() -> None:
+    assert_usage(run_apart("dumplog"), "No such command 'dumplog'. Did you mean 'dump-log'?", "klogtool")
+    assert_usage(run_apart("frobnicate"), "No such command 'frobnicate'.", "klogtool")
+    path = str(PARTITION)
+    assert_usage(run_apart(path), f"No such command '{path}'. Did you mean 'klogtool dump-log {path}'?", "klogtool")
+
+
+@pytest.mark.parametrize("option", ["--offsets", "--timestamps"])
+def test_a_span_that_is_none(option: str) -> None:
+    words = "is no span: A..B, A.., ..B or A, in numbers of 64 bits."
+    for span in ("5-9", "2023-11-14", "", "9223372036854775808..", f"0..{10**30}", f"-{10**30}..0"):
+        assert_usage(run_apart("dump-log", PARTITION, option, span), f"Invalid value for '{option}': '{span}' {words}")
+    told = f"Invalid value for '{option}': '5..2' ends before it begins."
+    assert_usage(run_apart("dump-log", PARTITION, option, "5..2"), told)
+
+
+def test_the_largest_span_is_everything() -> None:
+    done = run_apart("dump-log", PARTITION / SEGMENT, "--offsets", f"{-(2**63)}..{2**63 - 1}")
+    assert done.out == run_apart("dump-log", PARTITION / SEGMENT).out
+
+
+@pytest.mark.parametrize("word", ["x", str(2**63), "1_000"])
+def test_a_producer_id_that_is_none(word: str) -> None:
+    told = f"Invalid value for '--producer-id': '{word}' is no number of 64 bits."
+    assert_usage(run_apart("dump-log", PARTITION, "--producer-id", word), told)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_output_where_the_dump_goes_to_stdout(tmp_path: pathlib.Path, form: str) -> None:
+    place = tmp_path / "out"
+    done = run_apart("dump-log", PARTITION, "--format", form, "--output", place)
+    assert_usage(done, f"--output is for arrow and parquet; {form} goes to stdout: > {place}")
+    assert not place.exists()
+
+
+def test_files_and_further_files() -> None:
+    """`--files *.log`, say: the shell makes many words of it, and Kafka's tool reads only the first."""
+    first, second, third = (f"{PARTITION}/{n:020d}.log" for n in (0, 7, 34))
+    done = run_apart("dump-log", "--files", first, second, third, "--max-bytes", "100000")
+    told = f"klogtool: not read, since there is --files: {second} and 1 more"
+    assert_says(done, 0, told, "Separate files by commas: --files F,F")
+    assert done.out == run_apart("dump-log", first).out
+    assert_says(run_apart("dump-log", "--quiet", "--files", first, second), 0)
+
+
+def test_a_decoder_that_is_none() -> None:
+    done = run_apart("dump-log", PARTITION, "--key-decoder-class", "Mine")
+    told, hint = done.err.splitlines()
+    assert (told, done.status) == ("klogtool: failed to load decoder class Mine", 2)
+    assert "IntegerDecoder" in hint
+
+
+def test_help_tells_kafkas_options_from_others() -> None:
+    text = run_apart("dump-log", "--help").out.decode()
+    kafkas, rest = text.split("Kafka's options:\n")[1].split("Selection:\n")
+    selection, own = rest.split("klogtool's options:\n")
+    assert "--deep-iteration" in kafkas
+    assert "--offsets " in selection
+    assert "--resync" in own
+    assert "[FILE]" not in own
+
+
+# ---------------------------------------------------------------- paths
+
+
+def test_a_topic_instead_of_a_path() -> None:
+    done = run_apart("dump-log", "orders-3")
+    told, hint = done.err.splitlines()
+    assert (told, done.status, done.out) == ("klogtool: orders-3: no such file or directory", 2, b"")
+    assert "partition dirs" in hint
+
+
+@pytest.mark.parametrize("name", ["word.log", "word", "00000000000000000000.index", "x.snapshot"])
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_path_that_is_not_there(tmp_path: pathlib.Path, name: str, form: str) -> None:
+    path = tmp_path / name
+    done = run_apart("dump-log", path, "--format", form)
+    assert_says(done, 2, f"klogtool: {path}: no such file or directory")
+
+
+def test_files_with_commas_without_the_option() -> None:
+    words = f"{PARTITION / SEGMENT},{PARTITION / SEGMENT}"
+    told, hint = run_apart("dump-log", words).err.splitlines()
+    assert told == f"klogtool: {words}: no such file or directory"
+    assert "--files" in hint
+
+
+def test_a_log_under_another_name(partition: pathlib.Path) -> None:
+    path = (partition / SEGMENT).rename(partition / "copy.log")
+    assert_says(
+        run_apart("dump-log", path),
+        1,
+        f"klogtool: {path}: the name is no base offset",
+        "--format json reads it under any name.",
+    )
+
+
+def test_an_index_without_what_lies_beside_it(partition: pathlib.Path) -> None:
+    index, time_index = (partition / f"{7:020d}{suffix}" for suffix in (".index", ".timeindex"))
+    hint = "--format json prints it alone."
+    index.unlink()
+    told = f"klogtool: {time_index}: cannot be dumped without {index.name}, which is not there"
+    assert_says(run_apart("dump-log", time_index), 1, told, hint)
+    (partition / SEGMENT).unlink()
+    told = f"klogtool: {time_index}: cannot be dumped without {SEGMENT}, which is not there"
+    assert_says(run_apart("dump-log", time_index), 1, told, hint)
+    assert_says(run_apart("dump-log", "--files", index), 2, f"klogtool: {index}: no such file or directory")
+    assert_says(run_apart("dump-log", time_index, "--format", "json"), 0)
+
+
+def test_an_index_of_a_damaged_log_is_told_as_such() -> None:
+    folder = "fixtures/killed-mid-append/logdir/zero-tail-0"
+    size = "record size 0 is smaller than the minimum record overhead (14)"
+    assert_says(
+        run_apart("dump-log", f"{folder}/00000000000000000055.log"),
+        1,
+        f"klogtool: {folder}/00000000000000000055.log: at byte 1381: {size}",
+        "--resync goes on behind it.",
+    )
+    index = f"{folder}/00000000000000000055.timeindex"
+    assert_says(run_apart("dump-log", index), 1, f"klogtool: {index}: the log beside it, at byte 1381: {size}")
+
+
+def test_what_files_leaves_unread_is_told() -> None:
+    damaged = "fixtures/killed-mid-append/logdir/zero-tail-0/00000000000000000055.log"
+    done = run_apart("dump-log", "--files", f"{damaged},x.log,y.log")
+    assert done.err.splitlines()[-1] == "klogtool: --files ends there, as kafka-dump-log does; not read: 2 more"
+    assert b"x.log" not in done.out
+
+
+def test_a_folder_without_permission_does_not_stop_the_rest(partition: pathlib.Path) -> None:
+    closed = partition.parent / "a-0"
+    closed.mkdir(mode=0)
+    try:
+        done = run_apart("dump-log", partition.parent, before=without_power_over_files)
+    finally:
+        closed.chmod(0o700)
+    told = [line for line in done.err.splitlines() if line.startswith("klogtool: ")]
+    assert told == [f"klogtool: {closed}: permission denied"]
+    assert "the user that the broker runs as" in done.err
+    assert (done.status, f"{partition / SEGMENT}\n".encode() in done.out) == (4, True)
+
+
+def test_a_folder_that_is_linked_to_from_below_is_read_once(partition: pathlib.Path) -> None:
+    sound = run_apart("dump-log", partition)
+    (partition / "self").symlink_to(".")
+    done = run_apart("dump-log", partition)
+    assert (done.out, done.status) == (sound.out, 0)
+
+
+# ---------------------------------------------------------------- terminals and locales
+
+
+@pytest.mark.parametrize("locale", [{"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])
+def test_names_and_values_in_any_locale(tmp_path: pathlib.Path, locale: dict[str, str]) -> None:
+    folder = tmp_path / "größe-0"
+    shutil.copytree(FIXTURES / "every-codec/logdir/append-4", folder)
+    command = [*KLOGTOOL, "dump-log", str(folder), f"{folder}/nicht-da", "--print-data-log"]
+    done = [
+        subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, check=False)
+        for environment in (locale, {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"})
+    ]
+    assert done[0].stdout == done[1].stdout
+    assert done[0].stderr == done[1].stderr
+    assert f"klogtool: {folder}/nicht-da: no such file or directory\n".encode() in done[0].stderr
+
+
+def test_names_that_would_move_a_cursor_are_escaped(tmp_path: pathlib.Path) -> None:
+    done = run_apart("dump-log", os.fsdecode(bytes(tmp_path) + b"/a\n\x1b[31m\xff.log"))
+    assert done.err == f"klogtool: {tmp_path}/a\\n\\x1b[31m\\xff.log: no such file or directory\n"
+
+
+def test_a_full_disk_behind_stdout() -> None:
+    with open("/dev/full", "wb") as full:
+        done = run_apart("dump-log", PARTITION, stdout=full.fileno())
+    assert_says(done, 4, "klogtool: stdout: no space left on device")
