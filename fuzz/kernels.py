@@ -27,8 +27,10 @@ from klogtool.format.message import parse_message
 
 from damage import frames_of  # isort: skip
 from guard_pages import entry_body  # isort: skip
+from worst_cases import drawn_case, worst_cases  # isort: skip
 
-OUT_SIZES = (1, 500, 2000, 1 << 16, 1 << 20)
+EXACT = 1  # at first; then what the kernel says that it needs, and not a byte more
+OUT_SIZES = (500, 2000, 1 << 16, 1 << 20)
 MOST_CALLS = 10_000
 STATE_ROOM = 15  # more than any kernel keeps from call to call
 
@@ -105,7 +107,8 @@ def try_dump(rng: random.Random, data: bytes) -> None:
     cut, _ = framing.whole_frames(data, len(data))
     flags = rng.choice((0, native.DEEP, native.DEEP | native.PRINT_DATA, 7, native.DEEP | native.JSON))
     select, name = chosen_selection(rng), b'"t-0/0.log"'
-    room, gap_pairs = rng.choice(OUT_SIZES), rng.choice((1, 4, 1024))
+    room, gap_pairs = rng.choice((*OUT_SIZES, EXACT)), rng.choice((1, 4, 1024))
+    exact = room == EXACT
     state, body = array("q", (-1, 0, 0, 0, 0)), None
     at = 0
     with copied(data) as log, copied(name) as file:
@@ -120,7 +123,7 @@ def try_dump(rng: random.Random, data: bytes) -> None:
             if why == native.BODY:
                 body = entry_body(data, at)
             if why == native.FULL and not written:
-                room, gap_pairs = 4 * room, min(4 * gap_pairs, 4096)
+                room, gap_pairs = state[2] if exact else 4 * room, min(4 * gap_pairs, 1 << 16)
             if why == native.REFERENCE or (why == native.BODY and body is None):
                 frame = framing.find_frame(data, at, cut)
                 if not isinstance(frame, framing.Frame):
@@ -216,7 +219,9 @@ def try_columns(rng: random.Random, data: bytes) -> None:
                 return
             if why == native.FULL:
                 body = body if at == before else None
-                if not filled:
+                if not filled and rng.random() < 0.5:
+                    data_bytes, headers = max(data_bytes, state[5], state[7]), max(headers, state[6])
+                elif not filled:
                     data_bytes, headers = 4 * data_bytes + 100, 4 * headers + 1
                 continue
             body = entry_body(data, at) if why == native.BODY else None
@@ -234,15 +239,25 @@ QUICK: tuple[Target, ...] = (try_checksums, try_walk, try_inflate, try_find_batc
 TARGETS: tuple[Target, ...] = (*QUICK, try_dump, try_dump, try_records, try_records, try_columns, try_columns)
 
 
+def chosen_log(rng: random.Random, found: list[bytes], worst: list[bytes]) -> bytes:
+    """What a broker wrote, or what asks the most of a kernel, mostly damaged."""
+    kind = rng.random()
+    if kind < 0.2:
+        return drawn_case(rng)
+    data = rng.choice(found) if kind < 0.7 else drawn_case(rng) if kind < 0.9 else rng.choice(worst)
+    return damaged(rng, data, healed=rng.random() < 0.5)
+
+
 def run(seed: int, inputs: int, seconds: float) -> int:
     """How many inputs went through; the last one can be had again by its seed."""
     found = [data for _, data in seeds((".log", ".checkpoint"))]
+    worst = list(worst_cases().values())
     until = time.monotonic() + seconds
     for n in range(inputs):
         if time.monotonic() > until:
             return n
         rng = random.Random(f"{seed}-{n}")
-        data = damaged(rng, rng.choice(found), healed=rng.random() < 0.5)
+        data = chosen_log(rng, found, worst)
         try:
             rng.choice(TARGETS)(rng, data)
         except BaseException:

@@ -1,0 +1,210 @@
+"""What asks the most of a kernel, and what nobody should ask of one: neither ends in memory that is not its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from array import array
+from typing import Any
+
+import pytest
+from readers import DEEP, PRINT, READERS, Reader
+from running import ROOT
+from vectors import BATCH
+from worst_cases import worst_cases
+
+from klogtool.format.batch import Header, Record
+from klogtool.render.records import Form
+
+LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+SILLY = (LONG_MIN, -(2**31), -1, 1, len(BATCH.data) + 1, 2**31, LONG_MAX)
+CASES = worst_cases()
+
+
+def test_outputs_of_exactly_the_size_that_was_asked_for(native: Any) -> None:
+    command = [sys.executable, str(ROOT / "tests" / "worst_cases.py")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=200, check=False)
+    assert done.returncode == 0, (done.stdout.splitlines()[-1:], done.stderr.decode())
+
+
+@pytest.mark.parametrize(
+    "form", [Form(DEEP), Form(PRINT), Form(DEEP, json_file="a.log")], ids=["deep", "print", "json"]
+)
+def test_both_readers_say_the_same(native: Any, form: Form) -> None:
+    for name, data in CASES.items():
+        if len(data) < 4000 and not name.endswith("twice"):
+            shown = [Reader(reader).show(data, form) for reader in READERS]
+            assert shown[0] == shown[1], name
+
+
+# ---------------------------------------------------------------- arguments that no caller of ours hands in
+
+
+def call_dump(native: Any, **other: Any) -> Any:
+    given = {
+        "log": BATCH.data, "at": 0, "cut": len(BATCH.data), "base": 0, "flags": native.DEEP,
+        "state": array("q", bytes(40)), "gaps": array("q", bytes(160)), "out": bytearray(4000), "body": None,
+        "select": None, "file": None,
+    }  # fmt: skip
+    return native.dump(*(given | other).values())
+
+
+def whole_buffers(rows: int = 10) -> dict[str, memoryview]:
+    sizes = {"key.present": 2, "key.offsets": 4 * rows + 4, "key.data": 100, "offset": 8 * rows}
+    return {name: memoryview(bytearray(size)) for name, size in sizes.items()}
+
+
+def call_columns(native: Any, **other: Any) -> Any:
+    given = {
+        "log": BATCH.data, "at": 0, "cut": len(BATCH.data), "base": 0,
+        "into": native.Columns(10, 0, whole_buffers()), "state": array("q", bytes(64)), "body": None,
+    }  # fmt: skip
+    return native.columns(*(given | other).values())
+
+
+@pytest.mark.parametrize("call", [call_dump, call_columns])
+@pytest.mark.parametrize("name", ["at", "cut", "base"])
+@pytest.mark.parametrize("value", SILLY)
+def test_a_position_outside(native: Any, call: Any, name: str, value: int) -> None:
+    at, _, why = call(native, **{name: value})
+    assert why in (native.DONE, native.FULL, native.REFERENCE)
+    assert at == value if name == "at" else 0 <= at <= len(BATCH.data)
+
+
+@pytest.mark.parametrize("name", ["state", "gaps", "out"])
+def test_a_dump_into_buffers_that_are_too_small(native: Any, name: str) -> None:
+    with pytest.raises(ValueError, match="too small"):
+        call_dump(native, **{name: bytearray() if name == "out" else array("q", bytes(8))})
+    with pytest.raises((ValueError, BufferError)):
+        call_dump(native, **{name: bytes(400)})
+
+
+def test_a_dump_with_nothing_to_read(native: Any) -> None:
+    assert call_dump(native, log=b"") == (0, 0, native.DONE)
+    assert call_dump(native, log=b"", cut=0) == (0, 0, native.DONE)
+    assert call_dump(native, body=b"", file=b"")[2] == native.DONE
+
+
+@pytest.mark.parametrize("count", [-1, LONG_MIN, 11, LONG_MAX])
+def test_more_gaps_than_there_are(native: Any, count: int) -> None:
+    with pytest.raises(ValueError, match="gaps"):
+        call_dump(native, state=array("q", [0, count, 0, 0, 0]))
+
+
+@pytest.mark.parametrize("state", [[-1, 0], [0, -1], [LONG_MIN, 0], [0, LONG_MIN]])
+def test_less_than_nothing_is_done(native: Any, state: list[int]) -> None:
+    with pytest.raises(ValueError, match="less than nothing"):
+        call_columns(native, state=array("q", [*state, 0, 0, 0, 0, 0, 0]))
+
+
+@pytest.mark.parametrize("name", ["inner 0, lz4", "inner 1, snappy", "field odd", "smallest records, lz4"])
+def test_a_place_in_an_entry_where_no_record_begins(native: Any, name: str) -> None:
+    data = CASES[name]
+    for done in (1, 13, 25, 5000, len(data), 50_990, 51_000, 2**31, LONG_MAX):
+        for count in (0, 1, LONG_MAX):
+            columns = native.Columns(10, 0, whole_buffers())
+            state = array("q", [count, done, 0, 0, 0, 0, 0, 0])
+            _, _, why = call_columns(native, log=data, cut=len(data), into=columns, state=state)
+            assert why in (native.DONE, native.FULL, native.REFERENCE)
+
+
+def test_columns_of_a_state_that_is_too_small(native: Any) -> None:
+    with pytest.raises(ValueError, match="too small"):
+        call_columns(native, state=array("q", bytes(56)))
+
+
+@pytest.mark.parametrize("rows", [-1, LONG_MIN, 2**31 - 1, 2**61, LONG_MAX])
+def test_rows_that_no_column_has(native: Any, rows: int) -> None:
+    with pytest.raises(ValueError, match="an Arrow offset is an int"):
+        native.Columns(rows, 0, {})
+    with pytest.raises(ValueError, match="an Arrow offset is an int"):
+        native.Columns(0, rows, {"headers.value.offsets": bytearray(8), "headers.value.data": bytearray(8)})
+
+
+def test_buffers_that_cannot_be_filled(native: Any) -> None:
+    for name, buffer in {
+        "offset": memoryview(bytearray(79)),
+        "timestamp": memoryview(bytearray(81))[1:],
+        "key.offsets": memoryview(bytes(44)),
+        "key.data": memoryview(bytes(44)),
+        "_sequence": memoryview(bytearray(80))[::2],
+    }.items():
+        with pytest.raises((ValueError, BufferError)):
+            native.Columns(10, 0, whole_buffers() | {name: buffer})
+
+
+def test_a_buffer_keeps_its_size_while_columns_point_to_it(native: Any) -> None:
+    offsets, buffers = bytearray(80), {}
+    buffers["offset"] = offsets
+    columns = native.Columns(10, 0, buffers)
+    buffers.clear()
+    with pytest.raises(BufferError):
+        offsets.extend(bytes(1 << 20))
+    del columns
+    offsets.clear()
+
+
+@pytest.mark.parametrize("value", SILLY)
+def test_a_search_outside(native: Any, value: int) -> None:
+    data = BATCH.data
+    for stop in SILLY:
+        for end in SILLY:
+            native.find_batch(data, value, stop, 0, end)
+            native.find_batch(data, 1, stop, value, end)
+            native.find_batch(data[:17], value, stop, 0, end)
+        native.whole_frames(data, stop)
+    native.whole_frames(b"", value)
+
+
+# ---------------------------------------------------------------- objects
+
+
+@pytest.mark.parametrize("kind", [int, memoryview, type(i for i in ()), type, dict, None, 1, type(len)])
+def test_records_of_a_class_that_is_not_made_of_zeros(native: Any, kind: Any) -> None:
+    for classes in ((kind, Header), (Record, kind)):
+        with pytest.raises(TypeError):
+            native.RecordReader(*classes, BATCH.data, 0, len(BATCH.data))
+
+
+def test_records_of_a_class_without_the_fields(native: Any) -> None:
+    class Bare:
+        __slots__ = ()
+
+    reader = native.RecordReader(Bare, Header, BATCH.data, 0, len(BATCH.data))
+    with pytest.raises(AttributeError):
+        reader.read()
+
+
+def test_a_record_that_reads_on_while_it_is_made(native: Any) -> None:
+    class Nosy:
+        headers = key = value = timestamp = sequence = crc = crc_valid = property(lambda _: 0, lambda _, __: None)
+
+        @property
+        def offset(self) -> int:
+            return 0
+
+        @offset.setter
+        def offset(self, _: int) -> None:
+            for ask in (reader.read, lambda: reader.give(b""), lambda: reader.step_to(0)):
+                with pytest.raises(ValueError, match="being read"):
+                    ask()
+
+    reader = native.RecordReader(Nosy, Header, BATCH.data, 0, len(BATCH.data))
+    assert reader.read()[1] == native.DONE
+
+
+def test_bytes_that_change_while_their_records_are_read(native: Any) -> None:
+    data = bytearray(CASES["smallest records, none"])
+    reader = native.RecordReader(Record, Header, data, 0, len(data))
+    assert reader.read()[1] == native.FULL
+    data[61:] = b"\xff" * (len(data) - 61)
+    with pytest.raises(ValueError, match="changed"):
+        reader.read()
+
+
+def test_a_reader_that_was_not_told_what_to_read(native: Any) -> None:
+    reader = native.RecordReader.__new__(native.RecordReader)
+    assert reader.read() == ([], native.DONE)
+    for at, cut in ((-1, 10), (5, 4), (0, len(BATCH.data) + 1), (LONG_MIN, LONG_MAX)):
+        with pytest.raises(ValueError, match="lie in the log"):
+            native.RecordReader(Record, Header, BATCH.data, at, cut)
