@@ -40,7 +40,7 @@ def _of_missing(path: str) -> str | None:
     if "," in path and all(map(os.path.exists, path.split(","))):
         return "Several files are several words here: FILE FILE. Only --files takes commas."
     if os.sep not in path and "." not in path:
-        return "Name a file or folder on this disk: a topic's are in its partition dirs, /var/kafka-logs/TOPIC-0, say."
+        return "Name a file or folder: a topic's lie in partition dirs, as /var/kafka-logs/orders-0."
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -27,8 +28,13 @@ def progress_bar(paths: Iterable[str], *, wanted: bool) -> Iterator[Callable[[in
 
 
 def _on_terminal() -> bool:
-    """Whether somebody looks at stderr, and not at the dump itself on stdout, which a bar would disturb."""
-    return sys.stderr is not None and sys.stderr.isatty() and sys.stdout is not None and not sys.stdout.isatty()
+    """Whether somebody looks at stderr, and not at the dump itself, which a bar would disturb.
+
+    A pipe may lead to a pager, on the same terminal.
+    """
+    if sys.stderr is None or sys.stdout is None or not sys.stderr.isatty() or sys.stdout.isatty():
+        return False
+    return not stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
 
 
 def _size(path: str) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
+import pty
 import shutil
 import subprocess
+import threading
 
 import pytest
 from running import FIXTURES, KLOGTOOL, ROOT, Done, run_apart, without_power_over_files
@@ -228,3 +231,30 @@ def test_a_full_disk_behind_stdout() -> None:
     with open("/dev/full", "wb") as full:
         done = run_apart("dump-log", PARTITION, stdout=full.fileno())
     assert_says(done, 4, "klogtool: stdout: no space left on device")
+
+
+@pytest.mark.parametrize(("stdout", "drawn"), [("file", True), ("pipe", False), ("terminal", False)])
+def test_a_progress_bar_disturbs_no_dump_that_is_looked_at(tmp_path: pathlib.Path, stdout: str, drawn: bool) -> None:
+    """A pipe may lead to a pager."""
+    log = tmp_path / f"{0:020d}.log"
+    batches = (PARTITION / SEGMENT).read_bytes()
+    log.write_bytes(batches * ((70 << 20) // len(batches)))
+    terminal, other_end = pty.openpty()
+    seen = bytearray()
+    listening = threading.Thread(target=_gather, args=(terminal, seen))
+    listening.start()
+    with open(tmp_path / "out", "wb") as file:
+        to = {"file": file.fileno(), "pipe": subprocess.PIPE, "terminal": other_end}[stdout]
+        command = [*KLOGTOOL, "dump-log", str(log), "--max-bytes", "3000" if stdout == "terminal" else "100000000"]
+        environment = {**os.environ, "TERM": "xterm"}
+        subprocess.run(command, cwd=ROOT, env=environment, stdout=to, stderr=other_end, timeout=60, check=False)
+    os.close(other_end)
+    listening.join()
+    os.close(terminal)
+    assert (b"MiB" in seen) == drawn
+
+
+def _gather(terminal: int, seen: bytearray) -> None:
+    with contextlib.suppress(OSError):  # how a terminal says that nobody writes to it any more
+        while piece := os.read(terminal, 1 << 16):
+            seen += piece
