@@ -12,7 +12,8 @@ from klogtool.cli.kafka_options import KafkaOptions
 from klogtool.cli.output import error_line, note, output_file
 from klogtool.cli.status import DONE, FOUND, status_of
 from klogtool.errors import KlogError, Refused
-from klogtool.render.arrow import Tally, find_logs, walk_files, write_arrow, write_parquet
+from klogtool.log.file import unreadable
+from klogtool.render.arrow import Tally, find_left_out, find_logs, walk_files, write_arrow, write_parquet
 from klogtool.render.records import Selection
 
 WRITERS = {"arrow": write_arrow, "parquet": write_parquet}
@@ -26,8 +27,10 @@ def dump_columns(paths: Sequence[str], form: str, selection: Selection | None, g
     if not given["output"]:
         raise click.UsageError(f"--format {form} needs --output FILE.")
     options = KafkaOptions(given)
-    logs = options.files() if given["files"] else [log for path in paths for log in find_logs(path)]
-    _check_place(given["output"], paths)
+    logs = (
+        options.files() if given["files"] else [log for path in paths for log in _logs_of(path, quiet=given["quiet"])]
+    )
+    _check_place(given["output"], logs if given["files"] else paths)
     statuses = [DONE]
 
     def tell(error: KlogError) -> None:
@@ -47,8 +50,22 @@ def dump_columns(paths: Sequence[str], form: str, selection: Selection | None, g
     with output_file(given["output"]) as sink:
         WRITERS[form](batches, sink)
     if tally.invalid:
-        note(f"klogtool: {tally.invalid} batches do not match the checksum: their records have _crc_ok false")
+        note(f"klogtool: batches that do not match their checksum: {tally.invalid}; their records have _crc_ok false")
     return max(*statuses, FOUND if tally.invalid else DONE)
+
+
+def _logs_of(path: str, *, quiet: bool) -> list[str]:
+    """The logs that a path stands for. Raises KlogError for one that is not there; what is left out is noted."""
+    try:
+        os.lstat(path)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    logs, left_out = find_logs(path), find_left_out(path)
+    for folder in left_out if not quiet else ():
+        note(f"klogtool: {folder}: left out: on its way out, stray, or a second copy\nName it to have it read.")
+    if not logs and not left_out:
+        note(f"klogtool: {path}: no logs in it")
+    return logs
 
 
 def _check_place(output: str, paths: Sequence[str]) -> None:
@@ -57,4 +74,4 @@ def _check_place(output: str, paths: Sequence[str]) -> None:
     for path in map(os.path.realpath, paths):
         read = path if os.path.isdir(path) else os.path.dirname(path)
         if folder == read or folder.startswith(read + os.sep):
-            raise Refused("the output would lie in a folder that is being read", path=output)
+            raise Refused(f"the output would lie in a folder that is being read: {read}", path=output)

@@ -63,7 +63,8 @@ def command(paths: tuple[str, ...], form: str, **given: Any) -> int:
 
     JSON lines have every batch and record with all its fields, internal topics decoded, without further options.
 
-    Exit status: 0 done; 1 damage was found; 2 wrong usage, no such path; 4 a file could not be read.
+    Exit status: 0 done; 1 damage was found; 2 wrong usage, no such path; 3 the output is there already or would lie
+    in a folder that is read; 4 a file could not be read or written.
     """
     if not given["files"] and not paths:
         raise click.UsageError("Nothing to dump: name files or folders, or --files F,F as for kafka-dump-log.")

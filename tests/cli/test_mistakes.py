@@ -205,6 +205,45 @@ def test_a_folder_that_is_linked_to_from_below_is_read_once(partition: pathlib.P
     assert (done.out, done.status) == (sound.out, 0)
 
 
+# ---------------------------------------------------------------- columns
+
+
+def columns(path: pathlib.Path | str, output: pathlib.Path, *options: str) -> Done:
+    pytest.importorskip("pyarrow")
+    return run_apart("dump-log", path, "--format", "arrow", "--output", output, *options)
+
+
+def test_columns_of_what_is_not_there(tmp_path: pathlib.Path) -> None:
+    missing, output = tmp_path / "nothing", tmp_path / "out.arrow"
+    assert_says(columns(missing, output), 2, f"klogtool: {missing}: no such file or directory")
+    missing.mkdir()
+    assert_says(columns(missing, output), 0, f"klogtool: {missing}: no logs in it")
+
+
+def test_columns_into_what_is_there_or_is_read(partition: pathlib.Path) -> None:
+    taken, inside = partition.parent / "out.arrow", partition / "out.arrow"
+    taken.touch()
+    assert_says(columns(partition, taken), 3, f"klogtool: {taken}: there is a file of that name already")
+    told = f"klogtool: {inside}: the output would lie in a folder that is being read: {partition}"
+    assert_says(columns(partition, inside), 3, told)
+    assert (taken.stat().st_size, inside.exists()) == (0, False)
+
+
+def test_columns_leave_out_aloud(partition: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    log_dir = tmp_path / "logs"
+    doomed = log_dir / "t-0.0123456789abcdef0123456789abcdef-delete"
+    shutil.copytree(partition, doomed)
+    told = f"klogtool: {doomed}: left out: on its way out, stray, or a second copy"
+    assert_says(columns(log_dir, tmp_path / "a.arrow"), 0, told, "Name it to have it read.")
+    assert_says(columns(log_dir, tmp_path / "b.arrow", "--quiet"), 0)
+
+
+def test_columns_of_batches_with_a_wrong_checksum(tmp_path: pathlib.Path) -> None:
+    done = columns("fixtures/killed-mid-append/logdir/flip-bit-0", tmp_path / "out.arrow")
+    told = "klogtool: batches that do not match their checksum: 1; their records have _crc_ok false"
+    assert (done.status, done.err.splitlines()[-1]) == (1, told)
+
+
 # ---------------------------------------------------------------- terminals and locales
 
 
