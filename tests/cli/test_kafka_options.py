@@ -81,7 +81,6 @@ def test_words_in_klogtools_spelling(words: list[str], read: list[str]) -> None:
         (["--files", LOG, "--max-message-size", "no number"], SHALLOW),
         (["--files", LOG, "--index-sanity-check", "--verify-index-only"], SHALLOW),
     ],
-    ids=" ".join,
 )
 def test_words_that_kafka_takes(run: Run, words: list[str], lines: int) -> None:
     done = run(*words)
