@@ -1,4 +1,4 @@
-"""kafka-dump-log's words as its own parser takes them: each answer below is what Kafka 4.3.1's tool made of the words."""
+"""kafka-dump-log's words as its own parser takes them: what Kafka 4.3.1's tool made of each of these words."""
 
 from __future__ import annotations
 
@@ -174,19 +174,19 @@ def test_each_file_in_its_turn(run: Run) -> None:
     lines = done.out.decode().splitlines()
     assert lines[:4] == ["Dumping a", "Dumping ", f"Dumping {LOG}", "Log starting offset: 0"]
     assert (len(lines), done.status) == (4 + SHALLOW, 0)
-    assert done.err.splitlines() == ["Ignoring unknown file a", "Ignoring unknown file "]
+    assert done.told.splitlines() == ["Ignoring unknown file a", "Ignoring unknown file "]
 
 
 def test_no_file_at_all(run: Run) -> None:
     done = run("--files", ",")
-    assert (done.out, done.err, done.status) == (b"", "", 0)
+    assert (done.out, done.told, done.status) == (b"", "", 0)
 
 
 def test_the_word_behind_files_is_one_whatever_it_looks_like(run: Run) -> None:
     for word in ("--deep-iteration", "--", "-files"):
         done = run("--files", word)
         assert (done.out.decode(), done.status) == (f"Dumping {word}\n", 0)
-        assert done.err == f"Ignoring unknown file {word}\n"
+        assert done.told == f"Ignoring unknown file {word}\n"
 
 
 def test_a_file_that_cannot_be_read_ends_the_dump(run: Run, tmp_path: pathlib.Path) -> None:
