@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 BATCH_ROWS = 1 << 16
 DATA_BYTES = 1 << 24
 SPAN_BYTES = 1 << 23
+WINDOW_BYTES = 1 << 19
 ENOUGH_BYTES = 1 << 26
 HEADERS_A_ROW = 2
 NONE_SEEN = -1
@@ -152,7 +153,8 @@ class BatchMaker:
     def _fill(self, made: Made, start: int, stop: int) -> None:
         file, end = self.extract.file, self.extract.end
         made.reached = start
-        for window in walk_windows(file, kernels.whole_frames(), start=start, end=end, pool=self._pool):
+        windows = walk_windows(file, kernels.whole_frames(), start=start, end=end, size=WINDOW_BYTES, pool=self._pool)
+        for window in windows:
             walk = self._by_kernel if self.native is not None else self._all_by_reference
             made.reached = window.base + walk(made, window, min(window.cut, stop - window.base))
             if window.last and made.reached == window.base + window.cut:
