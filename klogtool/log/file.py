@@ -61,7 +61,7 @@ class LogFile:
             raise unreadable(self.path, error, position) from error
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def read_into(self, buffer: bytearray, position: int, size: int) -> memoryview:
+    def read_into(self, buffer: bytearray | mmap.mmap, position: int, size: int) -> memoryview:
         """`size` bytes from byte `position` into a buffer that has room for them; the view is shorter where the file
         ends. Raises KlogError on an I/O error."""
         view, done = memoryview(buffer), 0

@@ -5,6 +5,7 @@ What walks the entries is handed in, so that the reference and the kernel read t
 
 from __future__ import annotations
 
+import mmap
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,19 +16,29 @@ WINDOW_BYTES = 1 << 18  # still in a processor's cache when the kernel comes to 
 # A batch may say that it is shorter than its own header; Kafka then reads header fields behind it.
 SLACK_BYTES = 64
 MAPPED_FROM_BYTES = 64 << 20
+LARGEST_KEPT_BYTES = 16 << 20
 
 # (data, end of the log relative to data) -> (end of the last whole entry, size of the one that is cut off or 0)
 WholeFrames = Callable[[memoryview, int], tuple[int, int]]
 
 
 class BufferPool:
-    """Buffers that are used again: a fresh one costs the system a fault a page, as much as reading the page."""
+    """Buffers that are used again: a fresh one costs the system a fault a page, as much as reading the page.
+
+    Large ones are not: they are asked for by entries that may need so much, and hardly ever do, and so take no memory
+    but what is written to.
+    """
 
     def __init__(self) -> None:
         self._free: deque[bytearray] = deque()
 
-    def take(self, size: int) -> bytearray:
+    def take(self, size: int) -> bytearray | mmap.mmap:
         """A buffer of at least so many bytes, with anything in it."""
+        if size > LARGEST_KEPT_BYTES:
+            try:
+                return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            except OSError as error:
+                raise MemoryError from error
         try:
             buffer = self._free.pop()
         except IndexError:

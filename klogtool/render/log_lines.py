@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 OUT_BYTES = 1 << 20
 SPAN_BYTES = 2 << 20  # what a thread takes at a time; its text may be several times as much
+MOST_SPAN_TEXT_BYTES = 1 << 25
 GAPS_AT_ONCE = 1 << 16
+LEAST_LINE_ROOM = 320  # what the kernel asks for a record at least
 LONG_MASK = (1 << 64) - 1
 
 
@@ -39,7 +41,7 @@ class Lines:
     start, reached, last: see log.spans; tail: the error of a length that cannot be, behind the last entry.
     gaps: (offset before, offset after) where records do not follow on; the first one's `before` is None, since only
     who has the window before knows it. invalid: entries with a wrong checksum. errors: damage that was passed over;
-    fatal: the one that ended the window.
+    fatal: the one that ended the window. text_bytes: of the pieces. bounded: it may end before the span does.
     """
 
     start: int | None = None
@@ -53,6 +55,19 @@ class Lines:
     first_invalid: int | None = None
     errors: list[KlogError] = field(default_factory=list)
     fatal: KlogError | None = None
+    text_bytes: int = 0
+    bounded: bool = False
+
+    @property
+    def enough(self) -> bool:
+        """Whether so much came of a span already that the rest is to be another one: a few bytes may inflate to
+        any number."""
+        return self.bounded and self.text_bytes >= MOST_SPAN_TEXT_BYTES
+
+    def add(self, piece: bytes | memoryview) -> None:
+        """More text."""
+        self.pieces.append(piece)
+        self.text_bytes += len(piece)
 
     def see(self, offset: int) -> None:
         """The next record's offset (DumpLogSegments.dumpBatchRecords)."""
@@ -91,7 +106,7 @@ class LineMaker:
 
     def span_lines(self, file: LogFile, end: int, span: Span) -> Lines:
         """The lines of the entries of a span of a file that ends at `end`, as far as Kafka's tool would come."""
-        found = Lines()
+        found = Lines(bounded=True)
         try:
             found.start = find_start(file, span, end)
             if found.start is not None:
@@ -112,7 +127,7 @@ class LineMaker:
         return found
 
     def _walk(self, found: Lines, file: LogFile, end: int, stop: int) -> None:
-        """Window after window, until all that begins before `stop` is done."""
+        """Window after window, until all that begins before `stop` is done, or enough."""
         found.reached = found.start or 0
         for window in walk_windows(file, kernels.whole_frames(), start=found.reached, end=end, pool=self._ins):
             reached = self._make(found, window, min(window.cut, stop - window.base))
@@ -121,7 +136,7 @@ class LineMaker:
             if found.last and found.reached < end:
                 found.tail = _tail_damage(window, end)
             self._ins.give_back(window.data)
-            if found.last or found.reached >= stop:
+            if found.last or found.reached >= stop or found.enough:
                 break
 
     def _make(self, found: Lines, window: Window, stop: int) -> int:
@@ -133,7 +148,7 @@ class LineMaker:
     def _by_kernel(self, found: Lines, window: Window, stop: int) -> int:
         at, body, native = 0, None, self.native
         assert native is not None
-        while at < stop:
+        while at < stop and not found.enough:
             if self._used == len(self._out):
                 self._seal(found)
             # A span does not know the offset before it: one that no first record follows.
@@ -167,7 +182,7 @@ class LineMaker:
     def _seal(self, found: Lines) -> None:
         """Hand on the text so far; the next goes into another buffer."""
         if self.native is not None and self._used:
-            found.pieces.append(memoryview(self._out)[: self._used])
+            found.add(memoryview(self._out)[: self._used])
             self._out, self._used = self.outs.take(self._room), 0
 
     def _make_room(self, found: Lines) -> None:
@@ -177,13 +192,14 @@ class LineMaker:
         if needed > len(self._out):
             self._room = max(needed, self._room)
             self._out = self.outs.take(self._room)
-        if needed > GAPS_AT_ONCE:
-            self._gaps = array("q", bytes(16 * (needed // 64)))
+        lines = needed // LEAST_LINE_ROOM
+        if 2 * lines > len(self._gaps):
+            self._gaps = array("q", bytes(16 * lines))
 
     def _by_reference(self, found: Lines, window: Window, at: int, stop: int) -> int:
         """Entries from `at` on until `stop`; returns where the next one is."""
         for frame in _frames(window, at):
-            if at >= stop:
+            if at >= stop or found.enough:
                 break
             self._entry(found, window, frame)
             at = frame.position + frame.size
@@ -193,7 +209,7 @@ class LineMaker:
         walk = _json_of_entry if self.form.json_file is not None else _text_of_entry
         try:
             for piece in walk(found, window, frame, self.form):
-                found.pieces.append(piece)
+                found.add(piece)
         except KlogError as error:
             if not self._may_go_on(window, frame):
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import subprocess
 import sys
 from array import array
@@ -11,7 +12,7 @@ import pytest
 from readers import DEEP, PRINT, READERS, Reader
 from running import ROOT
 from vectors import BATCH
-from worst_cases import worst_cases
+from worst_cases import batch, record, sized, worst_cases
 
 from klogtool.format.batch import Header, Record
 from klogtool.render.records import Form
@@ -35,6 +36,49 @@ def test_both_readers_say_the_same(native: Any, form: Form) -> None:
         if len(data) < 4000 and not name.endswith("twice"):
             shown = [Reader(reader).show(data, form) for reader in READERS]
             assert shown[0] == shown[1], name
+
+
+# ---------------------------------------------------------------- memory
+
+MEASURED = """
+import resource, sys
+from klogtool.cli.main import main
+try:
+    main()
+finally:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, file=sys.stderr)
+"""
+
+
+def peak_megabytes(folder: pathlib.Path, data: bytes, *args: str) -> int:
+    path = folder / "00000000000000000000.log"
+    path.write_bytes(data)
+    command = [sys.executable, "-c", MEASURED, "dump-log", "-q", "--no-progress", *args, str(path)]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return int(done.stderr.split()[-1])
+
+
+def test_a_few_kilobytes_that_inflate_to_half_a_gigabyte(native: Any, tmp_path: pathlib.Path) -> None:
+    bomb = batch([record(value=sized(b"a" * 10_000_000))], codec="zstd", base_offset=0, last_offset_delta=0)
+    assert peak_megabytes(tmp_path, bomb * 50, "--print-data-log") < 300
+
+
+def test_a_batch_of_a_million_records(native: Any, tmp_path: pathlib.Path) -> None:
+    bomb = batch([record()] * 1_000_000, codec="zstd", base_offset=0, last_offset_delta=0)
+    assert peak_megabytes(tmp_path, bomb, "--deep-iteration") < 400
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_spans_that_end_early_lose_nothing(
+    native: Any, reader: str, jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = b"".join(CASES[f"field {name}"] for name in ("odd", "control", "quotes", "null")) * 10
+    whole = Reader(reader).show(data, Form(PRINT), jobs=jobs, span_bytes=3000)
+    for most in (1, 5000):
+        monkeypatch.setattr("klogtool.render.log_lines.MOST_SPAN_TEXT_BYTES", most)
+        assert Reader(reader).show(data, Form(PRINT), jobs=jobs, span_bytes=3000) == whole
 
 
 # ---------------------------------------------------------------- arguments that no caller of ours hands in
