@@ -63,12 +63,26 @@ def copy_of(tmp_path: pathlib.Path) -> Callable[[str], pathlib.Path]:
     return copy
 
 
+def skip_counts(report: pytest.TestReport | pytest.CollectReport) -> bool:
+    """Where KLOGTOOL_NO_SKIP is set (in CI) a skipped test has failed: what it needs should be there."""
+    forgiven = hasattr(report, "wasxfail") or "not permitted here" in str(report.longrepr)
+    return report.skipped and os.environ.get("KLOGTOOL_NO_SKIP") == "1" and not forgiven
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Where KLOGTOOL_NO_SKIP is set (in CI) a skipped test has failed: what it needs should be there."""
     outcome = yield
     report = outcome.get_result()
-    forgiven = hasattr(report, "wasxfail") or "not permitted here" in str(report.longrepr)
-    if report.skipped and os.environ.get("KLOGTOOL_NO_SKIP") == "1" and not forgiven:
+    if skip_counts(report):
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped, and KLOGTOOL_NO_SKIP is set: {report.longrepr}"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    """A module that skips itself as a whole."""
+    outcome = yield
+    report = outcome.get_result()
+    if skip_counts(report):
+        report.outcome = "failed"
+        report.longrepr = f"{collector.nodeid} was skipped, and KLOGTOOL_NO_SKIP is set: {report.longrepr}"
