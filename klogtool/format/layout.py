@@ -45,7 +45,10 @@ def field_positions(declaration: Struct) -> Iterator[tuple[str, int, Construct]]
 
 def pxi_text() -> str:
     """The Cython enum of all positions, sizes and constants."""
-    lines = ["# Written by `python -m klogtool.format.layout` from the declarations in klogtool/format: do not edit.", ""]
+    lines = [
+        "# Written by `python -m klogtool.format.layout` from the declarations in klogtool/format: do not edit.",
+        "",
+    ]
     lines.append("cdef enum:")
     for prefix, declaration in DECLARATIONS.items():
         lines += [f"    {prefix}_{name.upper()} = {at}" for name, at, _ in field_positions(declaration)]

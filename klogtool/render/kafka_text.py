@@ -15,6 +15,7 @@ from klogtool.format.message import Message, to_record, walk_messages
 from klogtool.format.text import java_utf8
 from klogtool.render.records import RecordOptions, Texts
 
+
 def java_bool(value: bool) -> str:
     """true or false."""
     return "true" if value else "false"
