@@ -76,7 +76,7 @@ def selected(given: dict[str, Any]) -> Selection | None:
         given["timestamps"] or everything,
         given["producer_id"],
         given["key"],
-        given["grep"],
+        given["grep"] or None,  # nothing is in everything
     )
     return None if chosen == Selection() else chosen
 
