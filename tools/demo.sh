@@ -20,7 +20,7 @@ say "A broker 4.3.1 was killed while it appended; then one bit of this segment w
 run "klogtool dump-log killed-mid-append/logdir/flip-bit-0/00000000000000000045.log"
 
 say "Kafka's own tool ends where a size makes no sense: zeros at the end of a file. So does this."
-run "klogtool dump-log killed-mid-append/logdir/zero-tail-0/00000000000000000055.log 2>&1 | tail -n 2"
+run "klogtool dump-log killed-mid-append/logdir/zero-tail-0/00000000000000000055.log 2>&1 | tail -n 3"
 
 say "As JSON lines nothing is lost: header values, binary keys, nulls."
 run "klogtool dump-log every-codec/logdir/append-4 --format json --offsets 38 | grep '\"record\"'"
