@@ -65,6 +65,7 @@ CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE = "CreateTime", "LogAppendTime", "NoTimestampType"
 NO_TIMESTAMP = NO_PRODUCER_ID = NO_PRODUCER_EPOCH = NO_SEQUENCE = NO_PARTITION_LEADER_EPOCH = -1
 INT_MAX = 2**31 - 1
+MOST_HEADERS = 1 << 20  # a compressed kilobyte can hold a hundred million, each to become an object
 KEPT_RECORDS = 1 << 16  # a batch with more is read twice and not kept: a bomb holds millions in a few kilobytes
 
 
@@ -279,6 +280,8 @@ def _parse_record(batch: RecordBatch, stream: ViewStream, end: int) -> Record:
     try:
         fields = RECORD.parse_stream(stream)
         headers = _parse_headers(stream, start + length - stream.tell())
+    except TooManyHeaders as error:
+        raise Unsupported(str(error), position=batch.position) from error
     except ConstructError as error:
         raise _invalid(batch, f"record at byte {at} of the records: {_why(error)}") from error
     if stream.tell() - start != length:
@@ -311,10 +314,16 @@ class InvalidHeaders(ConstructError):  # type: ignore[misc]
     """A number of headers, or the size of a header's key, that cannot be."""
 
 
+class TooManyHeaders(ConstructError):  # type: ignore[misc]
+    """More headers than there is memory for, all of them sound perhaps."""
+
+
 def _parse_headers(stream: ViewStream, left: int) -> tuple[Header, ...]:
     count = Varint.parse_stream(stream)
     if not 0 <= count <= max(left, 0):
         raise InvalidHeaders(f"invalid number of record headers {count}")
+    if count > MOST_HEADERS:
+        raise TooManyHeaders(f"a record with {count} headers: more than klogtool opens ({MOST_HEADERS})")
     parsed = (HEADER.parse_stream(stream) for _ in range(count))
     return tuple(Header(h.key, h.value) for h in parsed)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 OFFSETS_OF_A_SEGMENT = 1 << 31
 LARGEST_SOUGHT_BYTES = 128 << 20  # larger ones are not looked for behind damage
+GAVE_UP = -2
 BATCH_ATTRIBUTES = 0x7F
 MESSAGE_ATTRIBUTES = 0x0F
 
@@ -39,7 +40,9 @@ def find_batch(data: Buffer, at: int, stop: int, sought: Sought) -> tuple[int, i
     """The first position in [at, stop) where an entry proves itself; -1 if none does.
 
     Returns (position, bytes needed): not 0 where an entry is plausible at that position, but not whole in the buffer.
+    Position GAVE_UP: bytes made to look like headers have cost more checksums than any log does.
     """
+    left = checksum_budget(len(data))
     for position in range(at, min(stop, len(data) - HEADER_SIZE_UP_TO_MAGIC)):
         if data[position + HEADER_SIZE_UP_TO_MAGIC - 1] > 2:
             continue
@@ -48,9 +51,17 @@ def find_batch(data: Buffer, at: int, stop: int, sought: Sought) -> tuple[int, i
             continue
         if frame.size > len(data) - position:
             return position, frame.size
+        left -= frame.size
+        if left < 0:
+            return GAVE_UP, 0
         if is_proved(data, frame):
             return position, 0
     return -1, 0
+
+
+def checksum_budget(size: int) -> int:
+    """How many bytes a search of a buffer of `size` bytes may compute checksums over."""
+    return 16 * size + (64 << 20)
 
 
 def is_plausible(data: Buffer, frame: Frame, sought: Sought) -> bool:

@@ -1,6 +1,9 @@
 # Records as objects, for those who walk them in Python (format.batch is the reference). The classes come from the
 # caller; their fields are set as their own __init__ would, which takes ten times as long.
 
+cdef enum:
+    MOST_HEADERS = 1048576          # format.batch.MOST_HEADERS
+
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject
     object PyType_GenericAlloc(PyTypeObject* kind, Py_ssize_t items)
@@ -171,7 +174,7 @@ cdef class RecordReader:
         if h.count > (start.end - start.at) // SMALLEST_RECORD:
             return _REFERENCE
         for i in range(h.count):
-            if not next_record(&self.c, &r):
+            if not next_record(&self.c, &r) or r.header_count > MOST_HEADERS:
                 return _REFERENCE
         if self.c.at != self.c.end:
             return _REFERENCE

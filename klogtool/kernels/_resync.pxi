@@ -2,6 +2,7 @@
 
 cdef enum:
     LARGEST_SOUGHT = 134217728
+    GAVE_UP = -2
 
 cdef inline bint plausible(Bytes b, int64_t have, int64_t end, int64_t lowest) noexcept nogil:
     """Whether an entry may begin at b; `have` bytes are there (17 at least), the log ends after `end`."""
@@ -27,6 +28,7 @@ cdef inline bint proved(Bytes b, int64_t size) noexcept nogil:
 def find_batch(const uint8_t[::1] data not None, int64_t at, int64_t stop, int64_t lowest, int64_t end):
     """format.resync.find_batch: (position or -1, bytes needed to tell, 0 if it proved itself)."""
     cdef int64_t have = data.shape[0], size = 0, needed = 0, found = -1
+    cdef int64_t left = 16 * have + 67108864        # format.resync.checksum_budget
     cdef Bytes b
     if have <= HEADER_SIZE_UP_TO_MAGIC or at < 0 or end < 0:
         return -1, 0
@@ -40,6 +42,10 @@ def find_batch(const uint8_t[::1] data not None, int64_t at, int64_t stop, int64
                 size = <int64_t> be32(b + at + FRAME_LENGTH) + LOG_OVERHEAD
                 if size > have - at:
                     found, needed = at, size
+                    break
+                left -= size
+                if left < 0:
+                    found = GAVE_UP
                     break
                 if proved(b + at, size):
                     found = at

@@ -6,15 +6,18 @@ from klogtool import kernels
 from klogtool.log.file import LogFile
 
 PIECE_BYTES = 4 << 20
+READ_AGAIN_BYTES = 1 << 30  # in all, for entries that reach out of the piece they begin in
 OVERLAP_BYTES = 64  # so that a header at the end of a piece is seen whole in the next
 
 
 def find_next_batch(file: LogFile, position: int, *, end: int, lowest: int) -> int | None:
     """Where, from byte `position` on, the next sound entry of a log begins that ends at byte `end`; None if nowhere.
 
-    lowest: the smallest offset that it may have, such as the segment's base offset.
+    lowest: the smallest offset that it may have, such as the segment's base offset. None also where bytes that only
+    look like large entries have cost more reading than any log does.
     """
-    while position < end:
+    left = READ_AGAIN_BYTES
+    while position < end and left > 0:
         piece = file.read(position, min(PIECE_BYTES, end - position))
         if not piece:
             return None
@@ -22,7 +25,10 @@ def find_next_batch(file: LogFile, position: int, *, end: int, lowest: int) -> i
         found, needed = _find(piece, reach, lowest, end - position)
         if found >= 0 and not needed:
             return position + found
+        if found < -1:
+            return None  # the search gave up
         if found >= 0:
+            left -= needed + len(piece)
             if _is_sound(file, position + found, needed, lowest):
                 return position + found
             position += found + 1
