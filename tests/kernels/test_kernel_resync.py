@@ -16,7 +16,7 @@ from vectors import BATCH, BATCHES, MAGIC_1, MESSAGES
 
 from klogtool import kernels
 from klogtool.format.batch import CODEC_NAMES
-from klogtool.format.resync import Sought, find_batch
+from klogtool.format.resync import GAVE_UP, Sought, checksum_budget, find_batch
 
 EVERY_KIND = b"".join(vector.data for vector in (*MESSAGES, *BATCHES))
 
@@ -82,6 +82,18 @@ def test_damaged_logs(native: Any, seed: int) -> None:
         if position < 0:
             return
         at = position + 1
+
+
+def test_both_give_up_at_the_same_header(native: Any) -> None:
+    """Plausible headers one behind the other, each over half a megabyte: a checksum each would take for ever."""
+    size, offset = 512 << 10, 1 << 40
+    sound = layout.with_field(BATCH.data, layout.BATCH, "base_offset", offset)
+    claim = layout.with_field(sound[:61], layout.BATCH, "length", size - 12)
+    for claims, given_up in ((140, False), (150, True)):
+        data = claim * claims + bytes(size) + sound
+        assert (claims * size > checksum_budget(len(data))) == given_up
+        expected = (GAVE_UP, 0) if given_up else (len(data) - len(sound), 0)
+        assert assert_alike(data, 0, len(data), offset, len(data)) == expected
 
 
 def test_a_position_before_the_start_finds_nothing(native: Any) -> None:

@@ -10,6 +10,7 @@ from vectors import BATCH, BATCH_WITH_HEADERS, BATCHES, MAGIC_1, MESSAGES, Vecto
 
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.framing import LOG_OVERHEAD
+from klogtool.format.resync import GAVE_UP
 from klogtool.log import resync
 from klogtool.log.file import LogFile
 from klogtool.log.resync import OVERLAP_BYTES, find_next_batch
@@ -47,6 +48,30 @@ def test_larger_than_a_piece(reader: Reader, piece_bytes: int) -> None:
     wounded = bytearray(large)
     wounded[2000] ^= 1
     assert found_in(reader, GARBAGE + bytes(wounded) + BATCH.data) == 1000 + len(large)
+
+
+def test_close_behind_what_only_looks_like_one(reader: Reader, piece_bytes: int) -> None:
+    """A header that promises more than a piece, and a sound entry where its records would be."""
+    claim = BATCH.data[:8] + (2000).to_bytes(4, "big") + BATCH.data[12:61]
+    assert found_in(reader, claim * 3 + BATCH.data + GARBAGE * 2) == 3 * len(claim)
+
+
+def test_after_so_much_reading_for_nothing_it_gives_up(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resync, "PIECE_BYTES", 128)
+    offset = 1 << 40
+    sound = offset.to_bytes(8, "big") + BATCH.data[8:]
+    claim = sound[:8] + (2000).to_bytes(4, "big") + sound[12:61]
+    data = claim * 3 + sound + GARBAGE * 2
+    each = 128 + 2012
+    for budget, found in ((3 * each, None), (3 * each + 1, 3 * len(claim)), (1, None)):
+        monkeypatch.setattr(resync, "READ_AGAIN_BYTES", budget)
+        assert found_in(reader, data, lowest=offset) == found
+
+
+def test_where_the_search_of_a_piece_gives_up_so_does_this(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resync, "_find", lambda *_: (GAVE_UP, 0))
+    with log_file(BATCH.data) as path, LogFile(path) as file:
+        assert find_next_batch(file, 0, end=81, lowest=0) is None
 
 
 def test_from_a_position_on(reader: Reader) -> None:

@@ -203,6 +203,13 @@ TIME_CASES = {
         lines=times((1600000000005, 12)),
     ),
     "a log that ends in zeros": Case(log=LOG + bytes(18), dies="CorruptRecordException"),
+    "first into a batch, then to where the log ends in zeros": Case(
+        log=LOG + bytes(18),
+        index="00000001 00000001  00000015 00000051",
+        time_index=TIME_INDEX,
+        lines=SOUND_TIMES[:1],
+        dies="CorruptRecordException",
+    ),
     "a log that ends in a tail": Case(log=LOG + b"tail", lines=SOUND_TIMES),
     "an empty log": Case(
         log=b"",
