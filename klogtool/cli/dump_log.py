@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from typing import Any
 
 import click
 
 from klogtool.cli import options
-from klogtool.cli.kafka_options import KAFKA_NAMES, KafkaOptions, as_kafka_reads, kafka_options
-from klogtool.cli.output import Output, error_line, note
-from klogtool.cli.status import DONE, FOUND, status_of
-from klogtool.errors import KlogError
-from klogtool.log.in_order import usable_cores
-from klogtool.render.kafka_dump import KafkaDump
-from klogtool.render.progress import progress_bar
+from klogtool.cli.dumping import dump_files
+from klogtool.cli.kafka_options import KAFKA_NAMES, as_kafka_reads, kafka_options
+from klogtool.cli.output import note
 
 FORMATS = ("text", "json", "arrow", "parquet")
 
@@ -77,93 +71,4 @@ def command(paths: tuple[str, ...], form: str, **given: Any) -> int:
         from klogtool.cli.dump_columns import dump_columns
 
         return dump_columns(paths, form, options.selected(given), given)
-    output = Output()
-    dump = KafkaDump(
-        KafkaOptions(given),
-        output.write,
-        (lambda _: None) if given["quiet"] else output.note,
-        selection=options.selected(given),
-        go_on=given["resync"],
-        jobs=given["jobs"] or usable_cores(),
-    )
-    with progress_bar(_logs(paths, given), wanted=not (given["quiet"] or given["no_progress"])) as dump.on_progress:
-        if given["files"]:
-            status = _as_kafka(dump, form, output, quiet=given["quiet"])
-        else:
-            status = _own_way(paths, dump, form, output)
-    for line in dump.reports.lines() if form == "text" and status == DONE and not given["quiet"] else ():
-        output.note(line)
-    output.flush()
-    return FOUND if status == DONE and dump.damaged else status
-
-
-def _logs(paths: Iterable[str], given: dict[str, Any]) -> Iterator[str]:
-    """The large files among those that will be read."""
-    from klogtool.render.file_dump import walk_files
-
-    with suppress(KlogError):  # told when its turn comes
-        if given["files"]:
-            yield from KafkaOptions(given).files()
-            return
-    for path in paths:
-        yield from (file for file in walk_files(path, lambda _: None) if file.endswith(".log"))
-
-
-def _as_kafka(dump: KafkaDump, form: str, output: Output, *, quiet: bool) -> int:
-    """Ends at the first file that Kafka's tool would die of."""
-    files: Iterator[str] = iter(())
-    try:
-        one = _one_file(dump, form)
-        files = iter(dump.options.files())
-        for path in files:
-            one(path)
-    except KlogError as error:
-        output.note(error_line(error))
-        if (left := len(list(files))) and not quiet:
-            output.note(f"klogtool: --files ends there, as kafka-dump-log does; not read: {left} more")
-        return status_of(error)
-    return DONE
-
-
-def _own_way(paths: Iterable[str], dump: KafkaDump, form: str, output: Output) -> int:
-    """All files of all paths; the worst status of any."""
-    from klogtool.render.file_dump import TextDump, walk_files
-
-    options = dump.options
-    options.records(), options.max_bytes(), options.max_message_size()  # wrong words are told before anything is read
-    one = TextDump(dump).file if form == "text" else _one_file(dump, form)
-    status = DONE
-    for path in paths:
-        tried: list[int] = []
-
-        def tell(error: KlogError, tried: list[int] = tried) -> None:
-            output.note(error_line(error))
-            tried.append(status_of(error))
-
-        for file in walk_files(path, tell):
-            tried.append(_tried(one, file, tell))
-        if not tried:
-            output.note(f"klogtool: {path}: no files in it")
-        status = max([status, *tried])
-    return status
-
-
-def _tried(one: Callable[[str], None], path: str, tell: Callable[[KlogError], None]) -> int:
-    try:
-        one(path)
-    except KlogError as error:
-        tell(error)
-    return DONE
-
-
-def _one_file(dump: KafkaDump, form: str) -> Callable[[str], None]:
-    if form == "text":
-        return dump.file
-    from importlib.metadata import version
-
-    from klogtool.render.file_dump import JsonDump
-    from klogtool.render.json_lines import json_line
-
-    first = {"type": "klogtool", "version": version("klogtool"), "schema": 1, "command": "dump-log"}
-    dump.write(json_line(first))
-    return JsonDump(dump).file
+    return dump_files(paths, form, given, options.selected(given))

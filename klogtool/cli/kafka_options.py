@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import click
-
 from klogtool.errors import Corrupt, KlogError
 from klogtool.render.records import Decoder, RecordOptions
 
@@ -47,6 +45,8 @@ KAFKA_NAMES = {*FLAGS, *ARGUMENTS, *CLASSES, *DECODERS}
 
 def kafka_options(command: Callable[..., object]) -> Callable[..., object]:
     """All of them, on a click command; they arrive as lists under their names with underscores."""
+    import click
+
     for name, about in reversed([*FLAGS.items(), *((n, about) for n, (_, about) in DECODERS.items())]):
         command = click.option(f"--{name}", is_flag=True, help=about)(command)
     for name, about in reversed(CLASSES.items()):
@@ -76,6 +76,34 @@ def as_kafka_reads(args: Sequence[str]) -> list[str]:
             read.append(f"--{name}={value}" if equals else f"--{name}")
         taken = not taken and name in ARGUMENTS and not equals and word.startswith("-")
     return read
+
+
+def only_kafkas(args: Sequence[str]) -> dict[str, object] | None:
+    """What a command line says that names --files and otherwise nothing but Kafka's options; None for any other.
+
+    As click would give it: lists under names with underscores, flags as True.
+    """
+    given: dict[str, object] = {name.replace("-", "_"): () for name in (*ARGUMENTS, *CLASSES)}
+    words = list(reversed(as_kafka_reads(args)))
+    while words:
+        name, equals, value = words.pop().removeprefix("--").partition("=")
+        key = name.replace("-", "_")
+        if name in FLAGS or name in DECODERS:
+            given[key] = True
+        elif name in CLASSES and not equals and (not words or words[-1].startswith("-")):
+            given[key] = (*_values(given, key), STRING_DECODER)
+        elif name in ARGUMENTS or name in CLASSES:
+            if not equals and not words:
+                return None
+            given[key] = (*_values(given, key), value if equals else words.pop())
+        else:
+            return None
+    return given if given["files"] else None
+
+
+def _values(given: dict[str, object], key: str) -> tuple[str, ...]:
+    values = given[key]
+    return values if isinstance(values, tuple) else ()
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import traceback
 
 import click
 
-from klogtool.cli.output import ReaderGone, error_line, forget_stdout, note
-from klogtool.cli.status import COULD_NOT, DONE, INTERRUPTED, READER_GONE, USAGE, status_of
-from klogtool.errors import KlogError
+from klogtool.cli.guard import guarded, note_slow_reader
+from klogtool.cli.output import note
+from klogtool.cli.status import INTERRUPTED, USAGE
 
 # name: (module, what --help says of it)
 COMMANDS = {
@@ -77,10 +76,7 @@ def cli() -> None:
     Exit status: 0 done, nothing wrong; 1 damage found; 2 wrong usage, no such path; 3 refused, nothing changed;
     4 could not go on; 130 interrupted; 141 the reader of stdout went away.
     """
-    from klogtool import kernels
-
-    if kernels.native is None:
-        note("klogtool: kernels not built: the reference reader runs, about a hundred times slower")
+    note_slow_reader()
 
 
 def main() -> None:
@@ -90,23 +86,20 @@ def main() -> None:
 
 def run(args: list[str]) -> int:
     """The command line `args`: what it prints goes to stdout and stderr; returns the exit status. Never raises."""
+    return guarded(lambda: _by_click(args), debug="--debug" in args)
+
+
+def _by_click(args: list[str]) -> object:
     try:
         with cli.make_context("klogtool", list(args)) as context:
-            status = cli.invoke(context)
-        sys.stdout.flush()
-        return status if isinstance(status, int) else DONE
+            return cli.invoke(context)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as wrong:
         _show_wrong_usage(wrong, args)
         return USAGE
-    except (KeyboardInterrupt, click.Abort):
+    except click.Abort:
         return INTERRUPTED
-    except (ReaderGone, BrokenPipeError):
-        forget_stdout()
-        return READER_GONE
-    except (KlogError, OSError, MemoryError) as error:
-        return _failed(error, debug="--debug" in args)
 
 
 def _show_wrong_usage(wrong: click.ClickException, args: list[str]) -> None:
@@ -125,16 +118,3 @@ def _unabbreviated(wrong: click.ClickException) -> str | None:
     names = [name for parameter in wrong.ctx.command.get_params(wrong.ctx) for name in parameter.opts]
     meant = [f"'{name}'" for name in names if name.startswith(wrong.option_name)]
     return f"No such option '{wrong.option_name}'. Did you mean {' or '.join(meant)}?" if meant else None
-
-
-def _failed(error: KlogError | OSError | MemoryError, *, debug: bool) -> int:
-    if debug:
-        traceback.print_exception(error)
-    if isinstance(error, KlogError):
-        note(error_line(error))
-        return status_of(error)
-    if isinstance(error, MemoryError):
-        note("klogtool: out of memory")
-    else:
-        note(": ".join(["klogtool", *filter(None, [error.filename]), (error.strerror or str(error)).lower()]))
-    return COULD_NOT

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-import click
-
 from klogtool.cli.hints import hint_of
 from klogtool.errors import KlogError, Refused
 
@@ -119,6 +117,8 @@ def note(text: str) -> None:
 def error_line(error: KlogError) -> str:
     """An error as users see it: where, what; a second line with what to do; with --debug the traceback before it."""
     line = f"klogtool: {error}".replace("\n", "\\n")
+    import click
+
     context = click.get_current_context(silent=True)
     hint = hint_of(error, context.params if context is not None else {})
     debug = context is not None and context.meta.get(DEBUG)

@@ -1,0 +1,111 @@
+"""What dump-log does, once its words are understood. Knows nothing of click, which takes longer to import than a small
+dump takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from klogtool.cli.kafka_options import KafkaOptions
+from klogtool.cli.output import Output, error_line
+from klogtool.cli.status import DONE, FOUND, status_of
+from klogtool.errors import KlogError
+from klogtool.log.in_order import usable_cores
+from klogtool.render.kafka_dump import KafkaDump
+from klogtool.render.progress import progress_bar
+from klogtool.render.records import Selection
+
+
+def dump_files(paths: Sequence[str], form: str, given: dict[str, Any], selection: Selection | None = None) -> int:
+    """Dump `given["files"]` as Kafka's tool would, or else the paths, as text or JSON; returns the exit status.
+
+    given: Kafka's options (see KafkaOptions), and klogtool's jobs, quiet, no_progress, resync, each if it was given.
+    """
+    output, quiet = Output(), bool(given.get("quiet"))
+    dump = KafkaDump(
+        KafkaOptions(given),
+        output.write,
+        (lambda _: None) if quiet else output.note,
+        selection=selection,
+        go_on=bool(given.get("resync")),
+        jobs=given.get("jobs") or usable_cores(),
+    )
+    with progress_bar(_logs(paths, given), wanted=not (quiet or given.get("no_progress"))) as dump.on_progress:
+        status = _as_kafka(dump, form, output, quiet=quiet) if given["files"] else _own_way(paths, dump, form, output)
+    for line in dump.reports.lines() if form == "text" and status == DONE and not quiet else ():
+        output.note(line)
+    output.flush()
+    return FOUND if status == DONE and dump.damaged else status
+
+
+def _logs(paths: Iterable[str], given: dict[str, Any]) -> Iterator[str]:
+    """The large files among those that will be read."""
+    from klogtool.render.file_dump import walk_files
+
+    with suppress(KlogError):  # told when its turn comes
+        if given["files"]:
+            yield from KafkaOptions(given).files()
+            return
+    for path in paths:
+        yield from (file for file in walk_files(path, lambda _: None) if file.endswith(".log"))
+
+
+def _as_kafka(dump: KafkaDump, form: str, output: Output, *, quiet: bool) -> int:
+    """Ends at the first file that Kafka's tool would die of."""
+    files: Iterator[str] = iter(())
+    try:
+        one = _one_file(dump, form)
+        files = iter(dump.options.files())
+        for path in files:
+            one(path)
+    except KlogError as error:
+        output.note(error_line(error))
+        if (left := len(list(files))) and not quiet:
+            output.note(f"klogtool: --files ends there, as kafka-dump-log does; not read: {left} more")
+        return status_of(error)
+    return DONE
+
+
+def _own_way(paths: Iterable[str], dump: KafkaDump, form: str, output: Output) -> int:
+    """All files of all paths; the worst status of any."""
+    from klogtool.render.file_dump import TextDump, walk_files
+
+    options = dump.options
+    options.records(), options.max_bytes(), options.max_message_size()  # wrong words are told before anything is read
+    one = TextDump(dump).file if form == "text" else _one_file(dump, form)
+    status = DONE
+    for path in paths:
+        tried: list[int] = []
+
+        def tell(error: KlogError, tried: list[int] = tried) -> None:
+            output.note(error_line(error))
+            tried.append(status_of(error))
+
+        for file in walk_files(path, tell):
+            tried.append(_tried(one, file, tell))
+        if not tried:
+            output.note(f"klogtool: {path}: no files in it")
+        status = max([status, *tried])
+    return status
+
+
+def _tried(one: Callable[[str], None], path: str, tell: Callable[[KlogError], None]) -> int:
+    try:
+        one(path)
+    except KlogError as error:
+        tell(error)
+    return DONE
+
+
+def _one_file(dump: KafkaDump, form: str) -> Callable[[str], None]:
+    if form == "text":
+        return dump.file
+    from importlib.metadata import version
+
+    from klogtool.render.file_dump import JsonDump
+    from klogtool.render.json_lines import json_line
+
+    first = {"type": "klogtool", "version": version("klogtool"), "schema": 1, "command": "dump-log"}
+    dump.write(json_line(first))
+    return JsonDump(dump).file
