@@ -103,6 +103,11 @@ def test_a_header_that_cannot_be_is_not_proved_by_its_checksum(field: str, value
     assert found_in(changed(BATCH, field, value)) == NOTHING
 
 
+def test_a_batch_that_ends_before_it_begins_is_none() -> None:
+    assert found_in(BATCH_EMPTIED.data) == (0, 0)
+    assert found_in(changed(BATCH_EMPTIED, "last_offset_delta", -1)) == NOTHING
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [("attributes", 0x7C), ("records_count", 0), ("records_count", 1), ("last_offset_delta", 2**31 - 1)],

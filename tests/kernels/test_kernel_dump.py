@@ -141,6 +141,22 @@ def test_an_entry_that_contradicts_its_frame_is_for_the_reference(native: Any) -
         assert (Asked(data).why, Asked(data).text) == (native.REFERENCE, b"")
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        "14 00 00 ffffffff7f 01 01 00",  # bits that an int has no room for
+        "1e 00 ffffffffffffffffff7f 00 01 01 00",  # and a long
+        "1c 00 8180808000 8000 8100 8300 8000",  # more bytes than needed
+        "0c ff 00 05 7f 0f 00",  # attributes, a delta below 0, null keys and values of any negative size
+    ],
+)
+def test_odd_records_are_read_here(native: Any, record: str) -> None:
+    header = layout.with_field(BATCH.data[:61], layout.BATCH, "records_count", 1)
+    data = layout.sealed(header + bytes.fromhex(record))
+    asked = Asked(data)
+    assert (asked.why, asked.text) == (native.DONE, lines_of(data))
+
+
 # ---------------------------------------------------------------- room
 
 

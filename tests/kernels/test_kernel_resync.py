@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafka import layout
 from kafka.damage import KINDS, harm
 from kafka.generated import by_klogtool, shapes
-from vectors import BATCH, BATCHES, MAGIC_1, MESSAGES
+from vectors import BATCH, BATCH_EMPTIED, BATCHES, MAGIC_1, MESSAGES
 
 from klogtool import kernels
 from klogtool.format.batch import CODEC_NAMES
@@ -43,13 +43,23 @@ def test_cut_at_every_length(native: Any) -> None:
             assert_alike(data[:size], 0, size, 0, end)
 
 
-@pytest.mark.parametrize("vector", [BATCH, MAGIC_1], ids=str)
+@pytest.mark.parametrize("vector", [BATCH, BATCH_EMPTIED, MAGIC_1], ids=str)
 def test_every_byte_of_a_header_changed(native: Any, vector: Any) -> None:
-    for position in range(61 if vector is BATCH else 34):
+    for position in range(34 if vector is MAGIC_1 else 61):
         for value in (0, 1, 2, 3, 4, 5, 8, 0x7F, 0x80, 0xFF):
             wounded = bytearray(layout.put(vector.data, position, bytes([value])))
             heal_checksums(wounded)
             for end in (len(wounded), 1 << 30):
+                assert_alike(bytes(wounded), 0, len(wounded), 0, end)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3, -1, -2, 48, 49, 2**31 - 1, -(2**31)])
+def test_numbers_at_their_edges(native: Any, number: int) -> None:
+    for vector in (BATCH, BATCH_EMPTIED):
+        for field in ("length", "attributes", "last_offset_delta", "records_count"):
+            wounded = bytearray(layout.with_field(vector.data, layout.BATCH, field, number))
+            heal_checksums(wounded)
+            for end in (len(wounded), 1 << 40):
                 assert_alike(bytes(wounded), 0, len(wounded), 0, end)
 
 

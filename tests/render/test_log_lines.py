@@ -196,6 +196,7 @@ def test_a_control_batch_prints_neither_key_nor_value(reader: Reader) -> None:
         ("0005 0000", "0007 00000001", " endTxnMarker: ABORT coordinatorEpoch: 1"),
         ("0000 0063", "", " controlType: UNKNOWN(99)"),
         ("0000 ffff", "", " controlType: UNKNOWN(-1)"),
+        ("0000 ffff", "0000 00000001", " controlType: UNKNOWN(-1)"),
     ],
 )
 def test_control_records_a_little_off(reader: Reader, key: str, value: str, text: str) -> None:
@@ -367,6 +368,7 @@ BODIES = {
     "more than counted": (b"".join(GOOD), 3, [0, 1]),
     "far fewer than counted": (b"".join(GOOD), INT_MAX, [0, 1, 2, 3]),
     "a negative count": (b"".join(GOOD), -1, []),
+    "a negative count of nothing": (b"", -1, []),
 }
 
 
@@ -503,6 +505,23 @@ def test_wrappers(reader: Reader, name: str) -> None:
     assert (shown.error and shown.error[1:2], shown.error and shown.error[3]) == (
         (None, None) if kafka_class is None else ((28,), kafka_class)
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "inside", "name", "times"),
+    [
+        ({"attributes": 1}, inner(0) + inner(1, attributes=8), "CreateTime", [5, 5]),
+        ({"attributes": 9, "timestamp": 77}, inner(0) + inner(1), "LogAppendTime", [77, 77]),
+        ({"attributes": 9, "timestamp": 77}, inner(0, magic=0) + inner(1), "LogAppendTime", [-1, 77]),
+        ({"attributes": 9, "magic": 0}, inner(0) + inner(1, magic=0), "NoTimestampType", [5, -1]),
+    ],
+)
+def test_whose_time_inner_messages_have(
+    reader: Reader, fields: dict[str, int], inside: bytes, name: str, times: list[int]
+) -> None:
+    shown = reader.show(wrapper(inside, **fields), DEEP)
+    assert shown.error is None
+    assert [line.split()[3:5] for line in shown.lines[1:]] == [[f"{name}:", str(time)] for time in times]
 
 
 def test_behind_a_damaged_entry_nothing_is_printed(reader: Reader) -> None:
