@@ -79,7 +79,7 @@ def as_kafka_reads(args: Sequence[str]) -> list[str]:
 
 
 def only_kafkas(args: Sequence[str]) -> dict[str, object] | None:
-    """What a command line says that names --files and otherwise nothing but Kafka's options; None for any other.
+    """What a command line says that names --files, --jobs perhaps, and otherwise only Kafka's options; None for any other.
 
     As click would give it: lists under names with underscores, flags as True.
     """
@@ -96,6 +96,8 @@ def only_kafkas(args: Sequence[str]) -> dict[str, object] | None:
             if not equals and not words:
                 return None
             given[key] = (*_values(given, key), value if equals else words.pop())
+        elif name == "jobs" and not equals and words and words[-1].isdecimal() and int(words[-1]) > 0:
+            given[key] = int(words.pop())
         else:
             return None
     return given if given["files"] else None

@@ -23,6 +23,7 @@ LOG = "fixtures/every-codec/logdir/create-0/00000000000000000000.log"
         ["--max-bytes", "many"],
         ["--max-bytes", "1", "--max-bytes", "2"],
         ["--cluster-metadata-decoder", "--offsets-decoder"],
+        ["--jobs", "2", "--deep-iteration"],
     ],
     ids=" ".join,
 )
@@ -47,7 +48,8 @@ def test_the_short_way_prints_what_the_long_way_prints(
         ["--files", "x.log", "--max-bytes"],
         ["--files", "x.log", "word"],
         ["--files", "x.log", "--format", "json"],
-        ["--files", "x.log", "--jobs", "2"],
+        ["--files", "x.log", "--jobs", "0"],
+        ["--files", "x.log", "--jobs"],
         ["--files", "x.log", "--deep"],
         ["--files", "x.log", "--help"],
         ["--files", "x.log", "--", "y"],
