@@ -79,7 +79,7 @@ def as_kafka_reads(args: Sequence[str]) -> list[str]:
 
 
 def only_kafkas(args: Sequence[str]) -> dict[str, object] | None:
-    """What a command line says that names --files, --jobs perhaps, and otherwise only Kafka's options; None for any other.
+    """What a command line says that names --files, perhaps --jobs, and else only Kafka's options; None for any other.
 
     As click would give it: lists under names with underscores, flags as True.
     """
