@@ -58,3 +58,11 @@ class Unsupported(KlogError):
 
 class Refused(KlogError):
     """A request that would do harm, or that Kafka refuses; nothing was changed."""
+
+
+class StalePlan(Refused):
+    """A plan whose files are not as they were when it was made."""
+
+
+class LogDirInUse(Refused):
+    """A log dir whose `.lock` somebody holds: a broker, or another klogtool."""

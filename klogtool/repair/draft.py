@@ -1,0 +1,142 @@
+"""A folder as it is to become: names, and where the bytes of each file come from. Nothing is written.
+
+Kafka's loading, recovery, rolling and cleaning change a draft just as a broker would change the folder. What differs
+from the folder then is the plan; so what is shown and what is done cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from klogtool.errors import Corrupt
+from klogtool.log.file import LogFile, unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes [start, stop) of the file at `path`, as it is before anything is written."""
+
+    path: str
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.stop - self.start
+
+
+# The bytes of a file: pieces of files that are there, and new bytes, one behind the other.
+Content: TypeAlias = tuple[Piece | bytes, ...]
+
+
+def content_size(content: Content) -> int:
+    """Bytes in all."""
+    return sum(part.size if isinstance(part, Piece) else len(part) for part in content)
+
+
+def read_content(content: Content) -> bytes:
+    """All of it, in memory: for side files. Raises KlogError if a file cannot be read or has become shorter."""
+    return b"".join(part if isinstance(part, bytes) else _read_piece(part) for part in content)
+
+
+def _read_piece(piece: Piece) -> bytes:
+    with LogFile(piece.path) as file:
+        data = file.read(piece.start, piece.size)
+    if len(data) < piece.size:
+        raise Corrupt(
+            "the file has become shorter while it was read", path=piece.path, position=piece.start + len(data)
+        )
+    return data
+
+
+@dataclass(frozen=True, slots=True)
+class DraftFile:
+    """A file to be. mtime_ns: its modification time, or None for a file that is written now."""
+
+    content: Content
+    mtime_ns: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return content_size(self.content)
+
+
+class Draft:
+    """The regular files of one folder, by name. `before` is how it was found and stays so; `files` is what changes."""
+
+    def __init__(self, path: str, files: dict[str, DraftFile]) -> None:
+        self.path = path
+        self.before = dict(files)
+        self.files = files
+
+    @classmethod
+    def of(cls, path: str) -> Draft:
+        """A folder as it is on the disk. Raises KlogError if it cannot be listed."""
+        try:
+            with os.scandir(path) as entries:
+                found = [(entry.name, entry.stat()) for entry in entries if entry.is_file()]
+        except OSError as error:
+            raise unreadable(path, error) from error
+        return cls(
+            path,
+            {
+                name: DraftFile((Piece(os.path.join(path, name), 0, stat.st_size),), stat.st_mtime_ns)
+                for name, stat in sorted(found)
+            },
+        )
+
+    def names(self) -> list[str]:
+        """Names of all files, sorted."""
+        return sorted(self.files)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.files
+
+    def size(self, name: str) -> int:
+        """Bytes of a file that is there."""
+        return self.files[name].size
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a side file that is there."""
+        return read_content(self.files[name].content)
+
+    def write(self, name: str, content: Content | bytes, mtime_ns: int | None = None) -> None:
+        """A file with this content, new or in place of the one of that name."""
+        whole = (content,) if isinstance(content, bytes) else content
+        self.files[name] = DraftFile(tuple(part for part in whole if part != b""), mtime_ns)
+
+    def truncate(self, name: str, size: int) -> None:
+        """Cut a file behind `size` bytes; nothing changes if it has no more."""
+        file = self.files[name]
+        if size < file.size:
+            self.files[name] = DraftFile(tuple(_head(file.content, size)))
+
+    def rename(self, name: str, to: str) -> None:
+        """Give a file another name; a file of that name is replaced."""
+        self.files[to] = self.files.pop(name)
+
+    def delete(self, name: str) -> None:
+        """A file is gone; nothing happens if there is none."""
+        self.files.pop(name, None)
+
+    def changed(self) -> set[str]:
+        """Names whose file is new, gone or another one."""
+        return {name for name in {*self.before, *self.files} if self.before.get(name) != self.files.get(name)}
+
+
+def _head(content: Content, size: int) -> Iterable[Piece | bytes]:
+    left = size
+    for part in content:
+        length = part.size if isinstance(part, Piece) else len(part)
+        if left > 0:
+            yield part if length <= left else _first_bytes(part, left)
+        left -= length
+
+
+def _first_bytes(part: Piece | bytes, size: int) -> Piece | bytes:
+    return Piece(part.path, part.start, part.start + size) if isinstance(part, Piece) else part[:size]
