@@ -13,10 +13,10 @@ Names are imported when they are first used, so that `import klogtool` costs nex
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # not typing's, which takes longer to import than a small file takes to dump
 if TYPE_CHECKING:
+    from typing import Any
+
     from klogtool.errors import Corrupt as Corrupt
     from klogtool.errors import KlogError as KlogError
     from klogtool.errors import Refused as Refused
@@ -71,6 +71,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("klogtool")
+    from importlib import import_module
+
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, attribute = _WHERE[name].rpartition(".")

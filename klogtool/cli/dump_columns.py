@@ -14,7 +14,7 @@ from klogtool.cli.status import DONE, FOUND, status_of
 from klogtool.errors import KlogError, Refused
 from klogtool.log.file import unreadable
 from klogtool.render.arrow import Tally, find_left_out, find_logs, walk_files, write_arrow, write_parquet
-from klogtool.render.records import Selection
+from klogtool.render.selection import Selection
 
 WRITERS = {"arrow": write_arrow, "parquet": write_parquet}
 

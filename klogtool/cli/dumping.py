@@ -3,18 +3,22 @@ dump takes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
 
 from klogtool.cli.kafka_options import KafkaOptions
 from klogtool.cli.output import Output, error_line
 from klogtool.cli.status import DONE, FOUND, status_of
 from klogtool.errors import KlogError
-from klogtool.log.in_order import usable_cores
+from klogtool.log.cores import usable_cores
 from klogtool.render.kafka_dump import KafkaDump
 from klogtool.render.progress import progress_bar
-from klogtool.render.records import Selection
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
+
+    from klogtool.render.selection import Selection
 
 
 def dump_files(paths: Sequence[str], form: str, given: dict[str, Any], selection: Selection | None = None) -> int:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 
 from klogtool.cli.output import ReaderGone, error_line, forget_stdout, note
 from klogtool.cli.status import COULD_NOT, DONE, INTERRUPTED, READER_GONE, status_of
 from klogtool.errors import KlogError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def guarded(work: Callable[[], object], *, debug: bool = False) -> int:

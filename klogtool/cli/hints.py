@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
-from typing import Any
 
 from klogtool.errors import Corrupt, KlogError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 BY_KAFKA_CLASS = {
     "ClassNotFoundException": "There are StringDecoder, DefaultDecoder, IntegerDecoder, LongDecoder, "

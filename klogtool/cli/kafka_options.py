@@ -6,11 +6,14 @@ stay text here until they are asked for, and a refusal then is a KlogError like 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-
 from klogtool.errors import Corrupt, KlogError
-from klogtool.render.records import Decoder, RecordOptions
+from klogtool.render.records import RecordOptions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from klogtool.render.decoder_classes import Decoder
 
 MAX_BYTES, MAX_MESSAGE_SIZE = 2**31 - 1, 5 * 1024 * 1024
 STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
@@ -108,11 +111,11 @@ def _values(given: dict[str, object], key: str) -> tuple[str, ...]:
     return values if isinstance(values, tuple) else ()
 
 
-@dataclass(frozen=True)
 class KafkaOptions:
     """The options of one run (render.kafka_dump.DumpOptions)."""
 
-    given: dict[str, object] = field(default_factory=dict)
+    def __init__(self, given: dict[str, object] | None = None) -> None:
+        self.given = given or {}
 
     @property
     def sanity_only(self) -> bool:

@@ -10,7 +10,7 @@ import click
 from klogtool.cli.output import DEBUG
 from klogtool.errors import Corrupt
 from klogtool.format.java_numbers import parse_java_long
-from klogtool.render.records import LARGEST, SMALLEST, Selection
+from klogtool.render.selection import LARGEST, SMALLEST, Selection
 
 SELECTION = ("offsets", "timestamps", "grep", "key", "producer-id")
 

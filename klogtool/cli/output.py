@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import BinaryIO
 
 from klogtool.cli.hints import hint_of
 from klogtool.errors import KlogError, Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
 
 GATHER_BYTES = 1 << 16
 DEBUG = "klogtool.debug"  # in click's context: whether to show tracebacks
@@ -122,8 +124,11 @@ def error_line(error: KlogError) -> str:
     context = click.get_current_context(silent=True)
     hint = hint_of(error, context.params if context is not None else {})
     debug = context is not None and context.meta.get(DEBUG)
-    trace = "".join(traceback.format_exception(error)) if debug else ""
-    return trace + line + (f"\n{hint}" if hint else "")
+    if debug:
+        import traceback
+
+        line = "".join(traceback.format_exception(error)) + line
+    return line + (f"\n{hint}" if hint else "")
 
 
 def forget_stdout() -> None:

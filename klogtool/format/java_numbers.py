@@ -6,8 +6,6 @@ what Python's int() does not, and the other way round: digits of any script but 
 
 from __future__ import annotations
 
-import unicodedata
-
 from klogtool.errors import Corrupt
 
 INT_BITS = 32
@@ -47,8 +45,7 @@ def _parse(text: str, bits: int) -> int:
     limit = 1 << (bits - 1)
     number = 0
     for character in digits:
-        # Java looks at UTF-16 units: digits beyond the basic plane are two units, and neither is a digit.
-        digit = unicodedata.decimal(character, None) if character <= _LAST_OF_BASIC_PLANE else None
+        digit = _digit(character)
         if digit is None:
             raise _number_format(text)
         number = number * 10 + digit
@@ -59,6 +56,15 @@ def _parse(text: str, bits: int) -> int:
     if number == limit:
         raise _number_format(text)
     return number
+
+
+def _digit(character: str) -> int | None:
+    if character in "0123456789":
+        return int(character)
+    import unicodedata
+
+    # Java looks at UTF-16 units: digits beyond the basic plane are two units, and neither is a digit.
+    return unicodedata.decimal(character, None) if character <= _LAST_OF_BASIC_PLANE else None
 
 
 def _number_format(text: str) -> Corrupt:

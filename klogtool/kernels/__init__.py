@@ -6,16 +6,18 @@ to the user says so.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
-from typing import Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 def _extension() -> Any:
     try:
-        return importlib.import_module("klogtool.kernels._native")
+        from klogtool.kernels import _native  # type: ignore[attr-defined]
     except ImportError:
         return None
+    return _native
 
 
 native: Any = _extension()

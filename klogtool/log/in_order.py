@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 from collections import deque
@@ -13,11 +12,6 @@ Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 AHEAD = 2  # pieces under way for each thread
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0))
 
 
 def in_order(

@@ -7,44 +7,40 @@ inside of a record, if the span before ends right there; if it does not, all goe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
-
 from klogtool import kernels
 from klogtool.log.file import LogFile
-from klogtool.log.in_order import in_order
 from klogtool.log.resync import find_next_batch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Protocol, TypeVar
+
+    class Done(Protocol):
+        """What became of a span, or of its first part.
+
+        start: where its first entry begins, None if none was found. reached: behind the last one. last: no other
+        follows.
+        """
+
+        start: int | None
+        reached: int
+        last: bool
+
+    Made = TypeVar("Made", bound=Done)
 
 OFFSET_BYTES = 8
 NEAR_BYTES = 64 << 10  # most batches are smaller: where the next one is looked for at first
 
 
-@dataclass(frozen=True, slots=True)
 class Span:
     """The entries that begin in [start, stop). guessed: none need begin at `start`; the next that proves itself is it.
 
     lowest: the smallest offset that one may have.
     """
 
-    start: int
-    stop: int
-    guessed: bool = False
-    lowest: int = 0
-
-
-class Done(Protocol):
-    """What became of a span, or of its first part.
-
-    start: where its first entry begins, None if none was found. reached: behind the last one. last: no other follows.
-    """
-
-    start: int | None
-    reached: int
-    last: bool
-
-
-Made = TypeVar("Made", bound=Done)
+    def __init__(self, start: int, stop: int, *, guessed: bool = False, lowest: int = 0) -> None:
+        self.start, self.stop, self.guessed, self.lowest = start, stop, guessed, lowest
 
 
 def walk_spans(
@@ -53,6 +49,8 @@ def walk_spans(
     """What the work makes of each span of [start, end), in order; `start` is where an entry begins. At least one."""
     work, at = make_work(), start
     if jobs > 1 and kernels.native is not None and end - start > span_bytes:
+        from klogtool.log.in_order import in_order  # threads and queues: not for a small file
+
         for span, made in in_order(make_work, _guesses(file, start, end, span_bytes), jobs):
             if made.start != at:
                 break

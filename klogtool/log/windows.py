@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import mmap
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from klogtool.log.file import LogFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    # (data, end of the log relative to data) -> (end of the last whole entry, size of the one that is cut off or 0)
+    WholeFrames = Callable[[memoryview, int], tuple[int, int]]
 
 WINDOW_BYTES = 1 << 18  # still in a processor's cache when the kernel comes to it
 # A batch may say that it is shorter than its own header; Kafka then reads header fields behind it.
 SLACK_BYTES = 64
 MAPPED_FROM_BYTES = 64 << 20
 LARGEST_KEPT_BYTES = 16 << 20
-
-# (data, end of the log relative to data) -> (end of the last whole entry, size of the one that is cut off or 0)
-WholeFrames = Callable[[memoryview, int], tuple[int, int]]
 
 
 class BufferPool:
@@ -52,7 +54,6 @@ class BufferPool:
             self._free.append(buffer)
 
 
-@dataclass(frozen=True, slots=True)
 class Window:
     """Bytes of a log from file position `base`: entries up to `cut`, and what follows as far as it was read.
 
@@ -60,10 +61,8 @@ class Window:
     last: nothing but a tail (less than an entry, or one with an impossible length) comes after `cut`.
     """
 
-    base: int
-    data: memoryview
-    cut: int
-    last: bool
+    def __init__(self, base: int, data: memoryview, cut: int, last: bool) -> None:
+        self.base, self.data, self.cut, self.last = base, data, cut, last
 
 
 def _one_entry(file: LogFile, at: int, size: int) -> memoryview:

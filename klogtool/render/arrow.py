@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState, parse_file_name
+from klogtool.log.cores import usable_cores
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import Folder, find_partition_dir_name, list_folder
-from klogtool.log.in_order import usable_cores
 from klogtool.log.resync import find_next_batch
 from klogtool.log.spans import Span, walk_spans
 from klogtool.render.arrow_batches import NONE_SEEN, SPAN_BYTES, BatchMaker, Common, Extract, Made
@@ -25,7 +25,7 @@ from klogtool.render.arrow_memory import Blocks
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from klogtool.render.records import Selection
+    from klogtool.render.selection import Selection
 
 OnDamage = Callable[[KlogError], None]
 MOST_JOBS = 4  # more threads would hold more memory, and whoever takes the batches is one

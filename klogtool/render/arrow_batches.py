@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from klogtool.format.batch import Record, RecordBatch
     from klogtool.format.message import Message
-    from klogtool.render.records import Selection
+    from klogtool.render.selection import Selection
 
 BATCH_ROWS = 1 << 16
 DATA_BYTES = 1 << 24

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.text import java_utf8
-from klogtool.render.records import Decoder, Texts
 
 PACKAGE = "org.apache.kafka.tools.api."
+Texts = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """Makes texts of key and value, as printed behind ` key: ` and ` payload: `; None for one that is not printed.
+
+    decode: (offset, key, value) -> texts. failed: (offset, message of Kafka's exception) -> texts, where the decoder
+    prints that a record cannot be read; None where Kafka's tool dies of it. wants_key: dies of a record without one.
+    """
+
+    decode: Callable[[int, bytes | None, bytes | None], Texts]
+    failed: Callable[[int, str], Texts] | None = None
+    wants_key: bool = False
 
 
 def _number(size: int, name: str) -> Callable[[bytes], str]:

@@ -8,44 +8,49 @@ from __future__ import annotations
 
 import errno
 import os
-import re
-from collections.abc import Callable
-from typing import Protocol
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import LogFile, Unreadable, read_whole
 from klogtool.render.log_lines import LogDump, dump_log_lines
-from klogtool.render.records import Form, RecordOptions, Selection
+from klogtool.render.records import Form
 from klogtool.render.reports import Reports
 
-Write = Callable[[bytes | memoryview], None]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    from klogtool.render.records import RecordOptions
+    from klogtool.render.selection import Selection
+
+    Write = Callable[[bytes | memoryview], None]
+
+    class DumpOptions(Protocol):
+        """kafka-dump-log's options. Methods: Kafka looks at an argument only where it needs it, and may die there."""
+
+        @property
+        def sanity_only(self) -> bool:
+            """Only the check that a broker makes of an index."""
+
+        @property
+        def verify_only(self) -> bool:
+            """Check an index, do not print its entries."""
+
+        def files(self) -> list[str]:
+            """The files, in order."""
+
+        def records(self) -> RecordOptions:
+            """What to show of records."""
+
+        def max_bytes(self) -> int:
+            """Read at most so many bytes of a log."""
+
+        def max_message_size(self) -> int:
+            """Size of the piece that an index entry's batch is looked for in."""
+
 
 INT_MAX = 2**31 - 1
 BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
-
-
-class DumpOptions(Protocol):
-    """kafka-dump-log's options. Methods: Kafka looks at an argument only where it needs it, and may die there."""
-
-    @property
-    def sanity_only(self) -> bool:
-        """Only the check that a broker makes of an index."""
-
-    @property
-    def verify_only(self) -> bool:
-        """Check an index, do not print its entries."""
-
-    def files(self) -> list[str]:
-        """The files, in order."""
-
-    def records(self) -> RecordOptions:
-        """What to show of records."""
-
-    def max_bytes(self) -> int:
-        """Read at most so many bytes of a log."""
-
-    def max_message_size(self) -> int:
-        """Size of the piece that an index entry's batch is looked for in."""
 
 
 class KafkaDump:
@@ -208,7 +213,8 @@ DUMPS = {
 
 def java_path(path: str) -> str:
     """A path as java.io.File keeps it: without repeated and trailing slashes."""
-    path = re.sub("/+", "/", path)
+    while "//" in path:
+        path = path.replace("//", "/")
     return path[:-1] if len(path) > 1 and path.endswith("/") else path
 
 

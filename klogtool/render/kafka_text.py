@@ -13,7 +13,8 @@ from klogtool.format.batch import Record, RecordBatch
 from klogtool.format.control import control_text
 from klogtool.format.message import Message, to_record, walk_messages
 from klogtool.format.text import java_utf8
-from klogtool.render.records import RecordOptions, Texts
+from klogtool.render.decoder_classes import Texts
+from klogtool.render.records import RecordOptions
 
 
 def java_bool(value: bool) -> str:

@@ -6,13 +6,9 @@ reference, so that damage is judged in one place.
 
 from __future__ import annotations
 
-import json
 import os
 from array import array
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
@@ -20,7 +16,10 @@ from klogtool.log.file import LogFile
 from klogtool.log.spans import Span, find_start, walk_spans
 from klogtool.log.windows import BufferPool, Window, walk_windows
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from klogtool.format.batch import Record, RecordBatch
     from klogtool.format.framing import Frame
     from klogtool.format.message import Message
@@ -34,7 +33,6 @@ LEAST_LINE_ROOM = 320  # what the kernel asks for a record at least
 LONG_MASK = (1 << 64) - 1
 
 
-@dataclass(slots=True)
 class Lines:
     """What a span of the file, or a window of it, became.
 
@@ -44,19 +42,17 @@ class Lines:
     fatal: the one that ended the window. text_bytes: of the pieces. bounded: it may end before the span does.
     """
 
-    start: int | None = None
-    reached: int = 0
-    last: bool = False
-    tail: Corrupt | None = None
-    pieces: list[bytes | memoryview] = field(default_factory=list)
-    gaps: list[tuple[int | None, int]] = field(default_factory=list)
-    last_offset: int | None = None
-    invalid: int = 0
-    first_invalid: int | None = None
-    errors: list[KlogError] = field(default_factory=list)
-    fatal: KlogError | None = None
-    text_bytes: int = 0
-    bounded: bool = False
+    def __init__(self, start: int | None = None, reached: int = 0, *, bounded: bool = False) -> None:
+        self.start, self.reached, self.last = start, reached, False
+        self.tail: Corrupt | None = None
+        self.pieces: list[bytes | memoryview] = []
+        self.gaps: list[tuple[int | None, int]] = []
+        self.last_offset: int | None = None
+        self.invalid = 0
+        self.first_invalid: int | None = None
+        self.errors: list[KlogError] = []
+        self.fatal: KlogError | None = None
+        self.text_bytes, self.bounded = 0, bounded
 
     @property
     def enough(self) -> bool:
@@ -98,7 +94,7 @@ class LineMaker:
         self._out, self._used = outs.take(OUT_BYTES), 0
         self._gaps, self._state = array("q", bytes(16 * GAPS_AT_ONCE)), array("q", bytes(40))
         self._flags = _flags(self.native, form)
-        self._file = None if form.json_file is None else json.dumps(form.json_file, ensure_ascii=False).encode()
+        self._file = None if form.json_file is None else _json_text(form.json_file)
         chosen = form.selection
         self._selection = chosen and self.native.Selection(
             chosen.offsets, chosen.timestamps, chosen.producer_id, chosen.key, chosen.grep
@@ -237,6 +233,12 @@ def _flags(native: object, form: Form) -> int:
     return sum(getattr(native, name) for name, wanted in names.items() if wanted)
 
 
+def _json_text(text: str) -> bytes:
+    import json  # not for text, whose start it would slow down
+
+    return json.dumps(text, ensure_ascii=False).encode()
+
+
 def _before_nothing(window: Window, at: int) -> int:
     """An offset that the next record's does not follow on: far from where its batch begins."""
     base_offset = int.from_bytes(window.data[at : at + 8], "big", signed=True)
@@ -329,7 +331,6 @@ def _wanted(form: Form, record: Record) -> bool:
     return chosen is None or chosen.wants(record.offset, record.timestamp, record.key, record.value)
 
 
-@dataclass(slots=True)
 class LogDump:
     """What the dump of one log file came to so far.
 
@@ -337,13 +338,14 @@ class LogDump:
     gaps: offset before to offset after. errors: damage that was passed over. on_progress: is told of bytes done.
     """
 
-    valid_bytes: int = 0
-    invalid: int = 0
-    first_invalid: int | None = None
-    last_offset: int = -1
-    gaps: dict[int, int] = field(default_factory=dict)
-    errors: list[KlogError] = field(default_factory=list)
-    on_progress: Callable[[int], None] | None = None
+    def __init__(self, on_progress: Callable[[int], None] | None = None) -> None:
+        self.valid_bytes = 0
+        self.invalid = 0
+        self.first_invalid: int | None = None
+        self.last_offset = -1
+        self.gaps: dict[int, int] = {}
+        self.errors: list[KlogError] = []
+        self.on_progress = on_progress
 
     def take(self, found: Lines) -> None:
         """A span's findings, now that the offset before it is known."""

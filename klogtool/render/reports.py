@@ -6,21 +6,22 @@ None of it is damage by itself: gaps are normal after compaction, mismatches in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Pairs = dict[str, list[tuple[int, int]]]
 
 
-@dataclass(slots=True)
 class Reports:
     """Findings by absolute path of the file, gathered while dumping."""
 
-    index_mismatches: dict[str, dict[int, int]] = field(default_factory=dict)
-    timestamp_mismatches: Pairs = field(default_factory=dict)
-    timestamps_out_of_order: Pairs = field(default_factory=dict)
-    offsets_not_found: Pairs = field(default_factory=dict)
-    gaps: dict[str, dict[int, int]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.index_mismatches: dict[str, dict[int, int]] = {}
+        self.timestamp_mismatches: Pairs = {}
+        self.timestamps_out_of_order: Pairs = {}
+        self.offsets_not_found: Pairs = {}
+        self.gaps: dict[str, dict[int, int]] = {}
 
     def lines(self) -> Iterator[str]:
         """The report, a line at a time; files in order of path (Kafka's order is that of a hash map)."""

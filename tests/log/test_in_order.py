@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from klogtool.errors import Corrupt
-from klogtool.log.in_order import AHEAD, in_order, usable_cores
+from klogtool.log.cores import usable_cores
+from klogtool.log.in_order import AHEAD, in_order
 
 JOIN_LIMIT_S = 10
 JOBS = (1, 2, 3, 8)

@@ -32,7 +32,7 @@ from klogtool.log.file import LogFile, Unreadable
 from klogtool.render import arrow, arrow_batches
 from klogtool.render.arrow import Tally, columns, find_left_out, find_logs, schema, walk_record_batches
 from klogtool.render.arrow_memory import Blocks
-from klogtool.render.records import Selection
+from klogtool.render.selection import Selection
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -15,7 +15,7 @@ from vectors import BATCH, BATCH_GZIP, BATCH_WITH_HEADERS, KRAFT_FOOTER, KRAFT_H
 from klogtool.cli.kafka_options import KafkaOptions
 from klogtool.errors import KlogError
 from klogtool.render.kafka_dump import KafkaDump, java_path
-from klogtool.render.records import Selection
+from klogtool.render.selection import Selection
 
 STEM = "00000000000000000000"
 SNAPSHOT = FIXTURES / "transactions/logdir/t-0"

@@ -29,7 +29,8 @@ from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch, buil
 from klogtool.format.message import build_message, build_message_set
 from klogtool.log.file import LogFile
 from klogtool.render.log_lines import LogDump, dump_log_lines
-from klogtool.render.records import LARGEST, SMALLEST, Form, Selection
+from klogtool.render.records import Form
+from klogtool.render.selection import LARGEST, SMALLEST, Selection
 
 GOLDEN = pathlib.Path(__file__).parent / "data"
 FORMS = {
@@ -616,7 +617,7 @@ SELECTIONS = {
 def test_selected_records_are_those_that_a_filter_keeps(reader: Reader, name: str, form: str) -> None:
     """Over the vectors, whose records are known; batches without a selected record are not shown."""
     selection = SELECTIONS[name]
-    shown = reader.show(EVERY_KIND, replace(FORMS[form], selection=selection))
+    shown = reader.show(EVERY_KIND, Form(FORMS[form].options, selection, FORMS[form].json_file))
     assert shown.error is None
     entries, position, expected = [*MESSAGES, *BATCHES], 0, []
     for entry in entries:

@@ -16,7 +16,8 @@ from vectors import BATCH_GZIP
 
 from klogtool import kernels
 from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch
-from klogtool.render.records import LARGEST, SMALLEST, Form, RecordOptions, Selection
+from klogtool.render.records import Form, RecordOptions
+from klogtool.render.selection import LARGEST, SMALLEST, Selection
 
 pytestmark = pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
 
@@ -57,9 +58,8 @@ def any_selection(rng: random.Random) -> Selection | None:
 
 
 def any_form(rng: random.Random) -> Form:
-    options = RecordOptions(*(rng.random() < 0.5 for _ in range(3)))
-    if options.print_data:
-        options = replace(options, deep=True)  # as the command line has it
+    deep, print_data, skip_metadata = (rng.random() < 0.5 for _ in range(3))
+    options = RecordOptions(deep or print_data, print_data, skip_metadata)  # as the command line has it
     json_file = rng.choice((None, None, "ü/0.log"))
     return Form(options, any_selection(rng), json_file, go_on=rng.random() < 0.3)
 

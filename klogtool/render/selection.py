@@ -1,0 +1,43 @@
+"""Which records are wanted; shared by text, JSON and Arrow, by the kernel and by the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+SMALLEST, LARGEST = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which records are wanted; bounds are inclusive, offsets and ms. key: the whole key; grep: in key or value."""
+
+    offsets: tuple[int, int] = (SMALLEST, LARGEST)
+    timestamps: tuple[int, int] = (SMALLEST, LARGEST)
+    producer_id: int | None = None
+    key: bytes | None = None
+    grep: bytes | None = None
+
+    @property
+    def needs_records(self) -> bool:
+        """Whether headers of batches are not enough to tell."""
+        return self.key is not None or self.grep is not None
+
+    def may_hold(self, batch: Any) -> bool:
+        """Whether a batch of any magic may hold wanted records, by its header."""
+        first = batch.base_offset
+        return (
+            batch.last_offset >= self.offsets[0]
+            and (first is None or first <= self.offsets[1])
+            and batch.max_timestamp >= self.timestamps[0]
+            and self.producer_id in (None, batch.producer_id)
+        )
+
+    def wants(self, offset: int, timestamp: int, key: bytes | None, value: bytes | None) -> bool:
+        """Whether a record of a batch that may hold wanted ones is one."""
+        return (
+            self.offsets[0] <= offset <= self.offsets[1]
+            and self.timestamps[0] <= timestamp <= self.timestamps[1]
+            and self.key in (None, key)
+            and (self.grep is None or self.grep in (value or b"") or self.grep in (key or b""))
+        )
