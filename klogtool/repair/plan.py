@@ -1,8 +1,8 @@
 """A plan: what is to be written, in order, and why; and what it relied on. Made by a decision, carried out by `disk`.
 
-A plan can be printed, saved and carried out later. A saved plan does not hold the bytes it would write (the indexes of a
-terabyte have gigabytes): who carries it out makes the same decision again, from the same arguments over files that are
-as they were (`facts`), and holds the two together (`id`).
+A plan can be printed, saved and carried out later. A saved plan does not hold the bytes it would write (the indexes of
+a terabyte have gigabytes): who carries it out makes the same decision again, from the same arguments over files that
+are as they were (`facts`), and holds the two together (`id`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Delete:
     path: str
 
 
-# Paths are below the plan's. Steps are carried out in their order; the contents of all Writes are read before the first.
+# Paths are below the plan's. Steps are carried out in their order, once the contents of all Writes are safely beside.
 Step: TypeAlias = Write | Truncate | Rename | Delete
 
 
