@@ -1,9 +1,17 @@
-/* What Cython cannot say: unaligned big-endian loads and stores, and the CRC instruction. */
+/* What Cython cannot say: unaligned big-endian loads and stores, the CRC instruction, a quick start. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE   /* memmem */
 #endif
 #include <stdint.h>
 #include <string.h>
+
+/* For an extension that fits any Python, Cython asks the module `inspect` for these numbers when it is loaded. That takes
+   longer than a small file takes to dump, and they are the same in every Python. */
+#if CYTHON_COMPILING_IN_LIMITED_API
+#define __Pyx_init_co_variables() \
+    (CO_OPTIMIZED = 1, CO_NEWLOCALS = 2, CO_VARARGS = 4, CO_VARKEYWORDS = 8, CO_GENERATOR = 32, CO_COROUTINE = 128, \
+     CO_ASYNC_GENERATOR = 512, 0)
+#endif
 
 #define LOAD(name, type, swap) \
     static inline type name(const uint8_t *p) { type v; memcpy(&v, p, sizeof v); return (type) swap(v); }
