@@ -71,10 +71,10 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("klogtool")
-    from importlib import import_module
-
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     module, _, attribute = _WHERE[name].rpartition(".")
     found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), attribute)
     return found
