@@ -114,13 +114,23 @@ def build_producer_snapshot(entries: Sequence[ProducerStateEntry]) -> bytes:
     return bytes(built)
 
 
-def java_hash_order(producer_ids: Iterable[int]) -> list[int]:
+def java_hash_order(producer_ids: Iterable[int], table_size: int | None = None) -> list[int]:
     """The order in which a java.util.HashMap<Long, ...> that grew by these (distinct) keys iterates over them.
 
     That is the order of entries in a broker's snapshots: by bucket, within a bucket as they came. Where more than
     eight crowd one bucket of a table of 64 or more, Java makes a tree of it, whose order is not followed here.
+    table_size: buckets that it begins with, if it was filled and cleared before.
     """
-    table: list[list[int]] = [[] for _ in range(_SMALLEST_HASH_TABLE)]
+    return [producer_id for bucket in _hash_table(producer_ids, table_size) for producer_id in bucket]
+
+
+def java_hash_table_size(producer_ids: Iterable[int], table_size: int | None = None) -> int:
+    """The buckets of such a map, which it keeps when it is cleared."""
+    return len(_hash_table(producer_ids, table_size))
+
+
+def _hash_table(producer_ids: Iterable[int], table_size: int | None) -> list[list[int]]:
+    table: list[list[int]] = [[] for _ in range(table_size or _SMALLEST_HASH_TABLE)]
     for count, producer_id in enumerate(producer_ids, start=1):
         bucket = _bucket_of(table, producer_id)
         bucket.append(producer_id)
@@ -128,7 +138,7 @@ def java_hash_order(producer_ids: Iterable[int]) -> list[int]:
             table = _doubled(table)
         if count > len(table) * 3 // 4:  # Java's load factor
             table = _doubled(table)
-    return [producer_id for bucket in table for producer_id in bucket]
+    return table
 
 
 def decrement_sequence(sequence: int, decrement: int) -> int:

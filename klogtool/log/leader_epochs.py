@@ -1,0 +1,96 @@
+"""The leader epochs of a partition: which epoch began at which offset (LeaderEpochFileCache). Opens no file.
+
+`due` says whether a broker would write leader-epoch-checkpoint anew: it does so for every change, also for one that
+leaves the entries as they were, and what it writes is its own text, not the one it read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from klogtool.format.checkpoints import EpochEntry, assign_leader_epochs, build_leader_epoch_checkpoint
+
+UNDEFINED_EPOCH = -1
+UNDEFINED_EPOCH_OFFSET = -1
+
+
+class LeaderEpochFileCache:
+    """Epochs and their start offsets, both ascending. due: the file is to be written."""
+
+    def __init__(self, lines: Iterable[EpochEntry] = ()) -> None:
+        """lines: of the file, as they stand. Raises Corrupt (IllegalArgumentException) if a number is negative."""
+        self.entries: list[EpochEntry] = assign_leader_epochs(lines)
+        self.due = False
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """The highest epoch, or None if there is none."""
+        return self.entries[-1].epoch if self.entries else None
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """The epoch began at this offset; what contradicts it goes. Nothing changes if the latest one covers it.
+
+        Raises Corrupt (IllegalArgumentException) for a negative number.
+        """
+        if assign_leader_epochs([*self.entries[-1:], EpochEntry(epoch, start_offset)]) == self.entries[-1:]:
+            return
+        while self.entries and (self.entries[-1].epoch >= epoch or self.entries[-1].start_offset >= start_offset):
+            self.entries.pop()
+        self.entries.append(EpochEntry(epoch, start_offset))
+        self.due = True
+
+    def assign_if_later(self, epoch: int, start_offset: int) -> None:
+        """What recovery and loading do with each batch (LogSegment.recover): only a higher epoch is noted.
+
+        Raises Corrupt (IllegalArgumentException) if that begins at a negative offset.
+        """
+        latest = self.latest_epoch
+        if epoch >= 0 and (latest is None or epoch > latest):
+            self.assign(epoch, start_offset)
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Epochs that begin at or behind this offset go (truncateFromEndAsyncFlush)."""
+        if end_offset < 0:
+            return
+        kept = len(self.entries)
+        while kept and self.entries[kept - 1].start_offset >= end_offset:
+            kept -= 1
+        self.due = self.due or kept < len(self.entries)
+        del self.entries[kept:]
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """The epoch that holds this offset begins there, earlier ones go (truncateFromStartAsyncFlush)."""
+        gone = 0
+        while gone < len(self.entries) and self.entries[gone].start_offset <= start_offset:
+            gone += 1
+        if gone:
+            self.entries[:gone] = [EpochEntry(self.entries[gone - 1].epoch, start_offset)]
+            self.due = True
+
+    def clear(self) -> None:
+        """No epoch is known any more, and the file says so (clearAndFlush)."""
+        self.entries = []
+        self.due = True
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """The epoch that an offset was written in, as far as the cache knows (epochForOffset)."""
+        return next((entry.epoch for entry in reversed(self.entries) if entry.start_offset <= offset), None)
+
+    def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(epoch found, end offset): the largest epoch up to the requested one, and where the next one begins.
+
+        Both undefined (-1) for an unknown one above all; the start of the first epoch for one below all (endOffsetFor).
+        """
+        if requested_epoch == UNDEFINED_EPOCH:
+            return UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
+        if requested_epoch == self.latest_epoch:
+            return requested_epoch, log_end_offset
+        higher = next((entry for entry in self.entries if entry.epoch > requested_epoch), None)
+        if higher is None:
+            return UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
+        floor = next((entry for entry in reversed(self.entries) if entry.epoch <= requested_epoch), None)
+        return (requested_epoch if floor is None else floor.epoch), higher.start_offset
+
+    def checkpoint(self) -> bytes:
+        """The file as a broker writes it."""
+        return build_leader_epoch_checkpoint(self.entries)

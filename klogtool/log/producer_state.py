@@ -1,0 +1,490 @@
+"""What a broker remembers of the producers of a partition (ProducerStateManager, ProducerAppendInfo). Opens no file.
+
+A batch is first looked at (`ProducerAppendInfo.append`), then taken over (`update`), and a transaction that it ends is
+closed last (`complete_txn`), as in UnifiedLog.append; `apply` does the three for one batch, as recovery and loading do.
+Transaction markers of a batch that is read from the log count as they stand; only a client's batch is judged.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from klogtool.errors import Corrupt, Refused
+from klogtool.format.batch import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    RecordBatch,
+)
+from klogtool.format.control import ControlRecordType, EndTransactionMarker, parse_end_transaction_marker
+from klogtool.format.indexes import CURRENT_ABORTED_TXN_VERSION, AbortedTxn
+from klogtool.format.java_numbers import MAX_INT, wrap_int, wrap_long
+from klogtool.format.producer_snapshot import (
+    NO_OFFSET,
+    ProducerStateEntry,
+    decrement_sequence,
+    java_hash_order,
+    java_hash_table_size,
+)
+
+NUM_BATCHES_TO_RETAIN = 5  # ProducerStateEntry
+NO_COORDINATOR_EPOCH = -1
+MAX_PRODUCER_EPOCH = (1 << 15) - 1
+TV_UNKNOWN = -1  # TransactionVersion: not told
+TV_2 = 2  # from here on a marker's epoch is above that of its data (KIP-890)
+
+
+class AppendOrigin(Enum):
+    """Where a batch comes from, which decides what is checked (AppendOrigin)."""
+
+    REPLICATION = "replication"
+    COORDINATOR = "coordinator"
+    CLIENT = "client"
+    RAFT_LEADER = "raft_leader"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMetadata:
+    """One of a producer's last batches."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        """Sequence of its first record."""
+        return decrement_sequence(self.last_sequence, self.offset_delta)
+
+    @property
+    def first_offset(self) -> int:
+        """Offset of its first record."""
+        return wrap_long(self.last_offset - self.offset_delta)
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedTxn:
+    """A transaction that its marker (at last_offset) has ended."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TxnMetadata:
+    """A transaction of a producer, last_offset: its marker's, or None while it is open."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int | None = None
+
+
+@dataclass(slots=True)
+class VerificationState:
+    """What is known of a producer whose transaction the coordinator was asked about (VerificationStateEntry)."""
+
+    lowest_sequence: int
+    supports_epoch_bump: bool
+
+
+class ProducerState:
+    """One producer: its epochs, its last five batches, the start of its open transaction."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "current_txn_first_offset",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(
+        self,
+        producer_id: int,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        coordinator_epoch: int = NO_COORDINATOR_EPOCH,
+        last_timestamp: int = NO_TIMESTAMP,
+        current_txn_first_offset: int | None = None,
+    ) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = last_timestamp
+        self.current_txn_first_offset = current_txn_first_offset
+        self.batches: deque[BatchMetadata] = deque(maxlen=NUM_BATCHES_TO_RETAIN)
+
+    @classmethod
+    def of_snapshot(cls, entry: ProducerStateEntry) -> ProducerState:
+        """A producer as a snapshot has it, which knows the last batch only (ProducerStateManager.readSnapshot)."""
+        producer = cls(
+            entry.producer_id,
+            entry.producer_epoch,
+            entry.coordinator_epoch,
+            entry.timestamp,
+            entry.current_txn_first_offset,
+        )
+        if entry.has_batch:
+            producer.batches.append(
+                BatchMetadata(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
+            )
+        return producer
+
+    @property
+    def last_sequence(self) -> int:
+        """Of the last batch, or NO_SEQUENCE."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_data_offset(self) -> int:
+        """Last offset of the last batch, or NO_OFFSET."""
+        return self.batches[-1].last_offset if self.batches else NO_OFFSET
+
+    def as_snapshot_entry(self) -> ProducerStateEntry:
+        """The producer as a snapshot keeps it (ProducerStateManager.writeSnapshot)."""
+        return ProducerStateEntry(
+            self.producer_id,
+            self.producer_epoch,
+            self.last_sequence,
+            self.last_data_offset,
+            self.batches[-1].offset_delta if self.batches else 0,
+            self.last_timestamp,
+            self.coordinator_epoch,
+            self.current_txn_first_offset,
+        )
+
+    def without_batches(self) -> ProducerState:
+        """A copy that has yet to see its first batch (ProducerStateEntry.withProducerId)."""
+        return ProducerState(
+            self.producer_id,
+            self.producer_epoch,
+            self.coordinator_epoch,
+            self.last_timestamp,
+            self.current_txn_first_offset,
+        )
+
+    def add_batch(self, producer_epoch: int, batch: BatchMetadata) -> None:
+        """One more batch; those of another epoch are forgotten."""
+        self._set_epoch(producer_epoch)
+        self.batches.append(batch)
+        self.last_timestamp = batch.timestamp
+
+    def end_txn(self, producer_epoch: int, coordinator_epoch: int, timestamp: int) -> None:
+        """A marker ends what was open."""
+        self._set_epoch(producer_epoch)
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = timestamp
+        self.current_txn_first_offset = None
+
+    def update(self, later: ProducerState) -> None:
+        """Take over what came after this (ProducerStateEntry.update)."""
+        self._set_epoch(later.producer_epoch)
+        self.batches.extend(later.batches)
+        self.coordinator_epoch = later.coordinator_epoch
+        self.current_txn_first_offset = later.current_txn_first_offset
+        self.last_timestamp = later.last_timestamp
+
+    def find_duplicate(self, batch: RecordBatch) -> BatchMetadata | None:
+        """The kept batch with exactly this one's epoch and sequences: it was sent twice (findDuplicateBatch)."""
+        if batch.producer_epoch != self.producer_epoch:
+            return None
+        sequences = batch.base_sequence, batch.last_sequence
+        return next((b for b in self.batches if (b.first_sequence, b.last_sequence) == sequences), None)
+
+    def _set_epoch(self, producer_epoch: int) -> None:
+        if producer_epoch != self.producer_epoch:
+            self.batches.clear()
+            self.producer_epoch = producer_epoch
+
+
+class ProducerAppendInfo:
+    """What batches of one producer would change; nothing is changed by looking at them.
+
+    updated: the producer as it would be, with the new batches only. started: transactions that begin in them.
+    """
+
+    def __init__(
+        self,
+        current: ProducerState,
+        origin: AppendOrigin = AppendOrigin.REPLICATION,
+        verification: VerificationState | None = None,
+    ) -> None:
+        self.producer_id = current.producer_id
+        self.updated = current.without_batches()
+        self.started: list[TxnMetadata] = []
+        self._current, self._origin, self._verification = current, origin, verification
+
+    def append(
+        self, batch: RecordBatch, first_offset: int | None = None, transaction_version: int = TV_UNKNOWN
+    ) -> CompletedTxn | None:
+        """One more batch; the transaction that it ends, if it is a marker and one was open.
+
+        first_offset: where the append begins, if not at the batch's base offset. Raises Corrupt: a marker that cannot
+        be read (InvalidRecordException and others), data out of its transaction (InvalidTxnStateException); Refused:
+        what a leader turns away (InvalidProducerEpochException, OutOfOrderSequenceException, ...).
+        """
+        if not batch.is_control:
+            self._append_data(batch, batch.base_offset if first_offset is None else first_offset)
+            return None
+        record = next(iter(batch.records()), None)
+        if record is None:  # the whole transaction has been compacted away
+            return None
+        marker = parse_end_transaction_marker(record.key, record.value)
+        return self._append_marker(marker, batch, record.timestamp, transaction_version)
+
+    def _append_data(self, batch: RecordBatch, first_offset: int) -> None:
+        self._check_epoch(batch.producer_epoch, first_offset, TV_UNKNOWN)
+        if self._origin is AppendOrigin.CLIENT:
+            self._check_sequence(batch.producer_epoch, batch.base_sequence, first_offset)
+        last_offset = batch.last_offset
+        offset_delta = wrap_int(last_offset - first_offset)
+        self.updated.add_batch(
+            batch.producer_epoch, BatchMetadata(batch.last_sequence, last_offset, offset_delta, batch.max_timestamp)
+        )
+        is_open = self.updated.current_txn_first_offset is not None
+        if is_open and not batch.is_transactional:
+            raise Corrupt(
+                f"Expected transactional write from producer {self.producer_id} at offset {first_offset}",
+                position=batch.position,
+                kafka_class="InvalidTxnStateException",
+            )
+        if batch.is_transactional and not is_open:
+            self.updated.current_txn_first_offset = first_offset
+            self.started.append(TxnMetadata(self.producer_id, first_offset))
+
+    def _append_marker(
+        self, marker: EndTransactionMarker, batch: RecordBatch, timestamp: int, transaction_version: int
+    ) -> CompletedTxn | None:
+        if transaction_version == TV_UNKNOWN:
+            if self._origin is not AppendOrigin.REPLICATION:
+                raise _refused(
+                    "transactionVersion must be explicitly specified, "
+                    f"cannot use default value TV_UNKNOWN for origin {self._origin.name}",
+                    "IllegalArgumentException",
+                )
+            transaction_version = 0
+        self._check_epoch(batch.producer_epoch, batch.base_offset, transaction_version)
+        self._check_coordinator_epoch(marker, batch.base_offset)
+        first_offset = self.updated.current_txn_first_offset
+        self.updated.end_txn(batch.producer_epoch, marker.coordinator_epoch, timestamp)
+        if first_offset is None:
+            return None
+        is_aborted = marker.type is ControlRecordType.ABORT
+        return CompletedTxn(self.producer_id, first_offset, batch.base_offset, is_aborted)
+
+    def _check_epoch(self, producer_epoch: int, offset: int, transaction_version: int) -> None:
+        if self._origin is AppendOrigin.REPLICATION:  # a stale epoch is only logged
+            return
+        current, is_tv2 = self.updated.producer_epoch, transaction_version >= TV_2
+        if producer_epoch > current or (producer_epoch == current and not is_tv2):
+            return
+        # KAFKA-19999: a marker that is written again, after the transaction has ended, does no harm.
+        is_over = self.updated.current_txn_first_offset is None or producer_epoch == MAX_PRODUCER_EPOCH
+        if is_tv2 and producer_epoch == current and is_over:
+            return
+        raise _refused(
+            f"Epoch of producer {self.producer_id} at offset {offset} is {producer_epoch}, which is "
+            f"{'<=' if is_tv2 else '<'} the last seen epoch {current} (TV{transaction_version})",
+            "InvalidProducerEpochException",
+        )
+
+    def _check_sequence(self, producer_epoch: int, first_sequence: int, offset: int) -> None:
+        at = f"producer {self.producer_id} at offset {offset}: {first_sequence} (incoming seq. number)"
+        if self._verification is not None:
+            if self._verification.supports_epoch_bump and first_sequence != 0 and not self._current.batches:
+                raise _refused(
+                    f"Invalid sequence number for {at}. "
+                    "Expected sequence 0 for transactions v2 idempotent producer with no existing state.",
+                    "OutOfOrderSequenceException",
+                )
+            if first_sequence > self._verification.lowest_sequence:
+                raise _out_of_order(at, f"{self._verification.lowest_sequence} (earliest seen sequence)")
+        if producer_epoch == self.updated.producer_epoch:
+            last_sequence = self._last_sequence_of_epoch(producer_epoch)
+            is_known = self._current.producer_epoch != NO_PRODUCER_EPOCH
+            if is_known and not _in_sequence(last_sequence, first_sequence):
+                raise _out_of_order(at, f"{last_sequence} (current end sequence number)")
+        elif first_sequence != 0 and self.updated.producer_epoch != NO_PRODUCER_EPOCH:
+            raise _refused(
+                f"Invalid sequence number for new epoch of {at}: {producer_epoch} (request epoch), "
+                f"{self.updated.producer_epoch} (current producer epoch)",
+                "OutOfOrderSequenceException",
+            )
+
+    def _last_sequence_of_epoch(self, producer_epoch: int) -> int:
+        if self.updated.batches:
+            return self.updated.last_sequence
+        return self._current.last_sequence if producer_epoch == self._current.producer_epoch else NO_SEQUENCE
+
+    def _check_coordinator_epoch(self, marker: EndTransactionMarker, offset: int) -> None:
+        current = self.updated.coordinator_epoch
+        if current > marker.coordinator_epoch and self._origin is not AppendOrigin.REPLICATION:
+            raise _refused(
+                f"Invalid coordinator epoch for producerId {self.producer_id} at offset {offset}: "
+                f"{marker.coordinator_epoch} (zombie), {current} (current)",
+                "TransactionCoordinatorFencedException",
+            )
+
+
+class ProducerStateManager:
+    """The producers of a partition up to map_end_offset (exclusive), their open transactions, and those that ended
+    above the high watermark. last_snapshot_offset: no snapshot is due as long as map_end_offset is not above it."""
+
+    def __init__(self) -> None:
+        self.producers: dict[int, ProducerState] = {}
+        self.map_end_offset = 0
+        self.last_snapshot_offset = 0
+        self._ongoing: dict[int, TxnMetadata] = {}  # by first offset
+        self._unreplicated: dict[int, TxnMetadata] = {}
+        self._first_offsets: list[int] = []  # of ongoing transactions, sorted
+        self._table_size: int | None = None  # a cleared java.util.HashMap keeps its table, and so its order
+
+    @property
+    def is_empty(self) -> bool:
+        """Neither a producer nor a transaction above the high watermark is known."""
+        return not self.producers and not self._unreplicated
+
+    @property
+    def ongoing_txns(self) -> list[TxnMetadata]:
+        """Open transactions by first offset."""
+        return [self._ongoing[offset] for offset in self._first_offsets]
+
+    @property
+    def unreplicated_txns(self) -> list[TxnMetadata]:
+        """Transactions by first offset whose markers are not known to be below the high watermark."""
+        return [self._unreplicated[offset] for offset in sorted(self._unreplicated)]
+
+    @property
+    def first_undecided_offset(self) -> int | None:
+        """Where the first open transaction begins."""
+        return self._first_offsets[0] if self._first_offsets else None
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the first transaction begins that is open, or ended above the high watermark."""
+        return min((*self._first_offsets[:1], *self._unreplicated), default=None)
+
+    def prepare_update(
+        self,
+        producer_id: int,
+        origin: AppendOrigin = AppendOrigin.REPLICATION,
+        verification: VerificationState | None = None,
+    ) -> ProducerAppendInfo:
+        """To look at batches of one producer before they count."""
+        return ProducerAppendInfo(self.producers.get(producer_id) or ProducerState(producer_id), origin, verification)
+
+    def update(self, append_info: ProducerAppendInfo) -> None:
+        """Take over what was looked at."""
+        current = self.producers.get(append_info.producer_id)
+        if current is None:
+            self.producers[append_info.producer_id] = append_info.updated
+        else:
+            current.update(append_info.updated)
+        for txn in append_info.started:
+            self._put_ongoing(txn)
+
+    def complete_txn(self, completed: CompletedTxn) -> AbortedTxn | None:
+        """A transaction is over; its entry for the transaction index if it was aborted.
+
+        Raises Corrupt (IllegalArgumentException) for one that was never open; as in Kafka that shows only after the
+        entry was written (LogSegment.updateProducerState), which nobody sees, for the load ends there.
+        """
+        last_stable_offset = self._last_stable_offset(completed)
+        if self._ongoing.pop(completed.first_offset, None) is None:
+            raise Corrupt(
+                f"Attempted to complete transaction {completed} which was not started",
+                kafka_class="IllegalArgumentException",
+            )
+        self._first_offsets.remove(completed.first_offset)
+        self._unreplicated[completed.first_offset] = TxnMetadata(
+            completed.producer_id, completed.first_offset, completed.last_offset
+        )
+        if not completed.is_aborted:
+            return None
+        return AbortedTxn(
+            CURRENT_ABORTED_TXN_VERSION,
+            completed.producer_id,
+            completed.first_offset,
+            completed.last_offset,
+            last_stable_offset,
+        )
+
+    def apply(self, batch: RecordBatch) -> AbortedTxn | None:
+        """A batch that is in the log counts (LogSegment.updateProducerState); an entry for the transaction index.
+
+        Raises Corrupt: see `ProducerAppendInfo.append` and `complete_txn`.
+        """
+        aborted = None
+        if batch.producer_id > NO_PRODUCER_ID:
+            append_info = self.prepare_update(batch.producer_id)
+            completed = append_info.append(batch)
+            self.update(append_info)
+            if completed is not None:
+                aborted = self.complete_txn(completed)
+        self.map_end_offset = wrap_long(batch.last_offset + 1)
+        return aborted
+
+    def load(self, entries: Iterable[ProducerStateEntry], now_ms: int, producer_id_expiration_ms: int) -> None:
+        """Producers of a snapshot, but for those that have expired and have no transaction open (loadFromSnapshot)."""
+        for entry in entries:
+            open_since = entry.current_txn_first_offset
+            if open_since is None and wrap_long(now_ms - entry.timestamp) >= producer_id_expiration_ms:
+                continue
+            self.producers[entry.producer_id] = ProducerState.of_snapshot(entry)
+            if open_since is not None:
+                self._put_ongoing(TxnMetadata(entry.producer_id, open_since))
+
+    def snapshot_entries(self) -> list[ProducerStateEntry]:
+        """What a snapshot would hold, in the order in which a broker writes it."""
+        order = java_hash_order(self.producers, self._table_size)
+        return [self.producers[producer_id].as_snapshot_entry() for producer_id in order]
+
+    def clear(self) -> None:
+        """Forget producers and transactions; offsets stay."""
+        self._table_size = java_hash_table_size(self.producers, self._table_size)
+        self.producers.clear()
+        self._ongoing.clear()
+        self._first_offsets.clear()
+        self._unreplicated.clear()
+
+    def on_high_watermark_updated(self, high_watermark: int) -> None:
+        """Transactions whose marker is below this offset are settled."""
+        settled = [
+            first
+            for first, txn in self._unreplicated.items()
+            if txn.last_offset is not None and txn.last_offset < high_watermark
+        ]
+        for first_offset in settled:
+            del self._unreplicated[first_offset]
+
+    def _put_ongoing(self, txn: TxnMetadata) -> None:
+        if txn.first_offset not in self._ongoing:
+            insort(self._first_offsets, txn.first_offset)
+        self._ongoing[txn.first_offset] = txn
+
+    def _last_stable_offset(self, completed: CompletedTxn) -> int:
+        """Where the first open transaction of another producer begins, else behind the marker."""
+        for first_offset in self._first_offsets:
+            if self._ongoing[first_offset].producer_id != completed.producer_id:
+                return first_offset
+        return wrap_long(completed.last_offset + 1)
+
+
+def _in_sequence(last_sequence: int, next_sequence: int) -> bool:
+    return next_sequence == last_sequence + 1 or (next_sequence == 0 and last_sequence == MAX_INT)
+
+
+def _out_of_order(at: str, expected: str) -> Refused:
+    return _refused(f"Out of order sequence number for {at}, {expected}", "OutOfOrderSequenceException")
+
+
+def _refused(reason: str, kafka_class: str) -> Refused:
+    return Refused(reason, kafka_class=kafka_class)
