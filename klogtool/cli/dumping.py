@@ -27,6 +27,10 @@ def dump_files(paths: Sequence[str], form: str, given: dict[str, Any], selection
     given: Kafka's options (see KafkaOptions), and klogtool's jobs, quiet, no_progress, resync, each if it was given.
     """
     output, quiet = Output(), bool(given.get("quiet"))
+
+    def tell(error: KlogError) -> None:
+        output.note(error_line(error, {**given, "form": form}))
+
     dump = KafkaDump(
         KafkaOptions(given),
         output.write,
@@ -36,7 +40,10 @@ def dump_files(paths: Sequence[str], form: str, given: dict[str, Any], selection
         jobs=given.get("jobs") or usable_cores(),
     )
     with progress_bar(_logs(paths, given), wanted=not (quiet or given.get("no_progress"))) as dump.on_progress:
-        status = _as_kafka(dump, form, output, quiet=quiet) if given["files"] else _own_way(paths, dump, form, output)
+        if given["files"]:
+            status = _as_kafka(dump, form, tell, output, quiet=quiet)
+        else:
+            status = _own_way(paths, dump, form, tell, output)
     for line in dump.reports.lines() if form == "text" and status == DONE and not quiet else ():
         output.note(line)
     output.flush()
@@ -55,7 +62,7 @@ def _logs(paths: Iterable[str], given: dict[str, Any]) -> Iterator[str]:
         yield from (file for file in walk_files(path, lambda _: None) if file.endswith(".log"))
 
 
-def _as_kafka(dump: KafkaDump, form: str, output: Output, *, quiet: bool) -> int:
+def _as_kafka(dump: KafkaDump, form: str, tell: Callable[[KlogError], None], output: Output, *, quiet: bool) -> int:
     """Ends at the first file that Kafka's tool would die of."""
     files: Iterator[str] = iter(())
     try:
@@ -64,14 +71,16 @@ def _as_kafka(dump: KafkaDump, form: str, output: Output, *, quiet: bool) -> int
         for path in files:
             one(path)
     except KlogError as error:
-        output.note(error_line(error))
+        tell(error)
         if (left := len(list(files))) and not quiet:
             output.note(f"klogtool: --files ends there, as kafka-dump-log does; not read: {left} more")
         return status_of(error)
     return DONE
 
 
-def _own_way(paths: Iterable[str], dump: KafkaDump, form: str, output: Output) -> int:
+def _own_way(
+    paths: Iterable[str], dump: KafkaDump, form: str, tell: Callable[[KlogError], None], output: Output
+) -> int:
     """All files of all paths; the worst status of any."""
     from klogtool.render.file_dump import TextDump, walk_files
 
@@ -82,23 +91,23 @@ def _own_way(paths: Iterable[str], dump: KafkaDump, form: str, output: Output) -
     for path in paths:
         tried: list[int] = []
 
-        def tell(error: KlogError, tried: list[int] = tried) -> None:
-            output.note(error_line(error))
+        def failed(error: KlogError, tried: list[int] = tried) -> None:
+            tell(error)
             tried.append(status_of(error))
 
-        for file in walk_files(path, tell):
-            tried.append(_tried(one, file, tell))
+        for file in walk_files(path, failed):
+            tried.append(_tried(one, file, failed))
         if not tried:
             output.note(f"klogtool: {path}: no files in it")
         status = max([status, *tried])
     return status
 
 
-def _tried(one: Callable[[str], None], path: str, tell: Callable[[KlogError], None]) -> int:
+def _tried(one: Callable[[str], None], path: str, failed: Callable[[KlogError], None]) -> int:
     try:
         one(path)
     except KlogError as error:
-        tell(error)
+        failed(error)
     return DONE
 
 
@@ -107,7 +116,7 @@ def _one_file(dump: KafkaDump, form: str) -> Callable[[str], None]:
         return dump.file
     from importlib.metadata import version
 
-    from klogtool.render.file_dump import JsonDump
+    from klogtool.render.json_dump import JsonDump
     from klogtool.render.json_lines import json_line
 
     first = {"type": "klogtool", "version": version("klogtool"), "schema": 1, "command": "dump-log"}

@@ -12,6 +12,7 @@ from klogtool.render.records import RecordOptions
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from klogtool.render.decoder_classes import Decoder
 
@@ -81,34 +82,32 @@ def as_kafka_reads(args: Sequence[str]) -> list[str]:
     return read
 
 
-def only_kafkas(args: Sequence[str]) -> dict[str, object] | None:
-    """What a command line says that names --files, perhaps --jobs, and else only Kafka's options; None for any other.
+def only_kafkas(args: Sequence[str]) -> dict[str, Any] | None:
+    """What a command line says that has files, perhaps --jobs, and else only Kafka's options; None for any other.
 
-    As click would give it: lists under names with underscores, flags as True.
+    As click would give it: lists under names with underscores, flags as True; files without --files are `paths`.
     """
-    given: dict[str, object] = {name.replace("-", "_"): () for name in (*ARGUMENTS, *CLASSES)}
+    given: dict[str, Any] = {"paths": ()} | {name.replace("-", "_"): () for name in (*ARGUMENTS, *CLASSES)}
     words = list(reversed(as_kafka_reads(args)))
     while words:
-        name, equals, value = words.pop().removeprefix("--").partition("=")
+        word = words.pop()
+        name, equals, value = word.removeprefix("--").partition("=")
         key = name.replace("-", "_")
-        if name in FLAGS or name in DECODERS:
+        if not word.startswith("-"):
+            given["paths"] = (*given["paths"], word)
+        elif name in FLAGS or name in DECODERS:
             given[key] = True
         elif name in CLASSES and not equals and (not words or words[-1].startswith("-")):
-            given[key] = (*_values(given, key), STRING_DECODER)
+            given[key] = (*given[key], STRING_DECODER)
         elif name in ARGUMENTS or name in CLASSES:
             if not equals and not words:
                 return None
-            given[key] = (*_values(given, key), value if equals else words.pop())
+            given[key] = (*given[key], value if equals else words.pop())
         elif name == "jobs" and not equals and words and words[-1].isdecimal() and int(words[-1]) > 0:
             given[key] = int(words.pop())
         else:
             return None
-    return given if given["files"] else None
-
-
-def _values(given: dict[str, object], key: str) -> tuple[str, ...]:
-    values = given[key]
-    return values if isinstance(values, tuple) else ()
+    return given if bool(given["files"]) != bool(given["paths"]) else None
 
 
 class KafkaOptions:

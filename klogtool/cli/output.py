@@ -12,7 +12,8 @@ from klogtool.errors import KlogError, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import BinaryIO
+    from collections.abc import Mapping
+    from typing import Any, BinaryIO
 
 GATHER_BYTES = 1 << 16
 DEBUG = "klogtool.debug"  # in click's context: whether to show tracebacks
@@ -116,13 +117,15 @@ def note(text: str) -> None:
     sys.stderr.buffer.flush()
 
 
-def error_line(error: KlogError) -> str:
-    """An error as users see it: where, what; a second line with what to do; with --debug the traceback before it."""
-    line = f"klogtool: {error}".replace("\n", "\\n")
-    import click
+def error_line(error: KlogError, given: Mapping[str, Any] | None = None) -> str:
+    """An error as users see it: where, what; a second line with what to do; with --debug the traceback before it.
 
-    context = click.get_current_context(silent=True)
-    hint = hint_of(error, context.params if context is not None else {})
+    given: the command's parameters, where click does not have them.
+    """
+    line = f"klogtool: {error}".replace("\n", "\\n")
+    click = sys.modules.get("click")  # not imported: where it is not yet, none of it is under way
+    context = click and click.get_current_context(silent=True)
+    hint = hint_of(error, given or (context.params if context is not None else {}))
     debug = context is not None and context.meta.get(DEBUG)
     if debug:
         import traceback

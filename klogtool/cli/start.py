@@ -1,4 +1,9 @@
-"""The console script. A plain `dump-log --files` starts at once; all else, and what is wrong, goes through click."""
+"""The console script. A plain `dump-log` starts at once; all else, and what is wrong, goes through click.
+
+A small file takes less time to dump than Python's own `typing`, `dataclasses` or `inspect` take to import. So the
+modules on this way do without them, name the types of their arguments for type checkers alone, and import where it is
+used what only some dumps need. tests/cli/test_start.py holds them to it.
+"""
 
 from __future__ import annotations
 
@@ -23,4 +28,4 @@ def run(args: list[str]) -> int:
     from klogtool.cli.guard import guarded, note_slow_reader
 
     note_slow_reader()
-    return guarded(lambda: dump_files((), "text", given))
+    return guarded(lambda: dump_files(given["paths"], "text", given))

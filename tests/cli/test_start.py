@@ -1,15 +1,28 @@
-"""A plain `dump-log --files` goes round click: it must be understood as click would have understood it."""
+"""A plain `dump-log` goes round click: it must be understood as click would have understood it, and start fast."""
 
 from __future__ import annotations
 
-import pytest
+import pathlib
+import subprocess
+import sys
 
+import click
+import pytest
+from running import ROOT
+
+import klogtool
+from klogtool import kernels
 from klogtool.cli import main, start
 from klogtool.cli.kafka_options import STRING_DECODER, KafkaOptions, only_kafkas
 
 LOG = "fixtures/every-codec/logdir/create-0/00000000000000000000.log"
+FOLDER = "fixtures/killed-mid-append/logdir/zero-tail-0"
+DAMAGED = f"{FOLDER}/00000000000000000055.log"
 
 
+@pytest.mark.parametrize(
+    "files", [["--files", LOG], ["--files", DAMAGED], [LOG, LOG], [FOLDER], ["none"]], ids=" ".join
+)
 @pytest.mark.parametrize(
     "words",
     [
@@ -28,21 +41,26 @@ LOG = "fixtures/every-codec/logdir/create-0/00000000000000000000.log"
     ids=" ".join,
 )
 def test_the_short_way_prints_what_the_long_way_prints(
-    words: list[str], capfdbinary: pytest.CaptureFixture[bytes], request: pytest.FixtureRequest
+    files: list[str], words: list[str], capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    args = ["dump-log", "--files", str(request.config.rootpath / LOG), *words]
+    monkeypatch.chdir(ROOT)
+    args = ["dump-log", *words, *files]
     assert only_kafkas(args[1:]) is not None
     status = start.run(args)
     short = capfdbinary.readouterr()
     assert main.run(args) == status
     assert capfdbinary.readouterr() == short
-    assert short.out
+    assert short.out or short.err
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ["x.log"],
+        [],
+        ["-"],
+        ["--", "x.log"],
+        ["x.log", "--resync"],
+        ["x.log", "--files", "y.log"],
         ["--print-data-log"],
         ["--files"],
         ["--files", "x.log", "--max-bytes"],
@@ -65,3 +83,53 @@ def test_an_argument_is_taken_whatever_it_looks_like() -> None:
     assert given is not None
     assert KafkaOptions(given).files() == ["--deep-iteration"]
     assert "deep_iteration" not in given
+
+
+# What costs milliseconds to import, as `python -X importtime` tells.
+NEVER = {
+    "click",
+    "construct",
+    "rich",
+    "json",
+    "threading",
+    "traceback",
+    "typing",
+    "uuid",
+    "urllib",
+    "importlib.metadata",
+}
+NOT_FOR_A_LOG = {*NEVER, "dataclasses", "inspect", "re", "enum", "pathlib"}
+NOT_FOR_HELP = {"construct", "rich", "json", "klogtool.render.kafka_dump"}
+PROGRAM = """
+import sys
+sys.path += sys.argv.pop(1).split(":")
+from klogtool.cli.start import run
+status = run(sys.argv[1:])
+print(*sys.modules, file=sys.stderr)
+sys.exit(status)
+"""
+
+
+@pytest.mark.skipif(kernels.native is None, reason="the reference reader needs more")
+@pytest.mark.parametrize(
+    ("args", "slow"),
+    [
+        (["dump-log", "--files", LOG], NOT_FOR_A_LOG),
+        (["dump-log", "--files", LOG, "--print-data-log"], NEVER),
+        (["dump-log", LOG], NEVER),
+    ],
+)
+def test_a_plain_dump_imports_nothing_slow(args: list[str], slow: set[str]) -> None:
+    assert sorted(slow & modules_of(args)) == []
+
+
+def test_help_imports_only_what_it_says() -> None:
+    assert sorted(NOT_FOR_HELP & modules_of(["--help"])) == []
+
+
+def modules_of(args: list[str]) -> set[str]:
+    """What a run imports; without `site`, which imports some of it for a klogtool that is installed as editable."""
+    where = ":".join(str(pathlib.Path(str(package.__file__)).parent.parent) for package in (klogtool, click))
+    command = [sys.executable, "-S", "-c", PROGRAM, where, *args]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    return set(done.stderr.split())

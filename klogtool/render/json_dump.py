@@ -1,0 +1,91 @@
+"""Any file of a log dir as JSON lines, one after another."""
+
+from __future__ import annotations
+
+import os
+
+from klogtool.errors import KlogError
+from klogtool.format.names import FileKind, FileName, parse_file_name, parse_partition_dir_name
+from klogtool.log.file import LogFile, read_whole
+from klogtool.render.file_dump import FOREIGN, LOGS
+from klogtool.render.json_lines import error_row, json_line
+from klogtool.render.kafka_dump import INT_MAX, KafkaDump
+from klogtool.render.log_lines import LogDump, dump_log_lines
+from klogtool.render.records import Form
+from klogtool.render.side_rows import MOST_BYTES, walk_side_rows
+
+INTERNAL_TOPICS = (
+    "__cluster_metadata",
+    "__consumer_offsets",
+    "__remote_log_metadata",
+    "__share_group_state",
+    "__transaction_state",
+)
+
+
+class JsonDump:
+    """JSON lines of files to `write`. Kafka's options and selections are `kafka`'s, and so is what was damaged."""
+
+    def __init__(self, kafka: KafkaDump) -> None:
+        self.kafka, self.write = kafka, kafka.write
+
+    def file(self, path: str) -> None:
+        """One file. Raises KlogError where it cannot be read on; an error line then says so, too."""
+        name = parse_file_name(os.path.basename(path))
+        try:
+            if name.kind in LOGS:
+                self._log(path)
+            else:
+                self._side_file(path, name)
+        except KlogError as error:
+            self.write(json_line(error_row(shown_name(path), error.at_path(path))))
+            raise
+
+    def _log(self, path: str) -> None:
+        kafka = self.kafka
+        form = Form(
+            kafka.options.records(),
+            kafka.selection,
+            json_file=shown_name(path),
+            topic=internal_topic(path),
+            go_on=kafka.go_on,
+        )
+        with LogFile(path) as log:
+            end = min(log.size, max(kafka.options.max_bytes(), 0))
+            dump = LogDump(on_progress=kafka.on_progress)
+            try:
+                dump_log_lines(log, form, self.write, dump, end=end, jobs=kafka.jobs)
+            finally:
+                kafka.note_damage(dump, path)
+        name = parse_file_name(os.path.basename(path))
+        if name.kind is not FileKind.BOOTSTRAP_SNAPSHOT and name.base_offset is None:
+            kafka.note_name(path)
+        if end > dump.valid_bytes and kafka.options.max_bytes() == INT_MAX:
+            kafka.note_tail(end - dump.valid_bytes, path, dump.valid_bytes)
+            tail = {"position": dump.valid_bytes, "size": end - dump.valid_bytes}
+            self.write(json_line({"type": "trailing-bytes", "file": shown_name(path), **tail}))
+
+    def _side_file(self, path: str, name: FileName) -> None:
+        data = read_whole(path, limit=MOST_BYTES)
+        if name.kind is FileKind.FOREIGN:
+            self.kafka.complain(FOREIGN.format(path))
+        for row in walk_side_rows(name, data):
+            kind = row.pop("type")
+            self.write(json_line({"type": kind, "file": shown_name(path), **row}))
+
+
+def internal_topic(path: str) -> str | None:
+    """The internal topic whose partition dir a file lies in, by the folder's name; None for any other."""
+    folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
+    try:
+        topic = parse_partition_dir_name(folder).topic
+    except KlogError:
+        topic = ""
+    if os.path.basename(path).endswith(FileKind.KRAFT_SNAPSHOT.value):
+        return "__cluster_metadata"  # also bootstrap.checkpoint, which lies in a log dir
+    return topic if topic in INTERNAL_TOPICS else None
+
+
+def shown_name(path: str) -> str:
+    """A path as JSON can say it: bytes that are no text are escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
