@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
 
-from klogtool.errors import Corrupt
+from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import LogFile
 from klogtool.repair.draft import Content, Piece
 
@@ -32,7 +32,7 @@ class ContentFile(LogFile):
             for part in content:
                 if isinstance(part, Piece) and part.path not in self._files:
                     self._files[part.path] = LogFile(part.path)
-        except BaseException:
+        except KlogError:
             self.close()
             raise
 
