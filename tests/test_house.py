@@ -25,7 +25,7 @@ DOORS = {
     "click": "klogtool/cli/",
     "pyspark": "klogtool/spark/",
 }
-WRITING_DOORS = ("klogtool/disk/", "klogtool/cli/output.py")
+WRITING_DOORS = ("klogtool/disk/", "klogtool/cli/output.py", "klogtool/cli/output_file.py")
 WRITES_OF_OS = {"rename", "replace", "unlink", "remove", "rmdir", "mkdir", "makedirs", "link", "symlink", "truncate"}
 WRITES_OF_PATHS = {"rename", "unlink", "touch", "rmdir", "mkdir", "write_bytes", "write_text", "symlink_to", "chmod"}
 OPENS_TO_WRITE = re.compile(r"'[rbt]*[wax+][rbt+]*'|O_WRONLY|O_RDWR|O_CREAT|O_TRUNC")

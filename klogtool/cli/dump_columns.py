@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from klogtool.cli.kafka_options import KafkaOptions
-from klogtool.cli.output import error_line, note, output_file
+from klogtool.cli.output import error_line, note
+from klogtool.cli.output_file import output_file
 from klogtool.cli.status import DONE, FOUND, status_of
 from klogtool.errors import KlogError, Refused
 from klogtool.log.file import unreadable

@@ -3,15 +3,13 @@ dump takes."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from klogtool.cli.kafka_options import KafkaOptions
 from klogtool.cli.output import Output, error_line
 from klogtool.cli.status import DONE, FOUND, status_of
 from klogtool.errors import KlogError
 from klogtool.log.cores import usable_cores
 from klogtool.render.kafka_dump import KafkaDump
-from klogtool.render.progress import progress_bar
+from klogtool.render.progress import with_progress_bar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,11 +37,14 @@ def dump_files(paths: Sequence[str], form: str, given: dict[str, Any], selection
         go_on=bool(given.get("resync")),
         jobs=given.get("jobs") or usable_cores(),
     )
-    with progress_bar(_logs(paths, given), wanted=not (quiet or given.get("no_progress"))) as dump.on_progress:
+
+    def work(on_progress: Callable[[int], None] | None) -> int:
+        dump.on_progress = on_progress
         if given["files"]:
-            status = _as_kafka(dump, form, tell, output, quiet=quiet)
-        else:
-            status = _own_way(paths, dump, form, tell, output)
+            return _as_kafka(dump, form, tell, output, quiet=quiet)
+        return _own_way(paths, dump, form, tell, output)
+
+    status = with_progress_bar(work, _logs(paths, given), wanted=not (quiet or given.get("no_progress")))
     for line in dump.reports.lines() if form == "text" and status == DONE and not quiet else ():
         output.note(line)
     output.flush()
@@ -54,12 +55,14 @@ def _logs(paths: Iterable[str], given: dict[str, Any]) -> Iterator[str]:
     """The large files among those that will be read."""
     from klogtool.render.file_dump import walk_files
 
-    with suppress(KlogError):  # told when its turn comes
-        if given["files"]:
+    if given["files"]:
+        try:
             yield from KafkaOptions(given).files()
-            return
-    for path in paths:
-        yield from (file for file in walk_files(path, lambda _: None) if file.endswith(".log"))
+        except KlogError:
+            return  # told when its turn comes
+    else:
+        for path in paths:
+            yield from (file for file in walk_files(path, lambda _: None) if file.endswith(".log"))
 
 
 def _as_kafka(dump: KafkaDump, form: str, tell: Callable[[KlogError], None], output: Output, *, quiet: bool) -> int:

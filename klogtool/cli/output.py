@@ -1,14 +1,12 @@
-"""What leaves klogtool: stdout in large pieces, errors and notes on stderr, and files named by --output."""
+"""What leaves klogtool: stdout in large pieces, errors and notes on stderr."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
 from klogtool.cli.hints import hint_of
-from klogtool.errors import KlogError, Refused
+from klogtool.errors import KlogError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,38 +67,6 @@ class Output:
         except OSError as error:
             error.filename = "stdout"
             raise
-
-
-@contextmanager
-def output_file(path: str) -> Iterator[BinaryIO]:
-    """A new file, there only when all of it is: what was written of it goes if anything goes wrong.
-
-    Raises Refused if there is a file of that name, KlogError where none can be made.
-    """
-    if os.path.lexists(path):
-        raise Refused("there is a file of that name already", path=path)
-    part = f"{path}.{os.getpid()}.part"
-    try:
-        with open(part, "xb") as sink:
-            yield sink
-        _publish(part, path)
-    except FileExistsError:
-        raise Refused("there is a file of that name already", path=path) from None
-    except OSError as error:
-        raise KlogError(f"cannot be written: {(error.strerror or str(error)).lower()}", path=path) from error
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(part)
-
-
-def _publish(part: str, path: str) -> None:
-    """By a hard link where there are such: unlike a rename, it does not replace what has appeared there meanwhile."""
-    try:
-        os.link(part, path)
-    except FileExistsError:
-        raise
-    except OSError:
-        os.rename(part, path)
 
 
 def note(text: str) -> None:

@@ -5,26 +5,31 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import TypeVar
+
+    Result = TypeVar("Result")
 
 LEAST_BYTES = 64 << 20  # less is read before a bar is drawn
 
 
-@contextmanager
-def progress_bar(paths: Iterable[str], *, wanted: bool) -> Iterator[Callable[[int], None]]:
-    """Gives a function that is told of bytes read, of all that the files have."""
+def with_progress_bar(
+    work: Callable[[Callable[[int], None] | None], Result], paths: Iterable[str], *, wanted: bool
+) -> Result:
+    """The work's result. It is given a function to tell of bytes read, of all that the files have; None for no bar."""
     total = sum(_size(path) for path in paths) if wanted and _on_terminal() else 0
     if total < LEAST_BYTES:
-        yield lambda _: None
-        return
+        return work(None)
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
     columns = (BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
-        yield lambda size: bar.advance(task, size)
+        return work(lambda size: bar.advance(task, size))
 
 
 def _on_terminal() -> bool:

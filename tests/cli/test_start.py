@@ -98,7 +98,7 @@ NEVER = {
     "urllib",
     "importlib.metadata",
 }
-NOT_FOR_A_LOG = {*NEVER, "dataclasses", "inspect", "re", "enum", "pathlib"}
+NOT_FOR_A_LOG = {*NEVER, "contextlib", "dataclasses", "inspect", "re", "enum", "pathlib"}
 NOT_FOR_HELP = {"construct", "rich", "json", "klogtool.render.kafka_dump"}
 PROGRAM = """
 import sys
