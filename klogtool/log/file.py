@@ -1,7 +1,7 @@
 """A file of a log directory, opened to be read and nothing else.
 
-Read by pread, hardly ever mapped: a mapped file that somebody cuts, or that lies on a bad sector, kills the process
-with SIGBUS; a read says what happened.
+Read by pread, where it is not mapped by log/mapped.py: a mapped file that somebody cuts, or that lies on a bad sector,
+kills a process with SIGBUS, unless that is watched for; a read says what happened.
 """
 
 from __future__ import annotations
@@ -73,11 +73,15 @@ class LogFile:
         return view[:done]
 
     def map(self, position: int, size: int) -> memoryview:
-        """The same bytes, mapped: for a piece too large for memory. Only then; see the head of this module."""
+        """The same bytes, mapped: see the head of this module. Raises OSError, ValueError where that cannot be."""
         before = position % mmap.ALLOCATIONGRANULARITY
         size = min(size, self.size - position)
         mapped = mmap.mmap(self._fd, before + size, prot=mmap.PROT_READ, offset=position - before)
         return memoryview(mapped)[before:]
+
+    def size_now(self) -> int:
+        """Its bytes at this moment; fewer than `size`, and it was cut."""
+        return os.fstat(self._fd).st_size
 
     def close(self) -> None:
         """Let go of the file."""

@@ -18,9 +18,10 @@ def find_next_batch(file: LogFile, position: int, *, end: int, lowest: int) -> i
     """
     left = READ_AGAIN_BYTES
     while position < end and left > 0:
-        piece = file.read(position, min(PIECE_BYTES, end - position))
-        if not piece:
-            return None
+        wanted = min(PIECE_BYTES, end - position)
+        piece = file.read(position, wanted)
+        if len(piece) < wanted:  # the file was cut meanwhile
+            end = position + len(piece)
         reach = len(piece) - (OVERLAP_BYTES if position + len(piece) < end else 0)
         found, needed = _find(piece, reach, lowest, end - position)
         if found >= 0 and not needed:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 WINDOW_BYTES = 1 << 18  # still in a processor's cache when the kernel comes to it
 # A batch may say that it is shorter than its own header; Kafka then reads header fields behind it.
 SLACK_BYTES = 64
+BEHIND_BYTES = 64 << 10  # most entries that begin before a place end so soon behind it
 MAPPED_FROM_BYTES = 64 << 20
 LARGEST_KEPT_BYTES = 16 << 20
 
@@ -65,9 +66,23 @@ class Window:
         self.base, self.data, self.cut, self.last = base, data, cut, last
 
 
-def _one_entry(file: LogFile, at: int, size: int) -> memoryview:
-    """The bytes of a large entry. What a damaged length makes of half a disk is mapped: memory has no room for it."""
-    return file.read_into(bytearray(size), at, size) if size < MAPPED_FROM_BYTES else file.map(at, size)
+class Reads:
+    """Hands out pieces of a file, read into buffers of a pool."""
+
+    def __init__(self, file: LogFile, pool: BufferPool) -> None:
+        self.file, self._pool = file, pool
+
+    def read(self, at: int, size: int) -> memoryview:
+        """`size` bytes from byte `at`, fewer where the file ends."""
+        return self.file.read_into(self._pool.take(size), at, size)
+
+    def read_entry(self, at: int, size: int) -> memoryview:
+        """The same of a large entry. What a damaged length makes of half a disk is mapped: there is no room for it."""
+        return self.file.read_into(bytearray(size), at, size) if size < MAPPED_FROM_BYTES else self.file.map(at, size)
+
+    def give_back(self, view: memoryview) -> None:
+        """A piece that nobody looks at any more."""
+        self._pool.give_back(view)
 
 
 def walk_windows(
@@ -77,23 +92,27 @@ def walk_windows(
     start: int = 0,
     end: int | None = None,
     size: int = WINDOW_BYTES,
+    stop: int | None = None,
     pool: BufferPool | None = None,
+    reads: Reads | None = None,
 ) -> Iterator[Window]:
     """The entries of [start, end) of a file, window by window; `end` defaults to the file's. At least one window.
 
-    An entry larger than `size` gets a window of its own. pool: who hands one in gives each window's data back to it.
+    An entry larger than `size` gets a window of its own. stop: nobody wants entries that begin behind it, so little
+    of them is read. pool: who hands one in gives each window's data back to it; so for reads, which say how to read.
     """
-    stop = file.size if end is None else min(end, file.size)
-    buffers = pool or BufferPool()
-    size = max(size, SLACK_BYTES)  # so that a window shows the length of its first entry, at least
+    end = file.size if end is None else min(end, file.size)
+    reads = reads or Reads(file, pool or BufferPool())
     at, last = start, False
     while not last:
-        data = file.read_into(buffers.take(size + SLACK_BYTES), at, size + SLACK_BYTES)
-        cut, needed = whole_frames(data[:size], stop - at)
-        if cut == 0 and needed > size:
-            buffers.give_back(data)
-            data = _one_entry(file, at, needed + SLACK_BYTES)
-            cut, needed = whole_frames(data[:needed], stop - at)
+        # So large that a window shows the length of its first entry, at least.
+        wanted = max(size if stop is None else min(size, stop - at + BEHIND_BYTES), SLACK_BYTES)
+        data = reads.read(at, wanted + SLACK_BYTES)
+        cut, needed = whole_frames(data[:wanted], end - at)
+        if cut == 0 and needed > wanted:
+            reads.give_back(data)
+            data = reads.read_entry(at, needed + SLACK_BYTES)
+            cut, needed = whole_frames(data[:needed], end - at)
         # An entry that is still not whole: the file has shrunk since it was opened.
         last = needed == 0 or cut == 0
         yield Window(at, data, cut, last)

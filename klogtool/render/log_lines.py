@@ -13,8 +13,9 @@ from functools import partial
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import LogFile
+from klogtool.log.mapped import MappedReads, should_map
 from klogtool.log.spans import Span, find_start, walk_spans
-from klogtool.log.windows import BufferPool, Window, walk_windows
+from klogtool.log.windows import BEHIND_BYTES, BufferPool, Window, walk_windows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from klogtool.render.records import Form
 
 OUT_BYTES = 1 << 20
-SPAN_BYTES = 2 << 20  # what a thread takes at a time; its text may be several times as much
+SPAN_BYTES = 8 << 20  # what a thread takes at a time; its text may be several times as much
 MOST_SPAN_TEXT_BYTES = 1 << 25
 GAPS_AT_ONCE = 1 << 16
 LEAST_LINE_ROOM = 320  # what the kernel asks for a record at least
@@ -102,15 +103,29 @@ class LineMaker:
 
     def span_lines(self, file: LogFile, end: int, span: Span) -> Lines:
         """The lines of the entries of a span of a file that ends at `end`, as far as Kafka's tool would come."""
+        if self.native is not None and should_map(file):
+            with MappedReads(file, self._ins) as reads:
+                found = self._span_lines(file, end, span, reads)
+            if not reads.hit:
+                return found
+            self._take_back(found)  # it is lines of zeros: the file was cut
+        return self._span_lines(file, end, span, None)
+
+    def _span_lines(self, file: LogFile, end: int, span: Span, reads: MappedReads | None) -> Lines:
         found = Lines(bounded=True)
         try:
             found.start = find_start(file, span, end)
             if found.start is not None:
-                self._walk(found, file, end, span.stop)
+                self._walk(found, file, end, span.stop, reads)
         except KlogError as error:
             found.fatal, found.last = error, True
         self._seal(found)
         return found
+
+    def _take_back(self, found: Lines) -> None:
+        for piece in found.pieces:
+            if isinstance(piece, memoryview):
+                self.outs.give_back(piece)
 
     def lines(self, window: Window) -> Lines:
         """The lines of all entries of a window, likewise."""
@@ -122,16 +137,20 @@ class LineMaker:
         self._seal(found)
         return found
 
-    def _walk(self, found: Lines, file: LogFile, end: int, stop: int) -> None:
+    def _walk(self, found: Lines, file: LogFile, end: int, stop: int, reads: MappedReads | None) -> None:
         """Window after window, until all that begins before `stop` is done, or enough."""
-        found.reached = found.start or 0
-        for window in walk_windows(file, kernels.whole_frames(), start=found.reached, end=end, pool=self._ins):
+        start = found.reached = found.start or 0
+        windows = partial(walk_windows, file, kernels.whole_frames(), start=start, end=end)
+        # What is copied anyway is best copied into a processor's cache; what is mapped, handed to the kernel at once.
+        for window in (
+            windows(size=stop - start + BEHIND_BYTES, stop=stop, reads=reads) if reads else windows(pool=self._ins)
+        ):
             reached = self._make(found, window, min(window.cut, stop - window.base))
             found.reached = window.base + reached
             found.last = window.last and reached >= window.cut
             if found.last and found.reached < end:
                 found.tail = _tail_damage(window, end)
-            self._ins.give_back(window.data)
+            (reads or self._ins).give_back(window.data)
             if found.last or found.reached >= stop or found.enough:
                 break
 
