@@ -48,6 +48,11 @@ class FileKind(Enum):
         """Whether the name begins with an offset that ends at its first dot."""
         return self in _KINDS_WITH_BASE_OFFSET
 
+    @property
+    def holds_batches(self) -> bool:
+        """Whether the file is record batches or messages: a log, or what KRaft writes in the same form."""
+        return self in (FileKind.LOG, FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT)
+
 
 _KINDS_WITH_BASE_OFFSET = (
     FileKind.LOG,

@@ -7,14 +7,17 @@ fields, a line an entry. JSON lines: see json_dump.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
 
 from klogtool.errors import KlogError
-from klogtool.format.names import FileKind, FileName, parse_file_name
 from klogtool.log.file import read_whole, unreadable
-from klogtool.render.kafka_dump import KafkaDump
 
-LOGS = (FileKind.LOG, FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from klogtool.format.names import FileName
+    from klogtool.render.kafka_dump import KafkaDump
+
 FOREIGN = "klogtool: {}: not a file of Kafka's, by its name"
 
 
@@ -54,16 +57,25 @@ class TextDump:
 
     def file(self, path: str) -> None:
         """One file. Raises KlogError where it cannot be read on."""
+        if path.endswith(".log"):
+            self.kafka.file(path)
+        else:
+            self._other_than_log(path)
+
+    def _other_than_log(self, path: str) -> None:
+        from klogtool.format.names import parse_file_name  # takes as long as a small log takes to dump
+
         name = parse_file_name(os.path.basename(path))
-        if name.kind in LOGS and name.suffix:
+        if name.kind.holds_batches and name.suffix:
             self.kafka.log(path, name.name.removesuffix(name.suffix))
-        elif not name.suffix and (name.kind.has_base_offset or name.kind in LOGS):
+        elif not name.suffix and (name.kind.has_base_offset or name.kind.holds_batches):
             self.kafka.file(path)
         else:
             self._side_file(path, name)
 
     def _side_file(self, path: str, name: FileName) -> None:
-        from klogtool.render.side_rows import MOST_BYTES, walk_side_rows  # every format there is: not for a log
+        from klogtool.format.names import FileKind
+        from klogtool.render.side_rows import MOST_BYTES, walk_side_rows
 
         self.kafka.print(f"Dumping {path}")
         try:

@@ -7,7 +7,7 @@ import os
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, FileName, parse_file_name, parse_partition_dir_name
 from klogtool.log.file import LogFile, read_whole
-from klogtool.render.file_dump import FOREIGN, LOGS
+from klogtool.render.file_dump import FOREIGN
 from klogtool.render.json_lines import error_row, json_line
 from klogtool.render.kafka_dump import INT_MAX, KafkaDump
 from klogtool.render.log_lines import LogDump, dump_log_lines
@@ -33,7 +33,7 @@ class JsonDump:
         """One file. Raises KlogError where it cannot be read on; an error line then says so, too."""
         name = parse_file_name(os.path.basename(path))
         try:
-            if name.kind in LOGS:
+            if name.kind.holds_batches:
                 self._log(path)
             else:
                 self._side_file(path, name)

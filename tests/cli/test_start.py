@@ -116,7 +116,7 @@ sys.exit(status)
     [
         (["dump-log", "--files", LOG], NOT_FOR_A_LOG),
         (["dump-log", "--files", LOG, "--print-data-log"], NEVER),
-        (["dump-log", LOG], NEVER),
+        (["dump-log", LOG], NOT_FOR_A_LOG),
     ],
 )
 def test_a_plain_dump_imports_nothing_slow(args: list[str], slow: set[str]) -> None:
