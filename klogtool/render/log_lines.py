@@ -93,7 +93,7 @@ class LineMaker:
         if self.native is None:
             return
         self._out, self._used = outs.take(OUT_BYTES), 0
-        self._gaps, self._state = array("q", bytes(16 * GAPS_AT_ONCE)), array("q", bytes(40))
+        self._gaps, self._state = array("q", [0]) * (2 * GAPS_AT_ONCE), array("q", [0]) * 5
         self._flags = _flags(self.native, form)
         self._file = None if form.json_file is None else _json_text(form.json_file)
         chosen = form.selection
@@ -209,7 +209,7 @@ class LineMaker:
             self._out = self.outs.take(self._room)
         lines = needed // LEAST_LINE_ROOM
         if 2 * lines > len(self._gaps):
-            self._gaps = array("q", bytes(16 * lines))
+            self._gaps = array("q", [0]) * (2 * lines)
 
     def _by_reference(self, found: Lines, window: Window, at: int, stop: int) -> int:
         """Entries from `at` on until `stop`; returns where the next one is."""
