@@ -68,6 +68,11 @@ class Delete:
 Step: TypeAlias = Write | Truncate | Rename | Delete
 
 
+def names_of(step: Step) -> tuple[str, ...]:
+    """Paths of the files that a step changes, below the plan's."""
+    return (step.path, step.to) if isinstance(step, Rename) else (step.path,)
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentVerdict:
     """What becomes of a segment, by its base offset, and why. more: further fields of its JSON."""

@@ -1,0 +1,80 @@
+"""What a file is besides its bytes: mode, owner, modification time, extended attributes (ACLs, SELinux labels)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from dataclasses import dataclass, replace
+
+PLAIN_FILE_MODE = 0o644
+_NONE_HERE = (errno.ENOTSUP, errno.ENODATA, errno.EPERM, errno.EACCES)  # no such attributes here, or not for us
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Mode and owner are numbers; mtime_ns: None for a file that is written now."""
+
+    mode: int
+    uid: int
+    gid: int
+    mtime_ns: int | None = None
+    attributes: tuple[tuple[str, bytes], ...] = ()
+
+    def written_now(self) -> About:
+        """The same, but for the time."""
+        return replace(self, mtime_ns=None)
+
+    def permitted(self) -> About:
+        """The same, but our own where this process may not give a file to its owner."""
+        given_away = self.uid != os.geteuid() or self.gid not in (os.getegid(), *os.getgroups())
+        return replace(self, uid=os.geteuid(), gid=os.getegid()) if given_away and os.geteuid() != 0 else self
+
+
+def about(path: str) -> About:
+    """Of a file or folder that is there, a link followed. Raises OSError."""
+    found = os.stat(path)
+    return About(stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, found.st_mtime_ns, _attributes(path))
+
+
+def about_new_file(folder: str) -> About:
+    """A new file is like those beside it, or else its owner is the folder's: a broker has to be able to open it.
+
+    Raises OSError if the folder cannot be listed.
+    """
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if os.path.isfile(path):
+            return about(path).written_now()
+    return replace(about(folder), mode=PLAIN_FILE_MODE, mtime_ns=None, attributes=())
+
+
+def set_about(file: int | str, wanted: About) -> None:
+    """Mode, owner, attributes and time of an open file or a path become these. Raises OSError where we may not."""
+    found = os.stat(file)
+    if (found.st_uid, found.st_gid) != (wanted.uid, wanted.gid):
+        os.chown(file, wanted.uid, wanted.gid)
+    if stat.S_IMODE(found.st_mode) != wanted.mode or found.st_uid != wanted.uid:
+        os.chmod(file, wanted.mode)
+    for name, value in wanted.attributes:
+        _set_attribute(file, name, value)
+    if wanted.mtime_ns is not None:
+        os.utime(file, ns=(wanted.mtime_ns, wanted.mtime_ns))
+
+
+def _attributes(path: str) -> tuple[tuple[str, bytes], ...]:
+    try:
+        return tuple((name, os.getxattr(path, name)) for name in os.listxattr(path))
+    except OSError as error:
+        if error.errno in _NONE_HERE:
+            return ()
+        raise
+
+
+def _set_attribute(file: int | str, name: str, value: bytes) -> None:
+    """Where the system lets us: a label that only root may give is not worth more than the file."""
+    try:
+        os.setxattr(file, name, value)
+    except OSError as error:
+        if error.errno not in _NONE_HERE:
+            raise

@@ -1,0 +1,46 @@
+"""What was written is read again and held against what was to be written."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from klogtool.log.file import LogFile
+from klogtool.repair.content_file import ContentFile
+from klogtool.repair.draft import Content, content_size
+
+PIECE_BYTES = 1 << 20
+
+
+def check_written(path: str, content: Content) -> None:
+    """Raises OSError (EIO) if the file at `path` is not this content, KlogError if one of them cannot be read.
+
+    The bytes come from the device as far as the system lets go of those that it has in memory: sync before.
+    """
+    forget_cached(path)
+    with LogFile(path) as written, ContentFile(path, content) as wanted:
+        if written.size != wanted.size:
+            raise _differs(path, min(written.size, wanted.size))
+        for position in range(0, wanted.size, PIECE_BYTES):
+            if written.read(position, PIECE_BYTES) != wanted.read(position, PIECE_BYTES):
+                raise _differs(path, position)
+
+
+def check_size(path: str, content: Content) -> None:
+    """Raises OSError (EIO) if the file at `path` has not the content's size: for what the system has copied."""
+    size = os.stat(path).st_size
+    if size != content_size(content):
+        raise _differs(path, min(size, content_size(content)))
+
+
+def forget_cached(path: str) -> None:
+    """The system need not keep the file's bytes in memory."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(file)
+
+
+def _differs(path: str, position: int) -> OSError:
+    return OSError(errno.EIO, f"from byte {position} on it does not read as it was written", path)

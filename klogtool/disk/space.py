@@ -1,0 +1,34 @@
+"""Whether there is room, before anything is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from klogtool.errors import Refused
+
+BLOCK_BYTES = 4096  # what a file takes at least, and the most that its last block wastes
+
+
+def check_space(needed: Mapping[str, int]) -> None:
+    """Raises Refused if a file system has not the room. needed: bytes by a folder that is in it; those add up."""
+    by_device: dict[int, tuple[str, int]] = {}
+    for folder, size in needed.items():
+        device = os.stat(folder).st_dev
+        first, sum_so_far = by_device.get(device, (folder, 0))
+        by_device[device] = (first, sum_so_far + size)
+    for folder, size in by_device.values():
+        free = free_bytes(folder)
+        if size > free:
+            raise Refused(f"not enough space: {size:,} bytes are needed, {free:,} are free", path=folder)
+
+
+def free_bytes(folder: str) -> int:
+    """Bytes that this process may still write to the folder's file system."""
+    found = os.statvfs(folder)
+    return found.f_frsize * (found.f_bfree if os.geteuid() == 0 else found.f_bavail)
+
+
+def on_disk(path: str, size: int) -> int:
+    """Bytes that `size` bytes of a file take as a copy of it, holes kept."""
+    return min(size, os.stat(path).st_blocks * 512) + BLOCK_BYTES

@@ -1,0 +1,36 @@
+"""Which decision a command makes, by the command's name; so that a plan can be made again from what is saved of it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from klogtool.errors import Refused, StalePlan
+from klogtool.repair.plan import Plan
+
+# Each module has decide(path, arguments) -> plans, one for each partition dir (and one for a log dir's own files).
+DECISIONS = {
+    "verify --recover": "klogtool.repair.recover",
+    "rebuild-index": "klogtool.repair.rebuild",
+    "salvage": "klogtool.repair.salvage",
+}
+
+
+def decide(command: str, path: str, arguments: Mapping[str, Any]) -> Iterable[Plan]:
+    """What the command would do to the partition dir or log dir; arguments in JSON's types.
+
+    Raises KlogError for what cannot be decided or what Kafka refuses; Refused for a command that there is not.
+    """
+    if command not in DECISIONS:
+        raise Refused(f"no command of that name makes plans: {command}")
+    plans: Iterable[Plan] = importlib.import_module(DECISIONS[command]).decide(path, arguments)
+    return plans
+
+
+def decide_again(command: str, path: str, arguments: Mapping[str, Any], plan_id: str) -> Plan:
+    """The plan of that id. Raises StalePlan if the decision is another one now."""
+    for plan in decide(command, path, arguments):
+        if plan.path == path and plan.id == plan_id:
+            return plan
+    raise StalePlan(f"'{command}' decides otherwise now than in plan {plan_id}", path=path)
