@@ -6,6 +6,7 @@ reference, so that damage is judged in one place.
 
 from __future__ import annotations
 
+import mmap
 import os
 from array import array
 from functools import partial
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from klogtool.render.records import Form
 
 OUT_BYTES = 1 << 20
+FIRST_OUT_BYTES = 1 << 16  # enough for a small file; fresh memory costs it a fault a page
 SPAN_BYTES = 8 << 20  # what a thread takes at a time; its text may be several times as much
 MOST_SPAN_TEXT_BYTES = 1 << 25
 GAPS_AT_ONCE = 1 << 16
@@ -87,13 +89,16 @@ class LineMaker:
     """Makes lines of the entries of a file; one for each thread. Pieces that are views go back to the pool `outs`."""
 
     def __init__(self, form: Form, outs: BufferPool) -> None:
-        self.form, self.outs, self._room = form, outs, OUT_BYTES
+        self.form, self.outs, self._room = form, outs, FIRST_OUT_BYTES
         self._ins = BufferPool()
         self.native = kernels.native if _fit_for_kernel(form) else None
         if self.native is None:
             return
-        self._out, self._used = outs.take(OUT_BYTES), 0
-        self._gaps, self._state = array("q", [0]) * (2 * GAPS_AT_ONCE), array("q", [0]) * 5
+        self._out: bytearray | mmap.mmap = bytearray()  # taken when there is something to put into it
+        self._used = 0
+        # Mapped, so that only what is written to becomes memory.
+        self._gaps: memoryview | array[int] = memoryview(mmap.mmap(-1, 16 * GAPS_AT_ONCE)).cast("q")
+        self._state = array("q", [0]) * 5
         self._flags = _flags(self.native, form)
         self._file = None if form.json_file is None else _json_text(form.json_file)
         chosen = form.selection
@@ -166,6 +171,7 @@ class LineMaker:
         while at < stop and not found.enough:
             if self._used == len(self._out):
                 self._seal(found)
+                self._out, self._room = self.outs.take(self._room), max(self._room, OUT_BYTES)
             # A span does not know the offset before it: one that no first record follows.
             self._state[0] = found.last_offset if found.last_offset is not None else _before_nothing(window, at)
             unknown = found.last_offset is None
@@ -198,7 +204,7 @@ class LineMaker:
         """Hand on the text so far; the next goes into another buffer."""
         if self.native is not None and self._used:
             found.add(memoryview(self._out)[: self._used])
-            self._out, self._used = self.outs.take(self._room), 0
+            self._out, self._used = bytearray(), 0
 
     def _make_room(self, found: Lines) -> None:
         """For an entry that fits neither behind what is there nor, perhaps, into any buffer so far."""
