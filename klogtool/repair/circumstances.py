@@ -1,0 +1,211 @@
+"""What a broker knows of a partition beside its dir: settings, the time, the checkpoints, whether it stopped cleanly.
+
+`Circumstances` is what somebody gave on the command line, for whatever partition; `LoadTerms` is what holds for one:
+what was not given is looked up in the log dir that the partition dir lies in, and each value says where it came from.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, TypeAlias
+
+from klogtool.errors import Corrupt
+from klogtool.format.names import FileKind, TopicPartition
+from klogtool.log.folder import find_partition_dir_name, own_name
+from klogtool.log.side_file import find_content
+from klogtool.repair.config import LogConfig, log_config
+
+CLEAN, UNCLEAN = "clean", "unclean"
+
+_TELLING_KINDS = (
+    FileKind.CLEAN_SHUTDOWN,
+    FileKind.RECOVERY_POINT_CHECKPOINT,
+    FileKind.REPLICATION_CHECKPOINT,
+    FileKind.LOG_START_CHECKPOINT,
+    FileKind.CLEANER_CHECKPOINT,
+    FileKind.META_PROPERTIES,
+)
+_STORAGE_EXCEPTION = "KafkaStorageException"  # what an IOException becomes there
+
+Offsets: TypeAlias = dict[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What was given. settings: --config; sections: of --config-file, each a pattern for topics (None: for all) and its
+    settings. now_ms: the clock, loaded_at_ms: the clock of the loading; what is None was not given.
+    """
+
+    now_ms: int
+    loaded_at_ms: int | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    sections: tuple[tuple[str | None, Mapping[str, str]], ...] = ()
+    recovery_point: int | None = None
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+    last_stop: str | None = None
+
+    def config_for(self, topic: str) -> LogConfig:
+        """A topic's config: what is for all, then sections whose pattern fits, then that of its very name, then what
+        was given one by one. Raises KlogError for a value that is not of its setting's type."""
+        merged: dict[str, str] = {}
+        for rank in (_for_all, _fits, _named):
+            for pattern, settings in self.sections:
+                if rank(pattern, topic):
+                    merged |= settings
+        return log_config(merged | dict(self.settings))
+
+    def as_arguments(self) -> dict[str, Any]:
+        """The same in JSON's types, for a plan that is carried out later."""
+        return {
+            "now_ms": self.now_ms,
+            "loaded_at_ms": self.loaded_at_ms,
+            "config": dict(self.settings),
+            "config_sections": [[pattern, dict(settings)] for pattern, settings in self.sections],
+            "recovery_point": self.recovery_point,
+            "log_start_offset": self.log_start_offset,
+            "high_watermark": self.high_watermark,
+            "last_stop": self.last_stop,
+        }
+
+    @classmethod
+    def of_arguments(cls, arguments: Mapping[str, Any]) -> Circumstances:
+        """What `as_arguments` gave."""
+        return cls(
+            arguments["now_ms"],
+            arguments.get("loaded_at_ms"),
+            arguments.get("config") or {},
+            tuple((pattern, settings) for pattern, settings in arguments.get("config_sections") or ()),
+            arguments.get("recovery_point"),
+            arguments.get("log_start_offset"),
+            arguments.get("high_watermark"),
+            arguments.get("last_stop"),
+        )
+
+
+def _for_all(pattern: str | None, _: str) -> bool:
+    return pattern is None
+
+
+def _fits(pattern: str | None, topic: str) -> bool:
+    return pattern is not None and pattern != topic and fnmatchcase(topic, pattern)
+
+
+def _named(pattern: str | None, topic: str) -> bool:
+    return pattern == topic
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTerms:
+    """What holds when one partition is loaded. high_watermark None: the log's end. is_clean: the last stop was.
+
+    notes: where values came from that nobody gave, a line each.
+    """
+
+    config: LogConfig
+    now_ms: int
+    loaded_at_ms: int
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int | None = None
+    is_clean: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class Checkpoints:
+    """What the log dir of a partition says of its partitions; each file is read once. log_dir None: there is none."""
+
+    def __init__(self, log_dir: str | None) -> None:
+        self.log_dir = log_dir
+        self._read: dict[FileKind, tuple[Offsets | None, str]] = {}
+
+    @classmethod
+    def beside(cls, path: str) -> Checkpoints:
+        """Of the log dir that a partition dir lies in, if it lies in one."""
+        above = os.path.dirname(os.path.abspath(path))
+        return cls(above if is_log_dir(above) else None)
+
+    @property
+    def has_clean_marker(self) -> bool:
+        """Whether the last stop was clean, as far as a broker would believe."""
+        return self.log_dir is not None and os.path.lexists(os.path.join(self.log_dir, FileKind.CLEAN_SHUTDOWN.value))
+
+    def find(self, kind: FileKind, topic_partition: TopicPartition) -> tuple[int | None, str]:
+        """A partition's offset, or None; and where it is from, or why there is none.
+
+        Raises Corrupt (KafkaStorageException) for a checkpoint that costs a broker the log dir as it loads it.
+        """
+        if self.log_dir is None:
+            return None, "outside of a log dir"
+        if kind not in self._read:
+            self._read[kind] = _read_checkpoint(os.path.join(self.log_dir, kind.value), kind)
+        offsets, why = self._read[kind]
+        if offsets is None:
+            return None, why
+        value = offsets.get(topic_partition)
+        return value, f"{kind.value} has no line for it" if value is None else f"by {kind.value}"
+
+
+def terms_of(
+    path: str, given: Circumstances, *, clean_by_default: bool = True, checkpoints: Checkpoints | None = None
+) -> LoadTerms:
+    """What holds for the partition dir `path`. clean_by_default: of one that lies in no log dir.
+
+    Raises Corrupt (KafkaStorageException) for a checkpoint that costs a broker the log dir, if it is needed.
+    """
+    name = find_partition_dir_name(own_name(path))
+    topic_partition = TopicPartition(name.topic, name.partition) if name else TopicPartition(own_name(path), 0)
+    beside = checkpoints or Checkpoints.beside(path)
+    is_clean, stop_note = _last_stop(beside, given, clean_by_default)
+    notes = [stop_note]
+    found: list[int | None] = []
+    for what, kind, value, default in (
+        ("recovery point", FileKind.RECOVERY_POINT_CHECKPOINT, given.recovery_point, "0"),
+        ("log start offset", FileKind.LOG_START_CHECKPOINT, given.log_start_offset, "0"),
+        ("high watermark", FileKind.REPLICATION_CHECKPOINT, given.high_watermark, "the log's end"),
+    ):
+        offset, why = (value, "as given") if value is not None else beside.find(kind, topic_partition)
+        notes.append(f"{what}: {default if offset is None else offset}, {why}")
+        found.append(offset)
+    recovery_point, log_start_offset, high_watermark = found
+    return LoadTerms(
+        given.config_for(topic_partition.topic),
+        given.now_ms,
+        given.now_ms if given.loaded_at_ms is None else given.loaded_at_ms,
+        recovery_point or 0,
+        log_start_offset or 0,
+        high_watermark,
+        is_clean,
+        tuple(notes),
+    )
+
+
+def is_log_dir(path: str) -> bool:
+    """Whether files are in it that say what a broker needs to know of its partitions."""
+    return any(os.path.lexists(os.path.join(path, kind.value)) for kind in _TELLING_KINDS)
+
+
+def _last_stop(beside: Checkpoints, given: Circumstances, clean_by_default: bool) -> tuple[bool, str]:
+    if given.last_stop is not None:
+        return given.last_stop == CLEAN, f"last stop: {given.last_stop}, as given"
+    if beside.log_dir is None:
+        told = CLEAN if clean_by_default else UNCLEAN
+        return clean_by_default, f"last stop: {told}, taken for granted outside of a log dir"
+    marker = FileKind.CLEAN_SHUTDOWN.value
+    if beside.has_clean_marker:
+        return True, f"last stop: clean, {marker} is there"
+    return False, f"last stop: unclean, there is no {marker}"
+
+
+def _read_checkpoint(path: str, kind: FileKind) -> tuple[Offsets | None, str]:
+    """A checkpoint of the log dir; one that has a number that is none counts as empty to a broker."""
+    try:
+        offsets: Offsets | None = find_content(path)
+    except Corrupt as error:
+        if error.kafka_class == _STORAGE_EXCEPTION and kind is not FileKind.REPLICATION_CHECKPOINT:
+            raise
+        return None, f"{kind.value} cannot be read ({error.reason})"
+    return offsets, f"there is no {kind.value}"
