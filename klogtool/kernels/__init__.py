@@ -31,3 +31,13 @@ def whole_frames() -> Callable[[memoryview, int], tuple[int, int]]:
     from klogtool.format import framing
 
     return framing.whole_frames
+
+
+def learn_zstd(work: Any) -> bool:
+    """Tell a native.Workspace where libzstd is; False if that cannot be found out."""
+    from klogtool.format.codecs import zstd
+
+    functions = zstd.find_functions()
+    if functions is not None:
+        work.use_zstd(*functions)
+    return functions is not None

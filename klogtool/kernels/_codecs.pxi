@@ -1,15 +1,35 @@
-# lz4 and snappy as Kafka frames them, into a scratch buffer. Only what Kafka itself writes is decoded here; any other
-# frame, and anything not strictly sound, is left to the packages behind format/codecs (the result is a size of -1).
+# lz4, snappy and zstd as Kafka frames them, into a scratch buffer. Only what Kafka itself writes is decoded here; any
+# other frame, and anything not strictly sound, is left to the packages behind format/codecs (the result is a size of -1).
 
 cdef enum:
     MOST_INFLATED = 268435456       # format.codecs.MAX_INFLATED_BYTES
     SLACK = 64                      # copies run over the end by less than this
     LZ4_BLOCK = 65536
     SNAPPY_HEADER = 16
+    ZSTD_HEADER = 6
+    ZSTD_BLOCK = 131072
+    ZSTD_MOST_WINDOW_LOG = 27       # libzstd's own limit where it inflates a stream
+
+cdef struct Zstd:                   # libzstd, out of the package that carries it; see format/codecs/zstd
+    void* context
+    void* (*create)() noexcept nogil
+    size_t (*release)(void* context) noexcept nogil
+    size_t (*decompress)(void* context, void* to, size_t room, const void* data, size_t size) noexcept nogil
+    unsigned int (*is_error)(size_t code) noexcept nogil
 
 cdef struct Scratch:
     uint8_t* data
     int64_t room                    # without the slack
+    Zstd zstd
+
+cdef inline void empty_scratch(Scratch* s) noexcept nogil:
+    memset(s, 0, sizeof(Scratch))
+
+cdef inline void free_scratch(Scratch* s) noexcept nogil:
+    free(s.data)
+    if s.zstd.context != NULL:
+        s.zstd.release(s.zstd.context)
+    empty_scratch(s)
 
 cdef inline bint make_room(Scratch* s, int64_t size) noexcept nogil:
     cdef uint8_t* grown
@@ -210,15 +230,88 @@ cdef int64_t snappy_frame(Bytes p, int64_t size, Scratch* s) noexcept nogil:
         p += n
     return done
 
-def inflate(str codec not None, const uint8_t[::1] data not None, int magic):
-    """What Kafka's own lz4 or snappy frames hold, or None where the packages have to look (tests call this)."""
-    cdef Scratch s
+cdef int64_t zstd_most(Bytes p, int64_t size) noexcept nogil:
+    """The most that one frame without content size, dictionary or checksum inflates to; -1 if it is no such frame.
+
+    Within what is let through here, libzstd judges a frame in one call as it does piece by piece (the way in format).
+    """
+    cdef int64_t at = ZSTD_HEADER, most = 0, window, n
+    cdef int kind, header
+    if size < ZSTD_HEADER or le32(p) != 0xFD2FB528ULL or p[4] != 0 or (p[5] >> 3) + 10 >= ZSTD_MOST_WINDOW_LOG:
+        return -1
+    window = (<int64_t> 1) << ((p[5] >> 3) + 10)
+    window += (window >> 3) * (p[5] & 7)
+    while size - at >= 3:
+        header = p[at] | <int> p[at + 1] << 8 | <int> p[at + 2] << 16
+        kind, n = header >> 1 & 3, header >> 3
+        if kind == 3 or n > ZSTD_BLOCK:
+            return -1
+        at += 3 + (1 if kind == 1 else n)
+        most += ZSTD_BLOCK if kind == 2 else n
+        if header & 1:
+            return most if at == size and 0 < most <= window else -1
+    return -1
+
+cdef int64_t zstd_frame(Bytes p, int64_t size, Scratch* s) noexcept nogil:
+    """The size inside, or -1."""
+    cdef int64_t most
+    cdef uint8_t* copy
+    cdef size_t done
+    if s.zstd.decompress == NULL or size > MOST_INFLATED:
+        return -1
+    if s.zstd.context == NULL:
+        s.zstd.context = s.zstd.create()
+    most = zstd_most(p, size)
+    if s.zstd.context == NULL or most < 0 or not make_room(s, most + size):
+        return -1
+    # Mapped bytes may change under a library that does not expect it. A copy costs next to nothing.
+    copy = s.data + most
+    memcpy(copy, p, size)
+    done = s.zstd.decompress(s.zstd.context, s.data, most, copy, size)
+    return -1 if s.zstd.is_error(done) else <int64_t> done
+
+cdef class Workspace:
+    """What a thread keeps from call to call: room to inflate in, and libzstd once it is known where that is."""
+
+    cdef Scratch scratch
+    cdef bint busy
+
+    def __cinit__(self):
+        empty_scratch(&self.scratch)
+
+    def use_zstd(self, create, release, decompress, is_error):
+        """The addresses of libzstd's functions (format.codecs.zstd.find_functions)."""
+        cdef Zstd* z = &self.scratch.zstd
+        self.take()
+        if z.context == NULL:
+            z.create = <void* (*)() noexcept nogil> <void*> <size_t> create
+            z.release = <size_t (*)(void*) noexcept nogil> <void*> <size_t> release
+            z.is_error = <unsigned int (*)(size_t) noexcept nogil> <void*> <size_t> is_error
+            z.decompress = <size_t (*)(void*, void*, size_t, const void*, size_t) noexcept nogil> <void*> <size_t> decompress
+        self.busy = False
+
+    cdef int take(self) except -1:
+        if self.busy:
+            raise ValueError("another thread is working in it")
+        self.busy = True
+        return 0
+
+    def __dealloc__(self):
+        free_scratch(&self.scratch)
+
+def inflate(str codec not None, const uint8_t[::1] data not None, int magic, Workspace work=None):
+    """What Kafka's own frames hold, or None where the packages have to look (tests call this)."""
+    cdef Scratch* s
     cdef int64_t n
-    s.data, s.room = NULL, 0
     if data.shape[0] == 0:
         return None
-    n = lz4_frame(&data[0], data.shape[0], magic, &s) if codec == "lz4" else snappy_frame(&data[0], data.shape[0], &s)
-    try:
-        return None if n < 0 else s.data[:n]
-    finally:
-        free(s.data)
+    if work is None:
+        work = Workspace()
+    s = &work.scratch
+    if codec == "zstd":
+        n = zstd_frame(&data[0], data.shape[0], s)
+    elif codec == "lz4":
+        n = lz4_frame(&data[0], data.shape[0], magic, s)
+    else:
+        n = snappy_frame(&data[0], data.shape[0], s)
+    return None if n < 0 else s.data[:n]

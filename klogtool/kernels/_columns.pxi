@@ -436,7 +436,8 @@ cdef class Columns:
         return self.table.headers
 
 def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base, Columns into not None,
-            int64_t[::1] state not None, const uint8_t[::1] body=None, Selection select=None, bint with_control=True):
+            int64_t[::1] state not None, const uint8_t[::1] body=None, Selection select=None, bint with_control=True,
+            Workspace work=None):
     """The records of the entries from byte `at` on, up to `cut`, as further rows. Returns (at, rows so far, why).
 
     base: position of log[0] in its file. with_control: control records, too. state, passed on from call to call:
@@ -444,7 +445,7 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
     offset of the last record seen; of the record there was no room for: bytes of key or value, headers, bytes of their
     keys or values]. why: DONE; FULL: no room for the next record: go on with other buffers; BODY: call again with the
     records of this entry inflated; REFERENCE: the entry at `at` is for the reference reader, but for the records
-    that are done.
+    that are done. work: where to inflate, if there is more to do after this call.
     """
     cdef Fill f
     cdef Bytes b
@@ -467,7 +468,10 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
     f.job.select.asked = False
     if select is not None:
         f.job.select = select.select
-    f.job.scratch.data, f.job.scratch.room = NULL, 0
+    if work is None:
+        work = Workspace()
+    work.take()
+    f.job.scratch = work.scratch
     b, into.busy = &log[0], True
     with nogil:
         while at < cut:
@@ -476,7 +480,7 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
                 break
             at += size
             f.job.body = NULL
-        free(f.job.scratch.data)
+    work.scratch, work.busy = f.job.scratch, False
     into.table, into.busy = f.table, False
     state[0], state[1], state[2], state[3], state[4] = f.done, f.done_bytes, f.job.invalid, f.first_invalid, f.last_offset
     state[5], state[6], state[7] = f.data_needed, f.headers_needed, f.header_bytes_needed

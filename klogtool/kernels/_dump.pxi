@@ -249,6 +249,8 @@ cdef int find_body(Job* job, Bytes data, int64_t size, int codec, int magic, Byt
         body_size[0] = lz4_frame(data, size, magic, &job.scratch)
     elif codec == CODEC_SNAPPY:
         body_size[0] = snappy_frame(data, size, &job.scratch)
+    elif codec == CODEC_ZSTD and magic == 2:
+        body_size[0] = zstd_frame(data, size, &job.scratch)
     else:
         return _BODY
     body[0] = job.scratch.data
@@ -485,14 +487,14 @@ cdef class Selection:
 
 def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base, int flags, int64_t[::1] state not None,
          int64_t[::1] gaps not None, uint8_t[::1] out not None, const uint8_t[::1] body=None, Selection select=None,
-         const uint8_t[::1] file=None):
+         const uint8_t[::1] file=None, Workspace work=None):
     """The text of the entries from byte `at` on, up to `cut`, into `out`. Returns (at, bytes written, why).
 
     base: position of log[0] in its file. flags: DEEP, PRINT_DATA, SKIP_METADATA, JSON (with DEEP: JSON lines, `file`
     then is the file's name as JSON). state: [offset of the last record seen, number of gaps, room that an entry
     needs, entries with a wrong checksum, position of the first]; gaps: pairs of offsets, flat. why: DONE; FULL: no room in `out` or `gaps`;
     BODY: call again with the records of this entry inflated; REFERENCE: the entry at `at` is for the reference
-    reader, nothing of it was written.
+    reader, nothing of it was written. work: where to inflate, if there is more to do after this call.
     """
     cdef Job job
     cdef Bytes b
@@ -517,9 +519,13 @@ def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base,
     job.select.asked = False
     if select is not None:
         job.select = select.select
-    job.scratch.data, job.scratch.room = NULL, 0
+    if work is None:
+        work = Workspace()
+    work.take()
+    job.scratch = work.scratch
     job.head.start = <uint8_t*> malloc(job.file_size + 3 * PIECE_ROOM)
     if job.head.start == NULL:
+        work.busy = False
         raise MemoryError
     job.middle.start = job.head.start + job.file_size + PIECE_ROOM
     job.tail.start = job.middle.start + PIECE_ROOM
@@ -531,8 +537,8 @@ def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base,
                 break
             at += size
             job.body = NULL
-        free(job.scratch.data)
         free(job.head.start)
+    work.scratch, work.busy = job.scratch, False
     state[0], state[1], state[2] = job.last_offset, job.gap_count, job.needed
     state[3], state[4] = job.invalid, job.first_invalid
     return at, job.out.at - &out[0], why

@@ -61,7 +61,7 @@ cdef class RecordReader:
     cdef int64_t base_offset        # what inner offsets count from
 
     def __cinit__(self):
-        self.job.scratch.data, self.job.scratch.room = NULL, 0
+        empty_scratch(&self.job.scratch)
         self.job.body, self.job.body_size, self.left = NULL, 0, 0
 
     def __init__(self, record_class, header_class, const uint8_t[::1] log not None, int64_t at, int64_t cut):
@@ -74,7 +74,7 @@ cdef class RecordReader:
         self.log, self.at, self.cut, self.left = log, at, cut, 0
 
     def __dealloc__(self):
-        free(self.job.scratch.data)
+        free_scratch(&self.job.scratch)
 
     def read(self):
         """(records, why): the next ones, as many as go into a piece.

@@ -131,6 +131,7 @@ class BatchMaker:
         if self.native is None:
             return
         self._state = array("q", bytes(8 * 8))
+        self._work, self._knows_zstd = self.native.Workspace(), False
         self._filling: KernelRows | None = None
         chosen = extract.selection
         self._selection = chosen and self.native.Selection(
@@ -173,7 +174,7 @@ class BatchMaker:
             self._state[2:5] = array("q", (0, 0, NONE_SEEN))
             at, rows, why = native.columns(
                 window.data, at, stop, window.base, filling.columns, self._state, body, self._selection,
-                self.extract.with_control,
+                self.extract.with_control, self._work,
             )  # fmt: skip
             made.note(*self._state[2:5])
             if why == native.FULL:
@@ -182,13 +183,24 @@ class BatchMaker:
                 if not rows:
                     self._filling = self._new_rows()  # with the room that the record needs
                 continue
-            body = inflate_or_none(_entry_at(window, at)) if why == native.BODY else None
+            body = None
+            if why == native.BODY:
+                if self._learn_zstd():
+                    continue
+                body = inflate_or_none(_entry_at(window, at))
             if why == native.REFERENCE or (why == native.BODY and body is None):
                 self._emit(made)
                 at = self._by_reference(made, window, at)
         if self._state[0]:
             self._common.halves[window.base + at] = self._state[0], self._state[1]
         return at
+
+    def _learn_zstd(self) -> bool:
+        """Whether the kernel can inflate more than it could, from now on; once at most."""
+        if self._knows_zstd:
+            return False
+        self._knows_zstd = True
+        return kernels.learn_zstd(self._work)
 
     def _new_rows(self) -> KernelRows:
         data, headers, header_bytes = self._state[5:]

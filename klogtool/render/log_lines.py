@@ -100,6 +100,7 @@ class LineMaker:
         self._gaps: memoryview | array[int] = memoryview(mmap.mmap(-1, 16 * GAPS_AT_ONCE)).cast("q")
         self._state = array("q", [0]) * 5
         self._flags = _flags(self.native, form)
+        self._work, self._knows_zstd = self.native.Workspace(), False
         self._file = None if form.json_file is None else _json_text(form.json_file)
         chosen = form.selection
         self._selection = chosen and self.native.Selection(
@@ -178,16 +179,28 @@ class LineMaker:
             at, written, why = native.dump(
                 window.data, at, stop, window.base, self._flags, self._state, self._gaps,
                 memoryview(self._out)[self._used :], body, self._selection, self._file,
+                self._work,
             )  # fmt: skip
             self._used += written
             self._take(found, unknown=unknown)
-            body = _inflated(window, at) if why == native.BODY else None
+            body = None
+            if why == native.BODY:
+                if self._learn_zstd():
+                    continue
+                body = _inflated(window, at)
             if why == native.FULL and not written:
                 self._make_room(found)
             elif why == native.REFERENCE or (why == native.BODY and body is None):
                 self._seal(found)
                 at = self._by_reference(found, window, at, at + 1)
         return at
+
+    def _learn_zstd(self) -> bool:
+        """Whether the kernel can inflate more than it could, from now on; once at most."""
+        if self._knows_zstd:
+            return False
+        self._knows_zstd = True
+        return kernels.learn_zstd(self._work)
 
     def _take(self, found: Lines, *, unknown: bool) -> None:
         """What the kernel left besides text: gaps, wrong checksums."""

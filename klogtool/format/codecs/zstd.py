@@ -53,6 +53,29 @@ class _Contexts(threading.local):
 _contexts = _Contexts()
 
 
+def find_functions() -> tuple[int, int, int, int] | None:
+    """Where in memory the package's own libzstd has ZSTD_createDCtx, ZSTD_freeDCtx, ZSTD_decompressDCtx, ZSTD_isError.
+
+    For the kernels, which inflate thousands of small batches in a call. None where the package does not show them: its
+    wheels have the library twice, hidden in the one extension, and open in the other, which is not imported here.
+    """
+    import ctypes
+    from importlib.util import find_spec
+
+    names = ("ZSTD_createDCtx", "ZSTD_freeDCtx", "ZSTD_decompressDCtx", "ZSTD_isError")
+    try:
+        spec = find_spec("zstandard._cffi")
+        if spec is None or spec.origin is None:
+            return None
+        library = ctypes.CDLL(spec.origin)
+        create, release, decompress, is_error = (ctypes.cast(library[name], ctypes.c_void_p).value for name in names)
+    except (OSError, AttributeError):
+        return None
+    if create is None or release is None or decompress is None or is_error is None:
+        return None
+    return create, release, decompress, is_error
+
+
 class _Frame(NamedTuple):
     """Where a frame ends (the input's end if it is cut short), and how much it says it inflates to."""
 
