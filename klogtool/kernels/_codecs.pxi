@@ -52,6 +52,12 @@ cdef inline void copy_forward(uint8_t* to, Bytes source, int64_t n) noexcept nog
         memcpy(to + i, source + i, 16)
         i += 16
 
+cdef inline void copy_18(uint8_t* to, Bytes source) noexcept nogil:
+    """18 bytes from 8 back, or further."""
+    memcpy(to, source, 8)
+    memcpy(to + 8, source + 8, 8)
+    memcpy(to + 16, source + 16, 2)
+
 cdef inline void copy_match(uint8_t* to, int64_t distance, int64_t n) noexcept nogil:
     """n bytes from `distance` back; they may overlap what is being written."""
     cdef uint8_t* source = to - distance
@@ -76,6 +82,16 @@ cdef int64_t lz4_block(Bytes ip, Bytes iend, uint8_t* start) noexcept nogil:
         token = ip[0]
         ip += 1
         n = token >> 4
+        if n < 15 and token & 15 < 15 and iend - ip >= 32 and oend - op >= 64:
+            # Most sequences: few literals, a short match, far from either end. What follows checks more, and copies less.
+            memcpy(op, ip, 16)
+            distance = ip[n] | <int64_t> ip[n + 1] << 8
+            if 8 <= distance <= op + n - start:
+                ip += n + 2
+                op += n
+                copy_18(op, op - distance)
+                op += (token & 15) + 4
+                continue
         if n == 15:
             more = 255
             while more == 255:

@@ -145,12 +145,15 @@ class LineMaker:
 
     def _walk(self, found: Lines, file: LogFile, end: int, stop: int, reads: MappedReads | None) -> None:
         """Window after window, until all that begins before `stop` is done, or enough."""
-        start = found.reached = found.start or 0
-        windows = partial(walk_windows, file, kernels.whole_frames(), start=start, end=end)
-        # What is copied anyway is best copied into a processor's cache; what is mapped, handed to the kernel at once.
-        for window in (
-            windows(size=stop - start + BEHIND_BYTES, stop=stop, reads=reads) if reads else windows(pool=self._ins)
-        ):
+        found.reached = found.start or 0
+        if reads is not None:
+            self._whole_span(found, reads, end, stop)
+            if found.reached >= stop or found.enough:
+                return
+        windows = walk_windows(
+            file, kernels.whole_frames(), start=found.reached, end=end, stop=stop, pool=self._ins, reads=reads
+        )
+        for window in windows:
             reached = self._make(found, window, min(window.cut, stop - window.base))
             found.reached = window.base + reached
             found.last = window.last and reached >= window.cut
@@ -160,13 +163,24 @@ class LineMaker:
             if found.last or found.reached >= stop or found.enough:
                 break
 
+    def _whole_span(self, found: Lines, reads: MappedReads, end: int, stop: int) -> None:
+        """All of it at once, as far as the kernel comes: it finds the entries itself, where a walk over their headers
+        would wait for memory a time more."""
+        at = found.reached
+        data = reads.read(at, min(stop + BEHIND_BYTES, end) - at)
+        window = Window(at, data, len(data), last=False)
+        found.reached += self._by_kernel(found, window, min(stop - at, len(data)), alone=True)
+        reads.give_back(data)
+
     def _make(self, found: Lines, window: Window, stop: int) -> int:
         """Entries that begin before `stop`; returns where the next one would be."""
         if self.native is None:
             return self._by_reference(found, window, 0, stop)
         return self._by_kernel(found, window, stop)
 
-    def _by_kernel(self, found: Lines, window: Window, stop: int) -> int:
+    def _by_kernel(self, found: Lines, window: Window, stop: int, *, alone: bool = False) -> int:
+        """Entries that begin before `stop`; returns where the next one is. alone: ends at one for the reference, or
+        that is not whole."""
         at, body, native = 0, None, self.native
         assert native is not None
         while at < stop and not found.enough:
@@ -191,6 +205,8 @@ class LineMaker:
             if why == native.FULL and not written:
                 self._make_room(found)
             elif why == native.REFERENCE or (why == native.BODY and body is None):
+                if alone:
+                    break
                 self._seal(found)
                 at = self._by_reference(found, window, at, at + 1)
         return at
