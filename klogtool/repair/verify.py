@@ -1,0 +1,302 @@
+"""Every damage under some paths, as findings; then a summary. Nothing is written.
+
+Several log dirs are those of one broker. Segments are read on several threads; findings come in the order of names,
+whatever the threads do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from klogtool.errors import KlogError
+from klogtool.format.names import FileKind
+from klogtool.log.in_order import in_order
+from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
+from klogtool.log.opened import Opened, open_path
+from klogtool.log.partition import Partition
+from klogtool.log.side_file import kind_of
+from klogtool.repair.circumstances import Checkpoints, Circumstances
+from klogtool.repair.findings import Finding, Severity
+from klogtool.repair.scan_stand_in import SegmentReport, scan_segment
+from klogtool.repair.verify_kraft import topic_ids_by_metadata, verify_kraft_snapshot
+from klogtool.repair.verify_logdir import (
+    CHECKPOINTS,
+    PartitionEnds,
+    knows_topic_ids,
+    verify_against_logs,
+    verify_log_dirs,
+    verify_topic_ids,
+)
+from klogtool.repair.verify_names import Layout, verify_names
+from klogtool.repair.verify_partition import Surroundings, verify_partition
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """How to verify. subset: (n, t), the n-th of t parts of the partitions. max_seconds: begin no segment after them.
+
+    seconds: how many have passed since the beginning; on_progress: told of bytes that were read.
+    """
+
+    circumstances: Circumstances
+    deep: bool = False
+    jobs: int = 1
+    subset: tuple[int, int] = (1, 1)
+    max_seconds: float | None = None
+    seconds: Callable[[], float] = lambda: 0.0
+    on_progress: Callable[[int], None] = lambda _: None
+
+    def is_time_up(self) -> bool:
+        """Whether no further segment is to be begun."""
+        return self.max_seconds is not None and self.seconds() >= self.max_seconds
+
+
+@dataclass(slots=True)
+class Summary:
+    """What was read, and how many findings there were of each severity.
+
+    left_out_*: what was not, since it belongs to another subset or time was up; of a partition that was begun, the
+    segments that were not.
+    """
+
+    partitions: int = 0
+    files: int = 0
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    errors: int = 0
+    warnings: int = 0
+    infos: int = 0
+    left_out_partitions: int = 0
+    left_out_segments: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing was left out."""
+        return not self.left_out_partitions and not self.left_out_segments
+
+    def count(self, finding: Finding) -> None:
+        """One more finding."""
+        match finding.severity:
+            case Severity.ERROR:
+                self.errors += 1
+            case Severity.WARNING:
+                self.warnings += 1
+            case Severity.INFO:
+                self.infos += 1
+
+
+def verify(paths: Sequence[str], options: VerifyOptions) -> Iterator[Finding | Summary]:
+    """All findings, then a summary.
+
+    Raises KlogError for a path that there is not, or that is nothing of Kafka's, before anything else is read.
+    """
+    opened = [(path, open_path(path)) for path in paths]
+    return _Verification(opened, options).run()
+
+
+@dataclass(slots=True)
+class _Target:
+    """A partition dir that is verified, or of which only the file `only` is."""
+
+    partition: Partition
+    around: Surroundings
+    log_dir: LogDir | None = None
+    only: str | None = None
+
+
+@dataclass(slots=True)
+class _Begun:
+    """A partition on its way: what is known so far."""
+
+    target: _Target
+    layout: Layout | None = None
+    findings: list[Finding] = field(default_factory=list)
+    reports: list[SegmentReport] = field(default_factory=list)
+    left_out_segments: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A segment to be read; path None: the partition has none, or no further ones."""
+
+    begun: _Begun
+    path: str | None
+
+
+class _Verification:
+    """One run: what is to be verified, and what has been counted."""
+
+    def __init__(self, opened: Sequence[tuple[str, Opened]], options: VerifyOptions) -> None:
+        self.options, self.summary = options, Summary()
+        self._log_dirs = [LogDir(path) for path, thing in opened if isinstance(thing, LogDir)]
+        self._ends: dict[str, list[PartitionEnds]] = {log_dir.path: [] for log_dir in self._log_dirs}
+        self._layouts: list[Layout] = []
+        self._targets = [target for log_dir in self._log_dirs for target in self._targets_in(log_dir)]
+        self._root_files: list[str] = []
+        for path, thing in opened:
+            if isinstance(thing, Partition):
+                self._targets.append(_Target(Partition(path), self._around(path)))
+            elif not isinstance(thing, LogDir):
+                self._add_file(path)
+
+    def run(self) -> Iterator[Finding | Summary]:
+        """All of it."""
+        for finding in self._findings():
+            self.summary.count(finding)
+            yield finding
+        self.summary.seconds = self.options.seconds()
+        yield self.summary
+
+    def _findings(self) -> Iterator[Finding]:
+        yield from verify_log_dirs(self._log_dirs)
+        for path in self._root_files:
+            yield from _verify_root_file(path)
+        yield from self._partitions()
+        for log_dir in self._log_dirs:
+            yield from verify_against_logs(log_dir, self._ends[log_dir.path])
+        if self._log_dirs:
+            metadata = next((layout for layout in self._layouts if layout.is_metadata), None)
+            known = None if metadata is None else topic_ids_by_metadata(metadata)
+            yield from verify_topic_ids([layout.partition for layout in self._layouts], known)
+
+    # What is to be verified.
+
+    def _targets_in(self, log_dir: LogDir) -> Iterator[_Target]:
+        checkpoints = Checkpoints(log_dir.path)
+        with_ids = knows_topic_ids(log_dir)
+        for partition in log_dir.partitions:
+            yield _Target(partition, _surroundings(partition, checkpoints, with_ids), log_dir)
+
+    def _around(self, path: str) -> Surroundings:
+        checkpoints = Checkpoints.beside(path)
+        with_ids = checkpoints.log_dir is not None and knows_topic_ids(LogDir(checkpoints.log_dir))
+        return _surroundings(Partition(path), checkpoints, with_ids)
+
+    def _add_file(self, path: str) -> None:
+        folder = os.path.dirname(path) or "."
+        if kind_of(path) in KINDS_IN_LOG_DIR:
+            self._root_files.append(path)
+        else:
+            self._targets.append(_Target(Partition(folder), self._around(folder), only=os.path.basename(path)))
+
+    # Partitions, segment by segment.
+
+    def _partitions(self) -> Iterator[Finding]:
+        begun: _Begun | None = None
+        for piece, scanned in in_order(self._make_scan, self._pieces(), self.options.jobs):
+            if begun is not None and piece.begun is not begun:
+                yield from self._finished(begun)
+            begun = piece.begun
+            if scanned is not None:
+                self._take(begun, *scanned)
+        if begun is not None:
+            yield from self._finished(begun)
+
+    def _pieces(self) -> Iterator[_Piece]:
+        number, parts = self.options.subset
+        for n, target in enumerate(self._targets):
+            if n % parts != number - 1 or self.options.is_time_up():
+                self._leave_out(target)
+                continue
+            begun = _Begun(target)
+            yield _Piece(begun, None)
+            for path in self._segments(begun):
+                if self.options.is_time_up():
+                    begun.left_out_segments += 1
+                else:
+                    yield _Piece(begun, path)
+
+    def _segments(self, begun: _Begun) -> list[str]:
+        """The segments that are to be read, once the names in the folder have."""
+        try:
+            begun.layout, begun.findings = verify_names(begun.target.partition)
+        except KlogError as error:
+            begun.findings.append(Finding("unreadable", begun.target.partition.path, error.reason))
+            return []
+        layout, only = begun.layout, begun.target.only
+        paths = [layout.path_of(name) for name in layout.segments.values()]
+        return paths if only is None else _segments_for(only, layout, paths)
+
+    def _make_scan(self) -> Callable[[_Piece], tuple[list[Finding], SegmentReport] | None]:
+        return self._scan
+
+    def _scan(self, piece: _Piece) -> tuple[list[Finding], SegmentReport] | None:
+        if piece.path is None:
+            return None
+        found = scan_segment(piece.path)
+        self.options.on_progress(found[1].size)
+        return found
+
+    def _take(self, begun: _Begun, findings: list[Finding], report: SegmentReport) -> None:
+        begun.findings += findings
+        begun.reports.append(report)
+        self.summary.batches += report.batches
+        self.summary.records += report.records
+        self.summary.bytes += report.size
+
+    def _leave_out(self, target: _Target) -> None:
+        self.summary.left_out_partitions += 1
+        if target.log_dir is not None:
+            self._ends[target.log_dir.path].append(PartitionEnds(target.partition))
+
+    def _finished(self, begun: _Begun) -> Iterator[Finding]:
+        """All findings of a partition, in the order of its files."""
+        target, layout, findings = begun.target, begun.layout, begun.findings
+        is_whole = layout is not None and not begun.left_out_segments
+        if layout is not None:
+            self._layouts.append(layout)
+            self.summary.files += 1 if target.only else layout.files
+        if layout is not None and is_whole:
+            findings += verify_partition(layout, begun.reports, target.around)
+        self.summary.left_out_segments += begun.left_out_segments
+        self.summary.partitions += target.only is None
+        if target.log_dir is not None:
+            self._ends[target.log_dir.path].append(_ends_of(begun) if is_whole else PartitionEnds(target.partition))
+        if target.only is not None:
+            only = os.path.join(target.partition.path, target.only)
+            findings = [finding for finding in findings if finding.path == only]
+        yield from sorted(findings, key=lambda finding: (finding.path, -1 if finding.start is None else finding.start))
+
+
+def _surroundings(partition: Partition, checkpoints: Checkpoints, with_ids: bool) -> Surroundings:
+    log_start_offset = None
+    if partition.topic_partition is not None:
+        try:
+            log_start_offset, _ = checkpoints.find(FileKind.LOG_START_CHECKPOINT, partition.topic_partition)
+        except KlogError:  # told where the log dir itself is verified
+            log_start_offset = None
+    return Surroundings(log_start_offset or 0, checkpoints.has_clean_marker, with_ids)
+
+
+def _ends_of(begun: _Begun) -> PartitionEnds:
+    """What a partition's segments told. A dir without segments is an empty log, which begins at 0."""
+    if not begun.reports:
+        return PartitionEnds(begun.target.partition, 0, 0)
+    last = begun.reports[-1]
+    tail = last.sound[-1][1] if last.has_damaged_tail and last.sound else None
+    return PartitionEnds(begun.target.partition, begun.reports[0].base_offset, last.next_offset, last.path, tail)
+
+
+def _segments_for(only: str, layout: Layout, paths: list[str]) -> list[str]:
+    """The segments that must be read to judge one file."""
+    kind = kind_of(only)
+    if kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+        log = layout.path_of(only.partition(".")[0] + FileKind.LOG.value)
+        return [path for path in paths if path == log]
+    needs_log = kind in (FileKind.TXN_INDEX, FileKind.PRODUCER_SNAPSHOT, FileKind.LEADER_EPOCH_CHECKPOINT)
+    return paths if needs_log else []
+
+
+def _verify_root_file(path: str) -> Iterator[Finding]:
+    """A file of a log dir's root alone: what it says of logs that are not read is not judged."""
+    kind, log_dir = kind_of(path), LogDir(os.path.dirname(path) or ".")
+    if kind is FileKind.BOOTSTRAP_SNAPSHOT:
+        yield from verify_kraft_snapshot(path)
+    elif kind in CHECKPOINTS:
+        yield from verify_against_logs(log_dir, [PartitionEnds(p) for p in log_dir.partitions], only=kind)
+    elif kind is FileKind.META_PROPERTIES:
+        yield from (finding for finding in verify_log_dirs([log_dir]) if finding.path == path)

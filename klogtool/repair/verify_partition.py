@@ -1,0 +1,131 @@
+"""What is wrong with a partition dir, beside what its segments show one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from klogtool.errors import KlogError
+from klogtool.format.identity import parse_partition_metadata
+from klogtool.format.names import FileKind, PartitionDirState
+from klogtool.log.file import Unreadable, read_whole
+from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.repair.findings import Finding, Severity
+from klogtool.repair.scan_stand_in import SegmentReport
+from klogtool.repair.verify_epochs import verify_epochs
+from klogtool.repair.verify_kraft import verify_kraft
+from klogtool.repair.verify_names import Layout
+from klogtool.repair.verify_producers import verify_producers
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is known of a partition from around it.
+
+    log_start_offset: by its checkpoint, 0 if there is none. is_clean: whether the log dir has a marker of a clean stop.
+    knows_topic_ids: whether the brokers that wrote the log dir gave topics ids, so that partition.metadata is missed.
+    """
+
+    log_start_offset: int = 0
+    is_clean: bool = False
+    knows_topic_ids: bool = False
+
+
+def verify_partition(
+    layout: Layout, reports: Sequence[SegmentReport], around: Surroundings = Surroundings()
+) -> Iterator[Finding]:
+    """Findings of the partition as a whole and of its side files; those of names and of segments are not among them.
+
+    reports: of all segments, by base offset. Of a dir that is about to be deleted only what stops a broker counts.
+    """
+    doomed = layout.partition.state is PartitionDirState.DELETE
+    for finding in _all_findings(layout, reports, around):
+        if not doomed or finding.severity is not Severity.WARNING:
+            yield finding
+
+
+def _all_findings(layout: Layout, reports: Sequence[SegmentReport], around: Surroundings) -> Iterator[Finding]:
+    base_offset = reports[0].base_offset if reports else 0
+    log_end_offset = reports[-1].next_offset if reports else 0
+    log_start_offset = max(around.log_start_offset, base_offset)
+    yield from _verify_chain(reports)
+    yield from verify_producers(layout, reports, log_start_offset)
+    yield from _missing_snapshots(layout, reports, around)
+    runs = [run for report in reports for run in report.epochs]
+    yield from verify_epochs(layout, runs, log_start_offset, log_end_offset)
+    yield from verify_partition_metadata(layout, around)
+    if layout.is_metadata:
+        yield from verify_kraft(layout, log_start_offset)
+
+
+# How the segments follow each other.
+
+
+def _verify_chain(reports: Sequence[SegmentReport]) -> Iterator[Finding]:
+    for before, after in pairwise(reports):
+        if before.next_offset > after.base_offset:
+            yield _overlap(before, after)
+        elif before.next_offset < after.base_offset and not before.is_damaged:
+            yield Finding(
+                "segment-gap",
+                after.path,
+                f"the segment before ends at {before.next_offset}",
+                first_offset=before.next_offset,
+                last_offset=after.base_offset - 1,
+            )
+
+
+def _overlap(before: SegmentReport, after: SegmentReport) -> Finding:
+    name = before.path.rpartition("/")[2]
+    return Finding(
+        "segment-overlap",
+        after.path,
+        f"{name} reaches up to {before.next_offset - 1}: of offsets in both, readers get those of the one or the other",
+        first_offset=after.base_offset,
+        last_offset=before.next_offset - 1,
+    )
+
+
+# Snapshots that are not there.
+
+
+def _missing_snapshots(layout: Layout, reports: Sequence[SegmentReport], around: Surroundings) -> Iterator[Finding]:
+    """Brokers from 2.8 on keep one at the base of each segment but the first, and one at the end after a clean stop;
+    earlier ones only the newest."""
+    if not any(report.has_producers for report in reports):
+        return
+    due = [report.base_offset for report in reports[1:]] if around.knows_topic_ids else []
+    if around.is_clean and layout.partition.state is PartitionDirState.CURRENT:
+        due.append(reports[-1].next_offset)
+    missing = [offset for offset in due if offset not in layout.snapshots and offset > around.log_start_offset]
+    if not layout.snapshots and (missing or not due):
+        detail = "there is none at all: after a clean stop a broker forgets all producers, and duplicates can get in"
+        yield Finding("snapshot-missing", layout.path, detail, cure=f"klogtool rebuild-index {layout.path}")
+        return
+    for offset in missing:
+        detail = f"there is none at {offset}; a broker builds it anew from the one before"
+        yield Finding("snapshot-missing", layout.path, detail, first_offset=offset)
+
+
+# Text files.
+
+
+def verify_partition_metadata(layout: Layout, around: Surroundings) -> Iterator[Finding]:
+    """Findings of partition.metadata."""
+    path = layout.find(FileKind.PARTITION_METADATA)
+    if path is None:
+        if around.knows_topic_ids and not layout.is_metadata:
+            detail = "a broker takes the partition for a stray, renames it, and begins an empty one"
+            cure = "write it with the topic's id before the broker is started"
+            where = layout.path_of(FileKind.PARTITION_METADATA.value)
+            yield Finding("partition-metadata-missing", where, detail, cure=cure)
+        return
+    try:
+        parse_partition_metadata(read_whole(path, limit=MOST_TEXT_BYTES))
+    except Unreadable as error:
+        yield Finding("unreadable", path, error.reason)
+    except KlogError as error:
+        what = "takes the log dir offline" if error.kafka_class == "KafkaStorageException" else "does not start"
+        detail = f"{error.reason}: a broker {what} ({error.kafka_class})"
+        yield Finding("partition-metadata-corrupt", path, detail, cure="write it with the topic's id")

@@ -1,0 +1,461 @@
+"""Transaction indexes and producer snapshots, held against what the segments themselves tell of producers.
+
+A replay reads what recovery would read (`log.producer_batches`). It cannot know everything: data that retention or
+the cleaner dropped, producers that a broker forgot by the clock, bytes that are damaged. So an entry counts as false
+only if the log contradicts it: readers would see aborted records, or miss committed ones; or if nothing was dropped
+so far (`_Replay.is_exact`), and it is not what the log says to the letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
+
+from klogtool.errors import KlogError
+from klogtool.format.batch import RecordBatch
+from klogtool.format.indexes import ABORTED_TXN_SIZE, AbortedTxn, walk_txn_index
+from klogtool.format.names import FileKind
+from klogtool.format.producer_snapshot import ProducerStateEntry, parse_producer_snapshot
+from klogtool.log.file import Unreadable, read_whole
+from klogtool.log.producer_batches import walk_producer_batches
+from klogtool.log.producer_state import ProducerStateManager
+from klogtool.repair.findings import Finding
+from klogtool.repair.verify_names import Layout
+
+REBUILD = "klogtool rebuild-index {}"
+MOST_SIDE_FILE_BYTES = 256 << 20  # five million producers, or eight million aborted transactions in a segment
+MOST_FINDINGS_OF_A_FILE = 10
+
+
+class Scanned(Protocol):
+    """What a scan of a segment must have told: see repair.verify_segment."""
+
+    @property
+    def path(self) -> str:
+        """The `.log`."""
+
+    @property
+    def base_offset(self) -> int:
+        """Of its name."""
+
+    @property
+    def next_offset(self) -> int:
+        """Behind its last sound batch; its base offset if it has none."""
+
+    @property
+    def sound(self) -> tuple[tuple[int, int], ...]:
+        """Where whole, valid batches follow each other: spans of bytes."""
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether there are bytes in it that are no sound batch."""
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether offsets between its first and last batch are missing, as after compaction."""
+
+    @property
+    def has_producers(self) -> bool:
+        """Whether any batch has a producer id."""
+
+
+def verify_producers(layout: Layout, segments: Sequence[Scanned], log_start_offset: int) -> Iterator[Finding]:
+    """Findings of every `.txnindex` and `.snapshot` of a partition, in the order of the log.
+
+    segments: all of them, by base offset.
+    """
+    replay = _Replay(segments[0].base_offset if segments else 0, log_start_offset)
+    log_end_offset = segments[-1].next_offset if segments else 0
+    within = [offset for offset in layout.snapshots if replay.known_from <= offset <= log_end_offset]
+    for offset, name in layout.snapshots.items():
+        if offset not in within:
+            yield from _verify_snapshot_outside(layout.path_of(name), offset, log_end_offset)
+    for n, segment in enumerate(segments):
+        end = segments[n + 1].base_offset if n + 1 < len(segments) else log_end_offset + 1
+        marks = [offset for offset in within if segment.base_offset <= offset < end]
+        if n and segments[n - 1].next_offset != segment.base_offset:
+            replay.lose_track()
+        yield from _verify_segment(layout, segment, replay, marks)
+
+
+def _verify_segment(layout: Layout, segment: Scanned, replay: _Replay, marks: list[int]) -> Iterator[Finding]:
+    replay.begin_segment(segment)
+    for event in walk_producer_batches(segment.path, segment.sound, marks) if segment.has_producers else marks:
+        if isinstance(event, RecordBatch):
+            yield from replay.take(event)
+        else:
+            yield from _verify_snapshot(layout.path_of(layout.snapshots[event]), event, replay)
+    yield from _verify_txn_index(layout, segment, replay)
+
+
+# The replay.
+
+
+@dataclass(frozen=True, slots=True)
+class _Aborted:
+    """An aborted transaction as the log tells it.
+
+    entry: what its index entry would be. visible_from: its first offset that a reader would see, None if it has none.
+    before: the last offset that its producer wrote before it, or marked; -1 if none is known. is_known: whether all of
+    it was read.
+    """
+
+    entry: AbortedTxn
+    visible_from: int | None
+    before: int
+    is_known: bool
+
+
+class _Replay:
+    """Producers and transactions, batch by batch; and, of the segment that is being read, its aborted ones.
+
+    known_from: nothing is known of what came before this offset.
+    """
+
+    def __init__(self, known_from: int, log_start_offset: int) -> None:
+        self.known_from, self.log_start_offset = known_from, log_start_offset
+        self.state = ProducerStateManager()
+        self.is_exact = True
+        self.aborted: list[_Aborted] = []
+        self.empty_markers: dict[int, tuple[int, int]] = {}  # offset: producer, what it wrote before
+        self._path, self._is_damaged = "", False
+        self.last_marker: dict[int, int] = {}
+        self._visible_from: dict[int, int] = {}
+        self._last: dict[int, int] = {}  # of each producer, but of its open transaction
+        self._before: dict[int, int] = {}
+        self._doubtful: set[int] = set()
+
+    def begin_segment(self, segment: Scanned) -> None:
+        """The next segment. Of a damaged one no transaction is believed that ends in it, or is open at its end."""
+        if self._is_damaged:
+            self.lose_track()
+        self._path, self._is_damaged = segment.path, segment.is_damaged
+        self.aborted, self.empty_markers = [], {}
+        if segment.is_damaged or segment.has_gaps:
+            self.is_exact = False
+
+    def lose_track(self) -> None:
+        """Some of the log is missing here: transactions that are open now may have ended in it."""
+        self.is_exact = False
+        self._doubtful.update(txn.producer_id for txn in self.state.ongoing_txns)
+
+    def take(self, batch: RecordBatch) -> Iterator[Finding]:
+        """One more batch of a producer. A broker that recovers does not survive one that cannot be (LogSegment)."""
+        open_before = self._open_txn(batch.producer_id)
+        try:
+            aborted = self.state.apply(batch)
+        except KlogError as error:
+            self.lose_track()
+            yield self._impossible(batch, error)
+            return
+        if batch.is_control:
+            self._take_marker(batch, open_before, aborted)
+        else:
+            self._take_data(batch, open_before)
+
+    def _take_data(self, batch: RecordBatch, open_before: int | None) -> None:
+        producer_id = batch.producer_id
+        if self._open_txn(producer_id) is None:
+            self._last[producer_id] = batch.last_offset
+            return
+        if open_before is None:
+            self._before[producer_id] = self._last.get(producer_id, -1)
+        if batch.records_count > 0 and batch.last_offset >= self.log_start_offset:
+            self._visible_from.setdefault(producer_id, batch.base_offset)
+
+    def _take_marker(self, batch: RecordBatch, open_before: int | None, aborted: AbortedTxn | None) -> None:
+        producer_id = batch.producer_id
+        before = self._before.pop(producer_id, self._last.get(producer_id, -1))
+        visible_from = self._visible_from.pop(producer_id, None)
+        is_known = not self._is_damaged and producer_id not in self._doubtful
+        self._doubtful.discard(producer_id)
+        self._last[producer_id] = self.last_marker[producer_id] = batch.last_offset
+        if aborted is not None:
+            self.aborted.append(_Aborted(aborted, visible_from, before, is_known))
+        if open_before is None:
+            self.empty_markers[batch.base_offset] = producer_id, before
+
+    def _open_txn(self, producer_id: int) -> int | None:
+        producer = self.state.producers.get(producer_id)
+        return None if producer is None else producer.current_txn_first_offset
+
+    def _impossible(self, batch: RecordBatch, error: KlogError) -> Finding:
+        return Finding(
+            "records-invalid" if batch.is_control else "batch-attributes",
+            self._path,
+            f"{error.reason}; a broker that recovers this segment does not start ({error.kafka_class})",
+            start=batch.position,
+            end=batch.position + batch.size,
+            first_offset=batch.base_offset,
+            last_offset=batch.last_offset,
+        )
+
+
+# Transaction indexes.
+
+
+def _verify_txn_index(layout: Layout, segment: Scanned, replay: _Replay) -> Iterator[Finding]:
+    path = layout.find(FileKind.TXN_INDEX, segment.base_offset)
+    if path is None:
+        yield from _missing_txn_index(layout, segment, replay)
+        return
+    try:
+        data = read_whole(path, limit=MOST_SIDE_FILE_BYTES)
+    except KlogError as error:
+        yield Finding("unreadable", path, error.reason)
+        return
+    cure = REBUILD.format(layout.path)
+    if rest := len(data) % ABORTED_TXN_SIZE:
+        detail = f"{rest} bytes behind the last whole entry: what a broker appends next cannot be read"
+        yield Finding("txnindex-size", path, detail, start=len(data) - rest, end=len(data), cure=cure)
+    yield from _first_few(_TxnIndexCheck(path, segment, replay, cure).findings(data), path, cure)
+
+
+def _missing_txn_index(layout: Layout, segment: Scanned, replay: _Replay) -> Iterator[Finding]:
+    exposed = [txn for txn in replay.aborted if txn.visible_from is not None and txn.is_known]
+    if exposed:
+        yield Finding(
+            "txnindex-missing",
+            segment.path.removesuffix(FileKind.LOG.value) + FileKind.TXN_INDEX.value,
+            f"{_count(len(exposed), 'aborted transaction')} of this segment are in no index",
+            first_offset=min(txn.visible_from for txn in exposed if txn.visible_from is not None),
+            last_offset=exposed[-1].entry.last_offset,
+            cure=REBUILD.format(layout.path),
+        )
+
+
+class _TxnIndexCheck:
+    """One `.txnindex` against the replay of its segment."""
+
+    def __init__(self, path: str, segment: Scanned, replay: _Replay, cure: str) -> None:
+        self.path, self.segment, self.replay, self.cure = path, segment, replay, cure
+        self.expected = {txn.entry.last_offset: txn for txn in replay.aborted}
+
+    def findings(self, data: bytes) -> Iterator[Finding]:
+        """False entries in their order, then missing ones."""
+        previous: AbortedTxn | None = None
+        found = set()
+        try:
+            for n, entry in enumerate(walk_txn_index(data)):
+                found.add(entry.last_offset)
+                wrong = self._order(entry, previous) or self._wrong(entry)
+                if wrong:
+                    yield self._false(n, entry, wrong)
+                previous = entry
+        except KlogError as error:
+            at = error.position or 0
+            detail = f"{error.reason}: a broker does not start"
+            yield Finding("txnindex-entry", self.path, detail, at, at + ABORTED_TXN_SIZE, cure=self.cure)
+            return
+        for offset, txn in self.expected.items():
+            if offset not in found and txn.visible_from is not None and txn.is_known:
+                yield self._missing(txn)
+
+    def _order(self, entry: AbortedTxn, previous: AbortedTxn | None) -> str | None:
+        if previous is not None and entry.last_offset <= previous.last_offset:
+            return f"its marker, {entry.last_offset}, does not come behind that of the entry before"
+        if entry.last_offset < self.segment.base_offset:
+            return (
+                f"its marker, {entry.last_offset}, lies before the segment: a broker recovers the segment at its start"
+            )
+        return None
+
+    def _wrong(self, entry: AbortedTxn) -> str | None:
+        txn = self.expected.get(entry.last_offset)
+        if txn is None:
+            return self._wrong_unexpected(entry)
+        if txn.entry.producer_id != entry.producer_id:
+            return f"the marker at {entry.last_offset} is of producer {txn.entry.producer_id}"
+        if not txn.is_known:
+            return None
+        if txn.visible_from is not None and entry.first_offset > txn.visible_from:
+            return (
+                f"the transaction began at {txn.entry.first_offset}: records before {entry.first_offset} seem committed"
+            )
+        if entry.first_offset <= txn.before:
+            return f"what the producer wrote up to {txn.before} was decided before, and would be judged by this entry"
+        return self._not_exact(entry, txn.entry) or self._wrong_last_stable_offset(entry, txn.entry)
+
+    def _wrong_unexpected(self, entry: AbortedTxn) -> str | None:
+        """Of an entry for which the replay has no transaction."""
+        marker = self.replay.empty_markers.get(entry.last_offset)
+        if marker is None:
+            return None if self.segment.is_damaged else f"there is no ABORT marker at {entry.last_offset}"
+        producer_id, before = marker
+        if producer_id != entry.producer_id:
+            return f"the marker at {entry.last_offset} is of producer {producer_id}"
+        if entry.first_offset <= before:
+            return f"what the producer wrote up to {before} was decided before, and would be judged by this entry"
+        if self.replay.is_exact and entry.first_offset >= self.replay.known_from:
+            return "the producer had no transaction open there"
+        return None
+
+    def _not_exact(self, entry: AbortedTxn, expected: AbortedTxn) -> str | None:
+        floor = max(self.replay.known_from, self.replay.log_start_offset)
+        if not self.replay.is_exact or entry.first_offset == expected.first_offset:
+            return None
+        is_older = entry.first_offset < self.replay.known_from or expected.first_offset < floor <= entry.first_offset
+        return None if is_older else f"the transaction began at {expected.first_offset}"
+
+    def _wrong_last_stable_offset(self, entry: AbortedTxn, expected: AbortedTxn) -> str | None:
+        """A reader stops looking for aborted transactions at an entry whose last stable offset is behind its fetch."""
+        stable, marker = entry.last_stable_offset, entry.last_offset
+        is_open = expected.last_stable_offset <= marker  # of another producer
+        if is_open and stable > expected.last_stable_offset:
+            return f"a transaction that began at {expected.last_stable_offset} was open: it would be overlooked"
+        if self.replay.is_exact and self.replay.known_from <= stable <= marker and not is_open:
+            return f"no transaction was open at {marker}"
+        if self.replay.is_exact and is_open and self.replay.known_from <= stable < expected.last_stable_offset:
+            return f"the first transaction open began at {expected.last_stable_offset}"
+        return None
+
+    def _false(self, n: int, entry: AbortedTxn, wrong: str) -> Finding:
+        return Finding(
+            "txnindex-entry",
+            self.path,
+            f"{entry}: {wrong}",
+            start=n * ABORTED_TXN_SIZE,
+            end=(n + 1) * ABORTED_TXN_SIZE,
+            first_offset=entry.first_offset,
+            last_offset=entry.last_offset,
+            cure=self.cure,
+        )
+
+    def _missing(self, txn: _Aborted) -> Finding:
+        return Finding(
+            "txnindex-entry",
+            self.path,
+            f"no entry for {txn.entry}",
+            first_offset=txn.visible_from,
+            last_offset=txn.entry.last_offset,
+            cure=self.cure,
+        )
+
+
+# Producer snapshots.
+
+
+def _verify_snapshot(path: str, offset: int, replay: _Replay) -> Iterator[Finding]:
+    entries = yield from _read_snapshot(path)
+    if entries is None:
+        return
+    check = _SnapshotCheck(offset, replay)
+    wrong = [why for entry in entries if (why := check.wrong(entry))]
+    wrong += check.missing(entries)
+    if wrong:
+        yield Finding("snapshot-content", path, _joined(wrong), cure=REBUILD.format(_folder_of(path)))
+
+
+def _verify_snapshot_outside(path: str, offset: int, log_end_offset: int) -> Iterator[Finding]:
+    entries = yield from _read_snapshot(path)
+    if entries is None:
+        return
+    if offset > log_end_offset:
+        detail = f"covers the log up to {offset}, which ends at {log_end_offset}: a broker deletes it at its start"
+        yield Finding("snapshot-stray", path, detail, first_offset=log_end_offset, last_offset=offset - 1)
+    elif wrong := [why for entry in entries if (why := _beyond(entry, offset))]:
+        yield Finding("snapshot-content", path, _joined(wrong), cure=REBUILD.format(_folder_of(path)))
+
+
+class _SnapshotCheck:
+    """One snapshot against the state of the replay where all batches below its offset have been taken."""
+
+    def __init__(self, offset: int, replay: _Replay) -> None:
+        self.offset, self.replay = offset, replay
+        self.producers = replay.state.producers
+        self._seen: set[int] = set()
+
+    def wrong(self, entry: ProducerStateEntry) -> str | None:
+        """What the log says against an entry."""
+        beyond = _beyond(entry, self.offset)
+        if beyond or entry.producer_id in self._seen:
+            return beyond or f"producer {entry.producer_id} comes twice"
+        self._seen.add(entry.producer_id)
+        producer = self.producers.get(entry.producer_id)
+        if producer is None:
+            is_invented = self.replay.is_exact and entry.last_offset >= self.replay.known_from
+            return f"producer {entry.producer_id} wrote nothing at {entry.last_offset}" if is_invented else None
+        known = producer.as_snapshot_entry()
+        if self.replay.is_exact:
+            differs = next(self._differences(entry, known), None)
+            return None if differs is None else f"producer {entry.producer_id}: {differs}"
+        if known.has_batch and entry.has_batch and known.last_offset > entry.last_offset:
+            return f"producer {entry.producer_id}: its batch up to {known.last_offset} is missing"
+        return None
+
+    def missing(self, entries: list[ProducerStateEntry]) -> list[str]:
+        """Open transactions that the snapshot does not know; a producer without one may have been forgotten by time."""
+        if not self.replay.is_exact:
+            return []
+        present = {entry.producer_id for entry in entries}
+        return [
+            f"producer {txn.producer_id}: its transaction, open since {txn.first_offset}, is missing"
+            for txn in self.replay.state.ongoing_txns
+            if txn.producer_id not in present and txn.first_offset >= self.replay.log_start_offset
+        ]
+
+    def _differences(self, entry: ProducerStateEntry, known: ProducerStateEntry) -> Iterator[str]:
+        """Fields that are not what the log says, those apart that may come from before it begins."""
+        names = ["producer_epoch", "timestamp"]
+        if known.has_batch or entry.last_offset >= self.replay.known_from:
+            names.append("last_sequence")
+            # Up to 1.x a marker counted as a producer's last batch, but for the sequence.
+            if entry.offset_delta != 0 or entry.last_offset != self.replay.last_marker.get(entry.producer_id):
+                names += ["last_offset", "offset_delta"]
+        if entry.coordinator_epoch >= 0 and (known.coordinator_epoch >= 0 or self.replay.known_from == 0):
+            names.append("coordinator_epoch")
+        if not self._is_older_txn(entry.current_txn_first_offset, known.current_txn_first_offset):
+            names.append("current_txn_first_offset")
+        for name in names:
+            stored, told = getattr(entry, name), getattr(known, name)
+            if stored != told:
+                yield f"{name} is {stored}, by the log {told}"
+
+    def _is_older_txn(self, stored: int | None, told: int | None) -> bool:
+        if stored is not None and stored < self.replay.known_from:
+            return True
+        return told is not None and told < self.replay.log_start_offset
+
+
+def _beyond(entry: ProducerStateEntry, offset: int) -> str | None:
+    for name in ("last_offset", "current_txn_first_offset"):
+        stored = getattr(entry, name)
+        if stored is not None and stored >= offset:
+            return f"producer {entry.producer_id}: {name} is {stored}, above all that the snapshot covers"
+    return None
+
+
+def _read_snapshot(path: str) -> Generator[Finding, None, list[ProducerStateEntry] | None]:
+    """Its entries, as the value of `yield from`; None if it cannot be read, which is a finding."""
+    try:
+        return parse_producer_snapshot(read_whole(path, limit=MOST_SIDE_FILE_BYTES))
+    except Unreadable as error:
+        yield Finding("unreadable", path, error.reason)
+    except KlogError as error:
+        detail = f"{error.reason}; a broker deletes it at its start and takes the one before"
+        yield Finding("snapshot-corrupt", path, detail, cure=REBUILD.format(_folder_of(path)))
+    return None
+
+
+def _folder_of(path: str) -> str:
+    return path.rpartition("/")[0] or "."
+
+
+def _joined(wrong: list[str]) -> str:
+    more = len(wrong) - 3
+    return "; ".join(wrong[:3]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _first_few(findings: Iterator[Finding], path: str, cure: str) -> Iterator[Finding]:
+    """Garbage of a megabyte is not told entry by entry."""
+    kept = list(islice(findings, MOST_FINDINGS_OF_A_FILE))
+    yield from kept
+    more = sum(1 for _ in findings)
+    if more:
+        yield Finding(kept[0].id, path, f"{more} more such entries", cure=cure)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
