@@ -162,6 +162,16 @@ def build_offset_index(entries: Iterable[OffsetIndexEntry], base_offset: int) ->
     )
 
 
+def pack_offset_index_entry(relative_offset: int, position: int) -> bytes:
+    """The bytes of one entry, fast."""
+    return _OFFSET_ENTRY.pack(relative_offset, position)
+
+
+def offset_index_entries_below(data: Buffer, base_offset: int, offset: int) -> int:
+    """How many entries, from the first on, OffsetIndex.truncateTo leaves."""
+    return _entries_below(_OFFSET_ENTRY.unpack_from, 0, data, OFFSET_INDEX_ENTRY_SIZE, base_offset, offset)
+
+
 def find_offset_index_entry(data: Buffer, base_offset: int, target_offset: int) -> OffsetIndexEntry:
     """OffsetIndex.lookup: the last entry at or before the target, else the pair of base offset and position 0.
 
@@ -223,6 +233,16 @@ def build_time_index(entries: Iterable[TimeIndexEntry], base_offset: int) -> byt
         )
         for entry in entries
     )
+
+
+def pack_time_index_entry(timestamp: int, relative_offset: int) -> bytes:
+    """The bytes of one entry, fast."""
+    return _TIME_ENTRY.pack(timestamp, relative_offset)
+
+
+def time_index_entries_below(data: Buffer, base_offset: int, offset: int) -> int:
+    """How many entries, from the first on, TimeIndex.truncateTo leaves."""
+    return _entries_below(_TIME_ENTRY.unpack_from, 1, data, TIME_INDEX_ENTRY_SIZE, base_offset, offset)
 
 
 def find_time_index_entry(data: Buffer, base_offset: int, target_timestamp: int) -> TimeIndexEntry:
@@ -346,6 +366,28 @@ def _check_whole_entries(kind: str, data: Buffer, entry_size: int) -> None:
             f"{kind} is corrupt, found {len(data)} bytes which is neither positive nor a multiple of {entry_size}",
             position=len(data) - rest,
         )
+
+
+def _entries_below(
+    unpack_from: Callable[[Buffer, int], tuple[int, ...]],
+    field: int,
+    data: Buffer,
+    entry_size: int,
+    base_offset: int,
+    offset: int,
+) -> int:
+    """Entries before the one for this offset, as Kafka's search finds it; in a sound index, those of lower offsets."""
+
+    def relative_offset_of(n: int) -> int:
+        return unpack_from(data, n * entry_size)[field]
+
+    def offset_of(n: int) -> int:
+        return wrap_long(base_offset + relative_offset_of(n))
+
+    slot = _find_slot(offset_of, offset, len(data), entry_size)
+    if slot is None:
+        return 0
+    return slot if relative_offset_of(slot) == wrap_long(offset - base_offset) else slot + 1
 
 
 def _find_slot(key_of: Callable[[int], int], target: int, size: int, entry_size: int) -> int | None:

@@ -1,0 +1,317 @@
+"""The indexes of a segment of a draft, as a broker has them open: mapped, preallocated, appended to, cut.
+
+An index is a file of a draft from the moment it is opened (a missing one comes to be, at full size); what is done to it
+afterwards is in the draft after `write_back`. Sizes and leftovers behind the entries are kept as exactly as Kafka's
+mapped files keep them, since some of them survive (AbstractIndex, OffsetIndex, TimeIndex, TransactionIndex).
+"""
+
+from __future__ import annotations
+
+import os
+
+from klogtool.errors import Corrupt
+from klogtool.format.indexes import (
+    ABORTED_TXN_SIZE,
+    NO_TIMESTAMP,
+    OFFSET_INDEX_ENTRY_SIZE,
+    TIME_INDEX_ENTRY_SIZE,
+    AbortedTxn,
+    OffsetIndexEntry,
+    TimeIndexEntry,
+    build_txn_index,
+    find_offset_index_entry,
+    find_time_index_entry,
+    offset_index_entries_below,
+    pack_offset_index_entry,
+    pack_time_index_entry,
+    parse_offset_index,
+    parse_offset_index_entry,
+    parse_time_index,
+    parse_time_index_entry,
+    parse_txn_index,
+    preallocated_index_size,
+    sanity_check_txn_index,
+    time_index_entries_below,
+    to_relative_offset,
+    walk_txn_index,
+)
+from klogtool.format.java_numbers import MAX_INT
+from klogtool.repair.draft import Draft
+
+
+class _MappedIndex:
+    """What offset and time index share (AbstractIndex)."""
+
+    entry_size: int
+
+    def __init__(self, draft: Draft, name: str, base_offset: int, segment_index_bytes: int) -> None:
+        """Raises Refused or Corrupt (IllegalArgumentException): an index that Kafka could not make, or not map."""
+        self.name, self.path, self.base_offset = name, os.path.join(draft.path, name), base_offset
+        self._draft, self._max_bytes = draft, segment_index_bytes
+        self._data = bytearray()  # the file's bytes; behind them, up to its length, it is zeros
+        self._is_changed = False
+        if name in draft:
+            self._map(draft)
+        else:
+            self.length = preallocated_index_size(segment_index_bytes, self.entry_size)
+            self.entries = 0
+            self._is_changed = True
+            draft.write(name, b"")
+        self.max_entries = self.length // self.entry_size
+
+    def _map(self, draft: Draft) -> None:
+        self.length = draft.size(self.name)
+        if self.length > MAX_INT:
+            raise Corrupt("Size exceeds Integer.MAX_VALUE", path=self.path, kafka_class="IllegalArgumentException")
+        self._data = bytearray(draft.read(self.name))
+        self.entries = self.length // self.entry_size
+
+    @property
+    def is_full(self) -> bool:
+        """No further entry has room."""
+        return self.entries >= self.max_entries
+
+    @property
+    def data(self) -> memoryview:
+        """The bytes of its entries."""
+        return memoryview(self._data)[: self.entries * self.entry_size]
+
+    def resize(self, size: int) -> bool:
+        """Make the file so long, in whole entries; False if it is. Raises Corrupt if the entries do not fit."""
+        rounded = size // self.entry_size * self.entry_size
+        if rounded == self.length:
+            return False
+        position = self.entries * self.entry_size
+        if position > rounded:
+            raise Corrupt(
+                f"newPosition > limit: ({position} > {rounded})", path=self.path, kafka_class="IllegalArgumentException"
+            )
+        del self._data[rounded:]
+        self.length, self.max_entries = rounded, rounded // self.entry_size
+        self._is_changed = True
+        return True
+
+    def trim_to_valid_size(self) -> None:
+        """The file ends behind its last entry."""
+        self.resize(self.entries * self.entry_size)
+
+    def reset(self) -> None:
+        """No entries, and room for all that there may be; what was there is still there behind the entries."""
+        self._truncate_to_entries(0)
+        self.resize(self._max_bytes)
+
+    def resize_to_full(self) -> None:
+        """Room for all entries that there may be."""
+        self.resize(self._max_bytes)
+
+    def write_back(self) -> None:
+        """The draft has the file as it now is."""
+        if not self._is_changed:
+            return
+        data = bytes(self._data) + bytes(self.length - len(self._data))
+        if self._draft.read(self.name)[: len(data)] == data:
+            self._draft.truncate(self.name, len(data))
+        else:
+            self._draft.write(self.name, data)
+        self._is_changed = False
+
+    def _truncate_to_entries(self, entries: int) -> None:
+        self.entries = entries
+
+    def _put(self, entry: bytes) -> None:
+        at = self.entries * self.entry_size
+        if at + self.entry_size > self.length:
+            raise Corrupt("no room in the index", path=self.path, kafka_class="BufferOverflowException")
+        self._data[at : at + self.entry_size] = entry
+        self.entries += 1
+        self._is_changed = True
+
+    def _relative(self, offset: int) -> int:
+        relative_offset = to_relative_offset(offset, self.base_offset)
+        if relative_offset is None:
+            raise Corrupt(
+                f"Integer overflow for offset: {offset} ({self.name})",
+                path=self.path,
+                kafka_class="IndexOffsetOverflowException",
+            )
+        return relative_offset
+
+    def _full(self, what: str) -> Corrupt:
+        return Corrupt(
+            f"Attempt to append to a full {what} (size = {self.entries}).",
+            path=self.path,
+            kafka_class="IllegalArgumentException",
+        )
+
+    def _not_larger(self, offset: int, last_offset: int) -> Corrupt:
+        return Corrupt(
+            f"Attempt to append an offset {offset} to position {self.entries} no larger than the last offset "
+            f"appended ({last_offset}) to {self.name}",
+            path=self.path,
+            kafka_class="InvalidOffsetException",
+        )
+
+
+class OffsetIndex(_MappedIndex):
+    """An `.index`. last_offset: of its last entry, or the base offset."""
+
+    entry_size = OFFSET_INDEX_ENTRY_SIZE
+
+    def __init__(self, draft: Draft, name: str, base_offset: int, segment_index_bytes: int) -> None:
+        super().__init__(draft, name, base_offset, segment_index_bytes)
+        self.last_offset = self._last_offset()
+
+    def append(self, offset: int, position: int) -> None:
+        """An entry for the batch that begins at a position. Raises Corrupt: full, or not above the last one."""
+        if self.is_full:
+            raise self._full("index")
+        if self.entries and offset <= self.last_offset:
+            raise self._not_larger(offset, self.last_offset)
+        self._put(pack_offset_index_entry(self._relative(offset), position))
+        self.last_offset = offset
+
+    def lookup(self, target_offset: int) -> OffsetIndexEntry:
+        """The last entry at or before the target, else the pair of base offset and position 0."""
+        return find_offset_index_entry(self.data, self.base_offset, target_offset)
+
+    def parse(self) -> list[OffsetIndexEntry]:
+        """All entries."""
+        return parse_offset_index(self.data, self.base_offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Entries from this offset on go."""
+        self._truncate_to_entries(offset_index_entries_below(self.data, self.base_offset, offset))
+
+    def _truncate_to_entries(self, entries: int) -> None:
+        super()._truncate_to_entries(entries)
+        self.last_offset = self._last_offset()
+
+    def _last_offset(self) -> int:
+        if not self.entries:
+            return self.base_offset
+        return parse_offset_index_entry(self.data, self.base_offset, self.entries - 1).offset
+
+
+class TimeIndex(_MappedIndex):
+    """A `.timeindex`. last_entry: its last one, or (NO_TIMESTAMP, base offset)."""
+
+    entry_size = TIME_INDEX_ENTRY_SIZE
+
+    def __init__(self, draft: Draft, name: str, base_offset: int, segment_index_bytes: int) -> None:
+        super().__init__(draft, name, base_offset, segment_index_bytes)
+        self.last_entry = self._last_entry()
+
+    @property
+    def is_full(self) -> bool:
+        """The last slot is kept for the moment when the segment is closed."""
+        return self.entries >= self.max_entries - 1
+
+    def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
+        """An entry, if its timestamp is above the last one's. Raises Corrupt: full, or below the last one."""
+        if not skip_full_check and self.is_full:
+            raise self._full("time index")
+        if self.entries and offset < self.last_entry.offset:
+            raise self._not_larger(offset, self.last_entry.offset)
+        if self.entries and timestamp < self.last_entry.timestamp:
+            raise Corrupt(
+                f"Attempt to append a timestamp ({timestamp}) to slot {self.entries} no larger than the last timestamp "
+                f"appended ({self.last_entry.timestamp}) to {self.name}",
+                path=self.path,
+                kafka_class="IllegalStateException",
+            )
+        if timestamp > self.last_entry.timestamp:
+            self._put(pack_time_index_entry(timestamp, self._relative(offset)))
+            self.last_entry = TimeIndexEntry(timestamp, offset)
+
+    def lookup(self, target_timestamp: int) -> TimeIndexEntry:
+        """The last entry at or before the timestamp, else (NO_TIMESTAMP, base offset)."""
+        return find_time_index_entry(self.data, self.base_offset, target_timestamp)
+
+    def parse(self) -> list[TimeIndexEntry]:
+        """All entries."""
+        return parse_time_index(self.data, self.base_offset)
+
+    def resize(self, size: int) -> bool:
+        """As of the others; the last entry is read anew."""
+        is_changed = super().resize(size)
+        if is_changed:
+            self.last_entry = self._last_entry()
+        return is_changed
+
+    def truncate_to(self, offset: int) -> None:
+        """Entries from this offset on go."""
+        self._truncate_to_entries(time_index_entries_below(self.data, self.base_offset, offset))
+
+    def _truncate_to_entries(self, entries: int) -> None:
+        super()._truncate_to_entries(entries)
+        self.last_entry = self._last_entry()
+
+    def _last_entry(self) -> TimeIndexEntry:
+        if not self.entries:
+            return TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
+        return parse_time_index_entry(self.data, self.base_offset, self.entries - 1)
+
+
+class TransactionIndex:
+    """A `.txnindex`: comes to be with its first entry, and is not preallocated."""
+
+    def __init__(self, draft: Draft, name: str, start_offset: int) -> None:
+        self.name, self.path = name, os.path.join(draft.path, name)
+        self._draft, self._start_offset = draft, start_offset
+        self._data = bytearray(draft.read(name)) if name in draft else bytearray()
+        self._last_offset: int | None = None  # of this opening: Kafka does not read it from the file
+        self._is_changed = False
+
+    def append(self, aborted: AbortedTxn) -> None:
+        """One more. Raises Corrupt (IllegalArgumentException) if its marker is not behind that of the one before."""
+        if self._last_offset is not None and self._last_offset >= aborted.last_offset:
+            raise Corrupt(
+                "The last offset of appended transactions must increase sequentially, but "
+                f"{aborted.last_offset} is not greater than current last offset {self._last_offset} "
+                f"of index {self.name}",
+                path=self.path,
+                kafka_class="IllegalArgumentException",
+            )
+        self._last_offset = aborted.last_offset
+        self._data += build_txn_index([aborted])
+        self._is_changed = True
+        if self.name not in self._draft:
+            self._draft.write(self.name, b"")
+
+    def reset(self) -> None:
+        """No entries; a file that is there stays."""
+        self._cut(0)
+        self._last_offset = None
+
+    def truncate_to(self, offset: int) -> None:
+        """The first entry with a marker at or behind this offset goes, and all behind it."""
+        last_offset = None
+        for n, entry in enumerate(walk_txn_index(bytes(self._data))):
+            if entry.last_offset >= offset:
+                self._cut(n * ABORTED_TXN_SIZE)
+                self._last_offset = last_offset
+                return
+            last_offset = entry.last_offset
+
+    def sanity_check(self) -> None:
+        """Raises Corrupt: CorruptIndexException, or KafkaException for an entry of a later version."""
+        sanity_check_txn_index(bytes(self._data), self._start_offset)
+
+    def parse(self) -> list[AbortedTxn]:
+        """All entries. Raises Corrupt (KafkaException) at one of a later version."""
+        return parse_txn_index(bytes(self._data))
+
+    def write_back(self) -> None:
+        """The draft has the file as it now is."""
+        if not self._is_changed:
+            return
+        if self._draft.read(self.name)[: len(self._data)] == self._data:
+            self._draft.truncate(self.name, len(self._data))
+        else:
+            self._draft.write(self.name, bytes(self._data))
+        self._is_changed = False
+
+    def _cut(self, size: int) -> None:
+        if size < len(self._data):
+            del self._data[size:]
+            self._is_changed = True

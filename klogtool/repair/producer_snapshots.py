@@ -1,0 +1,112 @@
+"""Producer state together with its snapshot files in a draft (the files' part of ProducerStateManager).
+
+A broker has one such object for the log, and a fresh one for every segment that it recovers; each knows only the
+snapshots that were there when it looked, or that it wrote itself. Some outcomes hang on that, so it is the same here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from klogtool.errors import Corrupt
+from klogtool.format.names import FileKind, build_file_name, parse_base_offset
+from klogtool.format.producer_snapshot import build_producer_snapshot, parse_producer_snapshot
+from klogtool.log.producer_state import ProducerStateManager
+from klogtool.repair.config import LogConfig
+from klogtool.repair.draft import Draft
+
+_DELETED = ".deleted"
+
+
+class SnapshottedProducers(ProducerStateManager):
+    """Producer state of a log. now_ms: the clock that decides which producers of a snapshot have expired."""
+
+    def __init__(self, draft: Draft, config: LogConfig, now_ms: int) -> None:
+        """Raises Corrupt (NumberFormatException) for a snapshot whose name has no offset."""
+        super().__init__()
+        self._draft, self._config, self._now_ms = draft, config, now_ms
+        self._snapshots = self._list()
+
+    @property
+    def latest_snapshot_offset(self) -> int | None:
+        """Of the newest snapshot that is known."""
+        return max(self._snapshots, default=None)
+
+    def take_snapshot(self) -> None:
+        """A file for the state as it is, unless the last one has the same end (takeSnapshot)."""
+        if self.map_end_offset <= self.last_snapshot_offset:
+            return
+        name = build_file_name(FileKind.PRODUCER_SNAPSHOT, self.map_end_offset)
+        data = build_producer_snapshot(self.snapshot_entries())
+        before = self._draft.read(name) if name in self._draft else b""
+        if before[: len(data)] != data:  # Kafka writes over a file of that name, and leaves what is behind
+            self._draft.write(name, data + before[len(data) :])
+        self._snapshots[self.map_end_offset] = name
+        self.last_snapshot_offset = self.map_end_offset
+
+    def remove_stray_snapshots(self, base_offsets: Collection[int]) -> None:
+        """Look again; of the snapshots at no segment's base only the largest stays, if no base is above it."""
+        self._snapshots = self._list()
+        at_base = set(base_offsets)
+        stray = [offset for offset in sorted(self._snapshots) if offset not in at_base]
+        if stray and (not at_base or stray[-1] >= max(at_base)):
+            stray.pop()
+        for offset in stray:
+            self._delete(offset)
+
+    def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
+        """State up to an offset, by the newest snapshot that can be read; those out of range go."""
+        for offset in list(self._snapshots):
+            if offset > log_end_offset or offset <= log_start_offset:
+                self._delete(offset)
+        if log_end_offset != self.map_end_offset:
+            self.clear()
+            self._load_latest(log_start_offset)
+        else:
+            self.on_log_start_offset_incremented(log_start_offset)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """No state and no snapshots (truncateFullyAndStartAt)."""
+        self.clear()
+        for known in list(self._snapshots):
+            self._delete(known)
+        self.last_snapshot_offset = 0
+        self.map_end_offset = offset
+
+    def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
+        """Settled transactions below the log start are forgotten; the state reaches at least up to it."""
+        self.on_high_watermark_updated(log_start_offset)
+        self.map_end_offset = max(self.map_end_offset, log_start_offset)
+        latest = self.latest_snapshot_offset
+        self.last_snapshot_offset = log_start_offset if latest is None else latest
+
+    def mark_snapshot_deleted(self, offset: int) -> None:
+        """The snapshot at a segment's base is renamed, as the segment is (removeAndMarkSnapshotForDeletion)."""
+        name = self._snapshots.pop(offset, None)
+        if name is not None and name in self._draft:
+            self._draft.rename(name, name + _DELETED)
+
+    def delete_snapshots_before(self, offset: int) -> None:
+        """Snapshots of lower offsets go."""
+        for known in list(self._snapshots):
+            if 0 <= known < offset:
+                self._delete(known)
+
+    def _load_latest(self, log_start_offset: int) -> None:
+        while (latest := self.latest_snapshot_offset) is not None:
+            try:
+                entries = parse_producer_snapshot(self._draft.read(self._snapshots[latest]))
+            except Corrupt:  # a broker deletes it and takes the one before
+                self._delete(latest)
+                continue
+            self.load(entries, self._now_ms, self._config.producer_id_expiration_ms)
+            self.last_snapshot_offset = self.map_end_offset = latest
+            return
+        self.last_snapshot_offset = self.map_end_offset = log_start_offset
+
+    def _list(self) -> dict[int, str]:
+        names = [name for name in self._draft.names() if name.endswith(FileKind.PRODUCER_SNAPSHOT.value)]
+        return {parse_base_offset(name): name for name in names}
+
+    def _delete(self, offset: int) -> None:
+        self._draft.delete(self._snapshots.pop(offset))
