@@ -101,6 +101,14 @@ def chosen_selection(rng: random.Random) -> object:
     return kernels.native.Selection(offsets, timestamps, rng.choice((None, None, 7, -1)), key, grep)
 
 
+def chosen_workspace(rng: random.Random) -> Any:
+    """None; one that cannot inflate zstd, or one that can."""
+    work = rng.choice((None, kernels.native.Workspace(), kernels.native.Workspace()))
+    if work is not None and rng.random() < 0.7:
+        kernels.learn_zstd(work)
+    return work
+
+
 def try_dump(rng: random.Random, data: bytes) -> None:
     """All entries, each that the kernel leaves to the reference stepped over, with too little room now and then."""
     native = kernels.native
@@ -109,14 +117,14 @@ def try_dump(rng: random.Random, data: bytes) -> None:
     select, name = chosen_selection(rng), b'"t-0/0.log"'
     room, gap_pairs = rng.choice((*OUT_SIZES, EXACT)), rng.choice((1, 4, 1024))
     exact = room == EXACT
-    state, body = array("q", (-1, 0, 0, 0, 0)), None
+    state, body, work = array("q", (-1, 0, 0, 0, 0)), None, chosen_workspace(rng)
     at = 0
     with copied(data) as log, copied(name) as file:
         for _ in range(MOST_CALLS):
             gaps = array("q", bytes(16 * gap_pairs))
             with block(room) as out, copied(body or b"") as inside:
                 given = None if body is None else inside
-                at, written, why = native.dump(log, at, cut, 0, flags, state, gaps, out, given, select, file)
+                at, written, why = native.dump(log, at, cut, 0, flags, state, gaps, out, given, select, file, work)
             body, state[1] = None, 0
             if why == native.DONE:
                 break
@@ -204,7 +212,7 @@ def try_columns(rng: random.Random, data: bytes) -> None:
     cut, _ = framing.whole_frames(data, len(data))
     select, with_control = chosen_selection(rng), rng.random() < 0.5
     rows, headers, data_bytes = rng.choice((1, 7, 8, 100)), rng.choice((0, 1, 50)), rng.choice((0, 10, 4000))
-    state, at, body = array("q", [0] * STATE_ROOM), 0, None
+    state, at, body, work = array("q", [0] * STATE_ROOM), 0, None, chosen_workspace(rng)
     with copied(data) as log:
         for _ in range(MOST_CALLS):
             with ExitStack() as stack:
@@ -213,7 +221,7 @@ def try_columns(rng: random.Random, data: bytes) -> None:
                 into = native.Columns(rows, headers, buffers)
                 inside = None if body is None else stack.enter_context(copied(body))
                 before = at
-                at, filled, why = native.columns(log, at, cut, 0, into, state, inside, select, with_control)
+                at, filled, why = native.columns(log, at, cut, 0, into, state, inside, select, with_control, work)
                 del into
             if why == native.DONE:
                 return

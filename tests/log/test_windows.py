@@ -17,7 +17,7 @@ from klogtool import kernels
 from klogtool.format import framing
 from klogtool.log import windows
 from klogtool.log.file import LogFile
-from klogtool.log.windows import SLACK_BYTES, BufferPool, Window, walk_windows
+from klogtool.log.windows import BEHIND_BYTES, SLACK_BYTES, BufferPool, Reads, Window, walk_windows
 
 EVERY_KIND = b"".join(vector.data for vector in (*MESSAGES, *BATCHES))
 WALKS = [framing.whole_frames] + ([] if kernels.native is None else [kernels.native.whole_frames])
@@ -79,6 +79,40 @@ def test_a_huge_one_is_mapped(walk: WholeFrames, monkeypatch: pytest.MonkeyPatch
     found = windows_of(entry(100) + entry(5000) + entry(3900), walk, size=1000)
     assert [window.cut for window in found] == [100, 5000, 3900]
     assert mapped == [(100, 5000 + SLACK_BYTES)]
+
+
+@pytest.mark.parametrize("stop", [0, 1, 5000, 100_000, 399_950])
+def test_little_is_read_behind_a_stop(walk: WholeFrames, stop: int) -> None:
+    data = entry(100) * 4000
+    found = windows_of(data, walk, size=1 << 20, stop=stop)
+    assert pieces_of(found) == data
+    assert found[0].cut >= min(stop + 100, len(data))
+    assert found[0].cut <= stop + BEHIND_BYTES
+
+
+def test_other_ways_to_read(walk: WholeFrames) -> None:
+    """All that is handed out comes from them, and goes back to them."""
+    given: list[memoryview] = []
+
+    class Noting(Reads):
+        def read(self, at: int, size: int) -> memoryview:
+            given.append(super().read(at, size))
+            return given[-1]
+
+        def read_entry(self, at: int, size: int) -> memoryview:
+            given.append(super().read_entry(at, size))
+            return given[-1]
+
+        def give_back(self, view: memoryview) -> None:
+            given.remove(view)
+
+    data = entry(100) + entry(5000) + entry(100)
+    with log_file(data) as path, LogFile(path) as file:
+        reads = Noting(file, BufferPool())
+        for window in walk_windows(file, walk, size=200, reads=reads):
+            assert [view is window.data for view in given] == [True]
+            reads.give_back(window.data)
+    assert not given
 
 
 @pytest.mark.parametrize("size", [64, 100, 1 << 19])
