@@ -21,6 +21,7 @@ COMMANDS = {
         "klogtool.cli.dump_log",
         "Print files of a log dir as kafka-dump-log does, or as JSON, Arrow, Parquet.",
     ),
+    "verify": ("klogtool.cli.verify", "Find every damage under a path: bytes, offsets, what to do."),
 }
 
 

@@ -43,7 +43,9 @@ def scan_segment(path: str) -> tuple[list[Finding], SegmentReport]:
             report.size = file.size
         for entry in walk_entries(path):
             if not entry.crc_valid:
-                findings.append(Finding("batch-crc", path, "does not match", entry.position, entry.position + entry.size))
+                findings.append(
+                    Finding("batch-crc", path, "does not match", entry.position, entry.position + entry.size)
+                )
                 report.is_damaged = True
             else:
                 _count(report, entry)

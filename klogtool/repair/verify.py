@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from klogtool.errors import KlogError
@@ -96,6 +97,19 @@ def verify(paths: Sequence[str], options: VerifyOptions) -> Iterator[Finding | S
     """
     opened = [(path, open_path(path)) for path in paths]
     return _Verification(opened, options).run()
+
+
+def log_files(paths: Sequence[str]) -> Iterator[str]:
+    """The `.log` files under some paths, as far as they can be listed: most of what will be read."""
+    for path in paths:
+        if os.path.isfile(path):
+            yield path
+            continue
+        with suppress(KlogError):
+            opened = open_path(path)
+            partitions = opened.partitions if isinstance(opened, LogDir) else [Partition(path)]
+            for partition in partitions:
+                yield from (segment.path for segment in partition.segments)
 
 
 @dataclass(slots=True)
