@@ -14,6 +14,7 @@ from construct import Array, Container, Int16sb, Int32sb, Int32ub, Int64sb, Stru
 
 from klogtool.errors import Corrupt
 from klogtool.format.checksums import crc32c
+from klogtool.format.java_hash import LongHashKeys
 from klogtool.format.java_numbers import MAX_INT, wrap_int, wrap_long
 from klogtool.format.unpackers import unpack_entries, unpacker_of
 
@@ -45,11 +46,6 @@ CURRENT_SNAPSHOT_VERSION = 1
 NO_SEQUENCE = -1
 NO_OFFSET = -1
 _NO_TXN = -1
-
-# java.util.HashMap
-_SMALLEST_HASH_TABLE = 16
-_SMALLEST_TABLE_WITH_TREES = 64
-_CROWDED_BUCKET = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,31 +110,9 @@ def build_producer_snapshot(entries: Sequence[ProducerStateEntry]) -> bytes:
     return bytes(built)
 
 
-def java_hash_order(producer_ids: Iterable[int], table_size: int | None = None) -> list[int]:
-    """The order in which a java.util.HashMap<Long, ...> that grew by these (distinct) keys iterates over them.
-
-    That is the order of entries in a broker's snapshots: by bucket, within a bucket as they came. Where more than
-    eight crowd one bucket of a table of 64 or more, Java makes a tree of it, whose order is not followed here.
-    table_size: buckets that it begins with, if it was filled and cleared before.
-    """
-    return [producer_id for bucket in _hash_table(producer_ids, table_size) for producer_id in bucket]
-
-
-def java_hash_table_size(producer_ids: Iterable[int], table_size: int | None = None) -> int:
-    """The buckets of such a map, which it keeps when it is cleared."""
-    return len(_hash_table(producer_ids, table_size))
-
-
-def _hash_table(producer_ids: Iterable[int], table_size: int | None) -> list[list[int]]:
-    table: list[list[int]] = [[] for _ in range(table_size or _SMALLEST_HASH_TABLE)]
-    for count, producer_id in enumerate(producer_ids, start=1):
-        bucket = _bucket_of(table, producer_id)
-        bucket.append(producer_id)
-        if len(bucket) > _CROWDED_BUCKET and len(table) < _SMALLEST_TABLE_WITH_TREES:
-            table = _doubled(table)
-        if count > len(table) * 3 // 4:  # Java's load factor
-            table = _doubled(table)
-    return table
+def java_hash_order(producer_ids: Iterable[int]) -> list[int]:
+    """The order of a broker's snapshot, for producers that it came to know in this one."""
+    return LongHashKeys(producer_ids).in_order
 
 
 def decrement_sequence(sequence: int, decrement: int) -> int:
@@ -182,22 +156,3 @@ def _entry_fields(entry: ProducerStateEntry) -> dict[str, int]:
     if entry.current_txn_first_offset is None:
         fields["current_txn_first_offset"] = _NO_TXN
     return fields
-
-
-def _bucket_of(table: list[list[int]], producer_id: int) -> list[int]:
-    return table[_spread_hash(producer_id) % len(table)]
-
-
-def _doubled(table: list[list[int]]) -> list[list[int]]:
-    larger: list[list[int]] = [[] for _ in range(2 * len(table))]
-    for bucket in table:
-        for producer_id in bucket:
-            _bucket_of(larger, producer_id).append(producer_id)
-    return larger
-
-
-def _spread_hash(number: int) -> int:
-    """java.util.HashMap.hash of a java.lang.Long."""
-    long_bits = number % (1 << 64)
-    hash_code = (long_bits ^ (long_bits >> 32)) % (1 << 32)
-    return hash_code ^ (hash_code >> 16)

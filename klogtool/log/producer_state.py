@@ -23,13 +23,12 @@ from klogtool.format.batch import (
 )
 from klogtool.format.control import ControlRecordType, EndTransactionMarker, parse_end_transaction_marker
 from klogtool.format.indexes import CURRENT_ABORTED_TXN_VERSION, AbortedTxn
+from klogtool.format.java_hash import LongHashKeys
 from klogtool.format.java_numbers import MAX_INT, wrap_int, wrap_long
 from klogtool.format.producer_snapshot import (
     NO_OFFSET,
     ProducerStateEntry,
     decrement_sequence,
-    java_hash_order,
-    java_hash_table_size,
 )
 
 NUM_BATCHES_TO_RETAIN = 5  # ProducerStateEntry
@@ -345,7 +344,7 @@ class ProducerStateManager:
         self._ongoing: dict[int, TxnMetadata] = {}  # by first offset
         self._unreplicated: dict[int, TxnMetadata] = {}
         self._first_offsets: list[int] = []  # of ongoing transactions, sorted
-        self._table_size: int | None = None  # a cleared java.util.HashMap keeps its table, and so its order
+        self._order = LongHashKeys()
 
     @property
     def is_empty(self) -> bool:
@@ -385,7 +384,7 @@ class ProducerStateManager:
         """Take over what was looked at."""
         current = self.producers.get(append_info.producer_id)
         if current is None:
-            self.producers[append_info.producer_id] = append_info.updated
+            self._put(append_info.updated)
         else:
             current.update(append_info.updated)
         for txn in append_info.started:
@@ -438,19 +437,18 @@ class ProducerStateManager:
             open_since = entry.current_txn_first_offset
             if open_since is None and wrap_long(now_ms - entry.timestamp) >= producer_id_expiration_ms:
                 continue
-            self.producers[entry.producer_id] = ProducerState.of_snapshot(entry)
+            self._put(ProducerState.of_snapshot(entry))
             if open_since is not None:
                 self._put_ongoing(TxnMetadata(entry.producer_id, open_since))
 
     def snapshot_entries(self) -> list[ProducerStateEntry]:
         """What a snapshot would hold, in the order in which a broker writes it."""
-        order = java_hash_order(self.producers, self._table_size)
-        return [self.producers[producer_id].as_snapshot_entry() for producer_id in order]
+        return [self.producers[producer_id].as_snapshot_entry() for producer_id in self._order.in_order]
 
     def clear(self) -> None:
         """Forget producers and transactions; offsets stay."""
-        self._table_size = java_hash_table_size(self.producers, self._table_size)
         self.producers.clear()
+        self._order.clear()
         self._ongoing.clear()
         self._first_offsets.clear()
         self._unreplicated.clear()
@@ -464,6 +462,10 @@ class ProducerStateManager:
         ]
         for first_offset in settled:
             del self._unreplicated[first_offset]
+
+    def _put(self, producer: ProducerState) -> None:
+        self.producers[producer.producer_id] = producer
+        self._order.put(producer.producer_id)
 
     def _put_ongoing(self, txn: TxnMetadata) -> None:
         if txn.first_offset not in self._ongoing:

@@ -1,0 +1,80 @@
+"""The order in which a java.util.HashMap<Long, ...> iterates over its keys: that of producers in Kafka's snapshots.
+
+By bucket, and within a bucket by how the keys came: `put` appends, `computeIfAbsent` puts in front. Where more than
+eight crowd one bucket of a table of 64 or more, Java makes a tree of it, whose order is not followed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_SMALLEST_TABLE = 16
+_SMALLEST_TABLE_WITH_TREES = 64
+_CROWDED_BUCKET = 8  # HashMap.TREEIFY_THRESHOLD
+
+
+class LongHashKeys:
+    """The keys of such a map; nothing is ever taken out but all at once."""
+
+    def __init__(self, keys: Iterable[int] = ()) -> None:
+        """keys: put in this order."""
+        self._table: list[list[int]] = [[] for _ in range(_SMALLEST_TABLE)]
+        self._known: set[int] = set()
+        for key in keys:
+            self.put(key)
+
+    @property
+    def in_order(self) -> list[int]:
+        """The keys as the map iterates over them."""
+        return [key for bucket in self._table for key in bucket]
+
+    def put(self, key: int) -> None:
+        """HashMap.put: the table grows as soon as it is three quarters full."""
+        if key in self._known:
+            return
+        bucket = self._bucket_of(key)
+        bucket.append(key)
+        self._known.add(key)
+        self._grow_if_crowded(len(bucket) - 1)
+        self._grow_if_full()
+
+    def compute_if_absent(self, key: int) -> None:
+        """HashMap.computeIfAbsent: the table grows at the next call, also at one for a key that is there."""
+        self._grow_if_full()
+        if key in self._known:
+            return
+        bucket = self._bucket_of(key)
+        bucket.insert(0, key)
+        self._known.add(key)
+        self._grow_if_crowded(len(bucket))
+
+    def clear(self) -> None:
+        """HashMap.clear: no keys; the table stays as large as it was."""
+        self._known.clear()
+        for bucket in self._table:
+            bucket.clear()
+
+    def _grow_if_full(self) -> None:
+        if len(self._known) > len(self._table) * 3 // 4:
+            self._grow()
+
+    def _grow_if_crowded(self, others: int) -> None:
+        """treeifyBin, by the nodes that Java counted on its way: a small table grows in place of making a tree."""
+        if others >= _CROWDED_BUCKET and len(self._table) < _SMALLEST_TABLE_WITH_TREES:
+            self._grow()
+
+    def _grow(self) -> None:
+        keys = self.in_order
+        self._table = [[] for _ in range(2 * len(self._table))]
+        for key in keys:
+            self._bucket_of(key).append(key)
+
+    def _bucket_of(self, key: int) -> list[int]:
+        return self._table[_spread_hash(key) % len(self._table)]
+
+
+def _spread_hash(number: int) -> int:
+    """java.util.HashMap.hash of a java.lang.Long."""
+    long_bits = number % (1 << 64)
+    hash_code = (long_bits ^ (long_bits >> 32)) % (1 << 32)
+    return hash_code ^ (hash_code >> 16)
