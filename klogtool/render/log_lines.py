@@ -308,7 +308,8 @@ def _frames(window: Window, at: int) -> Iterator[Frame]:
 def _inflated(window: Window, at: int) -> bytes | None:
     from klogtool.format.entry import inflate_or_none
 
-    return inflate_or_none(_parse(window, next(_frames(window, at))))
+    frame = next(_frames(window, at), None)
+    return inflate_or_none(_parse(window, frame)) if frame is not None else None  # none: mapped, and changed meanwhile
 
 
 def _parse(window: Window, frame: Frame) -> RecordBatch | Message:
