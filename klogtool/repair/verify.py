@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from klogtool.errors import KlogError
+from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind
 from klogtool.log.in_order import in_order
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
@@ -273,7 +274,12 @@ class _Verification:
         if target.only is not None:
             only = os.path.join(target.partition.path, target.only)
             findings = [finding for finding in findings if finding.path == only]
-        yield from sorted(findings, key=lambda finding: (finding.path, -1 if finding.start is None else finding.start))
+        yield from sorted(findings, key=_by_place)
+
+
+def _by_place(finding: Finding) -> tuple[str, int]:
+    """By file and byte; what is about the whole file comes last."""
+    return finding.path, MAX_LONG if finding.start is None else finding.start
 
 
 def _surroundings(partition: Partition, checkpoints: Checkpoints, with_ids: bool) -> Surroundings:

@@ -75,10 +75,10 @@ def _wrong(
     if cache.entries and cache.entries[-1].start_offset > log_end_offset:
         last = cache.entries[-1]
         return f"epoch {last.epoch} begins at {last.start_offset}, but the log ends at {log_end_offset}"
-    for run in told:
+    for run in (run for run in told if run.last_offset >= log_start_offset):
         for offset in (max(run.first_offset, log_start_offset), run.last_offset):
             stored = cache.epoch_for_offset(offset)
-            if offset >= log_start_offset and stored != run.epoch:
+            if stored != run.epoch:
                 by_file = "unknown" if stored is None else str(stored)
                 return f"the epoch of offset {offset} is {run.epoch} by the log, {by_file} by this file"
     return None

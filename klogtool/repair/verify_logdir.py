@@ -266,7 +266,7 @@ def _wrong_offset(kind: FileKind, offset: int, alive: list[PartitionEnds], log_s
         return f"the log ends at {max(known)}{_BEYOND[kind]}"
     starts = [end.base_offset for end in alive if end.base_offset is not None]
     if log_start_offset is not None and kind in _NEVER_BELOW and starts:
-        start = max(min(starts), log_start_offset)
+        start = max(min(starts), log_start_offset if log_start_offset <= max(known) else 0)
         if offset < start:
             return f"the log begins at {start}"
     return None

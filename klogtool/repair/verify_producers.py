@@ -97,13 +97,13 @@ def _verify_segment(layout: Layout, segment: Scanned, replay: _Replay, marks: li
 class _Aborted:
     """An aborted transaction as the log tells it.
 
-    entry: what its index entry would be. visible_from: its first offset that a reader would see, None if it has none.
-    before: the last offset that its producer wrote before it, or marked; -1 if none is known. is_known: whether all of
-    it was read.
+    entry: what its index entry would be. visible: first and last offset of its first batch that a reader would see,
+    None if it has none. before: the last offset that its producer wrote before it, or marked; -1 if none is known.
+    is_known: whether all of it was read.
     """
 
     entry: AbortedTxn
-    visible_from: int | None
+    visible: tuple[int, int] | None
     before: int
     is_known: bool
 
@@ -122,7 +122,7 @@ class _Replay:
         self.empty_markers: dict[int, tuple[int, int]] = {}  # offset: producer, what it wrote before
         self._path, self._is_damaged = "", False
         self.last_marker: dict[int, int] = {}
-        self._visible_from: dict[int, int] = {}
+        self._visible: dict[int, tuple[int, int]] = {}
         self._last: dict[int, int] = {}  # of each producer, but of its open transaction
         self._before: dict[int, int] = {}
         self._doubtful: set[int] = set()
@@ -163,17 +163,17 @@ class _Replay:
         if open_before is None:
             self._before[producer_id] = self._last.get(producer_id, -1)
         if batch.records_count > 0 and batch.last_offset >= self.log_start_offset:
-            self._visible_from.setdefault(producer_id, batch.base_offset)
+            self._visible.setdefault(producer_id, (batch.base_offset, batch.last_offset))
 
     def _take_marker(self, batch: RecordBatch, open_before: int | None, aborted: AbortedTxn | None) -> None:
         producer_id = batch.producer_id
         before = self._before.pop(producer_id, self._last.get(producer_id, -1))
-        visible_from = self._visible_from.pop(producer_id, None)
+        visible = self._visible.pop(producer_id, None)
         is_known = not self._is_damaged and producer_id not in self._doubtful
         self._doubtful.discard(producer_id)
         self._last[producer_id] = self.last_marker[producer_id] = batch.last_offset
         if aborted is not None:
-            self.aborted.append(_Aborted(aborted, visible_from, before, is_known))
+            self.aborted.append(_Aborted(aborted, visible, before, is_known))
         if open_before is None:
             self.empty_markers[batch.base_offset] = producer_id, before
 
@@ -214,13 +214,13 @@ def _verify_txn_index(layout: Layout, segment: Scanned, replay: _Replay) -> Iter
 
 
 def _missing_txn_index(layout: Layout, segment: Scanned, replay: _Replay) -> Iterator[Finding]:
-    exposed = [txn for txn in replay.aborted if txn.visible_from is not None and txn.is_known]
+    exposed = [txn for txn in replay.aborted if txn.visible is not None and txn.is_known]
     if exposed:
         yield Finding(
             "txnindex-missing",
             segment.path.removesuffix(FileKind.LOG.value) + FileKind.TXN_INDEX.value,
             f"{_count(len(exposed), 'aborted transaction')} of this segment are in no index",
-            first_offset=min(txn.visible_from for txn in exposed if txn.visible_from is not None),
+            first_offset=min(txn.visible[0] for txn in exposed if txn.visible is not None),
             last_offset=exposed[-1].entry.last_offset,
             cure=REBUILD.format(layout.path),
         )
@@ -250,8 +250,8 @@ class _TxnIndexCheck:
             yield Finding("txnindex-entry", self.path, detail, at, at + ABORTED_TXN_SIZE, cure=self.cure)
             return
         for offset, txn in self.expected.items():
-            if offset not in found and txn.visible_from is not None and txn.is_known:
-                yield self._missing(txn)
+            if offset not in found and txn.visible is not None and txn.is_known:
+                yield self._missing(txn, txn.visible[0])
 
     def _order(self, entry: AbortedTxn, previous: AbortedTxn | None) -> str | None:
         if previous is not None and entry.last_offset <= previous.last_offset:
@@ -270,7 +270,7 @@ class _TxnIndexCheck:
             return f"the marker at {entry.last_offset} is of producer {txn.entry.producer_id}"
         if not txn.is_known:
             return None
-        if txn.visible_from is not None and entry.first_offset > txn.visible_from:
+        if txn.visible is not None and entry.first_offset > txn.visible[1]:
             return (
                 f"the transaction began at {txn.entry.first_offset}: records before {entry.first_offset} seem committed"
             )
@@ -323,12 +323,12 @@ class _TxnIndexCheck:
             cure=self.cure,
         )
 
-    def _missing(self, txn: _Aborted) -> Finding:
+    def _missing(self, txn: _Aborted, first_offset: int) -> Finding:
         return Finding(
             "txnindex-entry",
             self.path,
             f"no entry for {txn.entry}",
-            first_offset=txn.visible_from,
+            first_offset=first_offset,
             last_offset=txn.entry.last_offset,
             cure=self.cure,
         )
