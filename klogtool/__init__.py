@@ -4,6 +4,8 @@
     format    what bytes mean: batches, messages, indexes, checkpoints, names, internal topics; opens no file
     kernels   the same for the hot loops, compiled; equal to format, and doing without where not built
     log       reading a disk: log dirs, partitions, segments, batches, records; read-only
+    repair    decisions: what is wrong, what would mend it; as values
+    objects   log's objects with repair's decisions about them: what open() gives
     render    answers as text, JSON lines, Arrow
     cli       the command line
 
@@ -29,22 +31,24 @@ if TYPE_CHECKING:
     from klogtool.format.names import PartitionDirState as PartitionDirState
     from klogtool.format.names import TopicPartition as TopicPartition
     from klogtool.log.file import Unreadable as Unreadable
-    from klogtool.log.logdir import LogDir as LogDir
-    from klogtool.log.opened import open_path
-    from klogtool.log.partition import Partition as Partition
     from klogtool.log.segment import KraftSnapshot as KraftSnapshot
     from klogtool.log.segment import Segment as Segment
     from klogtool.log.side_file import EntriesFile as EntriesFile
     from klogtool.log.side_file import PropertiesFile as PropertiesFile
+    from klogtool.objects import LogDir as LogDir
+    from klogtool.objects import Partition as Partition
+    from klogtool.objects import open_path
     from klogtool.render.arrow import columns as columns
+    from klogtool.repair.findings import Finding as Finding
+    from klogtool.repair.findings import Severity as Severity
 
     open = open_path
 
 _WHERE = {
-    "open": "log.opened.open_path",
+    "open": "objects.open_path",
     "columns": "render.arrow.columns",
-    "LogDir": "log.logdir.LogDir",
-    "Partition": "log.partition.Partition",
+    "LogDir": "objects.LogDir",
+    "Partition": "objects.Partition",
     "PartitionDirState": "format.names.PartitionDirState",
     "TopicPartition": "format.names.TopicPartition",
     "Segment": "log.segment.Segment",
@@ -56,6 +60,8 @@ _WHERE = {
     "Message": "format.message.Message",
     "Record": "format.batch.Record",
     "Header": "format.batch.Header",
+    "Finding": "repair.findings.Finding",
+    "Severity": "repair.findings.Severity",
     "KlogError": "errors.KlogError",
     "Corrupt": "errors.Corrupt",
     "Unsupported": "errors.Unsupported",

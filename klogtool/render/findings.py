@@ -104,16 +104,16 @@ class FindingText:
         lines += self._filled("   ".join([finding.id, *_where(finding)]))
         lines += self._filled(f"{_sentence(finding.detail)} {MEANINGS[finding.id]}")
         if finding.cure is not None:
-            lines += self._filled(finding.cure, "→  ")
+            lines.append(f"{_INDENT}→  {finding.cure.translate(_UNSEEN)}")  # in one line, to be copied
         return "\n".join(lines)
 
-    def _filled(self, text: str, begin: str = "") -> list[str]:
+    def _filled(self, text: str) -> list[str]:
         """Indented lines that fit, words whole."""
         return textwrap.wrap(
             text.translate(_UNSEEN),
             self._width,
-            initial_indent=_INDENT + begin,
-            subsequent_indent=_INDENT + " " * len(begin),
+            initial_indent=_INDENT,
+            subsequent_indent=_INDENT,
             break_long_words=False,
             break_on_hyphens=False,
         )

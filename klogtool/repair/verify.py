@@ -263,7 +263,8 @@ class _Verification:
         target, layout, findings = begun.target, begun.layout, begun.findings
         is_whole = layout is not None and not begun.left_out_segments
         if layout is not None:
-            self._layouts.append(layout)
+            if target.log_dir is not None:
+                self._layouts.append(layout)
             self.summary.files += 1 if target.only else layout.files
         if layout is not None and is_whole:
             findings += verify_partition(layout, begun.reports, target.around)
