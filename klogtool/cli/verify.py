@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -138,8 +137,8 @@ class _Text:
     def __init__(self, bar: Bar, paths: tuple[str, ...], *, notes: bool, quiet: bool) -> None:
         self.out, self._bar, self._notes, self._quiet = Output(), bar, notes, quiet
         is_terminal = sys.stdout.isatty()
-        width = shutil.get_terminal_size((WIDTH_WITHOUT_TERMINAL, 24)).columns
-        self._text = FindingText(list(paths), width=width, colour=is_terminal and not os.environ.get("NO_COLOR"))
+        colour = is_terminal and not os.environ.get("NO_COLOR")
+        self._text = FindingText(list(paths), width=_columns(is_terminal=is_terminal), colour=colour)
 
     def finding(self, finding: Finding, *, is_known: bool) -> None:
         """One finding, unless it is known, or a note that nobody asked for."""
@@ -154,3 +153,11 @@ class _Text:
         with self._bar.aside():
             self.out.line(closing_line(summary, known or 0, notes_shown=self._notes, status=status))
             self.out.flush()
+
+
+def _columns(*, is_terminal: bool) -> int:
+    """How wide text may be: as COLUMNS or the terminal says."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    return os.get_terminal_size(sys.stdout.fileno()).columns if is_terminal else WIDTH_WITHOUT_TERMINAL
