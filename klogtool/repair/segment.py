@@ -161,7 +161,7 @@ class LogSegment:
 
         Raises Corrupt or Unsupported where the search meets damage.
         """
-        return self.search(offset, self.offset_index.lookup(offset).position)
+        return self.search(offset, max(self.offset_index.lookup(offset).position, 0))
 
     def search(self, target_offset: int, position: int) -> BatchPosition | None:
         """FileRecords.searchForOffsetFromPosition: first by base offsets, then by the last offset of the one before."""

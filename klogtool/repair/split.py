@@ -44,7 +44,9 @@ def _split(segment: LogSegment) -> list[LogSegment]:
     position = 0
     with segment.open_log() as file:
         while position < file.size:
-            part = LogSegment(segment.draft, _base_of_first(file, position), segment.config, CLEANED)
+            base_offset = _base_of_first(file, position)
+            _check_is_new(base_offset, new, segment)
+            part = LogSegment(segment.draft, base_offset, segment.config, CLEANED)
             new.append(part)
             appended = _append_what_fits(part, segment, file, position)
             if not appended:
@@ -55,6 +57,13 @@ def _split(segment: LogSegment) -> list[LogSegment]:
         part.write_back()
         _set_mtime(part, segment)
     return new
+
+
+def _check_is_new(base_offset: int, parts: list[LogSegment], segment: LogSegment) -> None:
+    """A second part with the base offset of another takes its files away; Kafka fails when it renames them."""
+    for part in parts:
+        if part.base_offset == base_offset:
+            raise Corrupt(part.log_name, path=segment.path, kafka_class="NoSuchFileException")
 
 
 def _base_of_first(file: ContentFile, position: int) -> int:
@@ -120,12 +129,13 @@ def _set_mtime(part: LogSegment, source: LogSegment) -> None:
 def _replace(segments: LogSegments, new: list[LogSegment], old: LogSegment) -> list[LogSegment]:
     """replaceSegments, without its crash safety: the plan's steps see to that."""
     new.sort(key=lambda segment: segment.base_offset)
+    # As in Kafka: one that was not in the map, since its loading failed, is not renamed; it stays, or is replaced.
+    is_known = old.base_offset in segments
     for segment in reversed(new):
         segment.change_suffix(SWAP)
         segments.add(segment)
     gone = []
-    # As in Kafka: a segment that was not in the map, since its loading failed, stays if its base offset is new there.
-    if old.base_offset in segments:
+    if is_known:
         if old.base_offset != new[0].base_offset:
             segments.remove(old.base_offset)
         old.change_suffix(DELETED)
