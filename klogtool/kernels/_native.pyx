@@ -7,9 +7,10 @@ is not sure of it leaves to the reference: it stops in front of it, with nothing
 One extension, its text in parts, because every module that takes a memoryview carries a megabyte of C for it.
 """
 
+cimport cython
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcmp, memcpy, memset, strlen
+from libc.string cimport memcmp, memcpy, memmove, memset, strlen
 
 cdef extern from "_machine.h" nogil:
     uint32_t le32(const uint8_t* p)
@@ -40,5 +41,6 @@ include "_json.pxi"
 include "_objects.pxi"
 include "_columns.pxi"
 include "_resync.pxi"
+include "_recover.pxi"
 
 make_crc_tables()

@@ -335,12 +335,14 @@ class ProducerAppendInfo:
 
 class ProducerStateManager:
     """The producers of a partition up to map_end_offset (exclusive), their open transactions, and those that ended
-    above the high watermark. last_snapshot_offset: no snapshot is due as long as map_end_offset is not above it."""
+    above the high watermark. last_snapshot_offset: no snapshot is due as long as map_end_offset is not above it.
+    keeps_ended: whether the last of these are remembered, which can be many, and which recovery never asks for."""
 
     def __init__(self) -> None:
         self.producers: dict[int, ProducerState] = {}
         self.map_end_offset = 0
         self.last_snapshot_offset = 0
+        self.keeps_ended = True
         self._ongoing: dict[int, TxnMetadata] = {}  # by first offset
         self._unreplicated: dict[int, TxnMetadata] = {}
         self._first_offsets: list[int] = []  # of ongoing transactions, sorted
@@ -403,9 +405,10 @@ class ProducerStateManager:
                 kafka_class="IllegalArgumentException",
             )
         self._first_offsets.remove(completed.first_offset)
-        self._unreplicated[completed.first_offset] = TxnMetadata(
-            completed.producer_id, completed.first_offset, completed.last_offset
-        )
+        if self.keeps_ended:
+            self._unreplicated[completed.first_offset] = TxnMetadata(
+                completed.producer_id, completed.first_offset, completed.last_offset
+            )
         if not completed.is_aborted:
             return None
         return AbortedTxn(
@@ -430,6 +433,26 @@ class ProducerStateManager:
                 aborted = self.complete_txn(completed)
         self.map_end_offset = wrap_long(batch.last_offset + 1)
         return aborted
+
+    def take_over(
+        self, producers: Iterable[ProducerState], ended: Iterable[TxnMetadata], begun: Iterable[TxnMetadata]
+    ) -> None:
+        """What somebody else made of batches: producers as they now are, new ones in the order in which they came up,
+        transactions that have ended, and those that are open and were not before."""
+        for producer in producers:
+            self._put(producer)
+        for txn in ended:
+            if self._ongoing.pop(txn.first_offset, None) is not None:
+                self._first_offsets.remove(txn.first_offset)
+            if self.keeps_ended:
+                self._unreplicated[txn.first_offset] = txn
+        for txn in begun:
+            self._put_ongoing(txn)
+
+    def producer_of_txn(self, first_offset: int) -> int | None:
+        """Whose transaction is open from this offset on, or None."""
+        txn = self._ongoing.get(first_offset)
+        return None if txn is None else txn.producer_id
 
     def load(self, entries: Iterable[ProducerStateEntry], now_ms: int, producer_id_expiration_ms: int) -> None:
         """Producers of a snapshot, but for those that have expired and have no transaction open (loadFromSnapshot)."""

@@ -118,12 +118,12 @@ class _MappedIndex:
     def _truncate_to_entries(self, entries: int) -> None:
         self.entries = entries
 
-    def _put(self, entry: bytes) -> None:
+    def _put(self, entries: bytes) -> None:
         at = self.entries * self.entry_size
-        if at + self.entry_size > self.length:
+        if at + len(entries) > self.length:
             raise Corrupt("no room in the index", path=self.path, kafka_class="BufferOverflowException")
-        self._data[at : at + self.entry_size] = entry
-        self.entries += 1
+        self._data[at : at + len(entries)] = entries
+        self.entries += len(entries) // self.entry_size
         self._is_changed = True
 
     def _relative(self, offset: int) -> int:
@@ -169,6 +169,12 @@ class OffsetIndex(_MappedIndex):
             raise self._not_larger(offset, self.last_offset)
         self._put(pack_offset_index_entry(self._relative(offset), position))
         self.last_offset = offset
+
+    def extend(self, entries: bytes) -> None:
+        """Entries as they stand in the file, each of which `append` would take."""
+        if entries:
+            self._put(entries)
+            self.last_offset = self._last_offset()
 
     def lookup(self, target_offset: int) -> OffsetIndexEntry:
         """The last entry at or before the target, else the pair of base offset and position 0."""
@@ -223,6 +229,12 @@ class TimeIndex(_MappedIndex):
             self._put(pack_time_index_entry(timestamp, self._relative(offset)))
             self.last_entry = TimeIndexEntry(timestamp, offset)
 
+    def extend(self, entries: bytes) -> None:
+        """Entries as they stand in the file, each of which `maybe_append` would take."""
+        if entries:
+            self._put(entries)
+            self.last_entry = self._last_entry()
+
     def lookup(self, target_timestamp: int) -> TimeIndexEntry:
         """The last entry at or before the timestamp, else (NO_TIMESTAMP, base offset)."""
         return find_time_index_entry(self.data, self.base_offset, target_timestamp)
@@ -259,20 +271,21 @@ class TransactionIndex:
         self.name, self.path = name, os.path.join(draft.path, name)
         self._draft, self._start_offset = draft, start_offset
         self._data = bytearray(draft.read(name)) if name in draft else bytearray()
-        self._last_offset: int | None = None  # of this opening: Kafka does not read it from the file
+        # Of the last entry of this opening: Kafka does not read it from the file.
+        self.last_offset: int | None = None
         self._is_changed = False
 
     def append(self, aborted: AbortedTxn) -> None:
         """One more. Raises Corrupt (IllegalArgumentException) if its marker is not behind that of the one before."""
-        if self._last_offset is not None and self._last_offset >= aborted.last_offset:
+        if self.last_offset is not None and self.last_offset >= aborted.last_offset:
             raise Corrupt(
                 "The last offset of appended transactions must increase sequentially, but "
-                f"{aborted.last_offset} is not greater than current last offset {self._last_offset} "
+                f"{aborted.last_offset} is not greater than current last offset {self.last_offset} "
                 f"of index {self.name}",
                 path=self.path,
                 kafka_class="IllegalArgumentException",
             )
-        self._last_offset = aborted.last_offset
+        self.last_offset = aborted.last_offset
         self._data += build_txn_index([aborted])
         self._is_changed = True
         if self.name not in self._draft:
@@ -281,7 +294,7 @@ class TransactionIndex:
     def reset(self) -> None:
         """No entries; a file that is there stays."""
         self._cut(0)
-        self._last_offset = None
+        self.last_offset = None
 
     def truncate_to(self, offset: int) -> None:
         """The first entry with a marker at or behind this offset goes, and all behind it."""
@@ -289,7 +302,7 @@ class TransactionIndex:
         for n, entry in enumerate(walk_txn_index(bytes(self._data))):
             if entry.last_offset >= offset:
                 self._cut(n * ABORTED_TXN_SIZE)
-                self._last_offset = last_offset
+                self.last_offset = last_offset
                 return
             last_offset = entry.last_offset
 

@@ -6,11 +6,16 @@ and which of the mistakes it does not see: all that is Kafka's, batch by batch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.batch import RecordBatch
 from klogtool.log.entries import Entry
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.producer_state import ProducerStateManager
+from klogtool.repair.content_file import ContentFile
+from klogtool.repair.regular_batches import RegularBatches
 from klogtool.repair.segment import LogSegment, ensure_valid, walk_windows_of
 
 # What ends a walk without failing it.
@@ -24,8 +29,11 @@ class SegmentRecovery:
     stopped_by: the error that ended the walk before the file did, or None (also where it ends inside a batch).
     """
 
-    def __init__(self, segment: LogSegment, epochs: LeaderEpochFileCache, producers: ProducerStateManager) -> None:
-        self.segment, self.epochs, self.producers = segment, epochs, producers
+    def __init__(
+        self, segment: LogSegment, epochs: LeaderEpochFileCache, producers: ProducerStateManager, jobs: int = 1
+    ) -> None:
+        """jobs: threads."""
+        self.segment, self.epochs, self.producers, self._jobs = segment, epochs, producers, jobs
         self.index_interval_bytes = segment.config.index_interval_bytes
         self.valid_bytes = 0
         self.last_indexed = 0
@@ -51,15 +59,25 @@ class SegmentRecovery:
         return truncated
 
     def _walk(self) -> None:
-        path = self.segment.path
         try:
             with self.segment.open_log() as file:
-                for window, frame in walk_windows_of(file):
-                    self.take(ensure_valid(window, frame, path))
+                if kernels.native is not None:
+                    RegularBatches(self).walk(file, self._jobs)
+                else:
+                    for entry in self.walk_valid(file):
+                        self.take(entry)
         except Corrupt as error:
             if error.kafka_class not in END_OF_VALID:
                 raise
             self.stopped_by = error
+
+    def walk_valid(self, file: ContentFile, start: int = 0) -> Iterator[Entry]:
+        """The entries of the log from `start` on, each good until the next one is asked for; ends silently at a tail.
+
+        Raises Corrupt at one that is damaged, CorruptRecordException mostly.
+        """
+        for window, frame in walk_windows_of(file, start):
+            yield ensure_valid(window, frame, file.path)
 
     def take(self, entry: Entry) -> None:
         """One more batch, whose checksum is right."""

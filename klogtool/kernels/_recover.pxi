@@ -1,0 +1,497 @@
+# Recovery of a segment over runs of regular batches (repair/recovery is the reference).
+
+CUT_OFF = 4                         # why take() stopped: the batch is not whole in what it was given
+
+cdef enum:
+    _CUT_OFF = 4
+    KEPT_BATCHES = 5                # producer_state.NUM_BATCHES_TO_RETAIN
+    OFFSET_ENTRY = 8
+    TIME_ENTRY = 12
+    ENDED_FIELDS = 5
+    ENDED_SIZE = 40
+    LARGEST_RELATIVE = 2147483647
+    FIRST_ROOM = 4096
+
+cdef struct Growing:                # bytes that become more
+    uint8_t* data
+    int64_t size, room
+
+cdef struct Kept:                   # producer_state.BatchMetadata
+    int64_t last_offset, timestamp
+    int32_t last_sequence, offset_delta
+
+cdef struct Producer:               # producer_state.ProducerState
+    int64_t id, last_timestamp, txn_first_offset
+    int32_t coordinator_epoch
+    int16_t epoch
+    bint is_open, is_changed
+    int count, newest               # of the batches that are kept
+    Kept batches[KEPT_BATCHES]
+
+cdef struct Txn:                    # one that is open; is_new: since the last taking
+    int64_t first_offset, producer_id, is_new
+
+cdef struct Marker:
+    bint is_abort
+    int32_t coordinator_epoch
+    int64_t timestamp
+
+cdef inline bint takes_more(Growing* g, int64_t more) noexcept nogil:
+    """Whether so many bytes go into it; it grows for that."""
+    cdef int64_t room = g.room if g.room else FIRST_ROOM
+    cdef uint8_t* data
+    if more <= g.room - g.size:
+        return True
+    while room - g.size < more:
+        room *= 2
+    data = <uint8_t*> realloc(g.data, room)
+    if data == NULL:
+        return False
+    g.data, g.room = data, room
+    return True
+
+cdef inline void put_be32(Growing* g, uint32_t value) noexcept nogil:
+    cdef int i
+    for i in range(4):
+        g.data[g.size + i] = <uint8_t> (value >> (24 - 8 * i))
+    g.size += 4
+
+cdef inline void put_be64(Growing* g, uint64_t value) noexcept nogil:
+    put_be32(g, <uint32_t> (value >> 32))
+    put_be32(g, <uint32_t> value)
+
+cdef bytes taken_from(Growing* g):
+    cdef bytes data = PyBytes_FromStringAndSize(<const char*> g.data, g.size)
+    g.size = 0
+    return data
+
+cdef inline int regular_size(Bytes b, int64_t have, int64_t* size) noexcept nogil:
+    """Whether a whole entry lies at b, of a magic that is known and large enough for its header."""
+    cdef int64_t length
+    if have <= HEADER_SIZE_UP_TO_MAGIC:
+        return _CUT_OFF
+    length = be32(b + FRAME_LENGTH)
+    if length < MIN_LENGTH or b[FRAME_MAGIC] > 2 or (b[FRAME_MAGIC] == 2 and length + LOG_OVERHEAD < BATCH_SIZE):
+        return _REFERENCE
+    size[0] = length + LOG_OVERHEAD
+    return _DONE if size[0] <= have else _CUT_OFF
+
+cdef bint read_marker(Bytes b, int64_t size, Marker* marker) noexcept nogil:
+    """The end of a transaction; every other control batch is the reference's."""
+    cdef Cursor c
+    cdef Record r
+    cdef int attributes = be16(b + BATCH_ATTRIBUTES)
+    c.at, c.end, c.broken = b + BATCH_SIZE, b + size, False
+    if attributes & CODEC_MASK or be32(b + BATCH_RECORDS_COUNT) != 1 or not next_record(&c, &r) or c.at != c.end:
+        return False
+    if r.key_size < 4 or r.value_size < 6 or be16(r.key) < 0 or be16(r.value) < 0 or not 0 <= be16(r.key + 2) <= 1:
+        return False
+    marker.is_abort, marker.coordinator_epoch = be16(r.key + 2) == 0, be32(r.value + 2)
+    if attributes & TIMESTAMP_TYPE_BIT:
+        marker.timestamp = be64(b + BATCH_MAX_TIMESTAMP)
+    else:
+        marker.timestamp = plus(be64(b + BATCH_BASE_TIMESTAMP), r.timestamp_delta)
+    return True
+
+def check_batches(const uint8_t[::1] data not None, int64_t at, int64_t stop):
+    """How far entries that begin before `stop` are whole, and match their checksums: where the first other one is."""
+    cdef int64_t have = data.shape[0], size = 0
+    cdef Bytes b
+    if not 0 <= at <= have:
+        raise ValueError("at is to lie in the data")
+    if have == 0:
+        return at
+    b = &data[0]
+    with nogil:
+        while at < stop and regular_size(b + at, have - at, &size) == _DONE and proved(b + at, size):
+            at += size
+    return at
+
+@cython.final
+cdef class Recovery:
+    """What is known of a segment between one batch and the next.
+
+    The numbers are those of SegmentRecovery, of its indexes and of the producers' state; whoever changes these for
+    batches that the kernel has left to it sets them again.
+    """
+
+    cdef public int64_t base_offset, index_interval_bytes, valid_bytes, last_indexed
+    cdef public int64_t max_timestamp, offset_of_max_timestamp
+    cdef public int64_t latest_epoch, map_end_offset
+    cdef public int64_t offset_entries, most_offset_entries, last_offset
+    cdef public int64_t time_entries, most_time_entries, last_timestamp, last_timestamp_offset
+    cdef public int64_t last_aborted_offset
+    cdef public bint has_aborted, keeps_ended
+    cdef Growing offsets, times, ended
+    cdef Producer* producers        # in the order in which they came up
+    cdef int64_t producer_count, producer_room
+    cdef int64_t* slots             # a hash table: number of a producer and 1, or 0
+    cdef int64_t slot_count
+    cdef uint64_t seed
+    cdef int64_t* changed           # numbers of producers
+    cdef int64_t changed_count
+    cdef Txn* txns                  # open ones by first offset, in [first_txn, txn_end)
+    cdef int64_t first_txn, txn_end, txn_room
+
+    def __cinit__(self):
+        memset(&self.offsets, 0, sizeof(Growing))
+        memset(&self.times, 0, sizeof(Growing))
+        memset(&self.ended, 0, sizeof(Growing))
+        self.producers, self.slots, self.changed, self.txns = NULL, NULL, NULL, NULL
+        self.producer_count = self.producer_room = self.slot_count = self.changed_count = 0
+        self.first_txn = self.txn_end = self.txn_room = 0
+        self.seed = <uint64_t> <size_t> <void*> self     # not to be known by who chooses producer ids
+
+    def __dealloc__(self):
+        free(self.offsets.data)
+        free(self.times.data)
+        free(self.ended.data)
+        free(self.producers)
+        free(self.slots)
+        free(self.changed)
+        free(self.txns)
+
+    def take(self, const uint8_t[::1] data not None, int64_t at, int64_t stop, int64_t checked):
+        """Take over entries that begin in data[at:stop]: (where the next one begins, why it was not taken).
+
+        checked: those that end up to here are known to match their checksums. why: DONE, it begins at `stop` or
+        behind; CUT_OFF, it is not whole here; REFERENCE, it is nothing for the kernel, and nothing of it was taken.
+        """
+        cdef int64_t have = data.shape[0], size = 0
+        cdef int why = _DONE
+        cdef Bytes b
+        if not 0 <= at <= have:
+            raise ValueError("at is to lie in the data")
+        if have == 0:
+            return at, (CUT_OFF if at < stop else DONE)
+        b = &data[0]
+        with nogil:
+            while at < stop:
+                why = regular_size(b + at, have - at, &size)
+                if why:
+                    break
+                if (at + size > checked and not proved(b + at, size)) or not self.take_entry(b + at, size):
+                    why = _REFERENCE
+                    break
+                at += size
+        return at, why
+
+    cdef bint take_entry(self, Bytes b, int64_t size) noexcept nogil:
+        """False, and nothing has changed, for one that Kafka refuses or that changes more than this can."""
+        cdef bint is_batch = b[FRAME_MAGIC] == 2
+        cdef int64_t base_offset = be64(b), last_offset = base_offset, timestamp = -1
+        cdef int64_t latest = self.max_timestamp, latest_offset = self.offset_of_max_timestamp
+        cdef bint is_indexed = self.valid_bytes - self.last_indexed > self.index_interval_bytes
+        if is_batch:
+            last_offset = plus(base_offset, be32(b + BATCH_LAST_OFFSET_DELTA))
+            timestamp = be64(b + BATCH_MAX_TIMESTAMP)
+            if be32(b + BATCH_PARTITION_LEADER_EPOCH) > self.latest_epoch:
+                return False
+        elif b[FRAME_MAGIC] == 1:
+            timestamp = be64(b + LOG_OVERHEAD + MESSAGE1_TIMESTAMP)
+        if not 0 <= minus(last_offset, self.base_offset) <= LARGEST_RELATIVE:
+            return False
+        if timestamp > latest:
+            latest, latest_offset = timestamp, last_offset
+        if is_indexed and not self.may_index(last_offset, latest, latest_offset):
+            return False
+        if is_batch and be64(b + BATCH_PRODUCER_ID) > -1 and not self.take_producers(b, size, base_offset, last_offset):
+            return False
+        self.max_timestamp, self.offset_of_max_timestamp = latest, latest_offset
+        if is_indexed:
+            self.index(last_offset)
+        if is_batch:
+            self.map_end_offset = plus(last_offset, 1)
+        self.valid_bytes += size
+        return True
+
+    # The indexes.
+
+    cdef inline bint may_index(self, int64_t last_offset, int64_t latest, int64_t latest_offset) noexcept nogil:
+        """Whether Kafka would take entries for a batch, and there is room for them."""
+        if self.offset_entries >= self.most_offset_entries or self.time_entries >= self.most_time_entries - 1:
+            return False
+        if self.offset_entries and last_offset <= self.last_offset:
+            return False
+        if self.time_entries and (latest_offset < self.last_timestamp_offset or latest < self.last_timestamp):
+            return False
+        if not 0 <= minus(latest_offset, self.base_offset) <= LARGEST_RELATIVE:
+            return False
+        return takes_more(&self.offsets, OFFSET_ENTRY) and takes_more(&self.times, TIME_ENTRY)
+
+    cdef inline void index(self, int64_t last_offset) noexcept nogil:
+        put_be32(&self.offsets, <uint32_t> minus(last_offset, self.base_offset))
+        put_be32(&self.offsets, <uint32_t> self.valid_bytes)
+        self.offset_entries += 1
+        self.last_offset = last_offset
+        if self.max_timestamp > self.last_timestamp:
+            put_be64(&self.times, <uint64_t> self.max_timestamp)
+            put_be32(&self.times, <uint32_t> minus(self.offset_of_max_timestamp, self.base_offset))
+            self.time_entries += 1
+            self.last_timestamp, self.last_timestamp_offset = self.max_timestamp, self.offset_of_max_timestamp
+        self.last_indexed = self.valid_bytes
+
+    def take_offset_entries(self):
+        """The entries of the offset index since the last call, as they stand in the file."""
+        return taken_from(&self.offsets)
+
+    def take_time_entries(self):
+        """Those of the time index."""
+        return taken_from(&self.times)
+
+    # Producers.
+
+    cdef bint take_producers(self, Bytes b, int64_t size, int64_t base_offset, int64_t last_offset) noexcept nogil:
+        """ProducerStateManager.apply for a batch with a producer."""
+        cdef int attributes = be16(b + BATCH_ATTRIBUTES)
+        cdef int64_t n = self.find_producer(be64(b + BATCH_PRODUCER_ID))
+        cdef Marker marker
+        if not self.has_room_for_producer():
+            return False
+        if attributes & CONTROL_BIT:
+            return read_marker(b, size, &marker) and self.end_txn(b, n, base_offset, &marker)
+        return self.add_data(b, n, attributes & TRANSACTIONAL_BIT, base_offset, last_offset)
+
+    cdef bint add_data(self, Bytes b, int64_t n, bint is_transactional, int64_t base_offset,
+                       int64_t last_offset) noexcept nogil:
+        """A batch of data of producer number n, or of one that is not known if n is negative."""
+        cdef int64_t producer_id = be64(b + BATCH_PRODUCER_ID)
+        cdef bint is_open = n >= 0 and self.producers[n].is_open
+        cdef bint begins = is_transactional and not is_open
+        cdef int32_t delta = be32(b + BATCH_LAST_OFFSET_DELTA), sequence = be32(b + BATCH_BASE_SEQUENCE)
+        cdef Producer* p
+        cdef Kept* kept
+        if (is_open and not is_transactional) or (begins and not self.begin_txn(base_offset, producer_id, True)):
+            return False
+        p = self.change(n, producer_id)
+        self.set_epoch(p, be16(b + BATCH_PRODUCER_EPOCH))
+        p.newest = (p.newest + 1) % KEPT_BATCHES
+        if p.count < KEPT_BATCHES:
+            p.count += 1
+        kept = &p.batches[p.newest]
+        kept.last_offset, kept.timestamp, kept.offset_delta = last_offset, be64(b + BATCH_MAX_TIMESTAMP), delta
+        kept.last_sequence = -1 if sequence == -1 else increment_sequence(sequence, delta)
+        p.last_timestamp = kept.timestamp
+        if begins:
+            p.is_open, p.txn_first_offset = True, base_offset
+        return True
+
+    cdef bint end_txn(self, Bytes b, int64_t n, int64_t offset, Marker* marker) noexcept nogil:
+        """A marker at this offset."""
+        cdef Producer* p
+        if n >= 0 and self.producers[n].is_open and not self.complete_txn(&self.producers[n], offset, marker.is_abort):
+            return False
+        p = self.change(n, be64(b + BATCH_PRODUCER_ID))
+        self.set_epoch(p, be16(b + BATCH_PRODUCER_EPOCH))
+        p.coordinator_epoch, p.last_timestamp, p.is_open = marker.coordinator_epoch, marker.timestamp, False
+        return True
+
+    cdef inline void set_epoch(self, Producer* p, int16_t epoch) noexcept nogil:
+        if epoch != p.epoch:
+            p.count, p.epoch = 0, epoch
+
+    cdef inline uint64_t home(self, int64_t producer_id) noexcept nogil:
+        """Where a producer is looked for at first."""
+        cdef uint64_t h = (<uint64_t> producer_id ^ self.seed) * 0xFF51AFD7ED558CCDULL
+        h = (h ^ (h >> 33)) * 0xC4CEB9FE1A85EC53ULL
+        return h ^ (h >> 33)
+
+    cdef inline int64_t find_producer(self, int64_t producer_id) noexcept nogil:
+        """Its number, or -1."""
+        cdef uint64_t mask = <uint64_t> self.slot_count - 1, at
+        if self.slot_count == 0:
+            return -1
+        at = self.home(producer_id) & mask
+        while self.slots[at]:
+            if self.producers[self.slots[at] - 1].id == producer_id:
+                return self.slots[at] - 1
+            at = (at + 1) & mask
+        return -1
+
+    cdef bint has_room_for_producer(self) noexcept nogil:
+        """Whether one more can be had; the table is at most half full."""
+        cdef int64_t room = 2 * self.producer_room if self.producer_room else 64
+        cdef int64_t n
+        cdef void* grown
+        if self.producer_count < self.producer_room:
+            return True
+        grown = realloc(self.producers, room * sizeof(Producer))
+        if grown == NULL:
+            return False
+        self.producers = <Producer*> grown
+        grown = realloc(self.changed, room * sizeof(int64_t))
+        if grown == NULL:
+            return False
+        self.changed = <int64_t*> grown
+        grown = realloc(self.slots, 2 * room * sizeof(int64_t))
+        if grown == NULL:
+            return False
+        self.slots, self.slot_count, self.producer_room = <int64_t*> grown, 2 * room, room
+        memset(self.slots, 0, 2 * room * sizeof(int64_t))
+        for n in range(self.producer_count):
+            self.put_slot(n)
+        return True
+
+    cdef inline void put_slot(self, int64_t n) noexcept nogil:
+        cdef uint64_t mask = <uint64_t> self.slot_count - 1, at = self.home(self.producers[n].id) & mask
+        while self.slots[at]:
+            at = (at + 1) & mask
+        self.slots[at] = n + 1
+
+    cdef inline Producer* change(self, int64_t n, int64_t producer_id) noexcept nogil:
+        """Producer number n, or a new one with that id, for which there is room; it is noted as changed."""
+        cdef Producer* p
+        if n < 0:
+            n = self.producer_count
+            p = &self.producers[n]
+            memset(p, 0, sizeof(Producer))
+            p.id, p.epoch, p.coordinator_epoch, p.last_timestamp = producer_id, -1, -1, -1
+            self.producer_count += 1
+            self.put_slot(n)
+        p = &self.producers[n]
+        if not p.is_changed:
+            p.is_changed = True
+            self.changed[self.changed_count] = n
+            self.changed_count += 1
+        return p
+
+    def set_producer(self, int64_t producer_id, int16_t epoch, int32_t coordinator_epoch, int64_t last_timestamp,
+                     txn_first_offset, batches):
+        """A producer as it is now; batches: (last sequence, last offset, offset delta, timestamp) of each."""
+        cdef int64_t n = self.find_producer(producer_id), changed_before = self.changed_count
+        cdef Producer* p
+        cdef Kept* kept
+        if not self.has_room_for_producer():
+            raise MemoryError
+        p = self.change(n, producer_id)
+        p.epoch, p.coordinator_epoch, p.last_timestamp = epoch, coordinator_epoch, last_timestamp
+        p.is_open, p.txn_first_offset = txn_first_offset is not None, txn_first_offset or 0
+        p.count = 0
+        for last_sequence, last_offset, offset_delta, timestamp in batches[-KEPT_BATCHES:]:
+            p.newest = p.count
+            kept = &p.batches[p.count]
+            kept.last_sequence, kept.last_offset, kept.offset_delta = last_sequence, last_offset, offset_delta
+            kept.timestamp = timestamp
+            p.count += 1
+        if self.changed_count > changed_before:
+            self.changed_count, p.is_changed = changed_before, False
+
+    def take_producers_changed(self):
+        """Those that are others since the last call, new ones in the order in which they came up; each as the
+        arguments of set_producer."""
+        cdef list found = []
+        cdef int64_t i
+        for i in range(self.changed_count):
+            found.append(self.producer_fields(&self.producers[self.changed[i]]))
+            self.producers[self.changed[i]].is_changed = False
+        self.changed_count = 0
+        return found
+
+    cdef tuple producer_fields(self, Producer* p):
+        cdef list batches = []
+        cdef Kept* kept
+        cdef int i
+        for i in range(p.count):
+            kept = &p.batches[(p.newest - p.count + 1 + i + KEPT_BATCHES) % KEPT_BATCHES]
+            batches.append((kept.last_sequence, kept.last_offset, kept.offset_delta, kept.timestamp))
+        return (p.id, p.epoch, p.coordinator_epoch, p.last_timestamp, p.txn_first_offset if p.is_open else None, batches)
+
+    # Transactions.
+
+    cdef inline int64_t txn_at(self, int64_t first_offset) noexcept nogil:
+        """Where the one with this first offset stands, or would; most are the last."""
+        cdef int64_t low = self.first_txn, high = self.txn_end, middle
+        if low == high or self.txns[high - 1].first_offset < first_offset:
+            return high
+        while low < high:
+            middle = low + (high - low) // 2
+            if self.txns[middle].first_offset < first_offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    cdef bint has_room_for_txn(self) noexcept nogil:
+        """Whether one more has room at the end; what lies free before the first one is used again."""
+        cdef int64_t count = self.txn_end - self.first_txn, room
+        cdef Txn* grown
+        if self.txn_end < self.txn_room:
+            return True
+        if self.first_txn > self.txn_room // 2:
+            memmove(self.txns, self.txns + self.first_txn, count * sizeof(Txn))
+        else:
+            room = 2 * self.txn_room if self.txn_room else 64
+            grown = <Txn*> realloc(self.txns, room * sizeof(Txn))
+            if grown == NULL:
+                return False
+            self.txns, self.txn_room = grown, room
+            return True
+        self.first_txn, self.txn_end = 0, count
+        return True
+
+    cdef bint begin_txn(self, int64_t first_offset, int64_t producer_id, bint is_new) noexcept nogil:
+        """False if there is one with this first offset."""
+        cdef int64_t at
+        if not self.has_room_for_txn():
+            return False
+        at = self.txn_at(first_offset)
+        if at < self.txn_end:
+            if self.txns[at].first_offset == first_offset:
+                return False
+            memmove(self.txns + at + 1, self.txns + at, (self.txn_end - at) * sizeof(Txn))
+        self.txns[at].first_offset, self.txns[at].producer_id, self.txns[at].is_new = first_offset, producer_id, is_new
+        self.txn_end += 1
+        return True
+
+    cdef void remove_txn(self, int64_t at) noexcept nogil:
+        if at == self.first_txn:                    # they mostly end in the order in which they began
+            self.first_txn += 1
+            return
+        memmove(self.txns + at, self.txns + at + 1, (self.txn_end - at - 1) * sizeof(Txn))
+        self.txn_end -= 1
+
+    cdef bint complete_txn(self, Producer* p, int64_t last_offset, bint is_aborted) noexcept nogil:
+        """ProducerStateManager.complete_txn, and the order that the transaction index asks for."""
+        cdef int64_t at = self.txn_at(p.txn_first_offset), other = self.first_txn
+        cdef int64_t row[ENDED_FIELDS]
+        if at == self.txn_end or self.txns[at].first_offset != p.txn_first_offset or not takes_more(&self.ended, ENDED_SIZE):
+            return False
+        if is_aborted and self.has_aborted and self.last_aborted_offset >= last_offset:
+            return False
+        if is_aborted or self.keeps_ended or not self.txns[at].is_new:
+            while other < self.txn_end and self.txns[other].producer_id == p.id:
+                other += 1
+            row[0], row[1], row[2], row[3] = p.id, p.txn_first_offset, last_offset, is_aborted
+            row[4] = self.txns[other].first_offset if other < self.txn_end else plus(last_offset, 1)
+            memcpy(self.ended.data + self.ended.size, row, ENDED_SIZE)
+            self.ended.size += ENDED_SIZE
+        if is_aborted:
+            self.has_aborted, self.last_aborted_offset = True, last_offset
+        self.remove_txn(at)
+        return True
+
+    def set_txn(self, int64_t first_offset, producer_id):
+        """The transaction that is open from this offset on; producer_id None: none is."""
+        cdef int64_t at = self.txn_at(first_offset)
+        if at < self.txn_end and self.txns[at].first_offset == first_offset:
+            self.remove_txn(at)
+        if producer_id is not None and not self.begin_txn(first_offset, producer_id, False):
+            raise MemoryError
+
+    def take_txns_begun(self):
+        """(producer id, first offset) of each that has begun since the last call, and is open."""
+        cdef list found = []
+        cdef int64_t i
+        for i in range(self.first_txn, self.txn_end):
+            if self.txns[i].is_new:
+                found.append((self.txns[i].producer_id, self.txns[i].first_offset))
+                self.txns[i].is_new = False
+        return found
+
+    def take_txns_ended(self):
+        """Those that have ended since the last call: bytes of rows of five longs, producer id, first offset, offset of
+        the marker, whether it was aborted, the last stable offset then.
+
+        Without keeps_ended, only those that were aborted, or known of from set_txn or take_txns_begun.
+        """
+        return taken_from(&self.ended)

@@ -1,0 +1,273 @@
+"""Recovery with the kernel and without: the same indexes, epochs, producers, cut and error, whatever the log."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from readers import READERS, Reader, told
+from recovery_logs import BASE_OFFSET, PRODUCERS, TIMESTAMP, recovery_log, wounded
+
+from klogtool import kernels
+from klogtool.errors import KlogError
+from klogtool.format.batch import Record, build_batch
+from klogtool.format.checkpoints import EpochEntry
+from klogtool.format.control import (
+    ControlRecordType,
+    EndTransactionMarker,
+    build_control_key,
+    build_end_transaction_marker,
+)
+from klogtool.format.producer_snapshot import ProducerStateEntry
+from klogtool.log import mapped
+from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.log.producer_state import ProducerStateManager
+from klogtool.repair import regular_batches
+from klogtool.repair.config import LogConfig
+from klogtool.repair.draft import Draft, Piece
+from klogtool.repair.recovery import SegmentRecovery
+from klogtool.repair.segment import LogSegment
+
+pytestmark = pytest.mark.skipif(kernels.native is None, reason="the kernels are not built")
+
+LOG_NAME = f"{BASE_OFFSET:020d}.log"
+LOGS_A_SEED = 40
+
+
+def known_producers(rng: random.Random) -> ProducerStateManager:
+    """What a snapshot may have told: some producers, with and without batches, some with a transaction open."""
+    producers = ProducerStateManager()
+    chosen = rng.sample(PRODUCERS, rng.randrange(4))
+    entries = [
+        ProducerStateEntry(
+            p,
+            rng.choice((0, 1)),
+            5,
+            rng.choice((-1, 3)),
+            2,
+            TIMESTAMP,
+            rng.choice((-1, 4)),
+            rng.choice((None, p % 1000)),
+        )
+        for p in chosen
+    ]
+    producers.load(entries, TIMESTAMP, 10**9)
+    return producers
+
+
+def state_of(producers: ProducerStateManager) -> dict[str, Any]:
+    return {
+        "producers": [
+            (p.as_snapshot_entry(), list(p.batches)) for p in producers.producers.values()
+        ],  # in their order, which decides that of a snapshot
+        "ongoing": producers.ongoing_txns,
+        "ended": producers.unreplicated_txns,
+        "end": producers.map_end_offset,
+        "first": producers.first_unstable_offset,
+    }
+
+
+class Recovered:
+    """All that is left behind by the recovery of a log."""
+
+    def __init__(self, folder: pathlib.Path, seed: str, config: LogConfig, jobs: int = 1) -> None:
+        rng = random.Random(seed)
+        draft = Draft.of(str(folder))
+        segment = LogSegment(draft, BASE_OFFSET, config)
+        epochs = LeaderEpochFileCache([EpochEntry(0, 3)] if rng.random() < 0.5 else [])
+        producers = known_producers(rng)
+        recovery = SegmentRecovery(segment, epochs, producers, jobs)
+        error: tuple[object, ...] | None = None
+        truncated = -1
+        try:
+            truncated = recovery.run()
+        except KlogError as ended_it:
+            error = told(ended_it)
+        segment.write_back()
+        names = [name for name in draft.names() if not name.endswith(".log")]
+        self.found: dict[str, Any] = {
+            "error": error,
+            "stopped_by": recovery.stopped_by and told(recovery.stopped_by),
+            "truncated": truncated,
+            "valid_bytes": recovery.valid_bytes,
+            "last_indexed": recovery.last_indexed,
+            "max_timestamp": segment.max_timestamp_so_far,
+            "epochs": (epochs.entries, epochs.due),
+            "last_entries": (segment.offset_index.last_offset, segment.time_index.last_entry),
+            **{name: draft.read(name) for name in names},
+            **state_of(producers),
+        }
+
+
+def recovered(folder: pathlib.Path, reader: str, seed: str, config: LogConfig, jobs: int = 1) -> dict[str, Any]:
+    with Reader(reader).reading() as native:
+        found = Recovered(folder, seed, config, jobs).found
+    assert native is None or native.asked["Recovery"] == 1
+    return found
+
+
+def config_of(rng: random.Random) -> LogConfig:
+    return LogConfig(
+        index_interval_bytes=rng.choice((0, 100, 1000, 4096)), segment_index_bytes=rng.choice((10 << 20, 10 << 20, 130))
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_both_readers_leave_the_same_behind(tmp_path: pathlib.Path, seed: int, jobs: int) -> None:
+    """Small spans, mapped, so that a log has many of them."""
+    errors = set()
+    for n in range(LOGS_A_SEED):
+        rng = random.Random(f"{seed}-{n}")
+        log = recovery_log(rng, rng.choice((0, 1, 5, 60, 300)))
+        (tmp_path / LOG_NAME).write_bytes(wounded(rng, log))
+        config, again = config_of(rng), f"{seed}-{n}"
+        spans = patch.object(regular_batches, "SPAN_BYTES", rng.choice((300, 2000, 8 << 20)))
+        with spans, patch.object(mapped, "MAPPED_FROM_BYTES", rng.choice((1, 1 << 20))):
+            kernel = recovered(tmp_path, "kernel", again, config, jobs)
+        reference = recovered(tmp_path, "reference", again, config)
+        assert kernel == reference, f"log {n} of seed {seed}"
+        errors.add(str(kernel["error"] or kernel["stopped_by"]))
+    assert len(errors) > 1
+
+
+def write_log(folder: pathlib.Path, *batches: bytes) -> None:
+    (folder / LOG_NAME).write_bytes(b"".join(batches))
+
+
+def batch_at(offset: int, **fields: Any) -> bytes:
+    return build_batch([Record(offset, TIMESTAMP + offset, None, b"v" * 50)], **fields)
+
+
+def taken_by_reference(folder: pathlib.Path, config: LogConfig | None = None) -> int:
+    """How many batches the kernel left alone."""
+    count = 0
+    take = SegmentRecovery.take
+
+    def counted(self: SegmentRecovery, entry: Any) -> None:
+        nonlocal count
+        count += 1
+        take(self, entry)
+
+    with patch.object(SegmentRecovery, "take", counted):
+        Recovered(folder, "x", config or LogConfig())
+    return count
+
+
+def test_the_kernel_does_nearly_all_of_an_ordinary_log(tmp_path: pathlib.Path) -> None:
+    write_log(
+        tmp_path,
+        *(
+            batch_at(BASE_OFFSET + n, partition_leader_epoch=n // 100, producer_id=n % 7, producer_epoch=0)
+            for n in range(300)
+        ),
+    )
+    assert taken_by_reference(tmp_path) == 3  # the first batch of each epoch
+
+
+def test_a_batch_larger_than_a_span_is_the_kernels(tmp_path: pathlib.Path) -> None:
+    large = build_batch([Record(BASE_OFFSET + 1, TIMESTAMP, None, bytes(3 << 20))])
+    write_log(tmp_path, batch_at(BASE_OFFSET), large, batch_at(BASE_OFFSET + 2))
+    with patch.object(regular_batches, "SPAN_BYTES", 1 << 20):
+        assert taken_by_reference(tmp_path) == 0
+
+
+def test_a_log_of_nothing_but_exceptions_is_not_gone_over_again_and_again(tmp_path: pathlib.Path) -> None:
+    """Each begins an epoch: the reference gets more of them at a time, and not a window for each."""
+    write_log(tmp_path, *(batch_at(BASE_OFFSET + n, partition_leader_epoch=n) for n in range(1000)))
+    walks = 0
+    walk = SegmentRecovery.walk_valid
+
+    def counted(self: SegmentRecovery, *arguments: Any) -> Any:
+        nonlocal walks
+        walks += 1
+        return walk(self, *arguments)
+
+    with patch.object(SegmentRecovery, "walk_valid", counted):
+        Recovered(tmp_path, "x", LogConfig())
+    assert walks < 40
+
+
+def transactions(count: int) -> Iterator[bytes]:
+    """Each of a batch and its marker, every third aborted; three producers in turn, so that two others are open."""
+    for n in range(count):
+        fields = {"producer_epoch": 0, "is_transactional": True}
+        yield batch_at(BASE_OFFSET + 2 * n, producer_id=n % 3, base_sequence=n, **fields)
+        if n >= 2:
+            kind = ControlRecordType.ABORT if n % 3 == 0 else ControlRecordType.COMMIT
+            marker = EndTransactionMarker(kind, 5)
+            record = Record(BASE_OFFSET + 2 * n + 1, TIMESTAMP, *marker_bytes(marker))
+            yield build_batch([record], producer_id=(n - 2) % 3, is_control=True, **fields)
+
+
+def marker_bytes(marker: EndTransactionMarker) -> tuple[bytes, bytes]:
+    return build_control_key(marker.type), build_end_transaction_marker(marker)
+
+
+@pytest.mark.parametrize("keeps_ended", [True, False])
+def test_ended_transactions_are_kept_only_if_somebody_may_ask(tmp_path: pathlib.Path, keeps_ended: bool) -> None:
+    write_log(tmp_path, *transactions(200))
+    left = []
+    for reader in READERS:
+        with Reader(reader).reading():
+            draft = Draft.of(str(tmp_path))
+            producers = ProducerStateManager()
+            producers.keeps_ended = keeps_ended
+            segment = LogSegment(draft, BASE_OFFSET, LogConfig())
+            SegmentRecovery(segment, LeaderEpochFileCache(), producers).run()
+            left.append((state_of(producers), segment.txn_index.parse()))
+    assert left[0] == left[1]
+    assert len(left[0][1]) == 66
+    assert bool(left[0][0]["ended"]) == keeps_ended
+
+
+def test_the_kernel_takes_transactions_and_their_markers(tmp_path: pathlib.Path) -> None:
+    write_log(tmp_path, *transactions(200))
+    assert taken_by_reference(tmp_path, LogConfig(index_interval_bytes=100)) == 0
+
+
+def test_a_log_in_pieces_of_several_files(tmp_path: pathlib.Path) -> None:
+    """As it is after a split, or in a copy that is filled from a replica."""
+    whole = recovery_log(random.Random(9), 200)
+    cut = len(whole) // 3
+    (tmp_path / "a").write_bytes(whole[:cut])
+    (tmp_path / "b").write_bytes(b"xyz" + whole[cut : 2 * cut])
+    content = (
+        Piece(str(tmp_path / "a"), 0, cut),
+        Piece(str(tmp_path / "b"), 3, 3 + cut),
+        whole[2 * cut :],
+    )
+    left = []
+    for reader in READERS:
+        spans = patch.object(regular_batches, "SPAN_BYTES", 3000)
+        with Reader(reader).reading(), spans, patch.object(mapped, "MAPPED_FROM_BYTES", 1):
+            draft = Draft(str(tmp_path), {})
+            draft.write(LOG_NAME, content)
+            segment = LogSegment(draft, BASE_OFFSET, LogConfig())
+            recovery = SegmentRecovery(segment, LeaderEpochFileCache(), ProducerStateManager(), 2)
+            recovery.run()
+            left.append((recovery.valid_bytes, bytes(segment.offset_index.data), state_of(recovery.producers)))
+    assert left[0] == left[1]
+
+
+def test_a_file_that_is_cut_meanwhile_is_told_of(tmp_path: pathlib.Path) -> None:
+    """The pages are gone while the kernel reads them: an error, not zeros that look like damage, nor SIGBUS."""
+    write_log(tmp_path, *(batch_at(BASE_OFFSET + n) for n in range(3000)))
+    path = tmp_path / LOG_NAME
+    read = mapped.MappedReads.read
+
+    def cut_behind(self: mapped.MappedReads, at: int, size: int) -> memoryview:
+        view = read(self, at, size)
+        with path.open("r+b") as file:
+            file.truncate(5000)
+        return view
+
+    with patch.object(mapped, "MAPPED_FROM_BYTES", 1), patch.object(mapped.MappedReads, "read", cut_behind):
+        found = Recovered(tmp_path, "x", LogConfig()).found
+    assert found["error"] is not None
+    assert "shorter" in str(found["error"][2])
+    assert found["truncated"] == -1
