@@ -58,9 +58,12 @@ class LoadReport:
 class LoadedLog:
     """A log as a broker has it in memory after loading. All further change goes to `draft`; `stop` is the last."""
 
-    def __init__(self, draft: Draft, terms: LoadTerms) -> None:
-        """Loads it. Raises Corrupt, Refused or Unsupported, with Kafka's class, where a broker refuses to."""
-        self.draft, self.terms, self.report = draft, terms, LoadReport()
+    def __init__(self, draft: Draft, terms: LoadTerms, jobs: int = 1) -> None:
+        """Loads it, a segment at a time, each on so many threads.
+
+        Raises Corrupt, Refused or Unsupported, with Kafka's class, where a broker refuses to.
+        """
+        self.draft, self.terms, self.report, self.jobs = draft, terms, LoadReport(), jobs
         self.segments = LogSegments()
         self.epochs = open_leader_epochs(draft)
         self.producers = SnapshottedProducers(draft, terms.config, terms.loaded_at_ms)
@@ -143,7 +146,8 @@ def recover_segment(log: LoadedLog, segment: LogSegment) -> int:
     producers = SnapshottedProducers(log.draft, log.terms.config, log.terms.loaded_at_ms)
     log.report.recovered.append(segment.base_offset)
     rebuild_producer_state(producers, log.segments, log.terms.log_start_offset, segment.base_offset, is_clean=False)
-    recovery = SegmentRecovery(segment, log.epochs, producers)
+    producers.keeps_ended = False
+    recovery = SegmentRecovery(segment, log.epochs, producers, log.jobs)
     truncated = recovery.run()
     if recovery.stopped_by is not None:
         log.report.stopped_by[segment.base_offset] = recovery.stopped_by
