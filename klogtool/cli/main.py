@@ -22,6 +22,8 @@ COMMANDS = {
         "Print files of a log dir as kafka-dump-log does, or as JSON, Arrow, Parquet.",
     ),
     "verify": ("klogtool.cli.verify", "Find every damage under a path: bytes, offsets, what to do."),
+    "apply": ("klogtool.cli.apply", "Carry out a saved plan, or finish a run that was cut short."),
+    "undo": ("klogtool.cli.undo", "Take back what --apply did; list it, or give it up."),
 }
 
 

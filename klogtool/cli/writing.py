@@ -6,23 +6,31 @@ Without --apply or --output nothing is written. Showing and doing are of the sam
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import shlex
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
 
-from klogtool.cli.output import Output, note
+from klogtool.cli.output import Output, error_line, note
 from klogtool.cli.output_file import output_file
 from klogtool.cli.status import DONE, REFUSED
 from klogtool.disk.facts import check_saving_place
+from klogtool.disk.journal import Entry, check_journal
 from klogtool.disk.output import carry_out_to, check_place
+from klogtool.disk.writer import InPlace
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.log.file import Unreadable
 from klogtool.render.plans import NOTHING_CHANGED, plan_text, row_line
 from klogtool.repair.decisions import decide
 from klogtool.repair.draft import Content
-from klogtool.repair.plan import Plan
+from klogtool.repair.plan import Plan, Write
+from klogtool.repair.saved_plan import SCHEMA, SavedPlan, build_saved_plans
 
+KEPT_BYTES = 256 << 20  # of contents in memory, over all plans; the others are decided again when their turn comes
+LIGHT_BYTES = 64 << 10  # contents of a plan that are kept in any case
 Command = TypeVar("Command", bound=Callable[..., Any])
 Row = Mapping[str, Any]
 Given = Mapping[str, Any]
@@ -58,24 +66,25 @@ def decide_and_carry_out(
     text_of: Callable[[Plan], str] = plan_text,
     answers_of: Callable[[Plan], Iterable[Row]] = lambda _: (),
     status_of: Callable[[Plan], int] = lambda _: DONE,
+    beside_of: Callable[[Plan], Mapping[str, Mapping[str, Content]]] = lambda _: {},
 ) -> int:
     """The whole of a command that writes: decide for each path, show, perhaps do. Returns the exit status.
 
-    command: a name in repair/decisions.py. given: the parameters of `writing`. text_of: the plan for people;
-    answers_of: rows that follow its line in JSON, in place of its `answer`; status_of: the status if all goes well.
+    command: a name in repair/decisions.py. given: the parameters of `writing`, and quiet. text_of: the plan for people;
+    answers_of: rows that follow its line in JSON, in place of its `answer`; status_of: the status if all goes well;
+    beside_of: further folders that --output writes, see `carry_out_to`.
     What Kafka (or a rule of ours) refuses is an answer with `error`, status 3, and then nothing is written at all.
     """
     _check_given(given, paths)
-    show = Show(command, given, text_of, answers_of)
+    show, statuses = Show(command, given, text_of, answers_of), [DONE]
+    beside: dict[str, Mapping[str, Content]] = {}
     for path in paths:
-        try:
+        with show.refusals():
             for plan in decide(command, os.path.abspath(path), arguments):
                 show.plan(plan)
-        except KlogError as error:
-            show.refusal(error)
-    if show.refused:
-        return REFUSED
-    return max([_carry_out(show, paths, given), *map(status_of, show.plans)])
+                statuses.append(status_of(plan))
+                beside.update(beside_of(plan))
+    return max([_carry_out(show, paths, given, beside), *statuses])
 
 
 def show_and_maybe_carry_out(
@@ -87,19 +96,17 @@ def show_and_maybe_carry_out(
     beside: Mapping[str, Mapping[str, Content]] | None = None,
     text_of: Callable[[Plan], str] = plan_text,
 ) -> int:
-    """As `decide_and_carry_out`, for plans about `source` that are there already; beside: as `carry_out_to`."""
+    """As `decide_and_carry_out`, of plans about `source` that are being made already."""
     _check_given(given, [source])
     show = Show(command, given, text_of)
-    try:
+    with show.refusals():
         for plan in plans:
             show.plan(plan)
-    except KlogError as error:
-        show.refusal(error)
-    return REFUSED if show.refused else _carry_out(show, [source], given, beside)
+    return _carry_out(show, [source], given, beside or {})
 
 
 class Show:
-    """Prints plans and refusals as they come, and remembers them."""
+    """Prints plans, refusals and what was done as they come; keeps the plans, of large ones only what is saved."""
 
     def __init__(
         self,
@@ -109,47 +116,78 @@ class Show:
         answers_of: Callable[[Plan], Iterable[Row]] = lambda _: (),
     ) -> None:
         self.command, self.out, self.json = command, Output(), given["form"] == "json"
-        self.plans: list[Plan] = []
+        self.plans: list[SavedPlan] = []
         self.refused = False
         self._text_of, self._answers_of = text_of, answers_of
+        self._bytes_kept = 0
         if self.json:
             self.row(header(command))
 
     def row(self, row: Row) -> None:
-        """A JSON line."""
-        self.out.line(row_line(dict(row)))
+        """A JSON line; nothing where text is wanted."""
+        if self.json:
+            self.out.line(row_line(dict(row)))
+            self.out.flush()
 
     def text(self, text: str) -> None:
-        """A line for people."""
+        """A line for people; nothing where JSON is wanted."""
         if not self.json:
             self.out.line(text)
+            self.out.flush()
 
     def plan(self, plan: Plan) -> None:
         """Show a plan."""
-        self.plans.append(plan)
-        self.text(self._text_of(plan))
+        saved = self._keep(plan)
+        self.row(saved.row)
         if self.json:
-            self.row(plan.as_json())
             for answer in self._answers_of(plan):
                 self.row({"type": "answer", "command": self.command, **answer})
+        else:
+            self.text(self._text_of(plan))
 
-    def refusal(self, error: KlogError) -> None:
-        """Show what was refused. Raises the error again if it is none: a file that cannot be read, a wrong path."""
-        if not is_refusal(error):
-            raise error
+    def _keep(self, plan: Plan) -> SavedPlan:
+        size = sum(len(part) for content in contents_of(plan) for part in content if isinstance(part, bytes))
+        light = size <= LIGHT_BYTES or self._bytes_kept + size <= KEPT_BYTES
+        self._bytes_kept += size if light else 0
+        self.plans.append(SavedPlan.of(plan, with_content=light))
+        return self.plans[-1]
+
+    @contextmanager
+    def refusals(self) -> Iterator[None]:
+        """What is refused meanwhile is shown, and remembered. Other errors go on: a file that cannot be read."""
+        try:
+            yield
+        except KlogError as error:
+            if not is_refusal(error):
+                raise
+            self._refusal(error)
+
+    def _refusal(self, error: KlogError) -> None:
         self.refused = True
         if self.json:
-            told = {"class": error.kafka_class or type(error).__name__, "message": str(error)}
+            told = {"class": error.kafka_class or type(error).__name__, "message": error.kafka_message or str(error)}
             self.row({"type": "answer", "command": self.command, "error": told})
         else:
-            self.out.note(f"klogtool: {error}".replace("\n", "\\n"))
+            self.out.note(error_line(error))
+
+    def applied(self, entry: Entry) -> None:
+        """Say that it was done, and how to take it back."""
+        how, held = words("undo", entry), entry.held_bytes()
+        self.row({"type": "applied", "id": entry.id, "journal": entry.journal, "bytes_held": held, "undo": how})
+        self.text(f"Done. {held:,} bytes are held to take it back: {how}")
+        self.text(f"To give that up: {words('undo --discard', entry)}")
 
 
-def header(command: str) -> Row:
+def contents_of(plan: Plan) -> Iterator[Content]:
+    """What a plan writes."""
+    return (step.content for step in plan.steps if isinstance(step, Write))
+
+
+def header(command: str) -> dict[str, Any]:
     """The first line of JSON, and of a saved plan."""
     from importlib.metadata import version
 
-    return {"type": "klogtool", "version": version("klogtool"), "schema": 1, "command": command}
+    return {"type": "klogtool", "version": version("klogtool"), "schema": SCHEMA, "command": command}
 
 
 def is_refusal(error: KlogError) -> bool:
@@ -157,6 +195,11 @@ def is_refusal(error: KlogError) -> bool:
     if isinstance(error, Unreadable):
         return False
     return isinstance(error, Refused | Corrupt) or error.kafka_class is not None
+
+
+def words(command: str, entry: Entry) -> str:
+    """A command line about an entry that works wherever it is typed."""
+    return f"klogtool {command} {entry.id} --journal {shlex.quote(entry.journal)}"
 
 
 def _check_given(given: Given, paths: Sequence[str]) -> None:
@@ -169,26 +212,55 @@ def _check_given(given: Given, paths: Sequence[str]) -> None:
         raise click.UsageError("--journal goes with --apply.")
     if given["output"]:
         check_place(given["output"], paths[0])
+    if given["journal"]:
+        check_journal(given["journal"])
     if given["plan_out"]:
         check_saving_place(given["plan_out"])
 
 
-def _carry_out(
-    show: Show, paths: Sequence[str], given: Given, beside: Mapping[str, Mapping[str, Content]] | None = None
-) -> int:
-    if given["plan_out"]:
-        save_plans(show.command, show.plans, given["plan_out"])
-    if given["output"]:
-        carry_out_to(show.plans, os.path.abspath(paths[0]), given["output"], beside=beside)
-        show.text(f"Done: {given['output']}")
-    elif not given["quiet"] and not show.json and any(plan.steps for plan in show.plans):
-        show.text(NOTHING_CHANGED)
-    return DONE
+def _carry_out(show: Show, paths: Sequence[str], given: Given, beside: Mapping[str, Mapping[str, Content]]) -> int:
+    """What was asked for, unless something is refused. Returns the exit status."""
+    with show.refusals():
+        if show.refused:
+            return REFUSED
+        if given["plan_out"]:
+            save_plans(show.command, show.plans, given["plan_out"])
+        if given["output"]:
+            carry_out_to(show.plans, os.path.abspath(paths[0]), given["output"], beside=beside)
+            show.row({"type": "written", "path": os.path.abspath(given["output"])})
+            show.text(f"Done: {given['output']}")
+        elif given["apply"]:
+            apply_plans(show, show.plans, given["journal"])
+        elif not given["quiet"] and any(plan.steps for plan in show.plans):
+            show.text(NOTHING_CHANGED)
+    return REFUSED if show.refused else DONE
 
 
-def save_plans(command: str, plans: Iterable[Plan], path: str) -> None:
+def apply_plans(show: Show, plans: Sequence[SavedPlan], journal: str | None) -> None:
+    """In place; and say how to take it back, or, of a run that was cut short, how to go on."""
+    command = plans[0].command if plans else show.command
+    run = InPlace(plans, {**header(command), "when_ms": time.time_ns() // 10**6}, journal=journal)
+    with told_if_cut_short(run):
+        run.carry_out()
+    for entry in run.entries:
+        show.applied(entry)
+    if not run.entries:
+        show.text("Nothing to do.")
+
+
+@contextmanager
+def told_if_cut_short(run: InPlace) -> Iterator[None]:
+    """Whatever ends a run in its middle, an interrupt as well: how to go on is said."""
+    try:
+        yield
+    finally:
+        for entry in run.entries if run.begun else ():
+            note(f"klogtool: cut short; to take back what was done: {words('undo', entry)}")
+            note(f"To finish it: {words('apply --resume', entry)}")
+
+
+def save_plans(command: str, plans: Sequence[SavedPlan], path: str) -> None:
     """A file with the header and a line for each plan. Raises Refused if there is a file of that name."""
     with output_file(path) as sink:
-        for row in (header(command), *(plan.as_json() for plan in plans)):
-            sink.write(row_line(dict(row)).encode() + b"\n")
-    note(f"klogtool: plan saved; carry it out with: klogtool apply {path}")
+        sink.write(build_saved_plans(header(command), plans))
+    note(f"klogtool: plan saved; to carry it out: klogtool apply {shlex.quote(path)}")

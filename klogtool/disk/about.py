@@ -56,13 +56,13 @@ def set_about(file: int | str, wanted: About) -> None:
         os.chown(file, wanted.uid, wanted.gid)
     if stat.S_IMODE(found.st_mode) != wanted.mode or found.st_uid != wanted.uid:
         os.chmod(file, wanted.mode)
-    for name, value in wanted.attributes:
+    for name, value in set(wanted.attributes) - set(_attributes(file)):
         _set_attribute(file, name, value)
     if wanted.mtime_ns is not None:
-        os.utime(file, ns=(wanted.mtime_ns, wanted.mtime_ns))
+        os.utime(file, ns=(found.st_atime_ns, wanted.mtime_ns))
 
 
-def _attributes(path: str) -> tuple[tuple[str, bytes], ...]:
+def _attributes(path: int | str) -> tuple[tuple[str, bytes], ...]:
     try:
         return tuple((name, os.getxattr(path, name)) for name in os.listxattr(path))
     except OSError as error:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from klogtool.disk.about import About, about, about_new_file
 from klogtool.disk.disk import Disk
@@ -22,28 +22,26 @@ from klogtool.errors import KlogError, Refused, StalePlan
 from klogtool.format.names import PartitionDirName, PartitionDirState, build_partition_dir_name
 from klogtool.log.file import unreadable
 from klogtool.log.folder import find_partition_dir_name, own_name
-from klogtool.repair.draft import Content, Draft, DraftFile, Piece
-from klogtool.repair.plan import Delete, Plan, Rename, Truncate, Write
+from klogtool.repair.draft import Content, Draft, DraftFile, Piece, content_size
+from klogtool.repair.plan import Delete, Plan, Rename, Truncate, Write, names_of
+from klogtool.repair.saved_plan import SavedPlan
 
 
 @dataclass(frozen=True, slots=True)
 class NewFolder:
-    """A folder to be. files: by path below it; folders: those in it, outer ones first.
-
-    source: the folder whose files its files are, by name, or at least are like. unchanged: which of them are the
-    source's, to the byte; unchanged_folders: those in which all are ("" the folder itself).
-    """
+    """A folder to be, like `source`. folders: those in it, outer ones first; copied: files that are the source's, to
+    the byte; plans: whose steps give it the others; further: and more files."""
 
     path: str
-    files: Mapping[str, DraftFile]
     source: str
     folders: Sequence[str] = ()
-    unchanged: frozenset[str] = frozenset()
-    unchanged_folders: frozenset[str] = frozenset()
+    copied: Mapping[str, DraftFile] = field(default_factory=dict)
+    plans: Sequence[SavedPlan] = ()
+    further: Mapping[str, Content] = field(default_factory=dict)
 
 
 def carry_out_to(
-    plans: Sequence[Plan],
+    plans: Sequence[SavedPlan],
     source: str,
     output: str,
     *,
@@ -60,17 +58,12 @@ def carry_out_to(
     disk = disk or Disk()
     for place in [output, *(beside or {})]:
         check_place(place, source)
-    for plan in plans:
-        check_facts(plan)
+    check_facts(plans)
     result = new_folder(plans, source, output)
-    further = [
-        NewFolder(path, {name: DraftFile(content) for name, content in files.items()}, source)
-        for path, files in (beside or {}).items()
-    ]
-    folders = [*further, result]
+    folders = [*(NewFolder(path, source, further=files) for path, files in (beside or {}).items()), result]
     _check_room(folders)
     with _built(disk, folders) as parts:
-        _check_source(plans, result)
+        _check_source(result)
         for folder, part in zip(folders, parts, strict=True):
             _publish(disk, part, os.path.realpath(folder.path))
 
@@ -115,16 +108,26 @@ def _with_slash(path: str) -> str:
 # What is to be in it.
 
 
-def new_folder(plans: Sequence[Plan], source: str, output: str) -> NewFolder:
+def new_folder(plans: Sequence[SavedPlan], source: str, output: str) -> NewFolder:
     """What the source becomes by the plans. Raises KlogError if it cannot be listed, or a plan is not about it."""
     files, folders = _listed(source)
-    draft = Draft(source, files)
-    for plan in plans:
-        _change(draft, plan)
-    changed = draft.changed()
-    unchanged_folders = {"", *folders} - {os.path.dirname(name) for name in changed}
-    unchanged = frozenset(draft.files.keys() - changed)
-    return NewFolder(output, draft.files, source, folders, unchanged, frozenset(unchanged_folders))
+    whole = NewFolder(output, source, folders, files, plans)
+    changed = set(_names_changed(whole))
+    return replace(whole, copied={name: file for name, file in files.items() if name not in changed})
+
+
+def _names_changed(folder: NewFolder) -> Iterator[str]:
+    """Names that the plans have to do with, below the source."""
+    for plan in folder.plans:
+        yield from _below(folder.source, plan.path, (name for step in plan.steps for name in step.names))
+
+
+def _below(source: str, path: str, names: Iterable[str]) -> list[str]:
+    """Names below a plan's path as names below the source."""
+    below = os.path.relpath(os.path.realpath(path), os.path.realpath(source))
+    if below.split(os.sep)[0] == os.pardir:
+        raise Refused("the plan is not about what the result is made from", path=path)
+    return [os.path.normpath(os.path.join(below, name)) for name in names]
 
 
 def _listed(source: str) -> tuple[dict[str, DraftFile], list[str]]:
@@ -157,50 +160,73 @@ def _check_no_loop(source: str, entry: os.DirEntry[str]) -> None:
         raise Refused("a link to a folder that it lies in cannot be copied", path=entry.path)
 
 
-def _change(draft: Draft, plan: Plan) -> None:
-    """Carry out the plan's steps on the draft."""
-    below = os.path.relpath(os.path.realpath(plan.path), os.path.realpath(draft.path))
-    if below.split(os.sep)[0] == os.pardir:
-        raise Refused("the plan is not about what the result is made from", path=plan.path)
+def _walk_written(folder: NewFolder) -> Iterator[tuple[str, DraftFile]]:
+    """Files that are not merely copied; of one plan after the other, since together they may not fit in memory."""
+    for plan in folder.plans:
+        yield from _changed_files(plan.decided(), folder.source)
+    for name, content in folder.further.items():
+        yield name, DraftFile(content)
 
-    def at(path: str) -> str:
-        return os.path.normpath(os.path.join(below, path))
 
+def _changed_files(plan: Plan, source: str) -> Iterator[tuple[str, DraftFile]]:
+    draft = Draft(
+        plan.path, {name: file for step in plan.steps for name in names_of(step) if (file := _found(plan, name))}
+    )
     for step in plan.steps:
         match step:
             case Write():
-                draft.write(at(step.path), step.content, step.mtime_ns)
+                draft.write(step.path, step.content, step.mtime_ns)
             case Truncate():
-                draft.truncate(at(step.path), step.size)
+                draft.truncate(step.path, step.size)
             case Rename():
-                draft.rename(at(step.path), at(step.to))
+                draft.rename(step.path, step.to)
             case Delete():
-                draft.delete(at(step.path))
+                draft.delete(step.path)
+    yield from zip(_below(source, plan.path, draft.files), draft.files.values(), strict=True)
+
+
+def _found(plan: Plan, name: str) -> DraftFile | None:
+    path = os.path.join(plan.path, name)
+    if not os.path.isfile(path):
+        return None
+    found = os.stat(path)
+    return DraftFile((Piece(path, 0, found.st_size),), found.st_mtime_ns)
 
 
 def _check_room(folders: Sequence[NewFolder]) -> None:
     needed: dict[str, int] = {}
     for folder in folders:
+        copied = (on_disk(os.path.join(folder.source, name), file.size) for name, file in folder.copied.items())
+        written = (_room_of(plan) for plan in folder.plans)
+        further = (content_size(content) + BLOCK_BYTES for content in folder.further.values())
         parent = os.path.dirname(os.path.realpath(folder.path))
-        sizes = (
-            on_disk(os.path.join(folder.source, name), file.size)
-            if name in folder.unchanged
-            else file.size + BLOCK_BYTES
-            for name, file in folder.files.items()
-        )
-        needed[parent] = needed.get(parent, 0) + sum(sizes) + BLOCK_BYTES * (1 + len(folder.folders))
+        size = sum((*copied, *written, *further)) + BLOCK_BYTES * (1 + len(folder.folders))
+        needed[parent] = needed.get(parent, 0) + size
     check_space(needed)
 
 
-def _check_source(plans: Sequence[Plan], result: NewFolder) -> None:
+def _room_of(plan: SavedPlan) -> int:
+    """Bytes of the files that its steps leave."""
+    sizes: dict[str, int] = {}
+    for step in plan.steps:
+        file = sizes.pop(step.path, None)
+        if file is None and os.path.isfile(path := os.path.join(plan.path, step.path)):
+            file = os.stat(path).st_size
+        if step.kind == "write" or (step.kind == "truncate" and file is not None):
+            sizes[step.path] = step.size
+        elif step.to is not None and file is not None:
+            sizes[step.to] = file
+    return sum(sizes.values()) + BLOCK_BYTES * len(sizes)
+
+
+def _check_source(result: NewFolder) -> None:
     """Raises StalePlan if the source changed while it was copied."""
-    for plan in plans:
-        check_facts(plan)
+    check_facts(result.plans)
     files, folders = _listed(result.source)
-    for name in sorted(result.unchanged):
-        if files.get(name) != result.files[name]:
+    for name, file in result.copied.items():
+        if files.get(name) != file:
             raise StalePlan("changed while it was copied", path=os.path.join(result.source, name))
-    if list(folders) != list(result.folders):
+    if folders != result.folders:
         raise StalePlan("a folder came or went while it was copied", path=result.source)
 
 
@@ -234,21 +260,28 @@ def _build(disk: Disk, folder: NewFolder, part: str) -> None:
     disk.mkdir(part)
     for name in folder.folders:
         disk.mkdir(os.path.join(part, name))
-    for name, file in sorted(folder.files.items()):
-        path = os.path.join(part, name)
-        disk.write(path, file.content, _about_file(folder, name))
-        disk.sync(path)
-        (check_size if name in folder.unchanged else check_written)(path, file.content)
+    for name, file in folder.copied.items():
+        _put(disk, folder, part, name, file)
+        check_size(os.path.join(part, name), file.content)
+    for name, file in _walk_written(folder):
+        _put(disk, folder, part, name, file)
+        check_written(os.path.join(part, name), file.content)
+    changed = {os.path.dirname(name) for name in (*_names_changed(folder), *folder.further)}
     for name in reversed(["", *folder.folders]):
-        path = os.path.join(part, name)
-        like = about(os.path.join(folder.source, name)).permitted()
-        disk.describe(path, like if name in folder.unchanged_folders else like.written_now())
+        path, like = os.path.join(part, name), about(os.path.join(folder.source, name)).permitted()
+        disk.describe(path, like.written_now() if name in changed else like)
         disk.sync_dir(path)
 
 
-def _about_file(folder: NewFolder, name: str) -> About:
+def _put(disk: Disk, folder: NewFolder, part: str, name: str, file: DraftFile) -> None:
+    path = os.path.join(part, name)
+    disk.write(path, file.content, _about_file(folder, name, file))
+    disk.sync(path)
+
+
+def _about_file(folder: NewFolder, name: str, file: DraftFile) -> About:
     """As the source's file of that name, else as the one that its first bytes are from, else as those beside it."""
-    file, before = folder.files[name], os.path.join(folder.source, name)
+    before = os.path.join(folder.source, name)
     first = [part.path for part in file.content[:1] if isinstance(part, Piece)]
     like = next(filter(os.path.isfile, [before, *first]), None)
     found = about(like) if like is not None else about_new_file(os.path.dirname(before))

@@ -50,6 +50,11 @@ def _closing(plan: Plan) -> str:
     return f"{len(plan.steps):,} steps; {change} afterwards; {plan.bytes_held:,} bytes are held for undo (--apply)."
 
 
+def table_text(rows: Iterable[tuple[str, ...]]) -> str:
+    """Rows of cells under one another."""
+    return "\n".join(line[2:] for line in _aligned(rows))
+
+
 def _aligned(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
     """Cells under one another, two blanks between and before them."""
     cells = list(rows)

@@ -20,7 +20,7 @@ from klogtool.repair.draft import Content, Piece, content_size
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A file or folder that the plan relied on. path: below the plan's (empty: the folder itself). A folder's
-    modification time says that no name came or went."""
+    modification time says that no name came or went; its size is 0. `.lock` is no fact: carrying out makes it."""
 
     path: str
     size: int

@@ -1,0 +1,60 @@
+"""Entries of journals as the command line names them: by id, by a path that they are about, or the newest."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+
+from klogtool.disk.journal import Entry, find_journals, walk_entries
+from klogtool.errors import KlogError, Refused
+
+ID = re.compile(r"[0-9a-f]{12}(-[1-9][0-9]*)?")
+
+
+def find_entries(given: Sequence[str], journal: str | None) -> list[Entry]:
+    """Those of the ids among the words, else all; oldest first. Looked for in the journal, else in those beside the
+    paths among the words, else beside the folder that we are in. Raises KlogError for an id that is not there."""
+    ids = [word for word in given if ID.fullmatch(word)]
+    paths = [word for word in given if word not in ids]
+    for path in paths:
+        if not os.path.isdir(path):
+            raise KlogError("no such folder, and no id of a run", path=path)
+    entries = sorted(_look_in(paths, journal), key=_when)
+    for wanted in ids:
+        if not any(_is_called(entry, wanted) for entry in entries):
+            where = journal or " ".join(paths) or os.getcwd()
+            raise KlogError(f"no run of that id is known beside {where}; name the folder with --journal", path=wanted)
+    return [entry for entry in entries if not ids or any(_is_called(entry, wanted) for wanted in ids)]
+
+
+def only_one(entries: Sequence[Entry], what: str) -> Entry:
+    """The one entry that can be meant. Raises Refused if there are several, KlogError if there is none."""
+    if not entries:
+        raise KlogError(f"there is nothing to {what} here; --journal DIR looks elsewhere", path=os.getcwd())
+    if len(entries) > 1:
+        raise Refused(f"several runs can be meant, name one: {' '.join(entry.id for entry in entries)}")
+    return entries[0]
+
+
+def _look_in(paths: Sequence[str], journal: str | None) -> Iterable[Entry]:
+    if journal is not None:
+        return list(walk_entries(journal))
+    journals = dict.fromkeys(found for path in paths or [os.curdir] for found in find_journals(path))
+    return [entry for found in journals for entry in walk_entries(found)]
+
+
+def _is_called(entry: Entry, wanted: str) -> bool:
+    return entry.id == wanted or entry.id.startswith(wanted + "-")
+
+
+def _when(entry: Entry) -> tuple[int, str]:
+    return when_ms(entry) or 0, entry.id
+
+
+def when_ms(entry: Entry) -> int | None:
+    """When the run began; None for one that was killed before it could say."""
+    if entry.is_torn():
+        return None
+    when = entry.head().get("when_ms")
+    return when if isinstance(when, int) else None

@@ -1,0 +1,187 @@
+"""Takes back what a run wrote in place: every file as it was, with time, owner and mode, and every name.
+
+It is refused where somebody else has written since to a file that the run had changed: that would be lost. What lies
+there as the run left it (or left it in between), and what is gone, can be put back without loss; and so can it where
+other files were changed or came. What undo itself has begun it can go on with: it may be killed at any call.
+
+Order of effects: all files are looked at; the manifest says that undo has begun; names are put back, the last step's
+first; folders are synced and get their times; the manifest says that all is undone; the entry goes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from klogtool.disk.about import about
+from klogtool.disk.disk import Disk
+from klogtool.disk.journal import Entry, save_manifest
+from klogtool.disk.manifest import Manifest, Original, Progress, Record
+from klogtool.disk.readback import check_written
+from klogtool.disk.space import BLOCK_BYTES, check_space
+from klogtool.disk.staging import put
+from klogtool.disk.states import FileState, StagedWrite, find_state, names_of
+from klogtool.errors import Refused
+from klogtool.format.names import FileKind
+from klogtool.log.file import LogFile
+from klogtool.repair.draft import Piece
+
+COMPARED_BYTES = 1 << 20
+WRITTEN_TO = "written to since, by somebody else or a later run (undo that first)"
+
+
+def check_untouched(entry: Entry, manifest: Manifest) -> None:
+    """Raises Refused if putting files back would lose what somebody else has written, or they are not kept whole."""
+    for record in manifest.records:
+        _check_record(entry, record, undoing=manifest.progress is Progress.UNDOING)
+
+
+def _check_record(entry: Entry, record: Record, *, undoing: bool) -> None:
+    possible = record.possible_states()
+    by_inode: dict[int, list[FileState]] = {}
+    for state in (state for states in possible.values() for state in states):
+        by_inode.setdefault(state.ino, []).append(state)
+    kept = set()
+    for name, original in record.before.items():
+        if original is not None:
+            path = os.path.join(record.path, name)
+            kept.add(_check_kept(entry, path, original, by_inode[original.state.ino], undoing=undoing))
+    for name, states in possible.items():
+        path, original = os.path.join(record.path, name), record.before[name]
+        found = find_state(path)
+        if found is None or found.ino in kept or any(found.looks_like(state) for state in states):
+            continue
+        if not (undoing and original is not None and _is_being_mended(entry, path, original)):
+            raise Refused(f"{WRITTEN_TO}; what it was is kept in {entry.path}", path=path)
+
+
+def _check_kept(
+    entry: Entry, path: str, original: Original, states: Sequence[FileState], *, undoing: bool
+) -> int | None:
+    """The inode of an original that the journal has a link to. A broker may have gone on with a file that was only
+    renamed or cut: the link is to the same bytes."""
+    if original.kept is None:
+        if not os.path.lexists(path):
+            raise Refused("gone, and not kept", path=path)
+        return None
+    kept = entry.place(original.kept)
+    found = find_state(kept)
+    if found is None:
+        raise Refused("what was kept is gone", path=kept)
+    known = states if original.linked else [original.state]
+    if not any(map(found.looks_like, known)) and not (undoing and _is_being_mended(entry, kept, original)):
+        raise Refused(WRITTEN_TO, path=path)
+    return found.ino if original.linked else None
+
+
+def _is_being_mended(entry: Entry, path: str, original: Original) -> bool:
+    """Whether the file has the beginning of the tail that was cut off, or zeros for it, as a killed undo leaves it."""
+    found = find_state(path)
+    if original.tail is None or found is None or not original.cut <= found.size <= original.state.size:
+        return False
+    with LogFile(path) as file, LogFile(entry.place(original.tail)) as tail:
+        for at in range(original.cut, found.size, COMPARED_BYTES):
+            size = min(COMPARED_BYTES, found.size - at)
+            data, wanted = file.read(at, size), tail.read(at - original.cut, size)
+            if data != wanted and any(byte not in (0, want) for byte, want in zip(data, wanted, strict=True)):
+                return False
+    return True
+
+
+def check_room(entry: Entry, manifest: Manifest) -> None:
+    """Raises Refused if there is no room for what was cut off, and for what is not kept by a link."""
+    needed: dict[str, int] = {}
+    for record in manifest.records:
+        for original in filter(None, record.before.values()):
+            copied = original.tail or (original.kept if not original.linked else None)
+            if copied is not None:
+                size = os.stat(entry.place(copied)).st_blocks * 512 + BLOCK_BYTES
+                needed[record.path] = needed.get(record.path, 0) + size
+    check_space(needed)
+
+
+def take_back(disk: Disk, entry: Entry, manifest: Manifest) -> None:
+    """Put everything back. Whoever calls has the log dir's lock, and has seen that nothing is lost by it."""
+    save_manifest(disk, entry, replace(manifest, progress=Progress.UNDOING))
+    for record in reversed(manifest.records):
+        staged = {step.state.ino for step in record.steps if isinstance(step, StagedWrite)}
+        for name in [name for step in reversed(record.steps) for name in names_of(step)]:
+            _put_back(disk, entry, os.path.join(record.path, name), record.before[name], staged)
+        _tidy(disk, entry, record)
+    save_manifest(disk, entry, replace(manifest, progress=Progress.UNDONE))
+
+
+def _put_back(disk: Disk, entry: Entry, path: str, original: Original | None, staged: set[int]) -> None:
+    found = find_state(path)
+    if original is None:
+        if found is not None:
+            disk.delete(path)
+        return
+    if original.kept is not None and not _is_back(found, entry, original, staged):
+        _put_kept(disk, entry, path, original)
+    _mend(disk, entry, path, original)
+    _describe(disk, path, original)
+
+
+def _is_back(found: FileState | None, entry: Entry, original: Original, staged: set[int]) -> bool:
+    """Whether the very file, or a copy of it, has its name already; it may still have to be mended."""
+    if found is None:
+        return False
+    if original.linked:
+        return found.ino == os.stat(entry.place(original.kept or "")).st_ino
+    return found.looks_like(original.state) and found.ino not in staged
+
+
+def _put_kept(disk: Disk, entry: Entry, path: str, original: Original) -> None:
+    """In one step, where there is a file of that name, by way of a name that a broker's start would unlink."""
+    kept, waiting = entry.place(original.kept or ""), _waiting(entry, path)
+    if original.linked and not os.path.lexists(path):
+        disk.link(kept, path)
+        return
+    if os.path.lexists(waiting):  # of an undo that was killed here
+        disk.delete(waiting)
+    if original.linked:
+        disk.link(kept, waiting)
+    else:
+        put(disk, waiting, (Piece(kept, 0, original.state.size),), about(kept))
+    disk.rename(waiting, path)
+
+
+def _waiting(entry: Entry, path: str) -> str:
+    return f"{path}.{entry.id}.undo.deleted"
+
+
+def _mend(disk: Disk, entry: Entry, path: str, original: Original) -> None:
+    """What was cut off is there again."""
+    if original.tail is None or find_state(path) == original.state:
+        return
+    tail = entry.place(original.tail)
+    size = original.state.size - original.cut
+    disk.extend(path, original.cut, (Piece(tail, 0, size),))
+    disk.sync(path)
+    check_written(path, (Piece(path, 0, original.cut), Piece(tail, 0, size)))
+
+
+def _describe(disk: Disk, path: str, original: Original) -> None:
+    found = about(path)
+    wanted = replace(found, mode=original.mode, uid=original.uid, gid=original.gid, mtime_ns=original.state.mtime_ns)
+    if wanted != found:
+        disk.describe(path, wanted)
+        disk.sync(path)
+
+
+def _tidy(disk: Disk, entry: Entry, record: Record) -> None:
+    """Nothing of ours stays in the folders; they are synced, and where the same names are in them, have their times."""
+    for step in record.steps:
+        if isinstance(step, StagedWrite) and not step.staged.startswith(entry.path) and os.path.lexists(step.staged):
+            disk.delete(step.staged)
+    for folder, before in record.folders.items():
+        disk.sync_dir(folder)
+        if _names_in(folder) == set(before.names) - {FileKind.LOCK.value}:
+            disk.describe(folder, replace(about(folder), mtime_ns=before.mtime_ns))
+            disk.sync_dir(folder)
+
+
+def _names_in(folder: str) -> set[str]:
+    return set(os.listdir(folder)) - {FileKind.LOCK.value}

@@ -1,0 +1,329 @@
+"""Carries plans out in place.
+
+Order of effects, each on the device before the next:
+
+ 1. The log dir's lock is taken; facts and space are checked. Until here nothing is written but `.lock`.
+ 2. The journal gets an entry with the plans (plan.jsonl).
+ 3. For every plan: what it is to write is written beside, read back; what it changes is kept (staging.py).
+ 4. Facts are checked once more. The entry's manifest is saved: from here on it says that steps may have been done.
+ 5. The steps, in the plan's order, one call of the system each. A cut is synced before the next step, and so are names
+    before a cut or a step in another folder: so what a power failure leaves is what some step left.
+ 6. What lies there is held against what should; the manifest is saved as done.
+
+Killed before 4, nothing had been changed. Killed after it, `resume` finishes and `undo` takes back; which step was the
+last, the files say (states.py). An error in 5 takes back what was done; only if that fails, too, is the run cut short.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+from klogtool.disk.about import about
+from klogtool.disk.disk import Disk
+from klogtool.disk.facts import check_facts, looks_like_log_dir
+from klogtool.disk.journal import (
+    Entry,
+    check_journal,
+    drop_journal,
+    journal_of,
+    log_dir_of,
+    make_entry,
+    make_journal,
+    new_entry,
+    remove_entry,
+    save_manifest,
+)
+from klogtool.disk.lock import locked
+from klogtool.disk.manifest import Manifest, Progress, Record
+from klogtool.disk.space import check_space
+from klogtool.disk.staging import room_needed, stage, staged_in_place
+from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, find_state, find_steps_done
+from klogtool.disk.undo import check_room, check_untouched, take_back
+from klogtool.errors import KlogError, Refused
+from klogtool.format.names import FileKind
+from klogtool.repair.plan import Delete, Rename, Truncate
+from klogtool.repair.saved_plan import SavedPlan
+
+
+class InPlace:
+    """A run over plans; those of one log dir share an entry of the journal beside it, or of the one given.
+
+    head: first line of plan.jsonl, with `when_ms`. entries: what the run has made, for undo. begun: whether steps may
+    have been done that are neither finished nor taken back.
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[SavedPlan],
+        head: Mapping[str, Any],
+        *,
+        journal: str | None = None,
+        disk: Disk | None = None,
+    ) -> None:
+        self.entries: list[Entry] = []
+        self.begun = False
+        self._head, self._disk = head, disk or Disk()
+        self._groups: dict[tuple[str, str], list[SavedPlan]] = {}
+        for plan in plans:
+            if plan.steps:
+                log_dir = log_dir_of(plan.path)
+                place = os.path.realpath(journal) if journal is not None else journal_of(log_dir)
+                self._groups.setdefault((log_dir, place), []).append(plan)
+
+    def carry_out(self) -> None:
+        """Do it all; see the head of this module.
+
+        Raises Refused, LogDirInUse, StalePlan, KlogError or OSError: all is as it was then, unless `begun`.
+        """
+        self._check()
+        try:
+            with ExitStack() as held:
+                locks = {
+                    log_dir: held.enter_context(lock_of(self._disk, log_dir, journal))
+                    for log_dir, journal in self._groups
+                }
+                self._check()
+                with self._staged(locks) as runs:
+                    self._check_facts()
+                self._do(runs)
+        finally:
+            for _, journal in self._groups:
+                drop_journal(self._disk, journal)
+
+    def _check(self) -> None:
+        self._check_facts()
+        needed: dict[str, int] = {}
+        for (_, journal), plans in self._groups.items():
+            check_journal(journal)
+            for folder, size in room_needed(plans, journal).items():
+                needed[folder] = needed.get(folder, 0) + size
+        check_space(needed)
+
+    def _check_facts(self) -> None:
+        for plans in self._groups.values():
+            check_facts(plans)
+
+    @contextmanager
+    def _staged(self, locks: Mapping[str, bool]) -> Iterator[list[tuple[Entry, Manifest]]]:
+        """All plans staged; if that fails, or what comes before the first step, nothing stays of it."""
+        runs: list[tuple[Entry, Manifest]] = []
+        with ExitStack() as cleaning:
+            for (log_dir, journal), plans in self._groups.items():
+                make_journal(self._disk, journal, log_dir)
+                entry = new_entry(journal, plans)
+                times = folder_times(plans)
+                cleaning.callback(clean, self._disk, entry, plans, times)
+                head = {**self._head, "log_dir": log_dir, "made_lock": locks[log_dir], "folders": times}
+                make_entry(self._disk, entry, head, plans)
+                records = [stage(self._disk, entry, k, plan.decided()) for k, plan in enumerate(plans)]
+                self._disk.sync_dir(entry.path)
+                runs.append((entry, Manifest(Progress.STAGED, tuple(records))))
+            yield runs
+            cleaning.pop_all()
+
+    def _do(self, runs: Sequence[tuple[Entry, Manifest]]) -> None:
+        self.begun = True
+        try:
+            for entry, manifest in runs:
+                self.entries.append(entry)
+                save_manifest(self._disk, entry, manifest)
+            for entry, manifest in runs:
+                finish(self._disk, entry, manifest)
+        except (OSError, KlogError):
+            self._take_back(runs)
+            raise
+        self.begun = False
+
+    def _take_back(self, runs: Sequence[tuple[Entry, Manifest]]) -> None:
+        """After an error: as it was. Where that cannot be had either, the entries stay, and the first error is told."""
+        with suppress(OSError, KlogError):
+            for entry, manifest in reversed(runs):
+                if entry.progress() is Progress.PREPARING:
+                    _forget(self._disk, entry)
+                else:
+                    take_back(self._disk, entry, manifest)
+                remove_entry(self._disk, entry)
+            self.entries.clear()
+            self.begun = False
+
+
+@contextmanager
+def lock_of(disk: Disk, log_dir: str, journal: str, *, ours: bool = False) -> Iterator[bool]:
+    """The log dir's lock, as `locked` has it. No broker starts on what does not look like a log dir; there the lock of
+    the journal, which is made if need be, keeps others of us away."""
+    if looks_like_log_dir(log_dir) or os.path.lexists(os.path.join(log_dir, FileKind.LOCK.value)):
+        with locked(disk, log_dir, ours=ours) as is_ours:
+            yield is_ours
+        return
+    make_journal(disk, journal, log_dir)
+    with locked(disk, journal, ours=True) as is_ours:
+        yield is_ours
+
+
+def folder_times(plans: Sequence[SavedPlan]) -> dict[str, int]:
+    """Modification times of the folders in which names change, in ns."""
+    names = (os.path.join(plan.path, name) for plan in plans for step in plan.steps for name in step.names)
+    return {folder: os.stat(folder).st_mtime_ns for folder in dict.fromkeys(map(os.path.dirname, names))}
+
+
+def clean(disk: Disk, entry: Entry, plans: Sequence[SavedPlan], times: Mapping[str, int]) -> None:
+    """Nothing stays of an entry of which no step was done; an error in that is not told, since one led here."""
+    with suppress(OSError, KlogError):
+        waiting = [path for k, plan in enumerate(plans) for path in staged_in_place(entry, k, plan)]
+        left = [path for path in waiting if os.path.lexists(path)]
+        for path in left:
+            disk.delete(path)
+        for folder in dict.fromkeys(map(os.path.dirname, left)):
+            disk.describe(folder, replace(about(folder), mtime_ns=times.get(folder)))
+            disk.sync_dir(folder)
+        remove_entry(disk, entry)
+
+
+# The steps.
+
+
+def finish(disk: Disk, entry: Entry, manifest: Manifest) -> None:
+    """Do all steps that have not been done, and say so. Raises Refused if what lies there is no state in between."""
+    for record in manifest.records:
+        _do_steps(disk, record, _steps_done(record))
+    records = tuple(replace(record, after=_checked_after(record)) for record in manifest.records)
+    save_manifest(disk, entry, Manifest(Progress.DONE, records))
+
+
+def _steps_done(record: Record) -> int:
+    found = {name: find_state(os.path.join(record.path, name)) for name in record.before}
+    done = find_steps_done(record.states_before, record.steps, found)
+    if done is None:
+        raise Refused("changed by somebody else since the run was cut short: undo it", path=record.path)
+    return done
+
+
+def _do_steps(disk: Disk, record: Record, done: int) -> None:
+    unsynced: str | None = None  # a folder
+    if done:  # whoever was killed may not have come to it
+        _sync(disk, record, record.steps[:done])
+    for step in record.steps[done:]:
+        folder = os.path.dirname(os.path.join(record.path, step.path))
+        cuts = isinstance(step, Truncate)
+        if unsynced is not None and (cuts or folder != unsynced):
+            disk.sync_dir(unsynced)
+        _do_step(disk, record.path, step)
+        unsynced = None if cuts else folder
+    if unsynced is not None:
+        disk.sync_dir(unsynced)
+
+
+def _sync(disk: Disk, record: Record, steps: Sequence[StagedStep]) -> None:
+    for step in steps:
+        path = os.path.join(record.path, step.path)
+        if isinstance(step, Truncate) and os.path.lexists(path):
+            disk.sync(path)
+    for folder in record.folders:
+        disk.sync_dir(folder)
+
+
+def _do_step(disk: Disk, base: str, step: StagedStep) -> None:
+    path = os.path.join(base, step.path)
+    match step:
+        case StagedWrite():
+            disk.rename(step.staged, path)
+        case Rename():
+            disk.rename(path, os.path.join(base, step.to))
+        case Delete():
+            disk.delete(path)
+        case Truncate():
+            if os.stat(path).st_size > step.size:
+                disk.truncate(path, step.size)
+            disk.sync(path)
+
+
+def _checked_after(record: Record) -> Names:
+    """What lies there, held against what should; with times that only the system knew."""
+    after: Names = {}
+    for name, wanted in record.after.items():
+        path = os.path.join(record.path, name)
+        found = find_state(path)
+        if (found is None) != (wanted is None) or not _same(found, wanted):
+            raise OSError(errno.EIO, "not what it should have become", path)
+        after[name] = found
+    return after
+
+
+def _same(found: FileState | None, wanted: FileState | None) -> bool:
+    return found is None or wanted is None or found.is_the(wanted)
+
+
+# Later.
+
+
+def resume(entry: Entry, *, disk: Disk | None = None) -> Entry:
+    """Finish a run that was cut short; of one that had changed nothing yet all is done, under a new entry.
+
+    Returns the entry that undoes it. Raises Refused if there is nothing to finish, or somebody else changed files.
+    """
+    disk = disk or Disk()
+    with _held(disk, entry):
+        manifest = entry.manifest()
+        if manifest is not None and manifest.progress is not Progress.STAGED:
+            raise Refused(f"nothing to finish: it is {manifest.progress.value}", path=entry.path)
+        if manifest is not None:
+            finish(disk, entry, manifest)
+            return entry
+        if entry.is_torn():
+            raise Refused("killed before it was written what is to be done: undo it", path=entry.path)
+        head, plans = entry.head(), entry.plans()
+        clean(disk, entry, plans, entry.folder_times())
+    run = InPlace(plans, head, journal=entry.journal, disk=disk)
+    run.carry_out()
+    return run.entries[0]
+
+
+def undo(entry: Entry, *, disk: Disk | None = None) -> None:
+    """Take a run back, however far it came; see undo.py. The entry is gone then. Raises Refused, KlogError, OSError."""
+    disk = disk or Disk()
+    with _held(disk, entry):
+        manifest = entry.manifest()
+        if manifest is None:
+            _forget(disk, entry)
+        elif manifest.progress is not Progress.UNDONE:
+            check_untouched(entry, manifest)
+            check_room(entry, manifest)
+            take_back(disk, entry, manifest)
+        remove_entry(disk, entry)
+    drop_journal(disk, entry.journal)
+
+
+def discard(entry: Entry, *, disk: Disk | None = None) -> None:
+    """Give up what is kept for undo. Raises Refused for a run that was cut short: it is to be finished or undone."""
+    disk = disk or Disk()
+    with _held(disk, entry):
+        progress = entry.progress()
+        if progress in (Progress.STAGED, Progress.UNDOING):
+            raise Refused(f"{progress.value}: finish it (apply --resume) or undo it first", path=entry.path)
+        if progress is Progress.PREPARING:
+            _forget(disk, entry)
+        remove_entry(disk, entry)
+    drop_journal(disk, entry.journal)
+
+
+@contextmanager
+def _held(disk: Disk, entry: Entry) -> Iterator[None]:
+    """The lock of the log dir that the entry is about, as far as it says."""
+    if not os.path.isdir(entry.path):
+        raise KlogError("no such entry", path=entry.path)
+    if entry.is_torn():
+        yield
+        return
+    with lock_of(disk, entry.log_dir(), entry.journal, ours=entry.made_lock()):
+        yield
+
+
+def _forget(disk: Disk, entry: Entry) -> None:
+    """Of a run that was killed before it changed anything: what waits in the log dir's folders goes."""
+    if not entry.is_torn():
+        clean(disk, entry, entry.plans(), entry.folder_times())

@@ -1,0 +1,116 @@
+"""A plan as it is saved: all but the bytes that it writes. Whoever carries it out decides again, and compares."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from klogtool.errors import Corrupt, Unsupported
+from klogtool.repair.decisions import decide_again
+from klogtool.repair.plan import Fact, Plan
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SavedStep:
+    """A step without content: what it is called in JSON, the file below the plan's path, what else there is of it."""
+
+    kind: str
+    path: str
+    to: str | None = None
+    size: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Paths of the files that it changes, below the plan's."""
+        return (self.path,) if self.to is None else (self.path, self.to)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPlan:
+    """row: the plan as JSON. plan: the plan itself, where it is still in memory. Paths of facts are absolute."""
+
+    row: Mapping[str, Any]
+    id: str
+    command: str
+    path: str
+    arguments: Mapping[str, Any]
+    facts: tuple[Fact, ...]
+    steps: tuple[SavedStep, ...]
+    plan: Plan | None = None
+
+    @classmethod
+    def of(cls, plan: Plan, *, with_content: bool = True) -> SavedPlan:
+        """A plan that was just made; without its content it has to be made again."""
+        return _from_row(plan.as_json(), plan if with_content else None)
+
+    def decided(self) -> Plan:
+        """The plan with all its content. Raises StalePlan if the same question has another answer now."""
+        return self.plan or decide_again(self.command, self.path, self.arguments, self.id)
+
+
+def build_saved_plans(head: Mapping[str, Any], plans: Iterable[SavedPlan]) -> bytes:
+    """What is saved: the head (that of all JSON of klogtool, and what else there is to say), a line for each plan."""
+    return b"".join(json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in (head, *(p.row for p in plans)))
+
+
+def parse_saved_plans(lines: Iterable[bytes], path: str) -> tuple[Mapping[str, Any], list[SavedPlan]]:
+    """The head and the plans of what was saved so. Raises KlogError for anything else."""
+    head, *rows = [_parse_row(line, path) for line in lines] or [{}]
+    if head.get("type") != "klogtool":
+        raise Unsupported("not a plan that klogtool saved", path=path)
+    if head.get("schema") != SCHEMA:
+        raise Unsupported(f"a plan of schema {head.get('schema')}, not {SCHEMA}", path=path)
+    try:
+        return head, [_from_row(row) for row in rows]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise Corrupt(f"not a plan that klogtool saved: {error}", path=path) from None
+
+
+def _parse_row(line: bytes, path: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        raise Unsupported("not a plan that klogtool saved: no JSON lines", path=path) from None
+    if not isinstance(row, dict):
+        raise Unsupported("not a plan that klogtool saved: no JSON objects", path=path)
+    return row
+
+
+def _from_row(row: Mapping[str, Any], plan: Plan | None = None) -> SavedPlan:
+    """Raises KeyError, TypeError or AttributeError for what is no plan's."""
+    facts = (Fact(_text(fact["path"]), int(fact["size"]), int(fact["mtime_ns"])) for fact in row["facts"])
+    steps = (
+        SavedStep(
+            _text(step["step"]), _inside(step["path"]), _inside(step["to"]) if "to" in step else None, _size(step)
+        )
+        for step in row["steps"]
+    )
+    arguments = {_text(name): value for name, value in row["arguments"].items()}
+    path = _text(row["path"])
+    return SavedPlan(row, _text(row["id"]), _text(row["command"]), path, arguments, tuple(facts), tuple(steps), plan)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or "\0" in value:
+        raise TypeError("a text is none")
+    return value
+
+
+def _inside(value: object) -> str:
+    """A path below the plan's."""
+    path = _text(value)
+    if os.path.isabs(path) or os.pardir in path.split(os.sep):
+        raise TypeError("a step leads out of the plan's folder")
+    return path
+
+
+def _size(step: Mapping[str, Any]) -> int:
+    size = step.get("size", 0)
+    if not isinstance(size, int) or size < 0:
+        raise TypeError("a size is none")
+    return size

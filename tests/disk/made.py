@@ -1,0 +1,109 @@
+"""A small log dir, plans over it with every kind of step, and what carrying them out makes of it."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Sequence
+
+from klogtool.disk.output import carry_out_to
+from klogtool.repair.draft import Piece
+from klogtool.repair.plan import Delete, Fact, Plan, Rename, Step, Truncate, Write
+from klogtool.repair.saved_plan import SavedPlan
+
+HEAD = {"type": "klogtool", "version": "0", "schema": 1, "command": "test", "when_ms": 1_700_000_000_000}
+POINTS = "recovery-point-offset-checkpoint"
+Picture = dict[str, tuple[object, ...]]
+
+
+def make_log_dir(at: pathlib.Path) -> pathlib.Path:
+    """Two partitions; sizes, times, modes and bytes all differ from file to file."""
+    log_dir = at / "kafka"
+    files = {
+        "meta.properties": 50,
+        "recovery-point-offset-checkpoint": 30,
+        "t-0/00000000000000000000.log": 9000,
+        "t-0/00000000000000000000.index": 64,
+        "t-0/00000000000000000000.timeindex": 0,
+        "t-0/00000000000000000009.log.swap": 700,
+        "t-0/00000000000000000009.log": 900,
+        "t-0/00000000000000000020.log": 5000,
+        "t-0/00000000000000000020.index": 32,
+        "t-0/00000000000000000030.log": 1234,
+        "t-0/leader-epoch-checkpoint": 10,
+        "t-1/00000000000000000000.log": 4096,
+        "t-1/00000000000000000000.index": 24,
+    }
+    for n, (name, size) in enumerate(files.items()):
+        path = log_dir / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes((n * 31 + at * 7) % 255 + 1 for at in range(size)))
+        path.chmod(0o640 if n % 2 else 0o644)
+        os.utime(path, ns=(10**18 + n * 10**10 + n, 10**18 + n * 10**10 + n))
+    for n, folder in enumerate([log_dir / "t-0", log_dir / "t-1", log_dir]):
+        os.utime(folder, ns=(10**18, 10**18 + n))
+    return log_dir
+
+
+def make_plan(path: pathlib.Path, steps: Sequence[Step], *, facts: bool = True) -> SavedPlan:
+    """A plan that relied on all that is in the folder."""
+    found = [path, *sorted(p for p in path.iterdir() if p.is_file() and p.name != ".lock")] if facts else []
+    relied = (
+        Fact("", 0, f.stat().st_mtime_ns) if f == path else Fact(f.name, f.stat().st_size, f.stat().st_mtime_ns)
+        for f in found
+    )
+    return SavedPlan.of(Plan("test", str(path), {}, tuple(relied), tuple(steps)))
+
+
+def make_plans(log_dir: pathlib.Path) -> list[SavedPlan]:
+    """Every kind of step, on files that are there and not, on one file several times; and the log dir's own file."""
+    first, second = log_dir / "t-0", log_dir / "t-1"
+    log = str(first / "00000000000000000000.log")
+    steps: list[Step] = [
+        Truncate("00000000000000000000.log", 8000),
+        Write("00000000000000000000.index", (b"new index", bytes(5000))),
+        Write("00000000000000000000.timeindex", (), 1_600_000_000_000_000_000),
+        Write("00000000000000000000.txnindex", (Piece(log, 10, 20), b"and", Piece(log, 8500, 9000))),
+        Rename("00000000000000000009.log", "00000000000000000009.log.deleted"),
+        Rename("00000000000000000009.log.swap", "00000000000000000009.log"),
+        Truncate("00000000000000000020.log", 100),
+        Rename("00000000000000000020.log", "00000000000000000020.log.deleted"),
+        Delete("00000000000000000020.index"),
+        Truncate("00000000000000000030.log", 0),
+        Write("leader-epoch-checkpoint", (b"0\n0\n",)),
+    ]
+    return [
+        make_plan(first, steps),
+        make_plan(second, [Write("00000000000000000000.index", (b"i",)), Truncate("00000000000000000000.log", 1000)]),
+        make_plan(
+            log_dir, [Write(".kafka_cleanshutdown", (b"{}",)), Write("recovery-point-offset-checkpoint", (b"0\n0\n",))]
+        ),
+    ]
+
+
+def picture(folder: pathlib.Path) -> Picture:
+    """Names, kinds, modes, owners, times and bytes of all under a folder, itself included."""
+    found: Picture = {}
+    for path in [folder, *sorted(folder.rglob("*"))]:
+        about = path.lstat()
+        data = path.read_bytes() if path.is_file() else None
+        found[str(path.relative_to(folder))] = about.st_mode, about.st_uid, about.st_gid, about.st_mtime_ns, data
+    return found
+
+
+def contents(folder: pathlib.Path) -> dict[str, bytes]:
+    """Files and their bytes."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def what_becomes(log_dir: pathlib.Path, at: pathlib.Path) -> dict[str, bytes]:
+    """What the plans make of it, by --output."""
+    carry_out_to(make_plans(log_dir), str(log_dir), str(at / "wanted"))
+    return contents(at / "wanted")
+
+
+def decide(path: str, arguments: object) -> list[Plan]:
+    """As decisions of klogtool's have it: the same plan for the same files."""
+    folder = pathlib.Path(path)
+    log_dir = folder if folder.name == "kafka" else folder.parent
+    return [saved.plan for saved in make_plans(log_dir) if saved.path == path and saved.plan is not None]

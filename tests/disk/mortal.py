@@ -1,0 +1,185 @@
+"""A disk that dies: after n verbs the process is gone, and what was not synced may be gone with it.
+
+What a power failure leaves is modelled at its worst: the names in a folder are those of its last sync, the bytes of a
+file those of its last sync, too, and zeros where it never was. `mixed` lets each folder and file keep or lose what was
+not synced, by chance; but a rename from one folder to another is one change, as it is in every journaling file system.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import random
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+from klogtool.disk.about import About
+from klogtool.disk.disk import Disk
+from klogtool.repair.draft import Content, read_content
+
+Inode = tuple[int, int]
+
+
+class Died(BaseException):
+    """The process was killed: nothing catches this, and after it the disk does nothing any more."""
+
+
+class HastyDisk(Disk):
+    """Does not wait for the device: for what a test does besides."""
+
+    def sync(self, path: str) -> None:
+        pass
+
+    def sync_dir(self, path: str) -> None:
+        pass
+
+
+class MortalDisk(Disk):
+    """dies_after: verbs that are done before that. roots: folders that are watched, each with room beside it."""
+
+    def __init__(self, roots: list[pathlib.Path], dies_after: int = 1 << 30) -> None:
+        self.dies_after, self.done = dies_after, 0
+        self.roots = [str(root) for root in roots]
+        self.folders: dict[str, dict[str, Inode]] = {}  # as of the last sync
+        self.times: dict[str, int] = {}  # theirs
+        self.bytes: dict[Inode, tuple[bytes, int] | None] = {}  # as of the last sync; None: never
+        self.tied: set[str] = set()  # folders with a rename between them that is not synced
+        for root in self.roots:
+            shutil.rmtree(self._attic(root), ignore_errors=True)
+            os.mkdir(self._attic(root))
+            self._know(root)
+
+    # The verbs.
+
+    def _verb(self, dying: Callable[[], object] = lambda: None) -> None:
+        if self.done >= self.dies_after:
+            if self.done == self.dies_after:
+                dying()
+            self.done += 1 << 20
+            raise Died
+        self.done += 1
+
+    def write(self, path: str, content: Content, about: About | None = None) -> None:
+        half = read_content(content)
+        half = half[: len(half) // 2]
+        self._verb(lambda: Disk.write(self, path, (half,)))
+        super().write(path, content, about)
+        self._meet(path)
+
+    def extend(self, path: str, position: int, content: Content) -> None:
+        half = read_content(content)
+        half = half[: len(half) // 2]
+        self._verb(lambda: Disk.extend(self, path, position, (half,)))
+        super().extend(path, position, content)
+
+    def rename(self, path: str, to: str) -> None:
+        self._verb()
+        super().rename(path, to)
+        if os.path.dirname(path) != os.path.dirname(to):
+            self.tied |= {os.path.dirname(path), os.path.dirname(to)}
+
+    def mkdir(self, path: str) -> None:
+        self._verb()
+        super().mkdir(path)
+        self._settle_folder(path)
+
+    def sync(self, path: str) -> None:
+        self._verb()  # and nothing else: the disk under the tests need not be waited for
+        self._settle(path)
+
+    def sync_dir(self, path: str) -> None:
+        self._verb()
+        self._settle_folder(path)
+        self.tied.discard(path)
+
+    # What is left.
+
+    def crash(self, loses: str) -> None:
+        """The power fails: of what was not synced `nothing`, `everything` or, `mixed <seed>`, some is lost."""
+        chance = random.Random(loses)
+        keep_tied = chance.random() < 0.5
+        mixed = loses.startswith("mixed")
+
+        def lost(tied: bool = False) -> bool:
+            return not (keep_tied if tied else chance.random() < 0.5) if mixed else loses == "everything"
+
+        names = {p: listing for p, listing in self.folders.items() if lost(p in self.tied) or not os.path.isdir(p)}
+        for inode in [inode for inode in self.bytes if lost()]:
+            self._lose_bytes(inode)
+        for root in self.roots:
+            self._lose_names(root, names)
+
+    def _lose_bytes(self, inode: Inode) -> None:
+        path, synced = self._kept(inode), self.bytes[inode]
+        size = os.stat(path).st_size
+        data, mtime_ns = synced if synced is not None else (bytes(size), os.stat(path).st_mtime_ns)
+        if pathlib.Path(path).read_bytes() != data:
+            pathlib.Path(path).write_bytes(data)
+            os.utime(path, ns=(mtime_ns, mtime_ns))
+
+    def _lose_names(self, folder: str, names: dict[str, dict[str, Inode]]) -> None:
+        wanted = names.get(folder)
+        if wanted is not None and wanted != self._listing(folder):
+            for name in os.listdir(folder):
+                path = os.path.join(folder, name)
+                if self._inode(path) != wanted.get(name):
+                    shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+            for name, inode in wanted.items():
+                path = os.path.join(folder, name)
+                if not os.path.lexists(path):
+                    os.link(self._kept(inode), path) if inode in self.bytes else os.mkdir(path)
+        for entry in list(os.scandir(folder)):
+            if entry.is_dir():
+                self._lose_names(entry.path, names)
+        if wanted is not None:
+            os.utime(folder, ns=(self.times[folder], self.times[folder]))
+
+    # What is known of it.
+
+    def _know(self, folder: str) -> None:
+        self._settle_folder(folder)
+        for entry in os.scandir(folder):
+            if entry.is_dir():
+                self._know(entry.path)
+            else:
+                self._meet(entry.path)
+                self._settle(entry.path)
+
+    def _meet(self, path: str) -> None:
+        if self._inode(path) not in self.bytes:
+            self.bytes[self._inode(path)] = None
+            os.link(path, self._kept(self._inode(path)))
+
+    def _settle(self, path: str) -> None:
+        self.bytes[self._inode(path)] = pathlib.Path(path).read_bytes(), os.stat(path).st_mtime_ns
+
+    def _settle_folder(self, folder: str) -> None:
+        self.folders[folder] = self._listing(folder)
+        self.times[folder] = os.stat(folder).st_mtime_ns
+
+    def _listing(self, folder: str) -> dict[str, Inode]:
+        return {entry.name: self._inode(entry.path) for entry in os.scandir(folder)}
+
+    def _inode(self, path: str) -> Inode:
+        found = os.lstat(path)
+        return found.st_dev, found.st_ino
+
+    def _kept(self, inode: Inode) -> str:
+        root = next(root for root in self.roots if os.stat(root).st_dev == inode[0])
+        return os.path.join(self._attic(root), str(inode[1]))
+
+    def _attic(self, root: str) -> str:
+        return root + ".attic"
+
+
+def _counted(name: str) -> Any:
+    def verb(self: MortalDisk, *given: Any) -> None:
+        self._verb()
+        getattr(Disk, name)(self, *given)
+
+    return verb
+
+
+for _name in ("truncate", "link", "delete", "rmdir", "describe"):
+    setattr(MortalDisk, _name, _counted(_name))

@@ -1,0 +1,131 @@
+"""Death at every call, with and without the loss of what was not synced: nothing is lost, undo and resume work."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+from made import HEAD, contents, make_log_dir, make_plans, picture, what_becomes
+from mortal import Died, HastyDisk, MortalDisk
+
+from klogtool.disk.disk import Disk
+from klogtool.disk.journal import Entry, walk_entries
+from klogtool.disk.writer import InPlace, resume, undo
+
+LOSSES = ["nothing", "everything", "mixed 1", "mixed 2"]
+every_loss = pytest.mark.parametrize("loses", LOSSES)
+
+
+class Life:
+    """One try: a box with a log dir in it, and a journal beside it or elsewhere."""
+
+    def __init__(self, box: pathlib.Path, journal: pathlib.Path | None) -> None:
+        self.box, self.elsewhere = box, journal
+        for folder in filter(None, [box, journal]):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+        self.log_dir = make_log_dir(box)
+        self.journal = journal or box / "kafka.klogtool"
+
+    def apply(self, disk: Disk) -> None:
+        journal = None if self.elsewhere is None else str(self.elsewhere)
+        InPlace(make_plans(self.log_dir), HEAD, journal=journal, disk=disk).carry_out()
+
+    def entry(self) -> Entry | None:
+        found = list(walk_entries(str(self.journal))) if self.journal.is_dir() else []
+        assert len(found) <= 1
+        return found[0] if found else None
+
+    def dies(self, work: Callable[[Disk], object], after: int, loses: str) -> bool:
+        """Whether it did, doing this, so early."""
+        disk = MortalDisk([folder for folder in (self.box, self.elsewhere) if folder is not None], after)
+        try:
+            work(disk)
+        except Died:
+            disk.crash(loses)
+            return True
+        return False
+
+
+@pytest.fixture(params=["beside", "elsewhere"])
+def journal(request: pytest.FixtureRequest) -> pathlib.Path | None:
+    if request.param == "beside":
+        return None
+    return pathlib.Path(request.getfixturevalue("elsewhere")) / "journal"
+
+
+@pytest.fixture
+def lives(box: pathlib.Path, journal: pathlib.Path | None) -> Callable[[], Iterator[tuple[int, Life]]]:
+    """As many as there are calls to die after, and one more."""
+
+    def live() -> Iterator[tuple[int, Life]]:
+        n = 0
+        while True:
+            life = Life(box, journal)
+            yield n, life
+            n += 1
+
+    return live
+
+
+def without_lock(found: dict[str, bytes]) -> dict[str, bytes]:
+    return {name: data for name, data in found.items() if name != ".lock"}
+
+
+def check_original(life: Life, before: dict[str, tuple[object, ...]], n: int) -> None:
+    found = picture(life.log_dir)
+    found.pop(".lock", None)  # a kill before the journal knows of it leaves it, as a broker does
+    assert {name for name in before | found if before.get(name) != found.get(name)} - {"."} == set(), n
+    assert life.entry() is None
+    assert not life.journal.is_dir() or list(life.journal.iterdir()) in ([], [life.journal / ".lock"])
+
+
+@every_loss
+def test_undo_restores_all_whenever_it_died(lives: Callable[[], Iterator[tuple[int, Life]]], loses: str) -> None:
+    for n, life in lives():
+        before = picture(life.log_dir)
+        died = life.dies(life.apply, n, loses)
+        entry = life.entry()
+        if entry is not None:
+            undo(entry, disk=HastyDisk())
+        check_original(life, before, n)
+        if not died:
+            assert n > 60
+            return
+
+
+@every_loss
+def test_resume_finishes_whenever_it_died(
+    lives: Callable[[], Iterator[tuple[int, Life]]], loses: str, tmp_path: pathlib.Path
+) -> None:
+    wanted: dict[str, bytes] = {}
+    for n, life in lives():
+        wanted = wanted or what_becomes(life.log_dir, tmp_path)
+        before = contents(life.log_dir)
+        died = life.dies(life.apply, n, loses)
+        entry = life.entry()
+        if died and entry is not None and not entry.is_torn() and entry.progress().name != "DONE":
+            entry = resume(entry, disk=HastyDisk())
+        after = without_lock(contents(life.log_dir))
+        assert after in (wanted, before), n
+        assert (after == wanted) == (entry is not None and not entry.is_torn()), n
+        if not died:
+            return
+
+
+@every_loss
+def test_an_undo_that_died_can_be_run_again(lives: Callable[[], Iterator[tuple[int, Life]]], loses: str) -> None:
+    for n, life in lives():
+        before = picture(life.log_dir)
+        life.apply(HastyDisk())
+        entry = life.entry()
+        assert entry is not None
+        died = life.dies(lambda disk, entry=entry: undo(entry, disk=disk), n, loses)
+        if (left := life.entry()) is not None:
+            undo(left, disk=HastyDisk())
+        check_original(life, before, n)
+        if not died:
+            assert n > 20
+            return
