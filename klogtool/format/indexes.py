@@ -311,14 +311,8 @@ def parse_txn_index(data: Buffer) -> list[AbortedTxn]:
 def build_txn_index(entries: Iterable[AbortedTxn]) -> bytes:
     """The bytes of a transaction index; the byte of the version that Kafka does not read is zero."""
     return b"".join(
-        ABORTED_TXN.build(
-            {
-                "version": entry.version << 8,
-                "producer_id": entry.producer_id,
-                "first_offset": entry.first_offset,
-                "last_offset": entry.last_offset,
-                "last_stable_offset": entry.last_stable_offset,
-            }
+        _ABORTED_TXN.pack(
+            entry.version << 8, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset
         )
         for entry in entries
     )
