@@ -17,6 +17,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from damaged import damaged, seeds  # first: it makes the modules of tests/ known
 
@@ -24,9 +25,14 @@ from klogtool import kernels
 from klogtool.format import checksums, codecs, framing, resync
 from klogtool.format.batch import Header, Record, parse_batch
 from klogtool.format.message import parse_message
+from klogtool.log import windows
+from klogtool.repair import regular_batches
+from klogtool.repair.draft import Draft
 
 from damage import frames_of  # isort: skip
 from guard_pages import entry_body  # isort: skip
+from recovered import LOG_NAME, drawn_config, recover_with  # isort: skip
+from recovery_logs import recovery_log, wounded  # isort: skip
 from worst_cases import drawn_case, worst_cases  # isort: skip
 
 EXACT = 1  # at first; then what the kernel says that it needs, and not a byte more
@@ -150,6 +156,42 @@ def try_find_batch(rng: random.Random, data: bytes) -> None:
     same("find_batch", found, resync.find_batch(data, at, stop, resync.Sought(lowest, end)))
 
 
+class ExactReads(windows.Reads):
+    """What is read lies in a malloc block of its size."""
+
+    def __init__(self, file: Any, pool: windows.BufferPool) -> None:
+        super().__init__(file, pool)
+        self._blocks: list[tuple[memoryview, ExitStack]] = []
+
+    def read(self, at: int, size: int) -> memoryview:
+        stack = ExitStack()
+        view = stack.enter_context(copied(self.file.read(at, size)))
+        self._blocks.append((view, stack))
+        return view
+
+    def give_back(self, view: memoryview) -> None:
+        next(stack for known, stack in self._blocks if known is view).close()
+
+
+def draft_of(data: bytes) -> Draft:
+    """A folder that is nowhere, with one log in it."""
+    draft = Draft("nowhere", {})
+    draft.write(LOG_NAME, data)
+    return draft
+
+
+def try_recover(rng: random.Random, data: bytes) -> None:
+    """A segment under recovery: indexes, epochs, producers, transactions, cut, error."""
+    if rng.random() < 0.7:
+        data = recovery_log(rng, rng.choice((1, 5, 60, 200)))
+        data = wounded(rng, data) if rng.random() < 0.5 else damaged(rng, data, healed=True)
+    config, seed, jobs = drawn_config(rng), str(rng.random()), rng.choice((1, 2))
+    spans = patch.object(regular_batches, "SPAN_BYTES", rng.choice((300, 2000, 8 << 20)))
+    with spans, patch.object(regular_batches, "Reads", ExactReads):
+        kernel = recover_with("kernel", draft_of(data), seed, config, jobs)
+    same("recovery", kernel, recover_with("reference", draft_of(data), seed, config))
+
+
 def reference_records(data: bytes, frame: framing.Frame) -> list[Record]:
     parse = parse_batch if frame.magic >= 2 else parse_message
     return list(parse(data, frame.position).records())
@@ -244,7 +286,17 @@ def try_columns(rng: random.Random, data: bytes) -> None:
 
 Target = Callable[[random.Random, bytes], None]
 QUICK: tuple[Target, ...] = (try_checksums, try_walk, try_inflate, try_find_batch)
-TARGETS: tuple[Target, ...] = (*QUICK, try_dump, try_dump, try_records, try_records, try_columns, try_columns)
+TARGETS: tuple[Target, ...] = (
+    *QUICK,
+    try_dump,
+    try_dump,
+    try_records,
+    try_records,
+    try_columns,
+    try_columns,
+    try_recover,
+    try_recover,
+)
 
 
 def chosen_log(rng: random.Random, found: list[bytes], worst: list[bytes]) -> bytes:

@@ -155,6 +155,33 @@ def try_find_batch(data: bytes) -> None:
             kernels.native.find_batch(view, start, size, 0, len(data))
 
 
+def try_recover(data: bytes) -> None:
+    """Whatever the kernel leaves to the reference is stepped over, until the log ends or is cut off."""
+    native = kernels.native
+    for size in range(len(data) + 1):
+        view, at = IN.holding(data[:size]), 0
+        native.check_batches(view, 0, size)
+        recovery = native.Recovery()
+        recovery.max_timestamp = recovery.last_timestamp = recovery.last_aborted_offset = -1
+        recovery.latest_epoch, recovery.most_offset_entries, recovery.most_time_entries = 1 << 31, 10**6, 10**6
+        recovery.keeps_ended = True
+        while at < size:
+            at, why = recovery.take(view, at, size, at)
+            if why == native.CUT_OFF:
+                break
+            if why == native.REFERENCE:
+                frame = framing.find_frame(data, at, len(data))
+                if not isinstance(frame, framing.Frame) or frame.size > size - at:
+                    break
+                at += frame.size
+        assert recovery.valid_bytes <= size
+        assert len(recovery.take_offset_entries()) == 8 * recovery.offset_entries
+        assert len(recovery.take_time_entries()) == 12 * recovery.time_entries
+        recovery.take_producers_changed()
+        recovery.take_txns_begun()
+        recovery.take_txns_ended()
+
+
 def try_records(data: bytes) -> None:
     native = kernels.native
     for size in range(len(data) + 1):
@@ -211,6 +238,7 @@ KERNELS: dict[str, Callable[[bytes], None]] = {
     "dump": try_dump,
     "dump-torn": try_dump_torn,
     "find-batch": try_find_batch,
+    "recover": try_recover,
     "records": try_records,
     "columns": try_columns,
 }

@@ -9,20 +9,18 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from readers import READERS, Reader, told
-from recovery_logs import BASE_OFFSET, PRODUCERS, TIMESTAMP, recovery_log, wounded
+from readers import READERS, Reader
+from recovered import LOG_NAME, drawn_config, recover, recover_with, state_of
+from recovery_logs import BASE_OFFSET, TIMESTAMP, recovery_log, wounded
 
 from klogtool import kernels
-from klogtool.errors import KlogError
 from klogtool.format.batch import Record, build_batch
-from klogtool.format.checkpoints import EpochEntry
 from klogtool.format.control import (
     ControlRecordType,
     EndTransactionMarker,
     build_control_key,
     build_end_transaction_marker,
 )
-from klogtool.format.producer_snapshot import ProducerStateEntry
 from klogtool.log import mapped
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.producer_state import ProducerStateManager
@@ -34,86 +32,7 @@ from klogtool.repair.segment import LogSegment
 
 pytestmark = pytest.mark.skipif(kernels.native is None, reason="the kernels are not built")
 
-LOG_NAME = f"{BASE_OFFSET:020d}.log"
 LOGS_A_SEED = 40
-
-
-def known_producers(rng: random.Random) -> ProducerStateManager:
-    """What a snapshot may have told: some producers, with and without batches, some with a transaction open."""
-    producers = ProducerStateManager()
-    chosen = rng.sample(PRODUCERS, rng.randrange(4))
-    entries = [
-        ProducerStateEntry(
-            p,
-            rng.choice((0, 1)),
-            5,
-            rng.choice((-1, 3)),
-            2,
-            TIMESTAMP,
-            rng.choice((-1, 4)),
-            rng.choice((None, p % 1000)),
-        )
-        for p in chosen
-    ]
-    producers.load(entries, TIMESTAMP, 10**9)
-    return producers
-
-
-def state_of(producers: ProducerStateManager) -> dict[str, Any]:
-    return {
-        "producers": [
-            (p.as_snapshot_entry(), list(p.batches)) for p in producers.producers.values()
-        ],  # in their order, which decides that of a snapshot
-        "ongoing": producers.ongoing_txns,
-        "ended": producers.unreplicated_txns,
-        "end": producers.map_end_offset,
-        "first": producers.first_unstable_offset,
-    }
-
-
-class Recovered:
-    """All that is left behind by the recovery of a log."""
-
-    def __init__(self, folder: pathlib.Path, seed: str, config: LogConfig, jobs: int = 1) -> None:
-        rng = random.Random(seed)
-        draft = Draft.of(str(folder))
-        segment = LogSegment(draft, BASE_OFFSET, config)
-        epochs = LeaderEpochFileCache([EpochEntry(0, 3)] if rng.random() < 0.5 else [])
-        producers = known_producers(rng)
-        recovery = SegmentRecovery(segment, epochs, producers, jobs)
-        error: tuple[object, ...] | None = None
-        truncated = -1
-        try:
-            truncated = recovery.run()
-        except KlogError as ended_it:
-            error = told(ended_it)
-        segment.write_back()
-        names = [name for name in draft.names() if not name.endswith(".log")]
-        self.found: dict[str, Any] = {
-            "error": error,
-            "stopped_by": recovery.stopped_by and told(recovery.stopped_by),
-            "truncated": truncated,
-            "valid_bytes": recovery.valid_bytes,
-            "last_indexed": recovery.last_indexed,
-            "max_timestamp": segment.max_timestamp_so_far,
-            "epochs": (epochs.entries, epochs.due),
-            "last_entries": (segment.offset_index.last_offset, segment.time_index.last_entry),
-            **{name: draft.read(name) for name in names},
-            **state_of(producers),
-        }
-
-
-def recovered(folder: pathlib.Path, reader: str, seed: str, config: LogConfig, jobs: int = 1) -> dict[str, Any]:
-    with Reader(reader).reading() as native:
-        found = Recovered(folder, seed, config, jobs).found
-    assert native is None or native.asked["Recovery"] == 1
-    return found
-
-
-def config_of(rng: random.Random) -> LogConfig:
-    return LogConfig(
-        index_interval_bytes=rng.choice((0, 100, 1000, 4096)), segment_index_bytes=rng.choice((10 << 20, 10 << 20, 130))
-    )
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -125,11 +44,11 @@ def test_both_readers_leave_the_same_behind(tmp_path: pathlib.Path, seed: int, j
         rng = random.Random(f"{seed}-{n}")
         log = recovery_log(rng, rng.choice((0, 1, 5, 60, 300)))
         (tmp_path / LOG_NAME).write_bytes(wounded(rng, log))
-        config, again = config_of(rng), f"{seed}-{n}"
+        config, again = drawn_config(rng), f"{seed}-{n}"
         spans = patch.object(regular_batches, "SPAN_BYTES", rng.choice((300, 2000, 8 << 20)))
         with spans, patch.object(mapped, "MAPPED_FROM_BYTES", rng.choice((1, 1 << 20))):
-            kernel = recovered(tmp_path, "kernel", again, config, jobs)
-        reference = recovered(tmp_path, "reference", again, config)
+            kernel = recover_with("kernel", Draft.of(str(tmp_path)), again, config, jobs)
+        reference = recover_with("reference", Draft.of(str(tmp_path)), again, config)
         assert kernel == reference, f"log {n} of seed {seed}"
         errors.add(str(kernel["error"] or kernel["stopped_by"]))
     assert len(errors) > 1
@@ -154,7 +73,7 @@ def taken_by_reference(folder: pathlib.Path, config: LogConfig | None = None) ->
         take(self, entry)
 
     with patch.object(SegmentRecovery, "take", counted):
-        Recovered(folder, "x", config or LogConfig())
+        recover(Draft.of(str(folder)), "x", config or LogConfig())
     return count
 
 
@@ -188,7 +107,7 @@ def test_a_log_of_nothing_but_exceptions_is_not_gone_over_again_and_again(tmp_pa
         return walk(self, *arguments)
 
     with patch.object(SegmentRecovery, "walk_valid", counted):
-        Recovered(tmp_path, "x", LogConfig())
+        recover(Draft.of(str(tmp_path)), "x", LogConfig())
     assert walks < 40
 
 
@@ -267,7 +186,7 @@ def test_a_file_that_is_cut_meanwhile_is_told_of(tmp_path: pathlib.Path) -> None
         return view
 
     with patch.object(mapped, "MAPPED_FROM_BYTES", 1), patch.object(mapped.MappedReads, "read", cut_behind):
-        found = Recovered(tmp_path, "x", LogConfig()).found
+        found = recover(Draft.of(str(tmp_path)), "x", LogConfig())
     assert found["error"] is not None
     assert "shorter" in str(found["error"][2])
-    assert found["truncated"] == -1
+    assert found["truncated"] is None
