@@ -82,6 +82,32 @@ def test_an_export_writes_its_output_and_nothing_else(
     assert {path.name for path in tmp_path.iterdir()} == {"logdir", output.name}
 
 
+VERIFY_WAYS = {"plain": [], "deep": ["--deep"], "json": ["--format", "json"], "threads": ["--jobs", "3"]}
+
+
+@pytest.mark.parametrize("way", VERIFY_WAYS)
+def test_verify(
+    unchanged: Callable[[pathlib.Path], AbstractContextManager[None]], log_dir: pathlib.Path, way: str
+) -> None:
+    with unchanged(log_dir):
+        done = run_here(["verify", str(log_dir), *VERIFY_WAYS[way]], ROOT)
+        for file in sorted(log_dir.rglob("*")):
+            run_here(["verify", str(file), *VERIFY_WAYS[way]], ROOT)
+    assert done.status == 1
+    assert "Traceback" not in done.err
+
+
+def test_verify_in_a_read_only_folder(
+    unchanged: Callable[[pathlib.Path], AbstractContextManager[None]], read_only_folder: pathlib.Path
+) -> None:
+    words = ["verify", "--now=0", "--format", "json", str(read_only_folder)]
+    open_to_all = run_here(words, ROOT)
+    with unchanged(read_only_folder):
+        done = run_apart(*words, before=without_power_over_files)
+    assert done.status == open_to_all.status
+    assert done.out.splitlines()[:-1] == open_to_all.out.splitlines()[:-1]  # but for the time that it took
+
+
 def records_or_damage(segment: klogtool.Segment) -> int:
     """How many records can be read before the first damage."""
     count = 0
@@ -95,6 +121,7 @@ def test_the_api(unchanged: Callable[[pathlib.Path], AbstractContextManager[None
     with unchanged(log_dir):
         partitions = list(klogtool.open(log_dir).partitions)
         counts = [records_or_damage(segment) for partition in partitions for segment in partition.segments]
+        assert any(partition.verify() for partition in partitions)
     assert len(partitions) == 6
     assert sum(counts) > 300
 

@@ -37,6 +37,7 @@ CHECKPOINTS = (
     FileKind.CLEANER_CHECKPOINT,
 )
 MOST_ENTRIES_TOLD = 20
+MOST_PROPERTIES_BYTES = 1 << 20  # four lines
 LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
 
 
@@ -109,7 +110,7 @@ def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaPropertie
             yield Finding("meta-properties-missing", path, detail, cure=cure)
         return
     try:
-        identity = parse_meta_properties(read_whole(path, limit=MOST_TEXT_BYTES))
+        identity = parse_meta_properties(read_whole(path, limit=MOST_PROPERTIES_BYTES))
     except Unreadable as error:
         yield Finding("unreadable", path, error.reason)
         return
