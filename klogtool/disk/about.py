@@ -13,22 +13,23 @@ _NONE_HERE = (errno.ENOTSUP, errno.ENODATA, errno.EPERM, errno.EACCES)  # no suc
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Mode and owner are numbers; mtime_ns: None for a file that is written now."""
+    """Mode and owner are numbers; mtime_ns: None for a file that is written now; owner_matters: where it cannot be
+    given to its owner that is an error."""
 
     mode: int
     uid: int
     gid: int
     mtime_ns: int | None = None
     attributes: tuple[tuple[str, bytes], ...] = ()
+    owner_matters: bool = True
 
     def written_now(self) -> About:
         """The same, but for the time."""
         return replace(self, mtime_ns=None)
 
     def permitted(self) -> About:
-        """The same, but our own where this process may not give a file to its owner."""
-        given_away = self.uid != os.geteuid() or self.gid not in (os.getegid(), *os.getgroups())
-        return replace(self, uid=os.geteuid(), gid=os.getegid()) if given_away and os.geteuid() != 0 else self
+        """The same, or our own where this process may not give a file to its owner."""
+        return replace(self, owner_matters=False)
 
 
 def about(path: str) -> About:
@@ -53,13 +54,21 @@ def set_about(file: int | str, wanted: About) -> None:
     """Mode, owner, attributes and time of an open file or a path become these. Raises OSError where we may not."""
     found = os.stat(file)
     if (found.st_uid, found.st_gid) != (wanted.uid, wanted.gid):
-        os.chown(file, wanted.uid, wanted.gid)
+        _give(file, wanted)
     if stat.S_IMODE(found.st_mode) != wanted.mode or found.st_uid != wanted.uid:
         os.chmod(file, wanted.mode)
     for name, value in set(wanted.attributes) - set(_attributes(file)):
         _set_attribute(file, name, value)
     if wanted.mtime_ns is not None:
         os.utime(file, ns=(found.st_atime_ns, wanted.mtime_ns))
+
+
+def _give(file: int | str, wanted: About) -> None:
+    try:
+        os.chown(file, wanted.uid, wanted.gid)
+    except OSError as error:
+        if wanted.owner_matters or error.errno not in (errno.EPERM, errno.EINVAL):
+            raise
 
 
 def _attributes(path: int | str) -> tuple[tuple[str, bytes], ...]:

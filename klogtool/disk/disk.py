@@ -9,10 +9,11 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 
-from klogtool.disk.about import About, set_about
-from klogtool.errors import Corrupt
+from klogtool.disk.about import About, about, set_about
+from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import unreadable
 from klogtool.repair.draft import Content, Piece
 
@@ -25,15 +26,20 @@ _SYSTEM_DOES_NOT_COPY = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSU
 class Disk:
     """The real one. All verbs raise OSError, with the path in it, where the system refuses."""
 
-    def write(self, path: str, content: Content, about: About | None = None) -> None:
+    def write(self, path: str, content: Content, like: About | None = None) -> None:
         """A new file with this content; there must be none of that name. Holes of what is copied stay holes.
 
-        Raises KlogError if a file that there are pieces of cannot be read, or has become shorter.
+        Raises KlogError if a file that there are pieces of cannot be read, or has become shorter. After an error there
+        is no file.
         """
         with _named(path), _descriptor(path, os.O_RDWR | os.O_CREAT | os.O_EXCL) as sink:
-            _put(sink, 0, content)
-            if about is not None:
-                set_about(sink, about)
+            try:
+                _put(sink, 0, content)
+                if like is not None:
+                    set_about(sink, like)
+            except (OSError, KlogError):
+                os.unlink(path)
+                raise
 
     def extend(self, path: str, position: int, content: Content) -> None:
         """The file's bytes from there on become these; it ends behind them. Raises as `write`."""
@@ -64,10 +70,10 @@ class Disk:
         """An empty folder goes."""
         os.rmdir(path)
 
-    def describe(self, path: str, about: About) -> None:
+    def describe(self, path: str, wanted: About) -> None:
         """Mode, owner and times of a file or folder become these."""
         with _named(path):
-            set_about(path, about)
+            set_about(path, wanted)
 
     def sync(self, path: str) -> None:
         """A file's bytes, size and times are on the device when this returns."""
@@ -78,6 +84,12 @@ class Disk:
         """The names in a folder are on the device when this returns."""
         with _named(path), _descriptor(path, os.O_RDONLY | os.O_DIRECTORY) as folder:
             os.fsync(folder)
+
+
+def keep_time(disk: Disk, folder: str, mtime_ns: int | None) -> None:
+    """A folder gets its former time back; where only its owner may do that, it does not."""
+    with suppress(PermissionError):
+        disk.describe(folder, replace(about(folder), mtime_ns=mtime_ns))
 
 
 @contextmanager

@@ -12,6 +12,7 @@ An entry is done with when it was undone or discarded: it goes then. Until that 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -204,17 +205,26 @@ def save_manifest(disk: Disk, entry: Entry, manifest: Manifest) -> None:
     """In one step, synced. The first one sets room aside for those that follow."""
     data = manifest.to_bytes()
     if manifest.progress is Progress.STAGED:
-        disk.write(entry.place(RESERVE), (b"\1" * (2 * len(data) + BLOCK_BYTES),))
+        disk.write(entry.place(RESERVE), (b"\1" * (len(data) + BLOCK_BYTES),))
         disk.sync(entry.place(RESERVE))
-    elif os.path.lexists(entry.place(RESERVE)):
-        disk.delete(entry.place(RESERVE))
     new = entry.place(MANIFEST + ".new")
-    if os.path.lexists(new):  # of a run that was killed here
-        disk.delete(new)
-    disk.write(new, (data,))
-    disk.sync(new)
+    try:
+        _write_anew(disk, new, data)
+    except OSError as error:
+        can_free = manifest.progress is not Progress.STAGED and os.path.lexists(entry.place(RESERVE))
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not can_free:
+            raise
+        disk.delete(entry.place(RESERVE))
+        _write_anew(disk, new, data)
     disk.rename(new, entry.place(MANIFEST))
     disk.sync_dir(entry.path)
+
+
+def _write_anew(disk: Disk, path: str, data: bytes) -> None:
+    if os.path.lexists(path):  # of a run that was killed here
+        disk.delete(path)
+    disk.write(path, (data,))
+    disk.sync(path)
 
 
 def remove_entry(disk: Disk, entry: Entry) -> None:

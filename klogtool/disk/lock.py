@@ -16,10 +16,9 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 
 from klogtool.disk.about import about, about_new_file
-from klogtool.disk.disk import Disk
+from klogtool.disk.disk import Disk, keep_time
 from klogtool.errors import LogDirInUse
 from klogtool.format.names import FileKind
 
@@ -52,9 +51,15 @@ def _make(disk: Disk, folder: str, path: str) -> bool:
         return False
     try:
         disk.write(path, (), about_new_file(folder))
+        keep_time(disk, folder, before.mtime_ns)
     except FileExistsError:
         return False
-    disk.describe(folder, replace(about(folder), mtime_ns=before.mtime_ns))
+    except OSError:
+        with suppress(OSError):
+            if os.path.lexists(path):
+                disk.delete(path)
+            keep_time(disk, folder, before.mtime_ns)
+        raise
     return True
 
 
@@ -100,4 +105,4 @@ def _remove(disk: Disk, folder: str, path: str, lock: int) -> None:
         )  # who opens it meanwhile waits, and we are told, but do not die of it
         fcntl.fcntl(lock, fcntl.F_SETLEASE, fcntl.F_WRLCK)
         disk.delete(path)
-        disk.describe(folder, replace(about(folder), mtime_ns=before.mtime_ns))
+        keep_time(disk, folder, before.mtime_ns)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from klogtool.disk.about import About, about, about_new_file
-from klogtool.disk.disk import Disk
+from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.journal import Entry
 from klogtool.disk.manifest import FolderBefore, Original, Record
 from klogtool.disk.readback import check_written
@@ -37,7 +37,7 @@ def stage(disk: Disk, entry: Entry, k: int, plan: Plan) -> Record:
     disk.sync_dir(entry.place(str(k)))
     for folder in folders:
         if folder not in linkable:  # names came: synced, and not to be seen by its time
-            disk.describe(folder, replace(about(folder), mtime_ns=before[folder].mtime_ns))
+            keep_time(disk, folder, before[folder].mtime_ns)
             disk.sync_dir(folder)
     states = {name: None if file is None else file.state for name, file in originals.items()}
     return Record(plan.id, plan.path, before, originals, steps, states_after(states, steps))

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from klogtool.disk.about import about
-from klogtool.disk.disk import Disk
+from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.journal import Entry, save_manifest
 from klogtool.disk.manifest import Manifest, Original, Progress, Record
 from klogtool.disk.readback import check_written
@@ -179,7 +179,7 @@ def _tidy(disk: Disk, entry: Entry, record: Record) -> None:
     for folder, before in record.folders.items():
         disk.sync_dir(folder)
         if _names_in(folder) == set(before.names) - {FileKind.LOCK.value}:
-            disk.describe(folder, replace(about(folder), mtime_ns=before.mtime_ns))
+            keep_time(disk, folder, before.mtime_ns)
             disk.sync_dir(folder)
 
 

@@ -23,8 +23,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from klogtool.disk.about import about
-from klogtool.disk.disk import Disk
+from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.facts import check_facts, looks_like_log_dir
 from klogtool.disk.journal import (
     Entry,
@@ -179,7 +178,7 @@ def clean(disk: Disk, entry: Entry, plans: Sequence[SavedPlan], times: Mapping[s
         for path in left:
             disk.delete(path)
         for folder in dict.fromkeys(map(os.path.dirname, left)):
-            disk.describe(folder, replace(about(folder), mtime_ns=times.get(folder)))
+            keep_time(disk, folder, times.get(folder))
             disk.sync_dir(folder)
         remove_entry(disk, entry)
 
