@@ -284,13 +284,19 @@ def _by_place(finding: Finding) -> tuple[str, int]:
 
 
 def _surroundings(partition: Partition, checkpoints: Checkpoints, with_ids: bool) -> Surroundings:
-    log_start_offset = None
-    if partition.topic_partition is not None:
-        try:
-            log_start_offset, _ = checkpoints.find(FileKind.LOG_START_CHECKPOINT, partition.topic_partition)
-        except KlogError:  # told where the log dir itself is verified
-            log_start_offset = None
-    return Surroundings(log_start_offset or 0, checkpoints.has_clean_marker, with_ids)
+    log_start_offset = _checkpointed(partition, checkpoints, FileKind.LOG_START_CHECKPOINT)
+    recovery_point = _checkpointed(partition, checkpoints, FileKind.RECOVERY_POINT_CHECKPOINT)
+    return Surroundings(log_start_offset or 0, recovery_point, checkpoints.has_clean_marker, with_ids)
+
+
+def _checkpointed(partition: Partition, checkpoints: Checkpoints, kind: FileKind) -> int | None:
+    """A partition's offset in a checkpoint; None also where that cannot be read, which is told of the log dir."""
+    if partition.topic_partition is None:
+        return None
+    try:
+        return checkpoints.find(kind, partition.topic_partition)[0]
+    except KlogError:
+        return None
 
 
 def _ends_of(begun: _Begun) -> PartitionEnds:

@@ -29,12 +29,13 @@ class EpochRun:
 
 
 def verify_epochs(
-    layout: Layout, runs: Sequence[EpochRun], log_start_offset: int, log_end_offset: int
+    layout: Layout, runs: Sequence[EpochRun], log_start_offset: int, log_end_offset: int | None
 ) -> Iterator[Finding]:
     """Findings of leader-epoch-checkpoint.
 
     runs: all of the log, in order. Offsets below log_start_offset are no reader's any more, and a broker has
-    forgotten their epochs.
+    forgotten their epochs. log_end_offset: None if it is not known for certain: after a log was cut in a gap of its
+    offsets it is higher than its batches say, until the next start.
     """
     path, cure = layout.path_of(FileKind.LEADER_EPOCH_CHECKPOINT.value), REBUILD.format(layout.path)
     told = _believable([run for run in runs if run.epoch >= 0])
@@ -68,11 +69,11 @@ def _wrong(
     cache: LeaderEpochFileCache,
     told: list[EpochRun],
     log_start_offset: int,
-    log_end_offset: int,
+    log_end_offset: int | None,
 ) -> str | None:
     if assign_leader_epochs(lines) != lines:
         return "epochs or their start offsets do not ascend: of lines that contradict each other the later one counts"
-    if cache.entries and cache.entries[-1].start_offset > log_end_offset:
+    if log_end_offset is not None and cache.entries and cache.entries[-1].start_offset > log_end_offset:
         last = cache.entries[-1]
         return f"epoch {last.epoch} begins at {last.start_offset}, but the log ends at {log_end_offset}"
     for run in (run for run in told if run.last_offset >= log_start_offset):

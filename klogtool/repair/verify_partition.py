@@ -23,11 +23,13 @@ from klogtool.repair.verify_producers import verify_producers
 class Surroundings:
     """What is known of a partition from around it.
 
-    log_start_offset: by its checkpoint, 0 if there is none. is_clean: whether the log dir has a marker of a clean stop.
+    log_start_offset: by its checkpoint, 0 if there is none. recovery_point: likewise, None if there is none; after a
+    clean stop it is the log's end. is_clean: whether the log dir has a marker of a clean stop.
     knows_topic_ids: whether the brokers that wrote the log dir gave topics ids, so that partition.metadata is missed.
     """
 
     log_start_offset: int = 0
+    recovery_point: int | None = None
     is_clean: bool = False
     knows_topic_ids: bool = False
 
@@ -50,10 +52,12 @@ def _all_findings(layout: Layout, reports: Sequence[SegmentReport], around: Surr
     log_end_offset = reports[-1].next_offset if reports else 0
     log_start_offset = max(around.log_start_offset, base_offset)
     yield from _verify_chain(reports)
-    yield from verify_producers(layout, reports, log_start_offset)
+    closed_at = around.recovery_point if around.is_clean else None
+    certain_end = None if closed_at is None else max(closed_at, log_end_offset)
+    yield from verify_producers(layout, reports, log_start_offset, certain_end)
     yield from _missing_snapshots(layout, reports, around)
     runs = [run for report in reports for run in report.epochs]
-    yield from verify_epochs(layout, runs, log_start_offset, log_end_offset)
+    yield from verify_epochs(layout, runs, log_start_offset, certain_end)
     yield from verify_partition_metadata(layout, around)
     if layout.is_metadata:
         yield from verify_kraft(layout, log_start_offset)

@@ -41,6 +41,10 @@ class Scanned(Protocol):
         """Of its name."""
 
     @property
+    def first_offset(self) -> int | None:
+        """Of its first sound batch."""
+
+    @property
     def next_offset(self) -> int:
         """Behind its last sound batch; its base offset if it has none."""
 
@@ -61,23 +65,29 @@ class Scanned(Protocol):
         """Whether any batch has a producer id."""
 
 
-def verify_producers(layout: Layout, segments: Sequence[Scanned], log_start_offset: int) -> Iterator[Finding]:
+def verify_producers(
+    layout: Layout, segments: Sequence[Scanned], log_start_offset: int, certain_end: int | None = None
+) -> Iterator[Finding]:
     """Findings of every `.txnindex` and `.snapshot` of a partition, in the order of the log.
 
-    segments: all of them, by base offset.
+    segments: all of them, by base offset. certain_end: where the log ended when it was closed, if that is known.
     """
     replay = _Replay(segments[0].base_offset if segments else 0, log_start_offset)
     log_end_offset = segments[-1].next_offset if segments else 0
     within = [offset for offset in layout.snapshots if replay.known_from <= offset <= log_end_offset]
     for offset, name in layout.snapshots.items():
-        if offset not in within:
-            yield from _verify_snapshot_outside(layout.path_of(name), offset, log_end_offset)
+        if offset < replay.known_from:
+            yield from _verify_older_snapshot(layout.path_of(name), offset)
     for n, segment in enumerate(segments):
         end = segments[n + 1].base_offset if n + 1 < len(segments) else log_end_offset + 1
         marks = [offset for offset in within if segment.base_offset <= offset < end]
         if n and segments[n - 1].next_offset != segment.base_offset:
             replay.lose_track()
         yield from _verify_segment(layout, segment, replay, marks)
+    beyond = [layout.path_of(name) for offset, name in layout.snapshots.items() if offset > log_end_offset]
+    may_be = len(beyond) == 1 and (certain_end is None or max(layout.snapshots) <= certain_end)
+    for path in beyond:
+        yield from _verify_snapshot_beyond(path, log_end_offset, replay, may_be=may_be)
 
 
 def _verify_segment(layout: Layout, segment: Scanned, replay: _Replay, marks: list[int]) -> Iterator[Finding]:
@@ -133,7 +143,8 @@ class _Replay:
             self.lose_track()
         self._path, self._is_damaged = segment.path, segment.is_damaged
         self.aborted, self.empty_markers = [], {}
-        if segment.is_damaged or segment.has_gaps:
+        begins_late = segment.first_offset is not None and segment.first_offset > segment.base_offset
+        if segment.is_damaged or segment.has_gaps or begins_late:
             self.is_exact = False
 
     def lose_track(self) -> None:
@@ -348,15 +359,24 @@ def _verify_snapshot(path: str, offset: int, replay: _Replay) -> Iterator[Findin
         yield Finding("snapshot-content", path, _joined(wrong), cure=REBUILD.format(_folder_of(path)))
 
 
-def _verify_snapshot_outside(path: str, offset: int, log_end_offset: int) -> Iterator[Finding]:
+def _verify_older_snapshot(path: str, offset: int) -> Iterator[Finding]:
+    """One from before the log begins, of which little can be said."""
+    entries = yield from _read_snapshot(path)
+    if wrong := [why for entry in entries or [] if (why := _beyond(entry, offset))]:
+        yield Finding("snapshot-content", path, _joined(wrong), cure=REBUILD.format(_folder_of(path)))
+
+
+def _verify_snapshot_beyond(path: str, log_end_offset: int, replay: _Replay, *, may_be: bool) -> Iterator[Finding]:
+    """One beyond the end of the log. may_be: it could be as it should; if a log is cut in a gap of its offsets and then
+    closed, it ends where it was cut, and the state is that of its last batch."""
     entries = yield from _read_snapshot(path)
     if entries is None:
         return
-    if offset > log_end_offset:
-        detail = f"covers the log up to {offset}, which ends at {log_end_offset}: a broker deletes it at its start"
-        yield Finding("snapshot-stray", path, detail, first_offset=log_end_offset, last_offset=offset - 1)
-    elif wrong := [why for entry in entries if (why := _beyond(entry, offset))]:
-        yield Finding("snapshot-content", path, _joined(wrong), cure=REBUILD.format(_folder_of(path)))
+    check = _SnapshotCheck(log_end_offset, replay)
+    wrong = [why for entry in entries if (why := check.wrong(entry))] or check.missing(entries)
+    if wrong or not may_be:
+        detail = f"the log ends at {log_end_offset}: a broker deletes it at its start"
+        yield Finding("snapshot-stray", path, "; ".join([detail, *wrong[:1]]), first_offset=log_end_offset)
 
 
 class _SnapshotCheck:

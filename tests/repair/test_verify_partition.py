@@ -43,7 +43,7 @@ def test_the_first_and_the_last_segment_may_begin_anywhere(tmp_path: Path) -> No
 @pytest.fixture
 def epochs(copy_of: CopyOf) -> Path:
     """Epoch 0 from 0 on, 2 from 17, 4 from 52."""
-    return copy_of("leader-epochs/logdir/t-0") / "leader-epoch-checkpoint"
+    return copy_of("leader-epochs/logdir") / "t-0/leader-epoch-checkpoint"
 
 
 @pytest.mark.parametrize(
@@ -107,6 +107,7 @@ def test_epochs_below_the_log_start_are_forgotten(copy_of: CopyOf) -> None:
     log_dir = copy_of("leader-epochs/logdir")
     (log_dir / "t-0/leader-epoch-checkpoint").write_text("0\n2\n2 30\n4 52\n")
     assert told(found(log_dir)) == [("epochs-content", "leader-epoch-checkpoint")]
+    assert told(found(log_dir / "t-0")) == [("epochs-content", "leader-epoch-checkpoint")]
     (log_dir / "log-start-offset-checkpoint").write_text("0\n1\nt 0 30\n")
     assert found(log_dir) == []
 

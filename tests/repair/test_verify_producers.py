@@ -238,10 +238,25 @@ def test_snapshots_that_changed_places(partition: Path) -> None:
     assert told(found(partition)) == [("snapshot-content", older.name), ("snapshot-content", newer.name)]
 
 
-def test_a_snapshot_beyond_the_end(partition: Path) -> None:
+def test_a_snapshot_beyond_the_end(copy_of: CopyOf) -> None:
+    partition = copy_of("transactions/logdir") / "t-0"
     snapshot(partition, 62).rename(snapshot(partition, 99))
     (finding,) = found(partition)
-    assert (finding.id, finding.first_offset, finding.last_offset) == ("snapshot-stray", 62, 98)
+    assert (finding.id, finding.path, finding.first_offset) == ("snapshot-stray", str(snapshot(partition, 99)), 62)
+
+
+def test_a_snapshot_beyond_the_end_of_which_nobody_knows(partition: Path) -> None:
+    """A log that was cut in a gap of its offsets ends where it was cut."""
+    snapshot(partition, 62).rename(snapshot(partition, 99))
+    assert found(partition) == []
+    snapshot(partition, 36).rename(snapshot(partition, 99))
+    assert told(found(partition)) == [("snapshot-stray", f"{99:020d}.snapshot")]
+
+
+def test_an_end_that_was_lost_leaves_its_snapshot_behind(partition: Path) -> None:
+    for path in partition.glob(f"{38:020d}.*"):
+        path.unlink()
+    assert ("snapshot-stray", f"{62:020d}.snapshot") in told(found(partition))
 
 
 def test_a_snapshot_of_a_former_stop_is_normal_but_not_amid_a_batch(partition: Path) -> None:
