@@ -20,6 +20,7 @@ cdef extern from "_machine.h" nogil:
     int64_t be64(const uint8_t* p)
     int ascii_32(const uint8_t* p)
     int json_plain_16(const uint8_t* p)
+    void fetch_ahead(const uint8_t* p, int64_t size)
     void make_crc_tables()
     uint32_t crc32c_of(uint32_t so_far, const uint8_t* p, int64_t size)
     uint32_t crc32_of(uint32_t so_far, const uint8_t* p, int64_t size)

@@ -74,6 +74,7 @@ cdef inline int regular_size(Bytes b, int64_t have, int64_t* size) noexcept nogi
     if length < MIN_LENGTH or b[FRAME_MAGIC] > 2 or (b[FRAME_MAGIC] == 2 and length + LOG_OVERHEAD < BATCH_SIZE):
         return _REFERENCE
     size[0] = length + LOG_OVERHEAD
+    fetch_ahead(b, size[0])
     return _DONE if size[0] <= have else _CUT_OFF
 
 cdef bint read_marker(Bytes b, int64_t size, Marker* marker) noexcept nogil:
