@@ -280,10 +280,10 @@ def _put(disk: Disk, folder: NewFolder, part: str, name: str, file: DraftFile) -
 
 
 def _about_file(folder: NewFolder, name: str, file: DraftFile) -> About:
-    """As the source's file of that name, else as the one that its first bytes are from, else as those beside it."""
+    """As the file that it is, if it is one with another name or cut; as the one that it replaces; as those beside it."""
     before = os.path.join(folder.source, name)
-    first = [part.path for part in file.content[:1] if isinstance(part, Piece)]
-    like = next(filter(os.path.isfile, [before, *first]), None)
+    moved = [part.path for part in file.content if isinstance(part, Piece) and len(file.content) == 1]
+    like = next(filter(os.path.isfile, [*moved, before]), None)
     found = about(like) if like is not None else about_new_file(os.path.dirname(before))
     return replace(found, mtime_ns=file.mtime_ns).permitted()
 

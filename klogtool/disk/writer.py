@@ -66,46 +66,43 @@ class InPlace:
     ) -> None:
         self.entries: list[Entry] = []
         self.begun = False
-        self._head, self._disk = head, disk or Disk()
-        self._groups: dict[tuple[str, str], list[SavedPlan]] = {}
-        for plan in plans:
-            if plan.steps:
-                log_dir = log_dir_of(plan.path)
-                place = os.path.realpath(journal) if journal is not None else journal_of(log_dir)
-                self._groups.setdefault((log_dir, place), []).append(plan)
+        self._plans = [plan for plan in plans if plan.steps]
+        self._head, self._journal, self._disk = head, journal, disk or Disk()
+        self._groups: dict[tuple[str, str], list[SavedPlan]] = {}  # by log dir and journal
 
     def carry_out(self) -> None:
         """Do it all; see the head of this module.
 
         Raises Refused, LogDirInUse, StalePlan, KlogError or OSError: all is as it was then, unless `begun`.
         """
-        self._check()
+        check_facts(self._plans)
+        for plan in self._plans:
+            log_dir = log_dir_of(plan.path)
+            journal = journal_of(log_dir) if self._journal is None else os.path.realpath(self._journal)
+            self._groups.setdefault((log_dir, journal), []).append(plan)
+        self._check_room()
         try:
             with ExitStack() as held:
                 locks = {
                     log_dir: held.enter_context(lock_of(self._disk, log_dir, journal))
                     for log_dir, journal in self._groups
                 }
-                self._check()
+                check_facts(self._plans)
+                self._check_room()
                 with self._staged(locks) as runs:
-                    self._check_facts()
+                    check_facts(self._plans)
                 self._do(runs)
         finally:
             for _, journal in self._groups:
                 drop_journal(self._disk, journal)
 
-    def _check(self) -> None:
-        self._check_facts()
+    def _check_room(self) -> None:
         needed: dict[str, int] = {}
         for (_, journal), plans in self._groups.items():
             check_journal(journal)
             for folder, size in room_needed(plans, journal).items():
                 needed[folder] = needed.get(folder, 0) + size
         check_space(needed)
-
-    def _check_facts(self) -> None:
-        for plans in self._groups.values():
-            check_facts(plans)
 
     @contextmanager
     def _staged(self, locks: Mapping[str, bool]) -> Iterator[list[tuple[Entry, Manifest]]]:
