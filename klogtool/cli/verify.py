@@ -13,8 +13,9 @@ import click
 
 from klogtool.cli import options
 from klogtool.cli.output import Output
+from klogtool.cli.recover import check_options, recover
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing import header, output_format
+from klogtool.cli.writing import header, writing
 from klogtool.log.cores import usable_cores
 from klogtool.render.findings import FindingText, closing_line, finding_row, summary_row
 from klogtool.render.plans import row_line
@@ -65,21 +66,32 @@ def _subset(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
 @click.option(
     "--subset", callback=_subset, metavar="N/T", help="Only the N-th of T parts of the partitions, by their order."
 )
-@output_format
+@click.option("--recover", is_flag=True, help="Tell what a broker's start would make of it; or do that.")
+@click.option("--mark-clean", is_flag=True, help="With --recover: leave a log dir as after a clean stop.")
+@writing
 @options.jobs
 @options.quiet
 @options.no_progress
 @options.circumstances
 @options.debug
-def command(paths: tuple[str, ...], form: str, given: Circumstances, **chosen: Any) -> int:
+@click.pass_context
+def command(ctx: click.Context, /, paths: tuple[str, ...], form: str, given: Circumstances, **chosen: Any) -> int:
     """Find every damage under PATH: files of a partition, partition dirs, log dirs (several: those of one broker).
 
     It goes on behind a damage, and never writes. docs/findings.md says of each finding what it means, what a broker
     does about it, and what to do.
 
-    Exit status: 0 nothing wrong; 1 an error was found (--fail-on warning: or a warning); 2 wrong usage, no such path;
-    4 a PATH could not be read, or is nothing of Kafka's.
+    With --recover it does what a broker's start does to partition dirs and log dirs: cuts each log at its first
+    damage, rebuilds indexes, finishes what was interrupted. It prints the plan and stops; with --apply or --output,
+    carries it out. --mark-clean goes on, if every batch of every partition is sound, to checkpoints and clean marker.
+
+    Exit status: 0 nothing wrong; 1 an error was found (--fail-on warning: or a warning), or --recover would lose
+    records; 2 wrong usage, no such path; 3 refused, nothing written: a broker would not start on it either; 4 a PATH
+    could not be read, or is nothing of Kafka's.
     """
+    check_options(ctx, chosen)
+    if chosen["recover"]:
+        return recover(paths, form, given, chosen)
     baseline = Baseline.read(chosen["baseline"]) if chosen["baseline"] else None
     wanted = not (chosen["quiet"] or chosen["no_progress"])
     with Bar(total_size(log_files(paths)) if wanted else 0, wanted=wanted) as bar:

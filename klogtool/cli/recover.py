@@ -1,0 +1,42 @@
+"""klogtool verify --recover."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from klogtool.cli.status import DONE, FOUND
+from klogtool.cli.writing import decide_and_carry_out
+from klogtool.repair.circumstances import Circumstances
+from klogtool.repair.plan import Plan
+from klogtool.repair.recover import COMMAND, check_mark_clean, loses_records
+
+ONLY_WITHOUT = ("deep", "notes", "baseline", "max_duration", "subset")
+ONLY_WITH = ("mark_clean", "apply", "output", "plan_out", "journal")
+
+
+def check_options(ctx: click.Context, chosen: Mapping[str, Any]) -> None:
+    """Raises UsageError for options of verify with --recover, and the other way round."""
+    wrong, how = (ONLY_WITHOUT, "does not go") if chosen["recover"] else (ONLY_WITH, "goes")
+    given = (name for name in wrong if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE)
+    for name in given:
+        raise click.UsageError(f"--{name.replace('_', '-')} {how} with --recover.", ctx)
+
+
+def recover(paths: Sequence[str], form: str, given: Circumstances, chosen: Mapping[str, Any]) -> int:
+    """What a broker's start would make of the paths; and that, if it is asked for. Returns the exit status."""
+    arguments = given.as_arguments()
+    if chosen["mark_clean"]:
+        for path in paths:
+            check_mark_clean(path)
+        arguments["mark_clean"] = True
+    if chosen["jobs"] is not None:
+        arguments["jobs"] = chosen["jobs"]
+    is_shown_only = not (chosen["apply"] or chosen["output"])
+
+    def status_of(plan: Plan) -> int:
+        return FOUND if is_shown_only and loses_records(plan) else DONE
+
+    return decide_and_carry_out(COMMAND, paths, arguments, {**chosen, "form": form}, status_of=status_of)
