@@ -280,7 +280,7 @@ def _put(disk: Disk, folder: NewFolder, part: str, name: str, file: DraftFile) -
 
 
 def _about_file(folder: NewFolder, name: str, file: DraftFile) -> About:
-    """As the file that it is, if it is one with another name or cut; as the one that it replaces; as those beside it."""
+    """As the file that it is, under another name or cut; as the one that it replaces; as those beside it."""
     before = os.path.join(folder.source, name)
     moved = [part.path for part in file.content if isinstance(part, Piece) and len(file.content) == 1]
     like = next(filter(os.path.isfile, [*moved, before]), None)

@@ -49,7 +49,7 @@ def test_times_modes_and_owners_are_kept(log_dir: pathlib.Path, tmp_path: pathli
     assert new["t-0/00000000000000000009.log"][:4] == old["t-0/00000000000000000009.log.swap"][:4]
     assert new["t-0/00000000000000000000.timeindex"][3] == 1_600_000_000_000_000_000
     assert new["t-0/00000000000000000000.index"][:3] == old["t-0/00000000000000000000.index"][:3]
-    assert new["t-0/00000000000000000000.txnindex"][:3] == old["t-0/00000000000000000000.log"][:3]
+    assert new["t-0/00000000000000000000.txnindex"][:3] == old["t-0/00000000000000000000.index"][:3], "as the first"
     assert new["t-0/00000000000000000000.log"][3] != old["t-0/00000000000000000000.log"][3]
 
 
