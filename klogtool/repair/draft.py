@@ -116,7 +116,7 @@ class Draft:
         if size < file.size:
             self.files[name] = DraftFile(tuple(_head(file.content, size)))
 
-    def rename(self, name: str, to: str) -> None:
+    def move(self, name: str, to: str) -> None:
         """Give a file another name; a file of that name is replaced."""
         self.files[to] = self.files.pop(name)
 

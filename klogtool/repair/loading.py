@@ -214,7 +214,7 @@ class _Loader:
                 self.draft.delete(name)
         for name in self.draft.names():
             if name.endswith(SWAP):
-                self.draft.rename(name, name.removesuffix(SWAP))
+                self.draft.move(name, name.removesuffix(SWAP))
                 self.report.swapped.append(name)
 
     def _span_of_swap(self, name: str) -> tuple[int, int]:

@@ -84,7 +84,7 @@ class SnapshottedProducers(ProducerStateManager):
         """The snapshot at a segment's base is renamed, as the segment is (removeAndMarkSnapshotForDeletion)."""
         name = self._snapshots.pop(offset, None)
         if name is not None and name in self._draft:
-            self._draft.rename(name, name + _DELETED)
+            self._draft.move(name, name + _DELETED)
 
     def delete_snapshots_before(self, offset: int) -> None:
         """Snapshots of lower offsets go."""

@@ -245,7 +245,7 @@ class LogSegment:
         for kind in kinds:
             name = self.name_of(kind)
             if name in self.draft:
-                self.draft.rename(name, build_file_name(kind, self.base_offset, suffix))
+                self.draft.move(name, build_file_name(kind, self.base_offset, suffix))
         self.suffix = suffix
         self._offset_index = self._time_index = None
         self.txn_index = TransactionIndex(self.draft, self.name_of(FileKind.TXN_INDEX), self.base_offset)

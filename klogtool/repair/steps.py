@@ -61,7 +61,7 @@ class _Steps:
         if self.state.pop(name, None) is not None:
             self.steps.append(Delete(name))
 
-    def rename(self, name: str, to: str) -> None:
+    def move(self, name: str, to: str) -> None:
         if name in self.state:
             self.state[to] = self.state.pop(name)
             self.steps.append(Rename(name, to))
@@ -89,7 +89,7 @@ class _Steps:
         for name in (*self.report.removed, *self.report.replaced):
             self.delete(name)
         for name in sorted(self.report.swapped, key=lambda name: (parse_file_name(name).kind is not _LOG, name)):
-            self.rename(name, name.removesuffix(SWAP))
+            self.move(name, name.removesuffix(SWAP))
 
     def _write_split_logs(self) -> None:
         """New `.log`s that are made of another one's bytes, the last first; and copies of it that are to be deleted."""
@@ -118,7 +118,7 @@ class _Steps:
     def _doom(self, name: str) -> None:
         stem = name.removesuffix(DELETED)
         if self._can_move(stem, name):
-            self.rename(stem, name)
+            self.move(stem, name)
             return
         self.change(name)
         if stem not in self.wanted:
