@@ -44,7 +44,6 @@ WRITES_OF_OS = {
     *("utime", "chmod", "chown", "setxattr", "mkfifo", "mknod", "pwrite", "copy_file_range", "sendfile"),
 }
 WRITES_OF_PATHS = {"rename", "unlink", "touch", "rmdir", "mkdir", "write_bytes", "write_text", "symlink_to", "chmod"}
-NO_PATHS = ("draft", "self")  # a draft's files are renamed in memory
 OPENS_TO_WRITE = re.compile(r"'[rbt]*[wax+][rbt+]*'|O_WRONLY|O_RDWR|O_CREAT|O_TRUNC")
 CLOCKS = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
 LONGEST_FUNCTION_LINES = 70
@@ -79,8 +78,6 @@ def writes(name: str, call: ast.Call) -> bool:
     owner, _, verb = name.rpartition(".")
     if verb == "open":
         return bool(OPENS_TO_WRITE.search(ast.unparse(call)))
-    if owner.split(".")[-1].lstrip("_") in NO_PATHS:
-        return False
     return owner == "shutil" or verb in (WRITES_OF_OS if owner == "os" else WRITES_OF_PATHS)
 
 

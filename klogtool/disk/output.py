@@ -179,7 +179,7 @@ def _changed_files(plan: Plan, source: str) -> Iterator[tuple[str, DraftFile]]:
             case Truncate():
                 draft.truncate(step.path, step.size)
             case Rename():
-                draft.rename(step.path, step.to)
+                draft.move(step.path, step.to)
             case Delete():
                 draft.delete(step.path)
     yield from zip(_below(source, plan.path, draft.files), draft.files.values(), strict=True)

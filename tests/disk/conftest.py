@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from klogtool.cli.main import COMMANDS
 from klogtool.repair import decisions
 
 
@@ -17,6 +18,7 @@ from klogtool.repair import decisions
 def _decided_by_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plans of made.py can be made again, as those of klogtool's commands."""
     monkeypatch.setitem(decisions.DECISIONS, "test", "made")
+    monkeypatch.setitem(COMMANDS, "test", ("made_command", "For tests."))
 
 
 @pytest.fixture

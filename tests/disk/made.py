@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from klogtool.disk.output import carry_out_to
+from klogtool.errors import Corrupt
+from klogtool.log.file import unreadable
 from klogtool.repair.draft import Piece
 from klogtool.repair.plan import Delete, Fact, Plan, Rename, Step, Truncate, Write
 from klogtool.repair.saved_plan import SavedPlan
@@ -102,8 +104,12 @@ def what_becomes(log_dir: pathlib.Path, at: pathlib.Path) -> dict[str, bytes]:
     return contents(at / "wanted")
 
 
-def decide(path: str, arguments: object) -> list[Plan]:
+def decide(path: str, arguments: Mapping[str, object]) -> list[Plan]:
     """As decisions of klogtool's have it: the same plan for the same files."""
     folder = pathlib.Path(path)
+    if not folder.is_dir():
+        raise unreadable(path, FileNotFoundError(2, "no such file or directory"))
+    if arguments:
+        raise Corrupt("a codec that there is not", path=path, position=5, kafka_class="IllegalArgumentException")
     log_dir = folder if folder.name == "kafka" else folder.parent
     return [saved.plan for saved in make_plans(log_dir) if saved.path == path and saved.plan is not None]

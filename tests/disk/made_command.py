@@ -1,0 +1,21 @@
+"""A command that makes the plans of made.py, with all that commands that write have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from klogtool.cli import options
+from klogtool.cli.writing import decide_and_carry_out, writing
+
+
+@click.command("test")
+@click.argument("paths", nargs=-1, required=True)
+@click.option("--refuse", is_flag=True)
+@writing
+@options.quiet
+@options.debug
+def command(paths: tuple[str, ...], refuse: bool, **given: Any) -> int:
+    """For tests."""
+    return decide_and_carry_out("test", paths, {"refuse": True} if refuse else {}, given)
