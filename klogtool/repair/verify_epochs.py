@@ -38,7 +38,7 @@ def verify_epochs(
     offsets it is higher than its batches say, until the next start.
     """
     path, cure = layout.path_of(FileKind.LEADER_EPOCH_CHECKPOINT.value), REBUILD.format(layout.path)
-    told = _believable([run for run in runs if run.epoch >= 0])
+    told = _believable(_remembered(runs))
     if layout.find(FileKind.LEADER_EPOCH_CHECKPOINT) is None:
         if told and not _is_beside(layout):
             detail = f"the log has {_epochs(told)}; followers cannot find where theirs diverges"
@@ -83,6 +83,12 @@ def _wrong(
                 by_file = "unknown" if stored is None else str(stored)
                 return f"the epoch of offset {offset} is {run.epoch} by the log, {by_file} by this file"
     return None
+
+
+def _remembered(runs: Sequence[EpochRun]) -> list[EpochRun]:
+    """Without those before a message of an old format, which makes a broker forget all epochs."""
+    forgotten = max((n for n, run in enumerate(runs) if run.epoch < 0), default=-1)
+    return list(runs[forgotten + 1 :])
 
 
 def _believable(runs: list[EpochRun]) -> list[EpochRun]:

@@ -109,12 +109,14 @@ class _Aborted:
 
     entry: what its index entry would be. visible: first and last offset of its first batch that a reader would see,
     None if it has none. before: the last offset that its producer wrote before it, or marked; -1 if none is known.
-    is_known: whether all of it was read.
+    open_from: where the first transaction of another producer that was open at its marker has something to see, None if
+    none has. is_known: whether all of it was read.
     """
 
     entry: AbortedTxn
     visible: tuple[int, int] | None
     before: int
+    open_from: int | None
     is_known: bool
 
 
@@ -184,7 +186,8 @@ class _Replay:
         self._doubtful.discard(producer_id)
         self._last[producer_id] = self.last_marker[producer_id] = batch.last_offset
         if aborted is not None:
-            self.aborted.append(_Aborted(aborted, visible, before, is_known))
+            open_from = min((first for first, _ in self._visible.values()), default=None)
+            self.aborted.append(_Aborted(aborted, visible, before, open_from, is_known))
         if open_before is None:
             self.empty_markers[batch.base_offset] = producer_id, before
 
@@ -287,7 +290,7 @@ class _TxnIndexCheck:
             )
         if entry.first_offset <= txn.before:
             return f"what the producer wrote up to {txn.before} was decided before, and would be judged by this entry"
-        return self._not_exact(entry, txn.entry) or self._wrong_last_stable_offset(entry, txn.entry)
+        return self._not_exact(entry, txn.entry) or self._wrong_last_stable_offset(entry, txn)
 
     def _wrong_unexpected(self, entry: AbortedTxn) -> str | None:
         """Of an entry for which the replay has no transaction."""
@@ -304,23 +307,31 @@ class _TxnIndexCheck:
         return None
 
     def _not_exact(self, entry: AbortedTxn, expected: AbortedTxn) -> str | None:
-        floor = max(self.replay.known_from, self.replay.log_start_offset)
         if not self.replay.is_exact or entry.first_offset == expected.first_offset:
             return None
-        is_older = entry.first_offset < self.replay.known_from or expected.first_offset < floor <= entry.first_offset
+        is_older = (
+            entry.first_offset < self.replay.known_from or expected.first_offset < self._floor <= entry.first_offset
+        )
         return None if is_older else f"the transaction began at {expected.first_offset}"
 
-    def _wrong_last_stable_offset(self, entry: AbortedTxn, expected: AbortedTxn) -> str | None:
-        """A reader stops looking for aborted transactions at an entry whose last stable offset is behind its fetch."""
-        stable, marker = entry.last_stable_offset, entry.last_offset
-        is_open = expected.last_stable_offset <= marker  # of another producer
-        if is_open and stable > expected.last_stable_offset:
-            return f"a transaction that began at {expected.last_stable_offset} was open: it would be overlooked"
-        if self.replay.is_exact and self.replay.known_from <= stable <= marker and not is_open:
-            return f"no transaction was open at {marker}"
-        if self.replay.is_exact and is_open and self.replay.known_from <= stable < expected.last_stable_offset:
-            return f"the first transaction open began at {expected.last_stable_offset}"
+    def _wrong_last_stable_offset(self, entry: AbortedTxn, txn: _Aborted) -> str | None:
+        """A reader stops looking for aborted transactions at an entry whose last stable offset is behind its fetch.
+
+        Before the marker it must be where the first open transaction began; behind it, it may be where the next one
+        does, since a follower looks at all of a set of batches first.
+        """
+        stable, expected = entry.last_stable_offset, txn.entry.last_stable_offset
+        if txn.open_from is not None and stable > txn.open_from:
+            return f"a transaction that began at {txn.open_from} was open: it would be overlooked"
+        is_told = self.replay.is_exact and self._floor <= min(stable, expected)
+        if is_told and stable <= entry.last_offset and stable != expected:
+            return f"the first transaction that was open began at {expected}" if txn.open_from else "none was open"
         return None
+
+    @property
+    def _floor(self) -> int:
+        """Where what a broker remembers may begin."""
+        return max(self.replay.known_from, self.replay.log_start_offset)
 
     def _false(self, n: int, entry: AbortedTxn, wrong: str) -> Finding:
         return Finding(
@@ -419,7 +430,9 @@ class _SnapshotCheck:
     def _differences(self, entry: ProducerStateEntry, known: ProducerStateEntry) -> Iterator[str]:
         """Fields that are not what the log says, those apart that may come from before it begins."""
         names = ["producer_epoch", "timestamp"]
-        if known.has_batch or entry.last_offset >= self.replay.known_from:
+        # A producer that was forgotten, and then only marked, has no batch.
+        is_only_marked = not entry.has_batch and self.replay.last_marker.get(entry.producer_id, -1) > known.last_offset
+        if not is_only_marked and (known.has_batch or entry.last_offset >= self.replay.known_from):
             names.append("last_sequence")
             # Up to 1.x a marker counted as a producer's last batch, but for the sequence.
             if entry.offset_delta != 0 or entry.last_offset != self.replay.last_marker.get(entry.producer_id):

@@ -9,6 +9,8 @@ import pytest
 from damage import append_bytes, flip_bit, tear_at
 from verifying import copy_file, data, edit_text, found, ids, run_verify, told, write_log
 
+from klogtool.format.message import build_message
+
 CopyOf = Callable[[str], pathlib.Path]
 Path = pathlib.Path
 
@@ -116,6 +118,15 @@ def test_old_formats_have_no_epochs(copy_of: CopyOf) -> None:
     partition = next(path for path in copy_of("magic-1/logdir").iterdir() if path.is_dir())
     assert not (partition / "leader-epoch-checkpoint").exists()
     assert found(partition) == []
+
+
+def test_a_message_of_an_old_format_makes_a_broker_forget(tmp_path: Path) -> None:
+    old = build_message(1, None, b"v", magic=1, timestamp=1_700_000_000_000)
+    log = write_log(tmp_path / "t-0", s0=[data(0), old, data(2)])
+    (log / "leader-epoch-checkpoint").write_text("0\n1\n0 2\n")
+    assert not ids(found(log)) & {"epochs-content", "epochs-missing"}
+    (log / "leader-epoch-checkpoint").write_text("0\n1\n1 2\n")
+    assert "epochs-content" in ids(found(log))
 
 
 # ---------------------------------------------------------------- partition.metadata

@@ -67,7 +67,7 @@ def test_a_part_of_an_entry(txn_index: Path) -> None:
         ({"last_offset": 99}, "no ABORT marker at 99"),
         ({"last_offset": 6}, "does not come behind"),
         ({"last_stable_offset": 20}, "would be overlooked"),
-        ({"last_stable_offset": 18}, "first transaction open began at 19"),
+        ({"last_stable_offset": 18}, "first transaction that was open began at 19"),
     ],
     ids=str,
 )
