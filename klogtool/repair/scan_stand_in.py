@@ -69,6 +69,7 @@ def _count(report: SegmentReport, entry: Entry) -> None:
     report.batches += 1
     if not isinstance(entry, RecordBatch):
         report.records += 1
+        report.epochs.append(EpochRun(-1, first, last))
         return
     report.records += entry.records_count
     report.has_gaps |= entry.records_count != entry.last_offset_delta + 1
