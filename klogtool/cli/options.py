@@ -16,8 +16,6 @@ from klogtool.format.java_numbers import parse_java_long
 from klogtool.format.java_text import parse_properties
 from klogtool.log.file import read_whole
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
-from klogtool.repair.circumstances import CLEAN, UNCLEAN, Circumstances
-from klogtool.repair.config import check_names, log_config
 
 SELECTION = ("offsets", "timestamps", "grep", "key", "producer-id")
 
@@ -105,6 +103,7 @@ MOST_CONFIG_BYTES = 16 << 20
 
 def circumstances(command: Command) -> Command:
     """What a broker knows of a partition beside its dir; all of it as one argument, `given`: a Circumstances."""
+    from klogtool.repair.circumstances import CLEAN, UNCLEAN, Circumstances  # dump-log starts without them
 
     @functools.wraps(command)
     def with_circumstances(*args: Any, **options: Any) -> Any:
@@ -187,6 +186,8 @@ def config_file(
 
 
 def _check_config(settings: dict[str, str], ctx: click.Context, param: click.Parameter, *, names: bool) -> None:
+    from klogtool.repair.config import check_names, log_config
+
     try:
         if names:
             check_names(settings)

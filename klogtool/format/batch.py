@@ -25,6 +25,7 @@ from construct import (
 
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.checksums import crc32c
+from klogtool.format.codec_names import CODEC_NAMES as CODEC_NAMES
 from klogtool.format.framing import LOG_OVERHEAD
 from klogtool.format.unpackers import field_names, unpacker_of
 from klogtool.format.varint import OverlongVarint, Varint, VarintBytes, Varlong, build_zigzag, to_signed
@@ -61,7 +62,6 @@ RECORD = Struct(
 HEADER = Struct("key" / VarintBytes(null=False), "value" / VarintBytes())
 
 CODEC_MASK, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, CONTROL_BIT, DELETE_HORIZON_BIT = 0x07, 0x08, 0x10, 0x20, 0x40
-CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE = "CreateTime", "LogAppendTime", "NoTimestampType"
 NO_TIMESTAMP = NO_PRODUCER_ID = NO_PRODUCER_EPOCH = NO_SEQUENCE = NO_PARTITION_LEADER_EPOCH = -1
 INT_MAX = 2**31 - 1

@@ -1,4 +1,4 @@
-# Records as Arrow columns (render/arrow_rows is the reference).
+# Records as Arrow columns (render/arrow_reference is the reference).
 
 cdef enum:
     NO_TIMESTAMP_TYPE = -1
@@ -50,24 +50,55 @@ cdef struct Fill:
     int64_t last_offset             # of the last record looked at
     int64_t first_invalid           # position of the first entry with a wrong checksum
 
-cdef inline void put_bit(uint8_t* bits, int64_t n, bint value) noexcept nogil:
-    """Bit n; those after it in its byte become 0."""
-    cdef int at = n & 7
+cdef inline void put_bits(uint8_t* bits, int64_t first, int64_t end, bint value) noexcept nogil:
+    """Bits first to end, which is one too far; those after them in their last byte become 0."""
+    cdef int before = first & 7
+    cdef int64_t at = first >> 3, stop = (end + 7) >> 3
+    cdef uint8_t kept
+    if bits == NULL or first >= end:
+        return
+    kept = bits[at] & ((1 << before) - 1) if before else 0
+    memset(bits + at, 255 if value else 0, stop - at)
+    if value and end & 7:
+        bits[stop - 1] = (1 << (end & 7)) - 1
+    bits[at] = bits[at] & ~((1 << before) - 1) | kept
+
+cdef inline void turn_bit(uint8_t* bits, int64_t n) noexcept nogil:
+    """Another value for bit n."""
     if bits != NULL:
-        bits[n >> 3] = <uint8_t> ((bits[n >> 3] & ((1 << at) - 1)) | (1 if value else 0) << at)
+        bits[n >> 3] ^= <uint8_t> (1 << (n & 7))
+
+cdef inline void fill_longs(int64_t* to, int64_t value, int64_t first, int64_t end) noexcept nogil:
+    cdef int64_t n
+    if to != NULL:
+        for n in range(first, end):
+            to[n] = value
+
+cdef inline void fill_ints(int32_t* to, int32_t value, int64_t first, int64_t end) noexcept nogil:
+    cdef int64_t n
+    if to != NULL:
+        for n in range(first, end):
+            to[n] = value
+
+cdef inline void fill_shorts(int16_t* to, int16_t value, int64_t first, int64_t end) noexcept nogil:
+    cdef int64_t n
+    if to != NULL:
+        for n in range(first, end):
+            to[n] = value
 
 cdef inline bint has_room(Blobs* b, int64_t size) noexcept nogil:
     return b.offsets == NULL or size <= b.room - b.used
 
 cdef inline void put_blob(Blobs* b, int64_t n, Bytes p, int64_t size) noexcept nogil:
-    """A negative size is null."""
+    """A negative size is null. Its bit says already that it is there."""
     if b.offsets == NULL:
         return
-    put_bit(b.present, n, size >= 0)
     if size > 0:
         memcpy(b.data + b.used, p, size)
         b.used += size
-    b.nulls += size < 0
+    elif size < 0:
+        turn_bit(b.present, n)
+        b.nulls += 1
     b.offsets[n + 1] = <int32_t> b.used
 
 cdef inline void put_text(Blobs* b, int64_t n, Bytes p, int64_t size) noexcept nogil:
@@ -78,15 +109,19 @@ cdef inline void put_text(Blobs* b, int64_t n, Bytes p, int64_t size) noexcept n
     b.used = o.at - b.data
     b.offsets[n + 1] = <int32_t> b.used
 
-cdef void put_headers(Table* t, Bytes headers, Bytes end, int32_t count) noexcept nogil:
+cdef inline void put_headers(Table* t, Bytes headers, Bytes end, int32_t count) noexcept nogil:
     cdef Cursor c
     cdef int64_t n = 0
     cdef int32_t i
     cdef Bytes p
     if t.headers_offsets == NULL:
         return
-    put_bit(t.headers_present, t.rows, count > 0)
-    t.without_headers += count == 0
+    if count == 0:
+        t.without_headers += 1
+        t.headers_offsets[t.rows + 1] = <int32_t> t.headers
+        return
+    turn_bit(t.headers_present, t.rows)
+    put_bits(t.header_value.present, t.headers, t.headers + count, True)
     c.at, c.end, c.broken = headers, end, False
     for i in range(count):
         p = field(&c, &n)
@@ -97,55 +132,40 @@ cdef void put_headers(Table* t, Bytes headers, Bytes end, int32_t count) noexcep
     t.headers_offsets[t.rows + 1] = <int32_t> t.headers
 
 cdef inline void put_timestamp(Table* t, int64_t timestamp_ms) noexcept nogil:
-    cdef bint fits_in = -MOST_TIMESTAMP_MS <= timestamp_ms <= MOST_TIMESTAMP_MS
-    if t.timestamp != NULL:
-        put_bit(t.timestamp_present, t.rows, fits_in)
-        t.timestamp[t.rows] = timestamp_ms * 1000 if fits_in else 0
-        t.without_timestamp += not fits_in
-
-cdef inline void put_bits(uint8_t* bits, int64_t first, int64_t end, bint value) noexcept nogil:
-    """Bits first to end, which is one too far."""
-    if bits == NULL:
+    if t.timestamp == NULL:
         return
-    while first < end and first & 7:
-        put_bit(bits, first, value)
-        first += 1
-    if end - first >= 8:
-        memset(bits + (first >> 3), 255 if value else 0, (end - first) >> 3)
-        first = end & ~7
-    while first < end:
-        put_bit(bits, first, value)
-        first += 1
+    if -MOST_TIMESTAMP_MS <= timestamp_ms <= MOST_TIMESTAMP_MS:
+        t.timestamp[t.rows] = timestamp_ms * 1000
+    else:
+        t.timestamp[t.rows] = 0
+        turn_bit(t.timestamp_present, t.rows)
+        t.without_timestamp += 1
+
+cdef void begin_rows(Table* t, int64_t most) noexcept nogil:
+    """Says of the next rows what is true of nearly all: all is there, but for headers. A row that differs turns it."""
+    cdef int64_t end = t.rows + min(most, t.row_room - t.rows)
+    put_bits(t.key.present, t.rows, end, True)
+    put_bits(t.value.present, t.rows, end, True)
+    put_bits(t.timestamp_present, t.rows, end, True)
+    put_bits(t.headers_present, t.rows, end, False)
 
 cdef void put_lineage(Table* t, Lineage* l, int64_t first) noexcept nogil:
     """Of the rows from number `first` on."""
-    cdef int64_t n, end = t.rows
-    if t.timestamp_type != NULL:
-        for n in range(first, end):
-            t.timestamp_type[n] = l.timestamp_type
-    if t.position != NULL:
-        for n in range(first, end):
-            t.position[n] = l.position
+    cdef int64_t end = t.rows
+    fill_ints(t.timestamp_type, l.timestamp_type, first, end)
+    fill_longs(t.position, l.position, first, end)
     if t.base_offset != NULL:
         put_bits(t.base_offset_present, first, end, l.has_base_offset)
-        for n in range(first, end):
-            t.base_offset[n] = l.base_offset
+        fill_longs(t.base_offset, l.base_offset, first, end)
         t.without_base_offset += 0 if l.has_base_offset else end - first
-    if t.producer_id != NULL:
-        for n in range(first, end):
-            t.producer_id[n] = l.producer_id
-    if t.producer_epoch != NULL:
-        for n in range(first, end):
-            t.producer_epoch[n] = l.producer_epoch
+    fill_longs(t.producer_id, l.producer_id, first, end)
+    fill_shorts(t.producer_epoch, l.producer_epoch, first, end)
     put_bits(t.is_control, first, end, l.is_control)
     put_bits(t.is_transactional, first, end, l.is_transactional)
-    if t.codec != NULL:
-        for n in range(first, end):
-            t.codec[n] = l.codec
+    if t.codec != NULL and end > first:
+        memset(t.codec + first, l.codec, end - first)
     put_bits(t.crc_ok, first, end, l.crc_ok)
-    if t.leader_epoch != NULL:
-        for n in range(first, end):
-            t.leader_epoch[n] = l.leader_epoch
+    fill_ints(t.leader_epoch, l.leader_epoch, first, end)
 
 cdef inline void put_row(Table* t, Record* r, int64_t offset, int64_t timestamp_ms, int32_t sequence) noexcept nogil:
     """A record for which there is room, but for its lineage."""
@@ -193,6 +213,7 @@ cdef int record_rows(Fill* f, Batch* h, Lineage* l, Bytes body, int64_t size) no
     cdef Record r
     c.at, c.end, c.broken = body + f.done_bytes, body + size, False
     i = f.done
+    begin_rows(&f.table, h.count - i)
     while i < h.count:
         before = c.at
         if not next_record(&c, &r):
@@ -258,6 +279,7 @@ cdef int message_row(Fill* f, Lineage* l, Inner* m) noexcept nogil:
     r.headers, r.header_count, r.end = m.value, 0, m.value
     if not row_fits(f, &r):
         return no_room(f, &r)
+    begin_rows(&f.table, 1)
     put_row(&f.table, &r, m.offset, m.timestamp, -1)
     put_lineage(&f.table, l, f.table.rows - 1)
     return _DONE

@@ -1,34 +1,36 @@
 """The entries of a log file as Arrow record batches: by the kernel, and by the reference where the kernel is not sure.
 
-The kernel fills buffers that Arrow then takes as they are. The reference makes Python's lists of Python's records; it
-is slow, and it is where damage is judged, as for text and JSON (render/log_lines).
+The kernel fills buffers that Arrow then takes as they are. The reference (render/arrow_reference) makes Python's lists
+of Python's records; it is slow, and it is where damage is judged, as for text and JSON (render/log_lines). It is
+imported when it is needed: a plain export takes little longer than its imports.
 """
 
 from __future__ import annotations
 
-import os
 from array import array
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from klogtool import kernels
-from klogtool.errors import Corrupt, KlogError, Unsupported
-from klogtool.format.batch import CODEC_NAMES, CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE
-from klogtool.format.entry import inflate_or_none, parse_entry
-from klogtool.format.framing import Frame, Stop, corrupt_length, find_frame, walk_frames
-from klogtool.format.text import java_utf8
+from klogtool.errors import Corrupt, KlogError
+from klogtool.format.codec_names import CODEC_NAMES
 from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.mapped import MappedReads, should_map
 from klogtool.log.spans import Span, find_start
-from klogtool.log.windows import BufferPool, Window, walk_windows
+from klogtool.log.windows import BEHIND_BYTES, BufferPool, Window, walk_windows
+from klogtool.render.arrow_constants import Constants
 from klogtool.render.arrow_memory import Blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
 
     from klogtool.format.batch import Record, RecordBatch
+    from klogtool.format.framing import Frame
     from klogtool.format.message import Message
+    from klogtool.render.arrow_reference import ReferenceRows
     from klogtool.render.selection import Selection
 
 BATCH_ROWS = 1 << 16
@@ -37,9 +39,8 @@ SPAN_BYTES = 1 << 23
 WINDOW_BYTES = 1 << 19
 ENOUGH_BYTES = 1 << 26
 HEADERS_A_ROW = 2
+ROW_BYTES = 128  # of a row, about, besides key, value and headers
 NONE_SEEN = -1
-MOST_COLUMN_BYTES = 2**31 - 1
-MOST_TIMESTAMP_MS = (2**63 - 1) // 1000
 
 BITS = ("_is_control", "_is_transactional", "_crc_ok")
 NUMBERS = {
@@ -96,10 +97,10 @@ class Made:
         """Whether so much came of a span already that the rest is to be another one."""
         return self.size >= ENOUGH_BYTES
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """One more piece."""
+    def add(self, batch: pa.RecordBatch, size: int) -> None:
+        """One more piece, of about so many bytes."""
         self.pieces.append(batch)
-        self.size += batch.nbytes
+        self.size += size
 
     def note(self, invalid: int, first_invalid: int, last_offset: int = NONE_SEEN) -> None:
         """More entries of a wrong checksum, and the last record's offset, if there were any."""
@@ -125,8 +126,8 @@ class BatchMaker:
     def __init__(self, extract: Extract, common: Common) -> None:
         self.extract, self._common = extract, common
         self._pool = BufferPool()
-        self._constants = Constants(extract)
-        self._rows = ReferenceRows(extract, self._constants)
+        self._constants = Constants(extract.file.path, extract.topic, extract.partition, extract.schema)
+        self._rows: ReferenceRows | None = None
         self.native = kernels.native
         if self.native is None:
             return
@@ -140,33 +141,63 @@ class BatchMaker:
 
     def batches(self, span: Span) -> Made:
         """The record batches of a span. An error of reading is its last piece."""
+        if self.native is None or not should_map(self.extract.file):
+            return self._batches(span, None)
+        half = self._common.halves.get(span.start)
+        with MappedReads(self.extract.file, self._pool) as reads:
+            made = self._batches(span, reads)
+        if not reads.hit:
+            return made
+        self._common.halves.pop(made.reached, None)  # it is of zeros: the file was cut
+        if half is not None:
+            self._common.halves[span.start] = half
+        return self._batches(span, None)
+
+    def _batches(self, span: Span, reads: MappedReads | None) -> Made:
         made = Made()
         try:
             made.start = find_start(self.extract.file, span, self.extract.end)
             if made.start is not None:
-                self._fill(made, made.start, span.stop)
+                self._fill(made, made.start, span.stop, reads)
         except Unreadable as error:
             self._emit(made)
             made.pieces.append(error)
             made.last = True
         return made
 
-    def _fill(self, made: Made, start: int, stop: int) -> None:
-        file, end = self.extract.file, self.extract.end
+    def _fill(self, made: Made, start: int, stop: int, reads: MappedReads | None) -> None:
         made.reached = start
-        windows = walk_windows(file, kernels.whole_frames(), start=start, end=end, size=WINDOW_BYTES, pool=self._pool)
+        if reads is not None:
+            self._whole_span(made, reads, stop)
+        if made.reached < stop and not made.enough:
+            self._by_windows(made, stop)
+        self._emit(made)
+
+    def _whole_span(self, made: Made, reads: MappedReads, stop: int) -> None:
+        """All of it at once, as far as the kernel comes: it finds the entries itself."""
+        at = made.reached
+        data = reads.read(at, min(stop + BEHIND_BYTES, self.extract.end) - at)
+        window = Window(at, data, len(data), last=False)
+        made.reached += self._by_kernel(made, window, min(stop - at, len(data)), alone=True)
+        reads.give_back(data)
+
+    def _by_windows(self, made: Made, stop: int) -> None:
+        file, end = self.extract.file, self.extract.end
+        walk = self._by_kernel if self.native is not None else self._all_by_reference
+        windows = walk_windows(
+            file, kernels.whole_frames(), start=made.reached, end=end, size=WINDOW_BYTES, stop=stop, pool=self._pool
+        )
         for window in windows:
-            walk = self._by_kernel if self.native is not None else self._all_by_reference
             made.reached = window.base + walk(made, window, min(window.cut, stop - window.base))
             if window.last and made.reached == window.base + window.cut:
                 made.last, made.tail = True, _tail(window, end)
             self._pool.give_back(window.data)
             if made.last or made.reached >= stop or made.enough:
                 break
-        self._emit(made)
 
-    def _by_kernel(self, made: Made, window: Window, stop: int) -> int:
-        """The entries that begin before byte `stop` of a window; returns where they end."""
+    def _by_kernel(self, made: Made, window: Window, stop: int, *, alone: bool = False) -> int:
+        """The entries that begin before byte `stop` of a window; returns where they end. alone: ends at one for the
+        reference, or that is not whole."""
         at, body, native = 0, None, self.native
         self._state[:2] = array("q", self._common.halves.pop(window.base, (0, 0)))
         while at < stop and not made.enough:
@@ -187,8 +218,10 @@ class BatchMaker:
             if why == native.BODY:
                 if self._learn_zstd():
                     continue
-                body = inflate_or_none(_entry_at(window, at))
+                body = _inflated(window, at)
             if why == native.REFERENCE or (why == native.BODY and body is None):
+                if alone:
+                    break
                 self._emit(made)
                 at = self._by_reference(made, window, at)
         if self._state[0]:
@@ -215,10 +248,12 @@ class BatchMaker:
 
     def _emit(self, made: Made) -> None:
         """The rows so far, those of the reference first: they are the older ones."""
-        if self._rows.count:
-            made.add(self._rows.take())
+        if self._rows is not None and self._rows.count:
+            size = self._rows.data_bytes + self._rows.count * ROW_BYTES
+            made.add(self._rows.take(), size)
         if self.native is not None and self._filling is not None and self._filling.columns.rows:
-            made.add(self._filling.take(self._constants))
+            size = sum(self._filling.columns.bytes_used().values()) + self._filling.columns.rows * ROW_BYTES
+            made.add(self._filling.take(self._constants), size)
             self._filling = None
             self._state[5:] = array("q", bytes(24))
 
@@ -239,8 +274,10 @@ class BatchMaker:
         return frame.position + frame.size
 
     def _entry(self, made: Made, window: Window, frame: Frame, done: int = 0) -> None:
+        from klogtool.format.entry import parse_entry
         from klogtool.format.message import Message, check_magic
 
+        rows = self._reference_rows()
         try:
             entry = parse_entry(window.data, frame, base=window.base)
             if isinstance(entry, Message):
@@ -251,12 +288,18 @@ class BatchMaker:
             for record in islice(entry.records(), done, None):
                 made.last_offset = record.offset
                 if self._wants(record):
-                    self._rows.add(entry, record)
-                if self._rows.full:
+                    rows.add(entry, record)
+                if rows.count >= BATCH_ROWS or rows.data_bytes >= DATA_BYTES:
                     self._emit(made)
         except KlogError as error:
             self._emit(made)
             made.pieces.append(error)
+
+    def _reference_rows(self) -> ReferenceRows:
+        from klogtool.render.arrow_reference import ReferenceRows
+
+        self._rows = self._rows or ReferenceRows(self.extract.schema, self._constants)
+        return self._rows
 
     def _may_hold(self, entry: RecordBatch | Message) -> bool:
         chosen = self.extract.selection
@@ -267,48 +310,34 @@ class BatchMaker:
         return chosen is None or chosen.wants(record.offset, record.timestamp, record.key, record.value)
 
 
-def _entry_at(window: Window, at: int) -> RecordBatch | Message:
-    return parse_entry(window.data, next(_frames(window, at)), base=window.base)
+def _inflated(window: Window, at: int) -> bytes | None:
+    """The records of a compressed entry; None where the reference is to say what is wrong."""
+    from klogtool.format.entry import inflate_or_none, parse_entry
+
+    frame = next(_frames(window, at), None)
+    try:  # the kernel saw a whole entry there, but what is mapped may have changed meanwhile
+        return inflate_or_none(parse_entry(window.data, frame, base=window.base)) if frame else None
+    except KlogError:
+        return None
 
 
 def _frames(window: Window, at: int) -> Iterator[Frame]:
+    from klogtool.format.framing import walk_frames
+
     return walk_frames(window.data, at, window.cut, base=window.base)
 
 
 def _tail(window: Window, end: int) -> Corrupt | None:
     """What is wrong behind the last entry."""
+    if window.base + window.cut == end:
+        return None
+    from klogtool.format.framing import Stop, corrupt_length, find_frame
+
     there = min(end - window.base, len(window.data))  # less, if the file was cut meanwhile
     if find_frame(window.data, window.cut, there) is Stop.LENGTH:
         return corrupt_length(window.data, window.cut, window.base)
     at = window.base + window.cut
-    return Corrupt(f"{end - at} bytes at the end are no whole batch", position=at) if at < end else None
-
-
-def _as_text(name: str) -> str:
-    """A name of a file or folder as a column can hold it: bytes that are no text are escaped."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
-
-
-class Constants:
-    """Columns that say the same in every row, made once and cut to length."""
-
-    def __init__(self, extract: Extract) -> None:
-        self._made: dict[tuple[str, object], pa.Array] = {}
-        self._schema = extract.schema
-        topic = extract.topic and _as_text(extract.topic)
-        segment = _as_text(os.path.basename(extract.file.path))
-        self.values = {"topic": topic, "partition": extract.partition, "_segment": segment}
-
-    def column(self, name: str, rows: int, value: object = None) -> pa.Array:
-        """`rows` times the value; default that of topic, partition or segment."""
-        import pyarrow
-
-        value = self.values.get(name, value)
-        made = self._made.get((name, value))
-        if made is None or len(made) < rows:
-            scalar = pyarrow.scalar(value, self._schema.field(name).type)
-            made = self._made[name, value] = pyarrow.repeat(scalar, 1 << (rows - 1).bit_length())
-        return made.slice(0, rows)
+    return Corrupt(f"{end - at} bytes at the end are no whole batch", position=at)
 
 
 class KernelRows:
@@ -412,82 +441,3 @@ def _buffer_sizes(name: str, headers: int, data_bytes: int, header_bytes: int) -
         return {name: BATCH_ROWS}
     nullable = name in ("timestamp", "_batch_base_offset")
     return ({name: NUMBERS[name] * BATCH_ROWS} if name in NUMBERS else {}) | (present if nullable else {})
-
-
-class ReferenceRows:
-    """Rows of the reference reader, in lists. count: how many there are; data_bytes: of their keys, values, headers."""
-
-    def __init__(self, extract: Extract, constants: Constants) -> None:
-        self._schema, self._constants = extract.schema, constants
-        self._entry: object = None
-        self._lineage: Row = {}
-        self._clear()
-
-    def _clear(self) -> None:
-        self.count, self.data_bytes, self._entry = 0, 0, None
-        self._lists: dict[str, list[Any]] = {n: [] for n in self._schema.names if n not in self._constants.values}
-
-    @property
-    def full(self) -> bool:
-        """Whether they are enough for a record batch."""
-        return self.count >= BATCH_ROWS or self.data_bytes >= DATA_BYTES
-
-    def add(self, entry: RecordBatch | Message, record: Record) -> None:
-        """One more row. Raises Unsupported for one that no column could hold."""
-        header_bytes = sum(3 * len(h.key) + len(h.value or b"") for h in record.headers)
-        if header_bytes > MOST_COLUMN_BYTES:
-            raise Unsupported("headers too large for a column", position=entry.position)
-        if entry is not self._entry:
-            self._entry, self._lineage = entry, _lineage(entry)
-        row = self._lineage | _own_values(record, self._lineage)
-        for name, values in self._lists.items():
-            values.append(row[name])
-        self.count += 1
-        self.data_bytes += max(record.key_size, 0) + max(record.value_size, 0) + header_bytes
-
-    def take(self) -> pa.RecordBatch:
-        """The rows so far as a record batch; then there are none."""
-        import pyarrow
-
-        made = [
-            pyarrow.array(self._lists[name], self._schema.field(name).type)
-            if name in self._lists
-            else self._constants.column(name, self.count)
-            for name in self._schema.names
-        ]
-        self._clear()
-        return pyarrow.RecordBatch.from_arrays(made, schema=self._schema)
-
-
-Row = dict[str, Any]
-TIMESTAMP_TYPE_IDS = {NO_TIMESTAMP_TYPE: -1, CREATE_TIME: 0, LOG_APPEND_TIME: 1}
-
-
-def _lineage(entry: RecordBatch | Message) -> Row:
-    """What all records of an entry have in common. A wrapper's first offset is not in its header."""
-    own_offset = entry.last_offset if entry.codec == "none" else None
-    return {
-        "timestampType": TIMESTAMP_TYPE_IDS[entry.timestamp_type],
-        "_position": entry.position,
-        "_batch_base_offset": getattr(entry, "base_offset", own_offset),
-        "_producer_id": entry.producer_id,
-        "_producer_epoch": entry.producer_epoch,
-        "_is_control": entry.is_control,
-        "_is_transactional": entry.is_transactional,
-        "_compression": entry.codec,
-        "_crc_ok": entry.crc_valid,
-        "_partition_leader_epoch": entry.partition_leader_epoch,
-    }
-
-
-def _own_values(record: Record, lineage: Row) -> Row:
-    """A record's own; microseconds that a long cannot hold are null; messages have checksums of their own."""
-    return {
-        "key": record.key,
-        "value": record.value,
-        "offset": record.offset,
-        "timestamp": record.timestamp * 1000 if abs(record.timestamp) <= MOST_TIMESTAMP_MS else None,
-        "headers": [(java_utf8(header.key), header.value) for header in record.headers] or None,
-        "_sequence": record.sequence,
-        "_crc_ok": lineage["_crc_ok"] and record.crc_valid is not False,
-    }

@@ -1,11 +1,13 @@
 """Memory for Arrow's buffers, used again when no array holds it any more.
 
 Touching fresh pages costs several times as much as copying into warm ones, and a reader that streams record batches
-would otherwise ask the system for a gigabyte of them a second.
+would otherwise ask the system for a gigabyte of them a second. They are mapped, not of pyarrow's allocator: that takes
+huge pages, of which a column of a few bytes a row fills little.
 """
 
 from __future__ import annotations
 
+import mmap
 import weakref
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_KEPT_BYTES = 1 << 25
+LEAST_BYTES = 1 << 12
 
 
 class Blocks:
@@ -30,7 +33,7 @@ class Blocks:
         try:
             return self._free[size].pop()
         except (KeyError, IndexError):
-            return memoryview(self._pyarrow.allocate_buffer(size)).cast("B")
+            return memoryview(mmap.mmap(-1, size or 1, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))[:size]
 
     def give_back(self, block: memoryview) -> None:
         """A block that nobody reads any more."""
@@ -38,12 +41,12 @@ class Blocks:
 
     def freeze(self, block: memoryview, used: int) -> pa.Buffer:
         """The first `used` bytes as a buffer. If they are few they are copied, so that the rest is not held."""
-        if used < len(block) // 4:
-            copied = self._pyarrow.allocate_buffer(used)
-            if used:
-                memoryview(copied).cast("B")[:] = block[:used]
+        room = 1 << max(used - 1, LEAST_BYTES - 1).bit_length()
+        if room <= len(block) // 4:
+            copied = self.take(room)
+            copied[:used] = block[:used]
             self.give_back(block)
-            return copied
+            block = copied
         return self._lend(block, block[:used])
 
     def _lend(self, block: memoryview, part: memoryview) -> pa.Buffer:

@@ -6,10 +6,14 @@ import base64
 import doctest
 import io
 import json
+import mmap
+import os
 import pathlib
 import random
 import re
 import sys
+import types
+import weakref
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -29,7 +33,7 @@ from klogtool.format.framing import Frame, find_frame
 from klogtool.format.message import build_message, build_message_set
 from klogtool.format.text import java_utf8
 from klogtool.log.file import LogFile, Unreadable
-from klogtool.render import arrow, arrow_batches
+from klogtool.render import arrow, arrow_batches, arrow_memory
 from klogtool.render.arrow import Tally, columns, find_left_out, find_logs, schema, walk_record_batches
 from klogtool.render.arrow_memory import Blocks
 from klogtool.render.selection import Selection
@@ -651,22 +655,67 @@ def test_memory_is_used_again_only_when_nobody_holds_it() -> None:
 
 def test_little_of_a_block_is_copied_so_that_the_rest_is_free_at_once() -> None:
     blocks = Blocks()
-    block = blocks.take(1000)
+    block = blocks.take(100_000)
     block[:4] = b"abcd"
     address = pa.py_buffer(block).address
     copied = blocks.freeze(block, 4)
     assert copied.to_pybytes() == b"abcd"
-    assert pa.py_buffer(blocks.take(1000)).address == address
+    assert pa.py_buffer(blocks.take(100_000)).address == address
     assert blocks.freeze(blocks.take(10), 0).size == 0
+    assert blocks.freeze(blocks.take(0), 0).size == 0
 
 
-def test_memory_goes_with_the_last_batch() -> None:
-    before = pa.total_allocated_bytes()
+def test_memory_goes_with_the_last_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, mapped = pa.total_allocated_bytes(), weakref.WeakSet[mmap.mmap]()
+
+    def watched(*args: Any, **options: Any) -> mmap.mmap:
+        made = mmap.mmap(*args, **options)
+        mapped.add(made)
+        return made
+
+    watching = types.SimpleNamespace(mmap=watched, MAP_PRIVATE=mmap.MAP_PRIVATE, MAP_ANONYMOUS=mmap.MAP_ANONYMOUS)
+    monkeypatch.setattr(arrow_memory, "mmap", watching)
     with log_file(THREADED["plain"]) as path:
         kept = list(columns(path))
-        assert pa.total_allocated_bytes() > before
+        assert len(mapped) > 10 if kernels.native else pa.total_allocated_bytes() > before
     del kept
+    assert not mapped
     assert pa.total_allocated_bytes() == before
+
+
+@needs_kernel
+@pytest.mark.parametrize("left", [1, 70_000, 1 << 20, 2_100_000])
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("span_bytes", [1 << 18, 8 << 20])
+def test_a_file_that_is_cut_while_the_kernel_works_on_it(
+    left: int, jobs: int, span_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows are those of the file as it is then; never of zeros."""
+    data = b"".join(build_batch(numbered(10, 10 * n, size=1000)) for n in range(250))
+    assert len(data) > left
+    expected, told, _ = read(data[:left])
+    native, paths = kernels.native, []
+
+    class CutFirst:
+        def __getattr__(self, name: str) -> Any:
+            if name == "columns" and os.stat(paths[0]).st_size > left:
+                os.truncate(paths[0], left)
+            return getattr(native, name)
+
+    monkeypatch.setattr(kernels, "native", CutFirst())
+    found: Told = []
+    with log_file(data) as path, LogFile(path) as file:
+        paths.append(path)
+        batches = walk_record_batches(
+            file,
+            topic="t",
+            partition=3,
+            jobs=jobs,
+            span_bytes=span_bytes,
+            on_damage=lambda error: found.append((error.position, error.reason)),
+        )
+        assert table_of(batches).combine_chunks().equals(expected.combine_chunks())
+    assert [position for position, _ in found] == [position for position, _ in told]
 
 
 # ---------------------------------------------------------------- files and folders

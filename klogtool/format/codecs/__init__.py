@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from klogtool.errors import Refused
 from klogtool.format.buffers import Buffer
+from klogtool.format.codec_names import CODEC_NAMES
 from klogtool.format.codecs import gzip, lz4, snappy, zstd
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-"""Names of the codecs, by the id in a batch's attributes (Kafka's CompressionType)."""
+CODECS = CODEC_NAMES
 
 MAX_INFLATED_BYTES = 256 * 1024 * 1024
 """Most bytes that one batch may inflate to; a broker's own batches stay near message.max.bytes (1 MiB)."""

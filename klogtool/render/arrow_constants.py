@@ -1,0 +1,35 @@
+"""Arrow columns that say the same in every row of a file."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def _as_text(name: str) -> str:
+    """A name of a file or folder as a column can hold it: bytes that are no text are escaped."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+class Constants:
+    """Columns that say the same in every row, made once and cut to length."""
+
+    def __init__(self, path: str, topic: str | None, partition: int | None, schema: pa.Schema) -> None:
+        self._made: dict[tuple[str, object], pa.Array] = {}
+        self._schema = schema
+        segment = _as_text(os.path.basename(path))
+        self.values = {"topic": topic and _as_text(topic), "partition": partition, "_segment": segment}
+
+    def column(self, name: str, rows: int, value: object = None) -> pa.Array:
+        """`rows` times the value; default that of topic, partition or segment."""
+        import pyarrow
+
+        value = self.values.get(name, value)
+        made = self._made.get((name, value))
+        if made is None or len(made) < rows:
+            scalar = pyarrow.scalar(value, self._schema.field(name).type)
+            made = self._made[name, value] = pyarrow.repeat(scalar, 1 << (rows - 1).bit_length())
+        return made.slice(0, rows)

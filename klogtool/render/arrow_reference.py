@@ -1,0 +1,92 @@
+"""Rows of Python's records, for Arrow record batches: the kernel is held to them, and damage is judged here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from klogtool.errors import Unsupported
+from klogtool.format.batch import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE
+from klogtool.format.text import java_utf8
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from klogtool.format.batch import Record, RecordBatch
+    from klogtool.format.message import Message
+    from klogtool.render.arrow_constants import Constants
+
+MOST_COLUMN_BYTES = 2**31 - 1
+MOST_TIMESTAMP_MS = (2**63 - 1) // 1000
+TIMESTAMP_TYPE_IDS = {NO_TIMESTAMP_TYPE: -1, CREATE_TIME: 0, LOG_APPEND_TIME: 1}
+
+Row = dict[str, Any]
+
+
+class ReferenceRows:
+    """Rows of the reference reader, in lists. count: how many there are; data_bytes: of their keys, values, headers."""
+
+    def __init__(self, schema: pa.Schema, constants: Constants) -> None:
+        self._schema, self._constants = schema, constants
+        self._entry: object = None
+        self._lineage: Row = {}
+        self._clear()
+
+    def _clear(self) -> None:
+        self.count, self.data_bytes, self._entry = 0, 0, None
+        self._lists: dict[str, list[Any]] = {n: [] for n in self._schema.names if n not in self._constants.values}
+
+    def add(self, entry: RecordBatch | Message, record: Record) -> None:
+        """One more row. Raises Unsupported for one that no column could hold."""
+        header_bytes = sum(3 * len(h.key) + len(h.value or b"") for h in record.headers)
+        if header_bytes > MOST_COLUMN_BYTES:
+            raise Unsupported("headers too large for a column", position=entry.position)
+        if entry is not self._entry:
+            self._entry, self._lineage = entry, _lineage(entry)
+        row = self._lineage | _own_values(record, self._lineage)
+        for name, values in self._lists.items():
+            values.append(row[name])
+        self.count += 1
+        self.data_bytes += max(record.key_size, 0) + max(record.value_size, 0) + header_bytes
+
+    def take(self) -> pa.RecordBatch:
+        """The rows so far as a record batch; then there are none."""
+        import pyarrow
+
+        made = [
+            pyarrow.array(self._lists[name], self._schema.field(name).type)
+            if name in self._lists
+            else self._constants.column(name, self.count)
+            for name in self._schema.names
+        ]
+        self._clear()
+        return pyarrow.RecordBatch.from_arrays(made, schema=self._schema)
+
+
+def _lineage(entry: RecordBatch | Message) -> Row:
+    """What all records of an entry have in common. A wrapper's first offset is not in its header."""
+    own_offset = entry.last_offset if entry.codec == "none" else None
+    return {
+        "timestampType": TIMESTAMP_TYPE_IDS[entry.timestamp_type],
+        "_position": entry.position,
+        "_batch_base_offset": getattr(entry, "base_offset", own_offset),
+        "_producer_id": entry.producer_id,
+        "_producer_epoch": entry.producer_epoch,
+        "_is_control": entry.is_control,
+        "_is_transactional": entry.is_transactional,
+        "_compression": entry.codec,
+        "_crc_ok": entry.crc_valid,
+        "_partition_leader_epoch": entry.partition_leader_epoch,
+    }
+
+
+def _own_values(record: Record, lineage: Row) -> Row:
+    """A record's own; microseconds that a long cannot hold are null; messages have checksums of their own."""
+    return {
+        "key": record.key,
+        "value": record.value,
+        "offset": record.offset,
+        "timestamp": record.timestamp * 1000 if abs(record.timestamp) <= MOST_TIMESTAMP_MS else None,
+        "headers": [(java_utf8(header.key), header.value) for header in record.headers] or None,
+        "_sequence": record.sequence,
+        "_crc_ok": lineage["_crc_ok"] and record.crc_valid is not False,
+    }
