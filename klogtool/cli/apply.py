@@ -12,9 +12,9 @@ from klogtool.cli.status import DONE, REFUSED
 from klogtool.cli.writing import Show, apply_plans, output_format
 from klogtool.disk.facts import check_facts
 from klogtool.disk.manifest import Progress
-from klogtool.disk.writer import resume
+from klogtool.disk.writer import check_not_in_use, resume
 from klogtool.log.file import read_whole
-from klogtool.repair.saved_plan import SavedPlan, parse_saved_plans
+from klogtool.repair.saved_plan import SavedPlan, decide_saved, parse_saved_plans, paths_of
 
 MAX_PLAN_BYTES = 1 << 32
 
@@ -39,14 +39,16 @@ def command(given: tuple[str, ...], resuming: bool, journal: str | None, **more:
         return _resume(given, journal, more)
     if len(given) != 1:
         raise click.UsageError("Name the FILE of one saved plan, or --resume.")
-    plans = parse_saved_plans(read_whole(given[0], limit=MAX_PLAN_BYTES).splitlines(), given[0])[1]
+    head, plans = parse_saved_plans(read_whole(given[0], limit=MAX_PLAN_BYTES).splitlines(), given[0])
     show = Show("apply", more)
     with show.refusals():
         check_facts(plans)
         for plan in plans:
+            check_not_in_use(plan.path)
+        for plan in plans:
             show.row(plan.row)
             show.text(_line(plan))
-        apply_plans(show, plans, journal)
+        apply_plans(show, head, decide_saved(plans, paths_of(head)), journal)
     return REFUSED if show.refused else DONE
 
 

@@ -20,17 +20,15 @@ from klogtool.cli.status import DONE, REFUSED
 from klogtool.disk.facts import check_saving_place
 from klogtool.disk.journal import Entry, check_journal
 from klogtool.disk.output import carry_out_to, check_place
-from klogtool.disk.writer import InPlace
+from klogtool.disk.writer import InPlace, check_not_in_use
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.log.file import Unreadable
 from klogtool.render.plans import NOTHING_CHANGED, plan_text, row_line
 from klogtool.repair.decisions import decide
 from klogtool.repair.draft import Content
-from klogtool.repair.plan import Plan, Write
-from klogtool.repair.saved_plan import SCHEMA, SavedPlan, build_saved_plans
+from klogtool.repair.plan import Plan
+from klogtool.repair.saved_plan import SCHEMA, KeptPlans, SavedPlan, build_saved_plans
 
-KEPT_BYTES = 256 << 20  # of contents in memory, over all plans; the others are decided again when their turn comes
-LIGHT_BYTES = 64 << 10  # contents of a plan that are kept in any case
 Command = TypeVar("Command", bound=Callable[..., Any])
 Row = Mapping[str, Any]
 Given = Mapping[str, Any]
@@ -75,34 +73,18 @@ def decide_and_carry_out(
     beside_of: further folders that --output writes, see `carry_out_to`.
     What Kafka (or a rule of ours) refuses is an answer with `error`, status 3, and then nothing is written at all.
     """
-    _check_given(given, paths)
+    _check_usage(given, paths)
     show, statuses = Show(command, given, text_of, answers_of), [DONE]
     beside: dict[str, Mapping[str, Content]] = {}
-    for path in paths:
+    with show.refusals():
+        _check_places(given, paths)
+    for path in paths if not show.refused else ():
         with show.refusals():
             for plan in decide(command, os.path.abspath(path), arguments):
                 show.plan(plan)
                 statuses.append(status_of(plan))
                 beside.update(beside_of(plan))
     return max([_carry_out(show, paths, given, beside), *statuses])
-
-
-def show_and_maybe_carry_out(
-    command: str,
-    plans: Iterable[Plan],
-    source: str,
-    given: Given,
-    *,
-    beside: Mapping[str, Mapping[str, Content]] | None = None,
-    text_of: Callable[[Plan], str] = plan_text,
-) -> int:
-    """As `decide_and_carry_out`, of plans about `source` that are being made already."""
-    _check_given(given, [source])
-    show = Show(command, given, text_of)
-    with show.refusals():
-        for plan in plans:
-            show.plan(plan)
-    return _carry_out(show, [source], given, beside or {})
 
 
 class Show:
@@ -116,12 +98,16 @@ class Show:
         answers_of: Callable[[Plan], Iterable[Row]] = lambda _: (),
     ) -> None:
         self.command, self.out, self.json = command, Output(), given["form"] == "json"
-        self.plans: list[SavedPlan] = []
         self.refused = False
+        self._kept = KeptPlans()
         self._text_of, self._answers_of = text_of, answers_of
-        self._bytes_kept = 0
         if self.json:
             self.row(header(command))
+
+    @property
+    def plans(self) -> list[SavedPlan]:
+        """Those that were shown."""
+        return self._kept.plans
 
     def row(self, row: Row) -> None:
         """A JSON line; nothing where text is wanted."""
@@ -137,20 +123,12 @@ class Show:
 
     def plan(self, plan: Plan) -> None:
         """Show a plan."""
-        saved = self._keep(plan)
-        self.row(saved.row)
+        self.row(self._kept.keep(plan).row)
         if self.json:
             for answer in self._answers_of(plan):
                 self.row({"type": "answer", "command": self.command, **answer})
         else:
             self.text(self._text_of(plan))
-
-    def _keep(self, plan: Plan) -> SavedPlan:
-        size = sum(len(part) for content in contents_of(plan) for part in content if isinstance(part, bytes))
-        light = size <= LIGHT_BYTES or self._bytes_kept + size <= KEPT_BYTES
-        self._bytes_kept += size if light else 0
-        self.plans.append(SavedPlan.of(plan, with_content=light))
-        return self.plans[-1]
 
     @contextmanager
     def refusals(self) -> Iterator[None]:
@@ -178,11 +156,6 @@ class Show:
         self.text(f"To give that up: {words('undo --discard', entry)}")
 
 
-def contents_of(plan: Plan) -> Iterator[Content]:
-    """What a plan writes."""
-    return (step.content for step in plan.steps if isinstance(step, Write))
-
-
 def header(command: str) -> dict[str, Any]:
     """The first line of JSON, and of a saved plan."""
     from importlib.metadata import version
@@ -202,20 +175,25 @@ def words(command: str, entry: Entry) -> str:
     return f"klogtool {command} {entry.id} --journal {shlex.quote(entry.journal)}"
 
 
-def _check_given(given: Given, paths: Sequence[str]) -> None:
-    """Before anything long is done. Raises UsageError or KlogError."""
+def _check_usage(given: Given, paths: Sequence[str]) -> None:
     if given["apply"] and given["output"]:
         raise click.UsageError("--apply or --output: in place, or elsewhere.")
     if given["output"] and len(paths) != 1:
         raise click.UsageError("--output takes one PATH: DIR is to the result what PATH is to the source.")
     if given["journal"] and not given["apply"]:
         raise click.UsageError("--journal goes with --apply.")
+
+
+def _check_places(given: Given, paths: Sequence[str]) -> None:
+    """Before anything long is done. Raises Refused, or KlogError for what is not there."""
     if given["output"]:
         check_place(given["output"], paths[0])
     if given["journal"]:
         check_journal(given["journal"])
     if given["plan_out"]:
         check_saving_place(given["plan_out"])
+    for path in paths if given["apply"] else ():
+        check_not_in_use(path)
 
 
 def _carry_out(show: Show, paths: Sequence[str], given: Given, beside: Mapping[str, Mapping[str, Content]]) -> int:
@@ -224,22 +202,26 @@ def _carry_out(show: Show, paths: Sequence[str], given: Given, beside: Mapping[s
         if show.refused:
             return REFUSED
         if given["plan_out"]:
-            save_plans(show.command, show.plans, given["plan_out"])
+            save_plans(head_of(show.command, paths), show.plans, given["plan_out"])
         if given["output"]:
             carry_out_to(show.plans, os.path.abspath(paths[0]), given["output"], beside=beside)
             show.row({"type": "written", "path": os.path.abspath(given["output"])})
             show.text(f"Done: {given['output']}")
         elif given["apply"]:
-            apply_plans(show, show.plans, given["journal"])
+            apply_plans(show, head_of(show.command, paths), show.plans, given["journal"])
         elif not given["quiet"] and any(plan.steps for plan in show.plans):
             show.text(NOTHING_CHANGED)
     return REFUSED if show.refused else DONE
 
 
-def apply_plans(show: Show, plans: Sequence[SavedPlan], journal: str | None) -> None:
+def head_of(command: str, paths: Sequence[str]) -> dict[str, Any]:
+    """The head of what is saved of a run: also what the command was asked, so that it can be asked again."""
+    return {**header(command), "paths": [os.path.abspath(path) for path in paths]}
+
+
+def apply_plans(show: Show, head: Row, plans: Sequence[SavedPlan], journal: str | None) -> None:
     """In place; and say how to take it back, or, of a run that was cut short, how to go on."""
-    command = plans[0].command if plans else show.command
-    run = InPlace(plans, {**header(command), "when_ms": time.time_ns() // 10**6}, journal=journal)
+    run = InPlace(plans, {**head, "when_ms": time.time_ns() // 10**6}, journal=journal)
     with told_if_cut_short(run):
         run.carry_out()
     for entry in run.entries:
@@ -259,8 +241,8 @@ def told_if_cut_short(run: InPlace) -> Iterator[None]:
             note(f"To finish it: {words('apply --resume', entry)}")
 
 
-def save_plans(command: str, plans: Sequence[SavedPlan], path: str) -> None:
-    """A file with the header and a line for each plan. Raises Refused if there is a file of that name."""
+def save_plans(head: Row, plans: Iterable[SavedPlan], path: str) -> None:
+    """A file with the head and a line for each plan. Raises Refused if there is a file of that name."""
     with output_file(path) as sink:
-        sink.write(build_saved_plans(header(command), plans))
+        sink.write(build_saved_plans(head, plans))
     note(f"klogtool: plan saved; to carry it out: klogtool apply {shlex.quote(path)}")

@@ -44,6 +44,13 @@ def locked(disk: Disk, folder: str, *, ours: bool = False) -> Iterator[bool]:
             os.close(lock)
 
 
+def check_free(folder: str) -> None:
+    """Raises LogDirInUse if somebody has the folder at this moment. Where we may not lock it that shows later."""
+    path = os.path.join(folder, FileKind.LOCK.value)
+    if os.path.isfile(path) and os.access(path, os.W_OK):
+        os.close(_take(path))
+
+
 def _make(disk: Disk, folder: str, path: str) -> bool:
     """Whether the file had to be made. A broker is to be able to open it, should it stay."""
     before = about(folder)

@@ -37,7 +37,7 @@ from klogtool.disk.journal import (
     remove_entry,
     save_manifest,
 )
-from klogtool.disk.lock import locked
+from klogtool.disk.lock import check_free, locked
 from klogtool.disk.manifest import Manifest, Progress, Record
 from klogtool.disk.space import check_space
 from klogtool.disk.staging import room_needed, stage, staged_in_place
@@ -46,7 +46,7 @@ from klogtool.disk.undo import check_room, check_untouched, take_back
 from klogtool.errors import KlogError, Refused
 from klogtool.format.names import FileKind
 from klogtool.repair.plan import Delete, Rename, Truncate
-from klogtool.repair.saved_plan import SavedPlan
+from klogtool.repair.saved_plan import SavedPlan, decide_saved, paths_of
 
 
 class InPlace:
@@ -159,6 +159,11 @@ def lock_of(disk: Disk, log_dir: str, journal: str, *, ours: bool = False) -> It
     make_journal(disk, journal, log_dir)
     with locked(disk, journal, ours=True) as is_ours:
         yield is_ours
+
+
+def check_not_in_use(path: str) -> None:
+    """Raises LogDirInUse if a broker has the log dir that the path is, or lies in: before anything long is done."""
+    check_free(log_dir_of(path))
 
 
 def folder_times(plans: Sequence[SavedPlan]) -> dict[str, int]:
@@ -274,7 +279,7 @@ def resume(entry: Entry, *, disk: Disk | None = None) -> Entry:
             raise Refused("killed before it was written what is to be done: undo it", path=entry.path)
         head, plans = entry.head(), entry.plans()
         clean(disk, entry, plans, entry.folder_times())
-    run = InPlace(plans, head, journal=entry.journal, disk=disk)
+    run = InPlace(decide_saved(plans, paths_of(head)), head, journal=entry.journal, disk=disk)
     run.carry_out()
     return run.entries[0]
 

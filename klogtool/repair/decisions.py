@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from klogtool.errors import Refused, StalePlan
+from klogtool.errors import Refused
 from klogtool.repair.plan import Plan
 
 # Each module has decide(path, arguments) -> plans, one for each partition dir (and one for a log dir's own files).
@@ -26,11 +26,3 @@ def decide(command: str, path: str, arguments: Mapping[str, Any]) -> Iterable[Pl
         raise Refused(f"no command of that name makes plans: {command}")
     plans: Iterable[Plan] = importlib.import_module(DECISIONS[command]).decide(path, arguments)
     return plans
-
-
-def decide_again(command: str, path: str, arguments: Mapping[str, Any], plan_id: str) -> Plan:
-    """The plan of that id. Raises StalePlan if the decision is another one now."""
-    for plan in decide(command, path, arguments):
-        if plan.path == path and plan.id == plan_id:
-            return plan
-    raise StalePlan(f"'{command}' decides otherwise now than in plan {plan_id}", path=path)

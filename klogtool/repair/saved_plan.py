@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from klogtool.errors import Corrupt, Unsupported
-from klogtool.repair.decisions import decide_again
-from klogtool.repair.plan import Fact, Plan
+from klogtool.errors import Corrupt, StalePlan, Unsupported
+from klogtool.repair.decisions import decide
+from klogtool.repair.plan import Fact, Plan, Write
 
 SCHEMA = 1
+KEPT_BYTES = 256 << 20  # of contents in memory, over all plans; the others are decided again when their turn comes
+LIGHT_BYTES = 64 << 10  # contents of a plan that are kept in any case
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,66 @@ class SavedPlan:
 
     def decided(self) -> Plan:
         """The plan with all its content. Raises StalePlan if the same question has another answer now."""
-        return self.plan or decide_again(self.command, self.path, self.arguments, self.id)
+        if self.plan is not None:
+            return self.plan
+        for plan in decide(self.command, self.path, self.arguments):
+            if plan.path == self.path and plan.id == self.id:
+                return plan
+        raise self.is_stale()
+
+    def is_stale(self) -> StalePlan:
+        """The error for a decision that is another one now."""
+        return StalePlan(f"'{self.command}' decides otherwise now than in plan {self.id}", path=self.path)
+
+
+class KeptPlans:
+    """Plans in memory, as long as their contents fit; of those that do not, what is saved. `plans`: in order."""
+
+    def __init__(self) -> None:
+        self.plans: list[SavedPlan] = []
+        self._room_bytes = KEPT_BYTES
+
+    def keep(self, plan: Plan) -> SavedPlan:
+        """One more."""
+        contents = (step.content for step in plan.steps if isinstance(step, Write))
+        size = sum(len(part) for content in contents for part in content if isinstance(part, bytes))
+        fits = size <= max(self._room_bytes, LIGHT_BYTES)
+        self._room_bytes -= size if fits else 0
+        self.plans.append(SavedPlan.of(plan, with_content=fits))
+        return self.plans[-1]
+
+
+def paths_of(head: Mapping[str, Any]) -> list[str]:
+    """What the command was asked, by the head of what was saved."""
+    paths = head.get("paths")
+    return [_text(path) for path in paths] if isinstance(paths, list) else []
+
+
+def decide_saved(plans: Sequence[SavedPlan], paths: Iterable[str]) -> list[SavedPlan]:
+    """The same plans, decided again, all at once. paths: what the command was asked, of which the plans are parts.
+
+    Raises StalePlan if a decision is another one now.
+    """
+    kept = KeptPlans()
+    wanted = {(plan.path, plan.id) for plan in plans}
+    for command, arguments in _questions(plans):
+        for path in paths:
+            for plan in decide(command, path, arguments):
+                if (plan.path, plan.id) in wanted:
+                    kept.keep(plan)
+    found = {(plan.path, plan.id): plan for plan in kept.plans}
+    missing = next((plan for plan in plans if (plan.path, plan.id) not in found), None)
+    if missing is not None:
+        raise missing.is_stale()
+    return [found[plan.path, plan.id] for plan in plans]
+
+
+def _questions(plans: Iterable[SavedPlan]) -> list[tuple[str, Mapping[str, Any]]]:
+    questions: list[tuple[str, Mapping[str, Any]]] = []
+    for plan in plans:
+        if (plan.command, plan.arguments) not in questions:
+            questions.append((plan.command, plan.arguments))
+    return questions
 
 
 def build_saved_plans(head: Mapping[str, Any], plans: Iterable[SavedPlan]) -> bytes:
@@ -66,6 +127,7 @@ def parse_saved_plans(lines: Iterable[bytes], path: str) -> tuple[Mapping[str, A
     if head.get("schema") != SCHEMA:
         raise Unsupported(f"a plan of schema {head.get('schema')}, not {SCHEMA}", path=path)
     try:
+        paths_of(head)
         return head, [_from_row(row) for row in rows]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise Corrupt(f"not a plan that klogtool saved: {error}", path=path) from None
