@@ -55,17 +55,22 @@ class LoadReport:
     swapped: list[str] = field(default_factory=list)
 
 
-class LoadedLog:
-    """A log as a broker has it in memory after loading. All further change goes to `draft`; `stop` is the last."""
+class LogParts:
+    """What recovering a segment needs to know of a log; epochs: as leader-epoch-checkpoint has them."""
 
     def __init__(self, draft: Draft, terms: LoadTerms, jobs: int = 1) -> None:
-        """Loads it, a segment at a time, each on so many threads.
-
-        Raises Corrupt, Refused or Unsupported, with Kafka's class, where a broker refuses to.
-        """
+        """jobs: threads for each segment. Raises Corrupt for leader epochs that cannot be read."""
         self.draft, self.terms, self.report, self.jobs = draft, terms, LoadReport(), jobs
         self.segments = LogSegments()
         self.epochs = open_leader_epochs(draft)
+
+
+class LoadedLog(LogParts):
+    """A log as a broker has it in memory after loading. All further change goes to `draft`; `stop` is the last."""
+
+    def __init__(self, draft: Draft, terms: LoadTerms, jobs: int = 1) -> None:
+        """Loads it. Raises Corrupt, Refused or Unsupported, with Kafka's class, where a broker refuses to."""
+        super().__init__(draft, terms, jobs)
         self.producers = SnapshottedProducers(draft, terms.config, terms.loaded_at_ms)
         loader = _Loader(self)
         self.log_end_offset, self.recovery_point = loader.load()
@@ -138,7 +143,7 @@ def write_leader_epochs(draft: Draft, epochs: LeaderEpochFileCache) -> None:
     epochs.due = False
 
 
-def recover_segment(log: LoadedLog, segment: LogSegment) -> int:
+def recover_segment(log: LogParts, segment: LogSegment) -> int:
     """Recover one segment with the producer state of what lies below it; how many bytes of its log went.
 
     A side effect that is Kafka's: snapshots above the segment go (LogLoader.recoverSegment).

@@ -1,0 +1,228 @@
+"""rebuild-index: the side files of a partition made anew out of its `.log`s, as a broker's recovery writes them.
+
+Of a whole partition, nothing but side files may change: a log that recovery would cut is refused. Of single segments,
+it is LogLoader.recoverSegment, the cut and what becomes of producer snapshots included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from klogtool.errors import KlogError, Refused
+from klogtool.format.checkpoints import build_leader_epoch_checkpoint, parse_leader_epoch_checkpoint
+from klogtool.format.indexes import parse_offset_index, parse_time_index, parse_txn_index
+from klogtool.format.names import FileKind, build_file_name, parse_file_name
+from klogtool.log.cores import usable_cores
+from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.log.opened import open_path
+from klogtool.log.partition import Partition
+from klogtool.repair.circumstances import Circumstances, LoadTerms, terms_of
+from klogtool.repair.draft import Draft, DraftFile, read_content
+from klogtool.repair.loading import LoadedLog, LogParts, recover_segment, write_leader_epochs
+from klogtool.repair.plan import Plan, SegmentVerdict
+from klogtool.repair.recover import facts_of
+from klogtool.repair.segment import LogSegment, walk_entries
+from klogtool.repair.split import CLEANED, SWAP
+from klogtool.repair.steps import carried_out, order_steps
+
+COMMAND = "rebuild-index"
+KINDS = {
+    kind.value.removeprefix("."): kind
+    for kind in (
+        FileKind.OFFSET_INDEX,
+        FileKind.TIME_INDEX,
+        FileKind.TXN_INDEX,
+        FileKind.PRODUCER_SNAPSHOT,
+        FileKind.LEADER_EPOCH_CHECKPOINT,
+    )
+}
+INSTEAD = "'klogtool verify --recover' cuts the log there as a broker does, 'klogtool salvage' keeps all good batches"
+
+
+def decide(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
+    """The plan for one partition dir. arguments: those of Circumstances; `segments`: base offsets, or none for all;
+    `only`: names of KINDS, or none for all; `jobs`.
+
+    Raises Refused for a log that would be cut where that was not asked for; Corrupt, Refused or Unsupported, with
+    Kafka's class, where recovery fails; KlogError for what is no partition dir, and for a segment that is not there.
+    """
+    if not isinstance(open_path(path), Partition):
+        raise KlogError("not a partition dir", path=path)
+    terms = terms_of(path, Circumstances.of_arguments(arguments))
+    draft = Draft.of(path)
+    facts = facts_of(draft)
+    rebuild = _rebuild_segments if arguments.get("segments") else _rebuild_all
+    try:
+        log, verdicts = rebuild(draft, terms, arguments)
+    except KlogError as error:
+        error.at_path(path)
+        raise
+    yield Plan(COMMAND, path, arguments, facts, order_steps(draft, log.report), verdicts, {}, terms.notes)
+
+
+def answer_rows(plan: Plan) -> Iterator[dict[str, Any]]:
+    """A row for each segment that was rebuilt, its entries included, which may be many."""
+    files = carried_out(Draft.of(plan.path).before, plan.steps)
+    for verdict in plan.segments:
+        base = verdict.segment
+        data = [read_content(files.get(build_file_name(kind, base), ())) for kind in list(KINDS.values())[:3]]
+        yield {
+            "segment": base,
+            **verdict.more,
+            "offset_index": [[entry.offset, entry.position] for entry in parse_offset_index(data[0], base)],
+            "time_index": [[entry.timestamp, entry.offset] for entry in parse_time_index(data[1], base)],
+            "txn_index": [
+                [entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset]
+                for entry in parse_txn_index(data[2])
+            ],
+        }
+
+
+def _jobs(arguments: Mapping[str, Any]) -> int:
+    return int(arguments.get("jobs") or usable_cores())
+
+
+def _verdict(segment: LogSegment, truncated: int) -> SegmentVerdict:
+    more = {"truncated_bytes": truncated, "size": segment.size, "next_offset": segment.read_next_offset()}
+    if truncated:
+        return SegmentVerdict(segment.base_offset, "truncate", "damaged from there on", more)
+    return SegmentVerdict(segment.base_offset, "rebuild", "sound; its side files are made anew", more)
+
+
+# Single segments.
+
+
+def _rebuild_segments(
+    draft: Draft, terms: LoadTerms, arguments: Mapping[str, Any]
+) -> tuple[LogParts, tuple[SegmentVerdict, ...]]:
+    log = LogParts(draft, terms, _jobs(arguments))
+    verdicts = [_rebuild_segment(log, base) for base in sorted(set(arguments["segments"]))]
+    write_leader_epochs(draft, log.epochs)
+    if arguments.get("only"):
+        for verdict in verdicts:
+            if verdict.more["truncated_bytes"]:
+                raise _damaged(verdict.segment, "and --only asks for some side files")
+        _keep_only(draft, arguments["only"])
+    return log, tuple(verdicts)
+
+
+def _rebuild_segment(log: LogParts, base_offset: int) -> SegmentVerdict:
+    """With the producer state that the segments below it and their snapshots give."""
+    draft, config = log.draft, log.terms.config
+    if build_file_name(FileKind.LOG, base_offset) not in draft:
+        raise KlogError(f"there is no segment {base_offset}", path=draft.path)
+    lower = (base for base in _base_offsets(draft.names()) if base < base_offset)
+    log.segments.clear()
+    for base in lower:
+        log.segments.add(LogSegment(draft, base, config))
+    segment = LogSegment(draft, base_offset, config)
+    verdict = _verdict(segment, recover_segment(log, segment))
+    segment.close()
+    for other in log.segments.all:
+        other.close()
+    return verdict
+
+
+def _base_offsets(names: Iterable[str]) -> list[int]:
+    files = map(parse_file_name, names)
+    logs = (file for file in files if file.kind is FileKind.LOG and not file.suffix)
+    return sorted({file.base_offset for file in logs if file.base_offset is not None})
+
+
+# All of them.
+
+
+def _rebuild_all(
+    draft: Draft, terms: LoadTerms, arguments: Mapping[str, Any]
+) -> tuple[LogParts, tuple[SegmentVerdict, ...]]:
+    for name in draft.names():
+        if name.endswith((CLEANED, SWAP)):
+            raise Refused(
+                "an interrupted operation left it: 'klogtool verify --recover' finishes that first", path=name
+            )
+    epochs_file = draft.files.get(FileKind.LEADER_EPOCH_CHECKPOINT.value)
+    # From nothing: one that cannot be read, or is wrong, is not to get in the way of its successor.
+    draft.write(FileKind.LEADER_EPOCH_CHECKPOINT.value, b"")
+    log = LoadedLog(draft, replace(terms, is_clean=False, recovery_point=0), _jobs(arguments))
+    _check_is_whole(log)
+    verdicts = tuple(_verdict(segment, 0) for segment in log.segments.all)
+    log.stop()
+    _write_epochs(log, epochs_file)
+    _keep_only(draft, arguments.get("only") or list(KINDS))
+    return log, verdicts
+
+
+def _check_is_whole(log: LoadedLog) -> None:
+    """Raises Refused if recovery has cut anything, or taken a segment away."""
+    for segment in log.segments.all:
+        before = log.draft.before.get(segment.log_name)
+        if before is not None and segment.size < before.size:
+            stopped_by = log.report.stopped_by.get(segment.base_offset)
+            raise _damaged(segment.base_offset, stopped_by.reason if stopped_by else "it ends inside a batch", segment)
+    if log.report.was_split:
+        raise Refused("a segment's offsets do not fit its indexes: 'klogtool verify --recover' splits it")
+    if log.report.deleted_segments:
+        raise Refused(
+            f"the log ends below its start offset {log.terms.log_start_offset}: a broker would delete all of it"
+        )
+
+
+def _damaged(base_offset: int, why: str, segment: LogSegment | None = None) -> Refused:
+    return Refused(
+        f"segment {base_offset} is damaged: {why}; {INSTEAD}",
+        path=None if segment is None else segment.path,
+        position=None if segment is None else segment.size,
+    )
+
+
+def _write_epochs(log: LoadedLog, before: DraftFile | None) -> None:
+    """As recovery has them, which goes by the file where that does not contradict the batches.
+
+    It may know more than they do: of epochs whose batches were compacted away.
+    """
+    known = _known_epochs(before)
+    for entry in log.epochs.entries:
+        known.assign_if_later(entry.epoch, entry.start_offset)
+    known.truncate_from_end(log.log_end_offset)
+    known.truncate_from_start(log.terms.log_start_offset)
+    contradicts = known.entries != log.epochs.entries and not _agrees(log, known)
+    entries = log.epochs.entries if contradicts else known.entries
+    name, data = FileKind.LEADER_EPOCH_CHECKPOINT.value, build_leader_epoch_checkpoint(entries)
+    if before is not None and read_content(before.content) == data:
+        log.draft.files[name] = before
+    else:
+        log.draft.write(name, data)
+
+
+def _known_epochs(before: DraftFile | None) -> LeaderEpochFileCache:
+    try:
+        return LeaderEpochFileCache(parse_leader_epoch_checkpoint(read_content(before.content) if before else b""))
+    except KlogError:  # it is to be replaced
+        return LeaderEpochFileCache()
+
+
+def _agrees(log: LoadedLog, known: LeaderEpochFileCache) -> bool:
+    """Whether the epoch of every batch is the one that the file has for it."""
+    for segment in log.segments.all:
+        with segment.open_log() as file:
+            for entry in walk_entries(file):
+                epoch, last_offset = entry.partition_leader_epoch, entry.last_offset
+                is_told = epoch >= 0 and last_offset >= log.log_start_offset
+                if is_told and known.epoch_for_offset(last_offset) != epoch:
+                    return False
+    return True
+
+
+def _keep_only(draft: Draft, only: Sequence[str]) -> None:
+    """All files but those of these kinds become what they were."""
+    kinds = {KINDS[name] for name in only}
+    for name in draft.changed():
+        file = parse_file_name(name)
+        if file.kind in kinds and not file.suffix:
+            continue
+        if name in draft.before:
+            draft.files[name] = draft.before[name]
+        else:
+            draft.delete(name)
