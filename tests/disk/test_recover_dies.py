@@ -1,0 +1,106 @@
+"""verify --recover --apply, killed after every call: a start, as klogtool foresees it, ends where it should have.
+
+The logs are what real brokers left that were killed themselves; losing what was not synced comes on top.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+from typing import Any
+
+import pytest
+from made import HEAD, contents, picture
+from mortal import Died, HastyDisk, MortalDisk
+from running import FIXTURES, run_here
+
+from klogtool.disk.journal import walk_entries
+from klogtool.disk.output import carry_out_to
+from klogtool.disk.writer import InPlace, resume, undo
+from klogtool.repair.decisions import decide
+from klogtool.repair.saved_plan import SavedPlan
+
+LOGS = FIXTURES / "killed-mid-append" / "logdir"
+PARTITIONS = sorted(path.name for path in LOGS.iterdir() if path.is_dir())
+ASKED: dict[str, Any] = {"now_ms": 1_700_000_000_000, "last_stop": "unclean", "jobs": 1}
+
+
+def recover(folder: pathlib.Path) -> list[SavedPlan]:
+    return [SavedPlan.of(plan) for plan in decide("verify --recover", str(folder), ASKED)]
+
+
+def after_a_start(folder: pathlib.Path, at: pathlib.Path) -> dict[str, bytes]:
+    """What a broker's start makes of the folder; what it removes a minute later is gone."""
+    shutil.rmtree(at, ignore_errors=True)
+    carry_out_to(recover(folder), str(folder), str(at), disk=HastyDisk())
+    return {name: data for name, data in contents(at).items() if not name.endswith(".deleted") and name != ".lock"}
+
+
+@pytest.mark.parametrize("loses", ["nothing", "everything", "mixed 1"])
+@pytest.mark.parametrize("name", PARTITIONS)
+def test_a_start_ends_in_the_same_whenever_it_died(box: pathlib.Path, name: str, loses: str) -> None:
+    log_dir = box / "logdir"
+    shutil.copytree(LOGS, log_dir)
+    for other in log_dir.iterdir():
+        shutil.rmtree(other) if other.is_dir() and other.name != name else None
+    before, wanted = picture(log_dir), after_a_start(log_dir / name, box / "wanted")
+    shutil.rmtree(box / "wanted")
+    for n in range(10_000):
+        run, died = InPlace(recover(log_dir / name), HEAD, disk=(disk := MortalDisk([box], n))), False
+        try:
+            run.carry_out()
+        except Died:
+            died = True
+            disk.crash(loses)
+        if run.entries:
+            started = box.parent / "started"
+            shutil.rmtree(started, ignore_errors=True)
+            shutil.copytree(log_dir, started)
+            assert after_a_start(started / name, box.parent / "out") == wanted, n
+        for entry in list(walk_entries(f"{log_dir}.klogtool")) if pathlib.Path(f"{log_dir}.klogtool").is_dir() else ():
+            undo(entry, disk=HastyDisk())
+        (log_dir / ".lock").unlink(missing_ok=True)
+        after = picture(log_dir)
+        assert {path for path in before | after if before.get(path) != after.get(path)} - {"."} == set(), n
+        if not died:
+            break
+    assert n > 30
+
+
+def test_resuming_a_whole_log_dir(box: pathlib.Path) -> None:
+    log_dir = box / "logdir"
+    shutil.copytree(LOGS, log_dir)
+    wanted = after_a_start(log_dir, box / "wanted")
+    for n in (40, 150, 300):
+        shutil.rmtree(log_dir)
+        shutil.copytree(LOGS, log_dir)
+        plans = recover(log_dir)
+        disk = MortalDisk([box], n)
+        with pytest.raises(Died):
+            InPlace(plans, {**HEAD, "paths": [str(log_dir)]}, disk=disk).carry_out()
+        disk.crash("everything")
+        (entry,) = walk_entries(f"{log_dir}.klogtool")
+        resume(entry, disk=HastyDisk())
+        assert {k: v for k, v in contents(log_dir).items() if not k.endswith((".deleted", ".lock"))} == wanted
+        shutil.rmtree(f"{log_dir}.klogtool")
+
+
+def test_from_the_command_line(box: pathlib.Path) -> None:
+    """Saved, carried out, taken back; then in place, marked clean, and taken back."""
+    log_dir = box / "logdir"
+    shutil.copytree(LOGS, log_dir)
+    before = picture(log_dir)
+    asked = ["verify", "--recover", str(log_dir), "--now", "1700000000000"]
+    assert run_here([*asked, "--plan-out", str(box / "plan")], box).status == 1, "records are lost"
+    assert picture(log_dir) == before
+    assert run_here(["apply", str(box / "plan")], box).status == 0
+    assert picture(log_dir) != before
+    assert run_here(["undo"], log_dir).status == 0
+    assert picture(log_dir) == before
+    assert run_here([*asked, "--apply"], box).status == 0
+    done = run_here(["verify", "--recover", str(log_dir), "--apply", "--mark-clean", "--now", "1700000000000"], box)
+    assert done.status == 0, done.err
+    assert (log_dir / ".kafka_cleanshutdown").exists()
+    for _ in range(2):
+        assert run_here(["undo"], log_dir).status == 0
+    assert picture(log_dir) == before
