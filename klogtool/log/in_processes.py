@@ -1,0 +1,112 @@
+"""The same work on many things, in processes: for work that is Python's more than the kernels'. Results in order.
+
+Processes are forked, so that nothing of the work needs to be packed up but its results; each writes these to a pipe as
+far as there is room in it, and goes on when they are wanted. So results that nobody has asked for take no memory.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heapify, heapreplace
+from typing import IO, Any, TypeVar
+
+from klogtool.errors import KlogError
+
+Thing = TypeVar("Thing")
+Result = TypeVar("Result")
+
+
+def in_processes(
+    work: Callable[[Thing], Result], things: Sequence[Thing], jobs: int, weight: Callable[[Thing], int] = lambda _: 1
+) -> Iterator[Result | KlogError]:
+    """work(thing) for each thing, in order, or the KlogError that it raised. Any other exception is raised.
+
+    weight: about how long it takes, so that each process gets as much as the others. Threads must not run yet.
+    """
+    if jobs <= 1 or len(things) <= 1:
+        yield from (_outcome(work, thing) for thing in things)
+        return
+    owners = _shared_out([weight(thing) for thing in things], min(jobs, len(things)))
+    workers: list[_Worker] = []
+    for owned in owners:
+        workers.append(_Worker(work, [things[n] for n in owned], workers))
+    owner_of = {n: worker for owned, worker in zip(owners, workers, strict=True) for n in owned}
+    try:
+        for n in range(len(things)):
+            yield owner_of[n].read()
+    finally:
+        for worker in workers:
+            worker.close()
+
+
+def _outcome(work: Callable[[Thing], Result], thing: Thing) -> Result | KlogError:
+    try:
+        return work(thing)
+    except KlogError as error:
+        return error
+
+
+def _shared_out(weights: Sequence[int], shares: int) -> list[list[int]]:
+    """Numbers of things for each process, ascending: the heaviest first, to whoever has least."""
+    owners: list[list[int]] = [[] for _ in range(shares)]
+    loads = [(0, share) for share in range(shares)]
+    heapify(loads)
+    for n in sorted(range(len(weights)), key=lambda n: -weights[n]):
+        load, share = loads[0]
+        owners[share].append(n)
+        heapreplace(loads, (load + weights[n] + 1, share))
+    return [sorted(owned) for owned in owners]
+
+
+class _Worker:
+    """A process that does its things one behind the other, and the pipe that their outcomes come through."""
+
+    def __init__(self, work: Callable[[Any], Any], things: Sequence[Any], others: Sequence[_Worker]) -> None:
+        ours, theirs = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.close(ours)
+            for other in others:  # else those would not notice that nobody reads any more
+                os.close(other._pipe.fileno())
+            _serve(work, things, theirs)
+        os.close(theirs)
+        self._pipe: IO[bytes] = os.fdopen(ours, "rb")
+
+    def read(self) -> Any:
+        """The next outcome; raises what the work raised, if that was no KlogError."""
+        try:
+            outcome, error = pickle.load(self._pipe)
+        except EOFError:
+            raise ChildProcessError("a process that was at work has ended before its time") from None
+        if error is not None:
+            raise error
+        return outcome
+
+    def close(self) -> None:
+        """Whatever it has not done yet is not wanted: it ends at its next outcome."""
+        self._pipe.close()
+        os.waitpid(self._pid, 0)
+
+
+def _serve(work: Callable[[Any], Any], things: Sequence[Any], pipe: int) -> None:
+    """Never returns: what the other process has open, or is to do at its end, is not ours."""
+    status = 1
+    try:
+        with os.fdopen(pipe, "wb") as out:
+            for thing in things:
+                out.write(pickle.dumps(_told(work, thing)))
+                out.flush()
+        status = 0
+    except BrokenPipeError:  # nobody wants to know
+        pass
+    finally:
+        os._exit(status)
+
+
+def _told(work: Callable[[Any], Any], thing: Any) -> tuple[Any, BaseException | None]:
+    try:
+        return _outcome(work, thing), None
+    except BaseException as error:
+        return None, error
