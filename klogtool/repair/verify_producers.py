@@ -9,7 +9,7 @@ so far (`_Replay.is_exact`), and it is not what the log says to the letter.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import islice
 from typing import Protocol
 
@@ -19,8 +19,8 @@ from klogtool.format.indexes import ABORTED_TXN_SIZE, AbortedTxn, walk_txn_index
 from klogtool.format.names import FileKind
 from klogtool.format.producer_snapshot import ProducerStateEntry, parse_producer_snapshot
 from klogtool.log.file import Unreadable, read_whole
-from klogtool.log.producer_batches import walk_producer_batches
-from klogtool.log.producer_state import ProducerStateManager
+from klogtool.log.producer_replay import NOTHING, Aborted, Halt, Stop, make_replay, replay_segment
+from klogtool.log.segment import Segment
 from klogtool.repair.findings import Finding
 from klogtool.repair.verify_names import Layout
 
@@ -84,67 +84,36 @@ def verify_producers(
         if n and segments[n - 1].next_offset != segment.base_offset:
             replay.lose_track()
         yield from _verify_segment(layout, segment, replay, marks)
+        if replay.gave_up:
+            return
     beyond = [layout.path_of(name) for offset, name in layout.snapshots.items() if offset > log_end_offset]
     may_be = len(beyond) == 1 and (certain_end is None or max(layout.snapshots) <= certain_end)
     for path in beyond:
         yield from _verify_snapshot_beyond(path, log_end_offset, replay, may_be=may_be)
 
 
-def _verify_segment(layout: Layout, segment: Scanned, replay: _Replay, marks: list[int]) -> Iterator[Finding]:
-    replay.begin_segment(segment)
-    for event in walk_producer_batches(segment.path, segment.sound, marks) if segment.has_producers else marks:
-        if isinstance(event, RecordBatch):
-            yield from replay.take(event)
-        else:
-            yield from _verify_snapshot(layout.path_of(layout.snapshots[event]), event, replay)
-    yield from _verify_txn_index(layout, segment, replay)
-
-
-# The replay.
-
-
-@dataclass(frozen=True, slots=True)
-class _Aborted:
-    """An aborted transaction as the log tells it.
-
-    entry: what its index entry would be. visible: first and last offset of its first batch that a reader would see,
-    None if it has none. before: the last offset that its producer wrote before it, or marked; -1 if none is known.
-    open_from: where the first transaction of another producer that was open at its marker has something to see, None if
-    none has. is_known: whether all of it was read.
-    """
-
-    entry: AbortedTxn
-    visible: tuple[int, int] | None
-    before: int
-    open_from: int | None
-    is_known: bool
-
-
 class _Replay:
-    """Producers and transactions, batch by batch; and, of the segment that is being read, its aborted ones.
+    """The producers of a log so far, and how far they can be relied on.
 
-    known_from: nothing is known of what came before this offset.
+    known_from: nothing is known of what came before this offset. is_exact: nothing that came behind it is missing.
+    gave_up: there are more producers or open transactions than are kept track of. aborted, lone_aborts: of the segment
+    that is being read.
     """
 
     def __init__(self, known_from: int, log_start_offset: int) -> None:
         self.known_from, self.log_start_offset = known_from, log_start_offset
-        self.state = ProducerStateManager()
-        self.is_exact = True
-        self.aborted: list[_Aborted] = []
-        self.empty_markers: dict[int, tuple[int, int]] = {}  # offset: producer, what it wrote before
-        self._path, self._is_damaged = "", False
-        self.last_marker: dict[int, int] = {}
-        self._visible: dict[int, tuple[int, int]] = {}
-        self._last: dict[int, int] = {}  # of each producer, but of its open transaction
-        self._before: dict[int, int] = {}
-        self._doubtful: set[int] = set()
+        self.producers = make_replay(log_start_offset)
+        self.is_exact, self.gave_up = True, False
+        self.aborted: list[Aborted] = []
+        self.lone_aborts: dict[int, tuple[int, int]] = {}  # by offset: producer, what it wrote or marked before
+        self._is_damaged = False
 
     def begin_segment(self, segment: Scanned) -> None:
         """The next segment. Of a damaged one no transaction is believed that ends in it, or is open at its end."""
         if self._is_damaged:
             self.lose_track()
-        self._path, self._is_damaged = segment.path, segment.is_damaged
-        self.aborted, self.empty_markers = [], {}
+        self._is_damaged = segment.is_damaged
+        self.aborted, self.lone_aborts = [], {}
         begins_late = segment.first_offset is not None and segment.first_offset > segment.base_offset
         if segment.is_damaged or segment.has_gaps or begins_late:
             self.is_exact = False
@@ -152,56 +121,46 @@ class _Replay:
     def lose_track(self) -> None:
         """Some of the log is missing here: transactions that are open now may have ended in it."""
         self.is_exact = False
-        self._doubtful.update(txn.producer_id for txn in self.state.ongoing_txns)
+        self.producers.lose_track()
 
-    def take(self, batch: RecordBatch) -> Iterator[Finding]:
-        """One more batch of a producer. A broker that recovers does not survive one that cannot be (LogSegment)."""
-        open_before = self._open_txn(batch.producer_id)
-        try:
-            aborted = self.state.apply(batch)
-        except KlogError as error:
-            self.lose_track()
-            yield self._impossible(batch, error)
-            return
-        if batch.is_control:
-            self._take_marker(batch, open_before, aborted)
-        else:
-            self._take_data(batch, open_before)
+    def fetch(self) -> int:
+        """Take over the transactions that have ended; how many."""
+        aborted, lone = self.producers.fetch_aborted(), self.producers.fetch_lone_aborts()
+        if self._is_damaged:
+            aborted = [replace(txn, is_known=False) for txn in aborted]
+        self.aborted += aborted
+        self.lone_aborts |= {offset: (producer_id, before) for offset, producer_id, before in lone}
+        return len(aborted) + len(lone)
 
-    def _take_data(self, batch: RecordBatch, open_before: int | None) -> None:
-        producer_id = batch.producer_id
-        if self._open_txn(producer_id) is None:
-            self._last[producer_id] = batch.last_offset
-            return
-        if open_before is None:
-            self._before[producer_id] = self._last.get(producer_id, -1)
-        if batch.records_count > 0 and batch.last_offset >= self.log_start_offset:
-            self._visible.setdefault(producer_id, (batch.base_offset, batch.last_offset))
 
-    def _take_marker(self, batch: RecordBatch, open_before: int | None, aborted: AbortedTxn | None) -> None:
-        producer_id = batch.producer_id
-        before = self._before.pop(producer_id, self._last.get(producer_id, -1))
-        visible = self._visible.pop(producer_id, None)
-        is_known = not self._is_damaged and producer_id not in self._doubtful
-        self._doubtful.discard(producer_id)
-        self._last[producer_id] = self.last_marker[producer_id] = batch.last_offset
-        if aborted is not None:
-            open_from = min((first for first, _ in self._visible.values()), default=None)
-            self.aborted.append(_Aborted(aborted, visible, before, open_from, is_known))
-        if open_before is None:
-            self.empty_markers[batch.base_offset] = producer_id, before
+def _verify_segment(layout: Layout, segment: Scanned, replay: _Replay, marks: list[int]) -> Iterator[Finding]:
+    replay.begin_segment(segment)
+    spans = segment.sound if segment.has_producers else ()
+    for halt in replay_segment(replay.producers, segment.path, spans, marks):
+        match halt.why:
+            case Stop.MARK:
+                yield from _verify_snapshot(layout.path_of(layout.snapshots[halt.mark]), halt.mark, replay)
+            case Stop.IMPOSSIBLE:
+                replay.lose_track()
+                yield from _impossible(segment.path, halt)
+            case Stop.FULL if not replay.fetch():
+                replay.gave_up = True
+                return
+    replay.fetch()
+    yield from _verify_txn_index(layout, segment, replay)
 
-    def _open_txn(self, producer_id: int) -> int | None:
-        producer = self.state.producers.get(producer_id)
-        return None if producer is None else producer.current_txn_first_offset
 
-    def _impossible(self, batch: RecordBatch, error: KlogError) -> Finding:
-        return Finding(
-            "records-invalid" if batch.is_control else "batch-attributes",
-            self._path,
-            f"{error.reason}; a broker that recovers this segment does not start ({error.kafka_class})",
-            start=batch.position,
-            end=batch.position + batch.size,
+def _impossible(path: str, halt: Halt) -> Iterator[Finding]:
+    """Data out of its transaction. A marker that cannot be read is told by the scan."""
+    batch = next(Segment(path).batches(halt.position))
+    if isinstance(batch, RecordBatch) and not batch.is_control:
+        yield Finding(
+            "batch-attributes",
+            path,
+            f"data without a transaction, while one of producer {batch.producer_id} is open: a broker that recovers "
+            "this segment does not start (InvalidTxnStateException)",
+            start=halt.position,
+            end=halt.position + halt.size,
             first_offset=batch.base_offset,
             last_offset=batch.last_offset,
         )
@@ -228,14 +187,14 @@ def _verify_txn_index(layout: Layout, segment: Scanned, replay: _Replay) -> Iter
 
 
 def _missing_txn_index(layout: Layout, segment: Scanned, replay: _Replay) -> Iterator[Finding]:
-    exposed = [txn for txn in replay.aborted if txn.visible is not None and txn.is_known]
+    exposed = [txn for txn in replay.aborted if txn.visible_from != NOTHING and txn.is_known]
     if exposed:
         yield Finding(
             "txnindex-missing",
             segment.path.removesuffix(FileKind.LOG.value) + FileKind.TXN_INDEX.value,
             f"{_count(len(exposed), 'aborted transaction')} of this segment are in no index",
-            first_offset=min(txn.visible[0] for txn in exposed if txn.visible is not None),
-            last_offset=exposed[-1].entry.last_offset,
+            first_offset=min(txn.visible_from for txn in exposed),
+            last_offset=exposed[-1].last_offset,
             cure=REBUILD.format(layout.path),
         )
 
@@ -245,7 +204,7 @@ class _TxnIndexCheck:
 
     def __init__(self, path: str, segment: Scanned, replay: _Replay, cure: str) -> None:
         self.path, self.segment, self.replay, self.cure = path, segment, replay, cure
-        self.expected = {txn.entry.last_offset: txn for txn in replay.aborted}
+        self.expected = {txn.last_offset: txn for txn in replay.aborted}
 
     def findings(self, data: bytes) -> Iterator[Finding]:
         """False entries in their order, then missing ones."""
@@ -264,8 +223,8 @@ class _TxnIndexCheck:
             yield Finding("txnindex-entry", self.path, detail, at, at + ABORTED_TXN_SIZE, cure=self.cure)
             return
         for offset, txn in self.expected.items():
-            if offset not in found and txn.visible is not None and txn.is_known:
-                yield self._missing(txn, txn.visible[0])
+            if offset not in found and txn.visible_from != NOTHING and txn.is_known:
+                yield self._missing(txn)
 
     def _order(self, entry: AbortedTxn, previous: AbortedTxn | None) -> str | None:
         if previous is not None and entry.last_offset <= previous.last_offset:
@@ -280,21 +239,19 @@ class _TxnIndexCheck:
         txn = self.expected.get(entry.last_offset)
         if txn is None:
             return self._wrong_unexpected(entry)
-        if txn.entry.producer_id != entry.producer_id:
-            return f"the marker at {entry.last_offset} is of producer {txn.entry.producer_id}"
+        if txn.producer_id != entry.producer_id:
+            return f"the marker at {entry.last_offset} is of producer {txn.producer_id}"
         if not txn.is_known:
             return None
-        if txn.visible is not None and entry.first_offset > txn.visible[1]:
-            return (
-                f"the transaction began at {txn.entry.first_offset}: records before {entry.first_offset} seem committed"
-            )
+        if txn.visible_to != NOTHING and entry.first_offset > txn.visible_to:
+            return f"the transaction began at {txn.first_offset}: records before {entry.first_offset} seem committed"
         if entry.first_offset <= txn.before:
             return f"what the producer wrote up to {txn.before} was decided before, and would be judged by this entry"
-        return self._not_exact(entry, txn.entry) or self._wrong_last_stable_offset(entry, txn)
+        return self._not_exact(entry, txn) or self._wrong_last_stable_offset(entry, txn)
 
     def _wrong_unexpected(self, entry: AbortedTxn) -> str | None:
         """Of an entry for which the replay has no transaction."""
-        marker = self.replay.empty_markers.get(entry.last_offset)
+        marker = self.replay.lone_aborts.get(entry.last_offset)
         if marker is None:
             return None if self.segment.is_damaged else f"there is no ABORT marker at {entry.last_offset}"
         producer_id, before = marker
@@ -306,7 +263,7 @@ class _TxnIndexCheck:
             return "the producer had no transaction open there"
         return None
 
-    def _not_exact(self, entry: AbortedTxn, expected: AbortedTxn) -> str | None:
+    def _not_exact(self, entry: AbortedTxn, expected: Aborted) -> str | None:
         if not self.replay.is_exact or entry.first_offset == expected.first_offset:
             return None
         is_older = (
@@ -314,18 +271,22 @@ class _TxnIndexCheck:
         )
         return None if is_older else f"the transaction began at {expected.first_offset}"
 
-    def _wrong_last_stable_offset(self, entry: AbortedTxn, txn: _Aborted) -> str | None:
+    def _wrong_last_stable_offset(self, entry: AbortedTxn, txn: Aborted) -> str | None:
         """A reader stops looking for aborted transactions at an entry whose last stable offset is behind its fetch.
 
         Before the marker it must be where the first open transaction began; behind it, it may be where the next one
         does, since a follower looks at all of a set of batches first.
         """
-        stable, expected = entry.last_stable_offset, txn.entry.last_stable_offset
-        if txn.open_from is not None and stable > txn.open_from:
+        stable, expected = entry.last_stable_offset, txn.last_stable_offset
+        if txn.open_from != NOTHING and stable > txn.open_from:
             return f"a transaction that began at {txn.open_from} was open: it would be overlooked"
         is_told = self.replay.is_exact and self._floor <= min(stable, expected)
         if is_told and stable <= entry.last_offset and stable != expected:
-            return f"the first transaction that was open began at {expected}" if txn.open_from else "none was open"
+            return (
+                f"the first transaction that was open began at {expected}"
+                if expected <= entry.last_offset
+                else "none was open"
+            )
         return None
 
     @property
@@ -345,13 +306,13 @@ class _TxnIndexCheck:
             cure=self.cure,
         )
 
-    def _missing(self, txn: _Aborted, first_offset: int) -> Finding:
+    def _missing(self, txn: Aborted) -> Finding:
         return Finding(
             "txnindex-entry",
             self.path,
-            f"no entry for {txn.entry}",
-            first_offset=first_offset,
-            last_offset=txn.entry.last_offset,
+            f"no entry for the transaction of producer {txn.producer_id} from {txn.first_offset} to {txn.last_offset}",
+            first_offset=txn.visible_from,
+            last_offset=txn.last_offset,
             cure=self.cure,
         )
 
@@ -395,7 +356,6 @@ class _SnapshotCheck:
 
     def __init__(self, offset: int, replay: _Replay) -> None:
         self.offset, self.replay = offset, replay
-        self.producers = replay.state.producers
         self._seen: set[int] = set()
 
     def wrong(self, entry: ProducerStateEntry) -> str | None:
@@ -404,13 +364,13 @@ class _SnapshotCheck:
         if beyond or entry.producer_id in self._seen:
             return beyond or f"producer {entry.producer_id} comes twice"
         self._seen.add(entry.producer_id)
-        producer = self.producers.get(entry.producer_id)
-        if producer is None:
+        found = self.replay.producers.find(entry.producer_id)
+        if found is None:
             is_invented = self.replay.is_exact and entry.last_offset >= self.replay.known_from
             return f"producer {entry.producer_id} wrote nothing at {entry.last_offset}" if is_invented else None
-        known = producer.as_snapshot_entry()
+        known, last_marker = found
         if self.replay.is_exact:
-            differs = next(self._differences(entry, known), None)
+            differs = next(self._differences(entry, known, last_marker), None)
             return None if differs is None else f"producer {entry.producer_id}: {differs}"
         if known.has_batch and entry.has_batch and known.last_offset > entry.last_offset:
             return f"producer {entry.producer_id}: its batch up to {known.last_offset} is missing"
@@ -422,20 +382,20 @@ class _SnapshotCheck:
             return []
         present = {entry.producer_id for entry in entries}
         return [
-            f"producer {txn.producer_id}: its transaction, open since {txn.first_offset}, is missing"
-            for txn in self.replay.state.ongoing_txns
-            if txn.producer_id not in present and txn.first_offset >= self.replay.log_start_offset
+            f"producer {producer_id}: its transaction, open since {first_offset}, is missing"
+            for first_offset, producer_id in self.replay.producers.open_txns()
+            if producer_id not in present and first_offset >= self.replay.log_start_offset
         ]
 
-    def _differences(self, entry: ProducerStateEntry, known: ProducerStateEntry) -> Iterator[str]:
+    def _differences(self, entry: ProducerStateEntry, known: ProducerStateEntry, last_marker: int) -> Iterator[str]:
         """Fields that are not what the log says, those apart that may come from before it begins."""
         names = ["producer_epoch", "timestamp"]
         # A producer that was forgotten, and then only marked, has no batch.
-        is_only_marked = not entry.has_batch and self.replay.last_marker.get(entry.producer_id, -1) > known.last_offset
+        is_only_marked = not entry.has_batch and last_marker > known.last_offset
         if not is_only_marked and (known.has_batch or entry.last_offset >= self.replay.known_from):
             names.append("last_sequence")
             # Up to 1.x a marker counted as a producer's last batch, but for the sequence.
-            if entry.offset_delta != 0 or entry.last_offset != self.replay.last_marker.get(entry.producer_id):
+            if entry.offset_delta != 0 or entry.last_offset != last_marker:
                 names += ["last_offset", "offset_delta"]
         if entry.coordinator_epoch >= 0 and (known.coordinator_epoch >= 0 or self.replay.known_from == 0):
             names.append("coordinator_epoch")
