@@ -25,14 +25,14 @@ def _crc32c_function() -> Callable[[bytes, int], int]:
     return function
 
 
-def crc32c(data: Buffer) -> int:
-    """CRC-32C (Castagnoli), unsigned (org.apache.kafka.common.utils.Crc32C)."""
-    crc, function, view = 0, _crc32c_function(), memoryview(data)
+def crc32c(data: Buffer, so_far: int = 0) -> int:
+    """CRC-32C (Castagnoli), unsigned (org.apache.kafka.common.utils.Crc32C). so_far: that of the bytes before these."""
+    crc, function, view = so_far, _crc32c_function(), memoryview(data)
     for at in range(0, len(view), PIECE_BYTES):
         crc = function(bytes(view[at : at + PIECE_BYTES]), crc)
     return crc
 
 
-def crc32(data: Buffer) -> int:
+def crc32(data: Buffer, so_far: int = 0) -> int:
     """CRC-32 (IEEE), unsigned, as messages of magic 0 and 1 carry it (java.util.zip.CRC32)."""
-    return zlib.crc32(data)
+    return zlib.crc32(data, so_far)

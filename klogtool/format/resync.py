@@ -59,6 +59,17 @@ def find_batch(data: Buffer, at: int, stop: int, sought: Sought) -> tuple[int, i
     return -1, 0
 
 
+def find_head(data: Buffer, at: int, stop: int, sought: Sought) -> int:
+    """The first position in [at, stop) where an entry is plausible, proved or not; -1 if there is none."""
+    for position in range(at, min(stop, len(data) - HEADER_SIZE_UP_TO_MAGIC)):
+        if data[position + HEADER_SIZE_UP_TO_MAGIC - 1] > 2:
+            continue
+        frame = find_frame(data, position, sought.end)
+        if isinstance(frame, Frame) and frame.size <= LARGEST_SOUGHT_BYTES and is_plausible(data, frame, sought):
+            return position
+    return -1
+
+
 def checksum_budget(size: int) -> int:
     """How many bytes a search of a buffer of `size` bytes may compute checksums over."""
     return 16 * size + (64 << 20)

@@ -1,0 +1,247 @@
+"""Whether entries that prove themselves follow each other as a broker writes them: offsets, leader epochs, timestamps,
+sequence numbers, and what the indexes say of them.
+
+Entry after entry is taken as long as nothing is amiss; in front of the first that is not plain it stops, with nothing
+of it taken. Whoever judges that one corrects it, or what is remembered, and goes on. The kernel's class of this name
+(kernels/_scan.pxi) does the same, fast.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from klogtool.format.batch import INT_MAX, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
+from klogtool.format.indexes import unpack_offset_index, unpack_time_index
+from klogtool.format.java_numbers import MAX_LONG, wrap_long
+from klogtool.format.proof import FACTS, NOT_TOLD, EntryFacts
+
+MOST_PRODUCERS = 1 << 16  # of more, the sequence numbers are not checked
+MOST_AT_ONCE = 4096  # entries that one call takes: what comes of them has room
+
+
+class Why(IntEnum):
+    """Why it stopped in front of an entry."""
+
+    DONE = 0
+    """It did not; or so many were taken that what came of them is to be fetched."""
+    OFFSET = 1
+    """Its first offset is not above the last one before it."""
+    OVERFLOW = 2
+    """Its last offset is too far from the segment's base offset."""
+    EPOCH = 3
+    """Its leader epoch is lower than the last one, or none that there is."""
+    INDEX = 4
+    """The offset index points to a byte before it, or has an offset for it that it does not hold."""
+    INDEX_REACH = 5
+    """The offset index has, for an entry before it, an offset that belongs to this one or lies behind it."""
+    TIME = 6
+    """It raises the largest timestamp, and the time index says otherwise."""
+    TIME_REACH = 7
+    """The time index has, for a message before it, an offset that lies behind that one's set."""
+    SEQUENCE = 8
+    """Its sequence number does not follow on its producer's last."""
+
+
+@dataclass(slots=True)
+class _Producer:
+    """What is remembered of a producer. gaps: how many gaps there had been at its last batch with records."""
+
+    epoch: int
+    last_sequence: int
+    gaps: int
+
+
+class Future(NamedTuple):
+    """Entries with a timestamp later than now: how many, which bytes and offsets they span, and the largest."""
+
+    entries: int
+    position: int
+    end: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class Succession:
+    """The entries of one segment so far.
+
+    last_offset: of the last entry; epoch: the one that the next must not be below; latest_epoch: the last entry's own,
+    which may be none; before_offset, before_epoch: what last_offset and epoch were before the last entry; previous:
+    that one's facts. largest_timestamp: so far. index_at, time_at: numbers of the next index entries. index_noted,
+    time_noted: relative offsets of the ones before, -1 if there is none; what follows must lie behind them (for time:
+    the next entry with a larger timestamp). gaps: of offsets between entries. sparse: whether one has fewer records
+    than offsets. magics: bit n for magic n. All of them may be corrected from outside.
+    """
+
+    def __init__(self, base_offset: int, now_ms: int, offset_index: bytes, time_index: bytes) -> None:
+        """base_offset: not below 0. The indexes are to be in order, and without zeros at their ends."""
+        self.base_offset, self.now_ms = base_offset, now_ms
+        self.highest_offset = min(base_offset + INT_MAX, MAX_LONG)
+        self.last_offset = self.before_offset = base_offset - 1
+        self.epoch = self.before_epoch = self.latest_epoch = -1
+        self.largest_timestamp = -1
+        self.batches = self.records = self.bytes = self.gaps = self.magics = 0
+        self.first_offset = NOT_TOLD
+        self.sparse = self.has_producers = False
+        self.index_at = self.time_at = 0
+        self.index_noted = self.time_noted = -1
+        self.future = Future(0, 0, 0, 0, 0, 0)
+        self.previous: tuple[int, ...] = ()
+        self._offset_index = list(unpack_offset_index(offset_index))
+        self._time_index = list(unpack_time_index(time_index))
+        self._producers: dict[int, _Producer] = {}
+        self._epochs: list[tuple[int, int, int]] = []
+
+    def follow(self, rows: array[int] | memoryview, at: int, count: int) -> tuple[int, int]:
+        """Take the entries from number `at` on, of `count` whose facts lie in `rows` one behind the other.
+
+        Returns (the number of the first that was not taken, why).
+        """
+        width = len(FACTS)
+        for number in range(at, min(count, at + MOST_AT_ONCE)):
+            entry = EntryFacts(*rows[number * width : (number + 1) * width])
+            why = self._take(entry)
+            if why:
+                return number, why
+        return min(count, at + MOST_AT_ONCE), Why.DONE
+
+    def last_sequence(self, producer_id: int) -> int:
+        """The last sequence number of a producer in its epoch; NO_SEQUENCE if that is not known."""
+        producer = self._producers.get(producer_id)
+        return NO_SEQUENCE if producer is None else producer.last_sequence
+
+    def forget_producer(self, producer_id: int) -> None:
+        """The next sequence number of this producer may be any."""
+        if producer_id in self._producers:
+            self._producers[producer_id].last_sequence = NO_SEQUENCE
+
+    def fetch_epochs(self) -> list[tuple[int, int, int]]:
+        """(leader epoch, its first offset, the last offset before) wherever it was another than before, since this was
+        asked last."""
+        found, self._epochs = self._epochs, []
+        return found
+
+    # One entry.
+
+    def _take(self, entry: EntryFacts) -> Why:
+        first = self.last_offset + 1 if entry.first_offset == NOT_TOLD else entry.first_offset
+        why = self._check(entry, first)
+        if why:
+            return why
+        gaps = self.gaps + (self.batches > 0 and first != wrap_long(self.last_offset + 1))
+        if entry.producer_id > NO_PRODUCER_ID and not self._take_producer(entry, gaps):
+            return Why.SEQUENCE
+        self._commit(entry, first, gaps)
+        return Why.DONE
+
+    def _check(self, entry: EntryFacts, first: int) -> Why:
+        if first <= self.last_offset or entry.last_offset < first:
+            return Why.OFFSET
+        if entry.last_offset > self.highest_offset:
+            return Why.OVERFLOW
+        if entry.partition_leader_epoch < self.epoch and entry.partition_leader_epoch != -1:
+            return Why.EPOCH
+        return self._check_index(entry, first) or self._check_time(entry, first)
+
+    def _check_index(self, entry: EntryFacts, first: int) -> Why:
+        if self.index_at >= len(self._offset_index):
+            return Why.DONE
+        relative_offset, position = self._offset_index[self.index_at]
+        if position > entry.position:
+            return Why.DONE
+        if position < entry.position or relative_offset < first - self.base_offset:
+            return Why.INDEX
+        return Why.INDEX_REACH if self.index_noted >= max(0, first - self.base_offset) else Why.DONE
+
+    def _check_time(self, entry: EntryFacts, first: int) -> Why:
+        if entry.max_timestamp <= self.largest_timestamp:
+            return Why.DONE
+        if self.time_noted > max(-1, self.last_offset - self.base_offset):
+            return Why.TIME_REACH
+        if self.time_at >= len(self._time_index):
+            return Why.DONE
+        timestamp, relative_offset = self._time_index[self.time_at]
+        if timestamp > entry.max_timestamp:
+            return Why.DONE
+        lowest, highest = first - self.base_offset, entry.last_offset - self.base_offset
+        # A set of messages (magic 0, 1) has one time for all of them, and any of their offsets.
+        fits = lowest <= relative_offset and (relative_offset <= highest or entry.magic < 2)
+        return Why.DONE if timestamp == entry.max_timestamp and fits else Why.TIME
+
+    def _commit(self, entry: EntryFacts, first: int, gaps: int) -> None:
+        self.before_offset, self.before_epoch = self.last_offset, self.epoch
+        self.last_offset, self.gaps = entry.last_offset, gaps
+        self.previous = _row(entry)
+        if not self.batches or entry.partition_leader_epoch != self.latest_epoch:
+            self.latest_epoch = entry.partition_leader_epoch
+            self._epochs.append((self.latest_epoch, first, self.before_offset))
+        self.epoch = max(self.epoch, entry.partition_leader_epoch)
+        if self.index_at < len(self._offset_index):
+            relative_offset, position = self._offset_index[self.index_at]
+            if position == entry.position:
+                self.index_at, self.index_noted = self.index_at + 1, relative_offset
+        if entry.max_timestamp > self.largest_timestamp:
+            self._raise_timestamp(entry)
+        if entry.max_timestamp > self.now_ms:
+            self._note_future(entry, first)
+        if not self.batches:
+            self.first_offset = first
+        self.magics |= 1 << entry.magic
+        self.sparse |= entry.magic == 2 and entry.records_count <= entry.last_offset - entry.first_offset
+        self.has_producers |= entry.producer_id > NO_PRODUCER_ID
+        self.batches, self.records, self.bytes = (
+            self.batches + 1,
+            self.records + entry.records_count,
+            self.bytes + entry.size,
+        )
+
+    def _raise_timestamp(self, entry: EntryFacts) -> None:
+        self.largest_timestamp = entry.max_timestamp
+        if self.time_at < len(self._time_index):
+            timestamp, relative_offset = self._time_index[self.time_at]
+            if timestamp == entry.max_timestamp:
+                self.time_at, self.time_noted = self.time_at + 1, relative_offset
+
+    def _note_future(self, entry: EntryFacts, first: int) -> None:
+        future = self.future
+        position, first = (future.position, future.first_offset) if future.entries else (entry.position, first)
+        timestamp = max(future.timestamp, entry.max_timestamp)
+        self.future = Future(future.entries + 1, position, entry.end, first, entry.last_offset, timestamp)
+
+    # Producers.
+
+    def _take_producer(self, entry: EntryFacts, gaps: int) -> bool:
+        """False, and nothing is taken, if its sequence number does not follow on.
+
+        That can only be said if no offset is missing since the producer's last batch. 0 begins anew: so producers do
+        that were forgotten, and coordinators always.
+        """
+        producer = self._producers.get(entry.producer_id)
+        if producer is None:
+            if len(self._producers) >= MOST_PRODUCERS:
+                return True
+            producer = self._producers[entry.producer_id] = _Producer(entry.producer_epoch, NO_SEQUENCE, gaps)
+        if entry.producer_epoch != producer.epoch:
+            producer.epoch, producer.last_sequence = entry.producer_epoch, NO_SEQUENCE
+        if not entry.is_control:
+            known = producer.last_sequence != NO_SEQUENCE and producer.gaps == gaps and entry.base_sequence > 0
+            if known and entry.base_sequence != increment_sequence(producer.last_sequence, 1):
+                return False
+            delta = wrap_long(entry.last_offset - entry.first_offset)
+            producer.last_sequence = increment_sequence(entry.base_sequence, delta) if entry.base_sequence >= 0 else -1
+            producer.gaps = gaps
+        return True
+
+
+def facts_at(rows: array[int] | memoryview | Sequence[int], number: int) -> EntryFacts:
+    """The facts of one entry out of many."""
+    width = len(FACTS)
+    return EntryFacts(*rows[number * width : (number + 1) * width])
+
+
+def _row(entry: EntryFacts) -> tuple[int, ...]:
+    return tuple(getattr(entry, name) for name in FACTS)

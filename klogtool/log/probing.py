@@ -1,0 +1,167 @@
+"""A log file asked about single places: which entry lies there, does it prove itself, where does the next one.
+
+For whoever judges damage, which may be anywhere: nothing is assumed of what lies before. Checksums are computed over
+pieces of the file, so that a damaged length costs time and no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from klogtool import kernels
+from klogtool.errors import KlogError
+from klogtool.format import checksums
+from klogtool.format.batch import CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, parse_batch
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, Stop, find_frame
+from klogtool.format.proof import Judged, batch_of, judge_batch, judge_message, message_of
+from klogtool.format.resync import LARGEST_SOUGHT_BYTES, Sought, is_plausible
+from klogtool.log.file import LogFile
+from klogtool.log.resync import find_next_batch
+
+PIECE_BYTES = 1 << 20
+NEAR_BYTES = 1 << 16  # read at once where a header is looked at: others follow it closely
+LARGEST_MARKER_BYTES = 1 << 16  # a control batch has a record or two
+BEHIND_ALL = 1 << 62
+
+
+class Probe:
+    """Looks at one log file, which ends at byte `end`. lowest: the smallest offset that an entry may have.
+
+    Every method raises KlogError where the file cannot be read, or has become shorter.
+    """
+
+    def __init__(self, file: LogFile, *, end: int, lowest: int) -> None:
+        self.file, self.end, self.lowest = file, end, lowest
+        self._base, self._piece = 0, b""
+        self._zeros_from: int | None = None
+        self._searched: tuple[int, int | None] | None = None
+
+    def read(self, position: int, size: int) -> bytes:
+        """`size` bytes, fewer where the log ends."""
+        size = max(0, min(size, self.end - position))
+        data = self.file.read(position, size)
+        if len(data) < size:
+            reason = "the file has become shorter while it was read"
+            raise KlogError(reason, path=self.file.path, position=position + len(data))
+        return data
+
+    def head(self, position: int) -> bytes:
+        """The bytes of a batch's header, fewer where the log ends."""
+        size = min(RECORD_BATCH_OVERHEAD, self.end - position)
+        if not self._base <= position <= self._base + len(self._piece) - size:
+            self._base, self._piece = position, self.read(position, NEAR_BYTES)
+        return self._piece[position - self._base : position - self._base + size]
+
+    def frame(self, position: int) -> Frame | Stop:
+        """The entry at a position, or why there is none."""
+        found = find_frame(self.head(position), 0, self.end - position)
+        return Frame(position, found.offset, found.size, found.magic) if isinstance(found, Frame) else found
+
+    def claimed_size(self, position: int) -> int:
+        """Bytes of the entry there as its length says, wherever the log ends; 0 if it says less than is possible."""
+        found = find_frame(self.head(position), 0, BEHIND_ALL)
+        return found.size if isinstance(found, Frame) else 0
+
+    def looks_like_entry(self, position: int, *, even_torn: bool = False) -> bool:
+        """Whether the header may be an entry's, by cheap tests alone. even_torn: also of one that goes on behind the
+        end of the log."""
+        head = self.head(position)
+        if len(head) <= HEADER_SIZE_UP_TO_MAGIC or head[HEADER_SIZE_UP_TO_MAGIC - 1] > 2:
+            return False
+        sought = Sought(self.lowest, BEHIND_ALL if even_torn else self.end - position)
+        found = find_frame(head, 0, sought.end)
+        return isinstance(found, Frame) and is_plausible(head, found, sought)
+
+    # Proofs.
+
+    def judge(self, position: int, *, deep: bool = False) -> Judged | None:
+        """The entry at a position if it proves itself, else None."""
+        frame = self.frame(position)
+        if not isinstance(frame, Frame):
+            return None
+        if frame.magic == 2:
+            return self.judge_as_batch(position, frame.size, deep=deep)
+        return self.judge_as_message(position, frame.size, deep=deep) if frame.magic in (0, 1) else None
+
+    def judge_as_batch(self, position: int, size: int, *, deep: bool = False) -> Judged | None:
+        """The batch of magic 2 that these bytes are, whatever length and magic in its header say; None if its checksum
+        does not match."""
+        head = self.head(position)
+        if size < RECORD_BATCH_OVERHEAD or len(head) < RECORD_BATCH_OVERHEAD:
+            return None
+        if self.crc32c(position + CRC_COVERS_FROM, position + size) != parse_batch(head).crc:
+            return None
+        # Only markers, and who looks deep, need its records.
+        data = self.read(position, size) if deep or size <= LARGEST_MARKER_BYTES else head
+        return judge_batch(batch_of(head, data, size, position), deep=deep)
+
+    def judge_as_message(self, position: int, size: int, *, deep: bool = False) -> Judged | None:
+        """The message of magic 0 or 1 that these bytes are, whatever its size field says; None if it does not match
+        its checksum."""
+        head = self.head(position)
+        if not LOG_OVERHEAD + MIN_LENGTH <= size <= LARGEST_SOUGHT_BYTES or head[HEADER_SIZE_UP_TO_MAGIC - 1] > 1:
+            return None
+        message = message_of(self.read(position, size), position)
+        return judge_message(message, deep=deep) if message.crc_valid else None
+
+    def crc32c(self, start: int, stop: int, so_far: int = 0) -> int:
+        """CRC-32C of these bytes, and those before them."""
+        checksum = checksums.crc32c if kernels.native is None else kernels.native.crc32c
+        for at in range(start, stop, PIECE_BYTES):
+            so_far = checksum(self.read(at, min(PIECE_BYTES, stop - at)), so_far)
+        return so_far
+
+    def find_crc32c(self, start: int, stops: list[int], crc: int) -> int | None:
+        """The first of several bytes, ascending, up to which the bytes from `start` on match a CRC-32C."""
+        so_far = 0
+        for stop in stops:
+            start, so_far = stop, self.crc32c(start, stop, so_far)
+            if so_far == crc:
+                return stop
+        return None
+
+    # What comes next.
+
+    def next_proved(self, position: int) -> int | None:
+        """Where the next entry from here on proves itself; None if none does. What was found is remembered."""
+        if self._searched is not None:
+            start, found = self._searched
+            if start <= position and (found is None or position <= found):
+                return found
+        found = find_next_batch(self.file, position, end=self.end, lowest=self.lowest)
+        self._searched = position, found
+        return found
+
+    def heads(self, start: int, stop: int) -> Iterator[int]:
+        """Positions in [start, stop) where a header may be an entry's, by cheap tests alone."""
+        at = start
+        while at < stop:
+            piece = self.read(at, min(PIECE_BYTES, stop - at) + RECORD_BATCH_OVERHEAD)
+            reach = min(PIECE_BYTES, stop - at)
+            found = -1
+            while (found := _find_head(piece, found + 1, reach, self.lowest, self.end - at)) >= 0:
+                yield at + found
+            at += reach
+
+    def zeros_from(self) -> int:
+        """Where the zeros begin that the log ends with; its end if there are none."""
+        if self._zeros_from is None:
+            at, zeros = self.end, bytes(PIECE_BYTES)
+            while at > 0:
+                piece = self.read(max(0, at - PIECE_BYTES), min(PIECE_BYTES, at))
+                rest = 0 if piece == zeros[: len(piece)] else len(piece.rstrip(b"\0"))
+                at -= len(piece) - rest
+                if rest:
+                    break
+            self._zeros_from = at
+        return self._zeros_from
+
+
+def _find_head(piece: bytes, at: int, stop: int, lowest: int, end: int) -> int:
+    """The first plausible header in [at, stop) of a piece; -1 if there is none."""
+    if hasattr(kernels.native, "find_head"):
+        found: int = kernels.native.find_head(piece, at, stop, lowest, end)
+        return found
+    from klogtool.format.resync import find_head
+
+    return find_head(piece, at, stop, Sought(lowest, end))

@@ -1,0 +1,170 @@
+"""The entries of a log file that prove themselves, as facts, span by span and on several threads.
+
+Each entry is looked at all alone here, so that threads need not wait for each other; what its neighbours say of it is
+for format/succession.py, which takes the facts in their order. An entry that is not plain ends a run: whoever asked
+judges it and asks anew behind it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import astuple, dataclass, field
+from functools import partial
+
+from klogtool import kernels
+from klogtool.format.entry import inflate_or_none, parse_entry
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame
+from klogtool.format.proof import FACTS, Judged, judge_entry
+from klogtool.log.file import LogFile
+from klogtool.log.mapped import MappedReads, should_map
+from klogtool.log.spans import Span, find_start, walk_spans
+from klogtool.log.windows import BEHIND_BYTES, BufferPool, Reads
+
+SPAN_BYTES = 2 << 20
+ROWS_AT_ONCE = 4096
+ROW_BYTES = 8 * len(FACTS)
+LARGEST_WHOLE_BYTES = 32 << 20  # a larger entry is not taken into memory by each of several threads
+
+
+class RowPool:
+    """Buffers for the facts of ROWS_AT_ONCE entries, used again and again."""
+
+    def __init__(self) -> None:
+        self._free: deque[array[int]] = deque()
+
+    def take(self) -> array[int]:
+        """A buffer with anything in it."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return array("q", bytes(ROW_BYTES * ROWS_AT_ONCE))
+
+    def give_back(self, rows: array[int]) -> None:
+        """A buffer that nobody looks at any more."""
+        self._free.append(rows)
+
+
+@dataclass(slots=True)
+class Proved:
+    """The plain entries of a span, or of its first part: (facts one behind the other, how many), several times.
+
+    start, reached, last: see log.spans; last also where the entry at `reached` is not plain.
+    """
+
+    start: int | None = None
+    reached: int = 0
+    last: bool = False
+    rows: list[tuple[array[int], int]] = field(default_factory=list)
+
+
+def walk_proved(
+    file: LogFile, start: int, pool: RowPool, *, end: int, deep: bool = False, jobs: int = 1
+) -> Iterator[Proved]:
+    """The plain entries from byte `start` on, up to the first that is not, or the end of the file, byte `end`.
+
+    What is yielded is looked at before the next is asked for. Raises Unreadable where the file cannot be read.
+    """
+
+    def make_work() -> Callable[[Span], Proved]:
+        return partial(Prover(file, end, pool, deep=deep).prove_span)
+
+    for proved in walk_spans(file, make_work, start=start, end=end, span_bytes=SPAN_BYTES, jobs=jobs):
+        yield proved
+        for rows, _ in proved.rows:
+            pool.give_back(rows)
+
+
+class Prover:
+    """Proves the entries of one file; one for each thread."""
+
+    def __init__(self, file: LogFile, end: int, pool: RowPool, *, deep: bool) -> None:
+        self._file, self._end, self._rows, self._deep = file, end, pool, deep
+        self._buffers = BufferPool()
+
+    def prove_span(self, span: Span) -> Proved:
+        """The plain entries of a span."""
+        if should_map(self._file):
+            with MappedReads(self._file, self._buffers) as reads:
+                proved = self._prove(span, reads)
+            if not reads.hit:
+                return proved
+            for rows, _ in proved.rows:  # the facts are of zeros: the file was cut
+                self._rows.give_back(rows)
+        return self._prove(span, Reads(self._file, self._buffers))
+
+    def _prove(self, span: Span, reads: Reads) -> Proved:
+        proved = Proved(find_start(self._file, span, self._end))
+        if proved.start is None:
+            return proved
+        proved.reached, needed = proved.start, 0
+        while not proved.last and proved.reached < span.stop:
+            at = proved.reached
+            wanted = min(max(needed, min(span.stop - at, SPAN_BYTES) + BEHIND_BYTES), self._end - at)
+            data = reads.read(at, wanted)
+            self._prove_window(proved, data, min(span.stop - at, len(data)))
+            done = proved.reached - at
+            needed = self._needed(data, done, self._end - at)
+            # In doubt: it is whole, and was not taken. Or the file is shorter by now.
+            in_doubt = needed <= len(data) - done or (done == 0 and len(data) < wanted)
+            proved.last = proved.reached >= self._end or (in_doubt and proved.reached < span.stop)
+            reads.give_back(data)
+        return proved
+
+    def _needed(self, data: memoryview, at: int, end: int) -> int:
+        """How many bytes show the entry whole that begins at byte `at`; 0 if none of a bearable size does."""
+        if len(data) - at <= HEADER_SIZE_UP_TO_MAGIC < end - at:
+            return int(HEADER_SIZE_UP_TO_MAGIC + 1)
+        frame = find_frame(data, at, end)
+        size = frame.size if isinstance(frame, Frame) else 0
+        return size if size <= LARGEST_WHOLE_BYTES else 0
+
+    def _prove_window(self, proved: Proved, data: memoryview, stop: int) -> None:
+        """The entries of a window that begin before byte `stop` of it and are whole in it."""
+        base = proved.reached
+        if not hasattr(kernels.native, "prove"):
+            self._by_reference(proved, data, base, stop)
+        else:
+            self._by_kernel(proved, data, base, stop)
+
+    def _by_reference(self, proved: Proved, data: memoryview, base: int, stop: int) -> None:
+        while proved.reached - base < stop:
+            frame = find_frame(data, proved.reached - base, self._end - base)
+            if not isinstance(frame, Frame) or frame.size > len(data) - frame.position:
+                return
+            judged = judge_entry(data, frame, base=base, deep=self._deep)
+            if judged is None or not judged.is_plain:
+                return
+            self._note(proved, judged)
+            proved.reached += frame.size
+
+    def _note(self, proved: Proved, judged: Judged) -> None:
+        if not proved.rows or proved.rows[-1][1] == ROWS_AT_ONCE:
+            proved.rows.append((self._rows.take(), 0))
+        rows, count = proved.rows[-1]
+        rows[count * len(FACTS) : (count + 1) * len(FACTS)] = array("q", astuple(judged.facts))
+        proved.rows[-1] = rows, count + 1
+
+    def _by_kernel(self, proved: Proved, data: memoryview, base: int, stop: int) -> None:
+        native, body = kernels.native, None
+        while (at := proved.reached - base) < stop:
+            rows = self._rows.take()
+            at, count, why = native.prove(data, at, stop, base, rows, self._deep, body)
+            if count:
+                proved.rows.append((rows, count))
+            else:
+                self._rows.give_back(rows)
+            proved.reached, body = base + at, None
+            if why == native.BODY:
+                frame = find_frame(data, at, self._end - base)
+                assert isinstance(frame, Frame)  # the kernel has just seen it whole
+                body = inflate_or_none(parse_entry(data, frame, base=base))
+            if why == native.DONE or (why != native.FULL and body is None and not self._one(proved, data, base)):
+                return
+
+    def _one(self, proved: Proved, data: memoryview, base: int) -> bool:
+        """The next entry by the reference; False if it is not plain either."""
+        before = proved.reached
+        self._by_reference(proved, data, base, before - base + 1)
+        return proved.reached > before
