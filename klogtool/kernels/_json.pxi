@@ -32,30 +32,35 @@ cdef inline void escaped(Out* o, uint8_t a) noexcept nogil:
 cdef bint utf8_string(Out* o, Bytes p, int64_t n, bint replace) noexcept nogil:
     """The inside of a JSON string. What is not UTF-8: as Java replaces it, or False and nothing is written."""
     cdef Bytes end = p + n
-    cdef Out start = o[0]
+    cdef Out to = o[0]              # nobody else's, so that a register holds it
     cdef bint good = False
     cdef int step
     while p < end:
-        while end - p >= 16 and json_plain_16(p):
-            memcpy(o.at, p, 16)
-            o.at += 16
-            p += 16
-        if p >= end:
-            break
+        if end - p >= 16:
+            step = json_plain_before(p)
+            memcpy(to.at, p, 16)    # what is too many is written over; it has the room of these bytes
+            to.at += step
+            p += step
+            if step == 16:
+                while end - p >= 64 and json_plain_64(p):
+                    memcpy(to.at, p, 64)
+                    to.at += 64
+                    p += 64
+                continue
         if p[0] < 0x80:
-            escaped(o, p[0])
+            escaped(&to, p[0])
             p += 1
             continue
         step = utf8_step(p, end, &good)
         if good:
-            memcpy(o.at, p, step)
-            o.at += step
+            memcpy(to.at, p, step)
+            to.at += step
         elif replace:
-            text(o, b"\xEF\xBF\xBD")
+            text(&to, b"\xEF\xBF\xBD")
         else:
-            o[0] = start
             return False
         p += step
+    o[0] = to
     return True
 
 cdef void base64(Out* o, Bytes p, int64_t n) noexcept nogil:

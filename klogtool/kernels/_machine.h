@@ -45,11 +45,25 @@ static inline int ascii_32(const uint8_t *p) {
     return ((le64(p) | le64(p + 8) | le64(p + 16) | le64(p + 24)) & 0x8080808080808080ULL) == 0;
 }
 
-/* Whether 16 bytes are ASCII that JSON takes as it is: from 0x80 up they are negative. */
-static inline int json_plain_16(const uint8_t *p) {
+/* Which of 16 bytes are no ASCII that JSON takes as it is: from 0x80 up they are negative. */
+static inline sixteen json_special(const uint8_t *p) {
     sixteen v;
     memcpy(&v, p, sizeof v);
-    return none_set((v < 0x20) | (v == '"') | (v == '\\'));
+    return (v < 0x20) | (v == '"') | (v == '\\');
+}
+
+/* How many of 16 bytes come before the first such. */
+static inline int json_plain_before(const uint8_t *p) {
+    sixteen special = json_special(p);
+    uint64_t w[2];
+    memcpy(w, &special, sizeof w);
+    if (w[0]) return __builtin_ctzll(w[0]) / 8;
+    return w[1] ? 8 + __builtin_ctzll(w[1]) / 8 : 16;
+}
+
+/* Whether none of 64 bytes is such. */
+static inline int json_plain_64(const uint8_t *p) {
+    return none_set(json_special(p) | json_special(p + 16) | json_special(p + 32) | json_special(p + 48));
 }
 
 /* --- CRC-32C: the instruction where the processor has it, three lanes to hide its latency; else slicing by 8 ------- */

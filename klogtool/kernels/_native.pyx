@@ -19,7 +19,8 @@ cdef extern from "_machine.h" nogil:
     int32_t be32(const uint8_t* p)
     int64_t be64(const uint8_t* p)
     int ascii_32(const uint8_t* p)
-    int json_plain_16(const uint8_t* p)
+    int json_plain_before(const uint8_t* p)
+    int json_plain_64(const uint8_t* p)
     void fetch_ahead(const uint8_t* p, int64_t size)
     void make_crc_tables()
     uint32_t crc32c_of(uint32_t so_far, const uint8_t* p, int64_t size)
@@ -43,5 +44,6 @@ include "_objects.pxi"
 include "_columns.pxi"
 include "_resync.pxi"
 include "_recover.pxi"
+include "_producers.pxi"
 
 make_crc_tables()
