@@ -91,7 +91,7 @@ class Manifest:
     def to_bytes(self) -> bytes:
         """For manifest.json."""
         rows = [_record_row(record) for record in self.records]
-        return json.dumps({"schema": SCHEMA, "progress": self.progress.name, "plans": rows}, indent=1).encode() + b"\n"
+        return json.dumps({"schema": SCHEMA, "progress": self.progress.name, "plans": rows}).encode() + b"\n"
 
     @classmethod
     def of(cls, data: bytes, path: str) -> Manifest:

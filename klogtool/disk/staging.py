@@ -32,7 +32,8 @@ def stage(disk: Disk, entry: Entry, k: int, plan: Plan) -> Record:
     before = {folder: _folder_before(folder) for folder in folders}
     disk.mkdir(entry.place(str(k)))
     linkable = {folder for folder in folders if _can_link(disk, folder, entry.place(str(k)))}
-    steps = tuple(_stage_step(disk, entry, k, plan, n, linkable) for n in range(len(plan.steps)))
+    new_files = {folder: about_new_file(folder) for folder in folders}
+    steps = tuple(_stage_step(disk, entry, k, plan, n, linkable, new_files) for n in range(len(plan.steps)))
     originals = _keep_originals(disk, entry, k, plan, names, linkable)
     disk.sync_dir(entry.place(str(k)))
     for folder in folders:
@@ -97,25 +98,31 @@ def _files_of(folder: str) -> Iterator[str]:
             yield path
 
 
-def _stage_step(disk: Disk, entry: Entry, k: int, plan: Plan, n: int, linkable: Collection[str]) -> StagedStep:
+def _stage_step(
+    disk: Disk,
+    entry: Entry,
+    k: int,
+    plan: Plan,
+    n: int,
+    linkable: Collection[str],
+    new_files: Mapping[str, About],
+) -> StagedStep:
     step = plan.steps[n]
     if not isinstance(step, Write):
         return step
     path = os.path.join(plan.path, step.path)
-    staged = entry.place(str(k), f"new-{n}") if os.path.dirname(path) in linkable else _waiting(entry, k, n, path)
-    put(disk, staged, step.content, replace(_about_target(path), mtime_ns=step.mtime_ns))
+    folder = os.path.dirname(path)
+    staged = entry.place(str(k), f"new-{n}") if folder in linkable else _waiting(entry, k, n, path)
+    like = about(path) if os.path.isfile(path) else new_files[folder]
+    put(disk, staged, step.content, replace(like, mtime_ns=step.mtime_ns))
     return StagedWrite(step.path, staged, _state(staged))
 
 
-def put(disk: Disk, path: str, content: Content, about: About) -> None:
+def put(disk: Disk, path: str, content: Content, like: About) -> None:
     """A new file, synced and read back."""
-    disk.write(path, content, about)
+    disk.write(path, content, like)
     disk.sync(path)
     check_written(path, content)
-
-
-def _about_target(path: str) -> About:
-    return about(path) if os.path.isfile(path) else about_new_file(os.path.dirname(path))
 
 
 def _waiting(entry: Entry, k: int, n: int, path: str) -> str:

@@ -136,16 +136,16 @@ class InPlace:
         self.begun = False
 
     def _take_back(self, runs: Sequence[tuple[Entry, Manifest]]) -> None:
-        """After an error: as it was. Where that cannot be had either, the entries stay, and the first error is told."""
-        with suppress(OSError, KlogError):
-            for entry, manifest in reversed(runs):
+        """After an error: as it was. Where that cannot be had either, the entry stays, and the first error is told."""
+        for entry, manifest in reversed(runs):
+            with suppress(OSError, KlogError):
                 if entry.progress() is Progress.PREPARING:
                     _forget(self._disk, entry)
                 else:
                     take_back(self._disk, entry, manifest)
                 remove_entry(self._disk, entry)
-            self.entries.clear()
-            self.begun = False
+                self.entries = [other for other in self.entries if other != entry]
+        self.begun = bool(self.entries)
 
 
 @contextmanager

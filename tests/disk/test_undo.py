@@ -293,3 +293,33 @@ def test_corrupt_is_what_a_manifest_of_nonsense_is(done: tuple[Entry, Picture]) 
     (pathlib.Path(done[0].path) / "manifest.json").write_bytes(b'{"schema":1,"progress":"DONE","plans":[{}]}')
     with pytest.raises(Corrupt):
         undo(done[0])
+
+
+def test_two_log_dirs_have_a_journal_each(box: pathlib.Path) -> None:
+    """As the disks of one broker: each can be undone alone, and an error on one takes back the other."""
+    first, second = (make_log_dir(box / name) for name in ("disk1", "disk2"))
+    before = picture(first), picture(second)
+    plans = [*make_plans(first), *make_plans(second)]
+    run = InPlace(plans, HEAD, disk=HastyDisk())
+    run.carry_out()
+    assert [entry.journal for entry in run.entries] == [f"{first}.klogtool", f"{second}.klogtool"]
+    undo(run.entries[0], disk=HastyDisk())
+    assert picture(first) == before[0]
+    assert picture(second) != before[1]
+    undo(run.entries[1], disk=HastyDisk())
+    assert (picture(first), picture(second)) == before
+
+    class BreaksOnTheSecond(HastyDisk):
+        def delete(self, path: str) -> None:
+            if path.startswith(f"{second}/"):
+                raise OSError(5, "input/output error", path)
+            super().delete(path)
+
+    broken = InPlace(plans, HEAD, disk=BreaksOnTheSecond())
+    with pytest.raises(OSError, match="input/output error"):
+        broken.carry_out()
+    assert broken.begun, "what was done on the second disk cannot be taken back on it now"
+    assert [entry.journal for entry in broken.entries] == [f"{second}.klogtool"]
+    assert picture(first) == before[0]
+    undo(broken.entries[0], disk=HastyDisk())
+    assert picture(second) == before[1]
