@@ -15,7 +15,7 @@ from enum import IntEnum
 from klogtool import kernels
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, NO_SEQUENCE, RECORD_BATCH_OVERHEAD, RecordBatch, parse_batch
-from klogtool.format.control import ControlRecordType, EndTransactionMarker, parse_end_transaction_marker
+from klogtool.format.control import ControlRecordType, parse_end_transaction_marker
 from klogtool.format.framing import Frame, find_frame
 from klogtool.format.java_numbers import wrap_long
 from klogtool.format.producer_snapshot import NO_OFFSET, ProducerStateEntry
@@ -24,7 +24,7 @@ from klogtool.log.windows import BufferPool, walk_windows
 
 MOST_PRODUCERS = 1 << 18
 MOST_OPEN_TXNS = 1 << 16
-MOST_ABORTED_AT_ONCE = 1 << 16
+MOST_ENDED_AT_ONCE = 1 << 16
 NOTHING = -1  # no such offset
 
 
@@ -39,6 +39,8 @@ class Stop(IntEnum):
     """Kafka would refuse it: a marker that cannot be read, or data without transaction amid a transaction."""
     FULL = 3
     """More producers, or open transactions, than are kept track of; or what was found is to be fetched first."""
+    UNSURE = 4
+    """Only of the kernel: a marker that the reference is to read (`end_txn`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,23 @@ class ProducerReplay:
             at += frame.size
         return at, Stop.DONE
 
+    def end_txn(
+        self,
+        producer_id: int,
+        epoch: int,
+        base_offset: int,
+        last_offset: int,
+        is_abort: bool,
+        coordinator_epoch: int,
+        timestamp: int,
+    ) -> None:
+        """A marker of this producer, from the log at these offsets."""
+        producer = self._producers.setdefault(producer_id, _Producer(producer_id))
+        self._end_open_txn(producer, base_offset, is_abort=is_abort)
+        producer.set_epoch(epoch)
+        producer.coordinator_epoch, producer.last_timestamp = coordinator_epoch, timestamp
+        producer.last = producer.last_marker = last_offset
+
     def lose_track(self) -> None:
         """Part of the log is missing here: transactions that are open may have ended in it."""
         for _, producer_id in self._open:
@@ -146,16 +165,18 @@ class ProducerReplay:
     # One batch.
 
     def _take(self, batch: RecordBatch) -> Stop:
-        is_new = batch.producer_id not in self._producers
-        if is_new and len(self._producers) >= MOST_PRODUCERS:
+        if batch.producer_id not in self._producers and len(self._producers) >= MOST_PRODUCERS:
             return Stop.FULL
-        producer = _Producer(batch.producer_id) if is_new else self._producers[batch.producer_id]
-        why = self._take_marker(producer, batch) if batch.is_control else self._take_data(producer, batch)
-        if why == Stop.DONE and (not batch.is_control or batch.records_count):
-            self._producers[producer.id] = producer
-        return why
+        if not batch.is_control:
+            return self._take_data(batch)
+        if batch.records_count == 0:  # all of its transaction was compacted away
+            return Stop.DONE
+        if len(self._aborted) + len(self._lone_aborts) >= MOST_ENDED_AT_ONCE:
+            return Stop.FULL
+        return take_marker(self, batch)
 
-    def _take_data(self, producer: _Producer, batch: RecordBatch) -> Stop:
+    def _take_data(self, batch: RecordBatch) -> Stop:
+        producer = self._producers.get(batch.producer_id) or _Producer(batch.producer_id)
         is_open = producer.txn_first_offset is not None
         if is_open and not batch.is_transactional:
             return Stop.IMPOSSIBLE
@@ -165,6 +186,7 @@ class ProducerReplay:
             insort(self._open, (batch.base_offset, producer.id))
             producer.txn_first_offset, producer.before = batch.base_offset, producer.last
             producer.visible_from = producer.visible_to = NOTHING
+        self._producers[producer.id] = producer
         producer.set_epoch(batch.producer_epoch)
         producer.last_sequence, producer.last_offset = batch.last_sequence, batch.last_offset
         producer.offset_delta, producer.last_timestamp = batch.last_offset_delta, batch.max_timestamp
@@ -174,44 +196,18 @@ class ProducerReplay:
             producer.visible_from, producer.visible_to = batch.base_offset, batch.last_offset
         return Stop.DONE
 
-    def _take_marker(self, producer: _Producer, batch: RecordBatch) -> Stop:
-        if batch.records_count == 0:  # all of its transaction was compacted away
-            return Stop.DONE
-        if len(self._aborted) + len(self._lone_aborts) >= MOST_ABORTED_AT_ONCE:
-            return Stop.FULL
-        try:
-            record = next(batch.records())
-            marker = parse_end_transaction_marker(record.key, record.value)
-        except KlogError:
-            return Stop.IMPOSSIBLE
-        self._end_txn(producer, batch, marker)
-        producer.set_epoch(batch.producer_epoch)
-        producer.coordinator_epoch, producer.last_timestamp = marker.coordinator_epoch, record.timestamp
-        producer.last = producer.last_marker = batch.last_offset
-        return Stop.DONE
-
-    def _end_txn(self, producer: _Producer, batch: RecordBatch, marker: EndTransactionMarker) -> None:
-        is_abort = marker.type is ControlRecordType.ABORT
+    def _end_open_txn(self, producer: _Producer, offset: int, *, is_abort: bool) -> None:
         first_offset = producer.txn_first_offset
         if first_offset is None:
             if is_abort:
-                self._lone_aborts.append((batch.base_offset, producer.id, producer.last))
+                self._lone_aborts.append((offset, producer.id, producer.last))
             return
         del self._open[bisect_left(self._open, (first_offset, producer.id))]
         if is_abort:
-            self._aborted.append(
-                Aborted(
-                    producer.id,
-                    first_offset,
-                    batch.base_offset,
-                    self._open[0][0] if self._open else wrap_long(batch.base_offset + 1),
-                    producer.visible_from,
-                    producer.visible_to,
-                    producer.before,
-                    self._open_from(),
-                    not producer.doubtful,
-                )
-            )
+            stable = self._open[0][0] if self._open else wrap_long(offset + 1)
+            visible, is_known = (producer.visible_from, producer.visible_to), not producer.doubtful
+            told = (first_offset, offset, stable, *visible, producer.before, self._open_from(), is_known)
+            self._aborted.append(Aborted(producer.id, *told))
         producer.txn_first_offset, producer.doubtful = None, False
 
     def _open_from(self) -> int:
@@ -226,9 +222,23 @@ class ProducerReplay:
         return earliest
 
 
+def take_marker(replay: ProducerReplay, batch: RecordBatch) -> Stop:
+    """Take a control batch of a producer: the end of a transaction, by its first record (EndTransactionMarker)."""
+    try:
+        record = next(batch.records())
+        marker = parse_end_transaction_marker(record.key, record.value)
+    except KlogError:
+        return Stop.IMPOSSIBLE
+    offsets, is_abort = (batch.base_offset, batch.last_offset), marker.type is ControlRecordType.ABORT
+    replay.end_txn(
+        batch.producer_id, batch.producer_epoch, *offsets, is_abort, marker.coordinator_epoch, record.timestamp
+    )
+    return Stop.DONE
+
+
 def make_replay(log_start_offset: int) -> ProducerReplay:
     """The fastest there is."""
-    if kernels.native is not None and hasattr(kernels.native, "ProducerReplay"):
+    if kernels.native is not None:
         fast: ProducerReplay = kernels.native.ProducerReplay(log_start_offset, Aborted, ProducerStateEntry)
         return fast
     return ProducerReplay(log_start_offset)
@@ -268,9 +278,14 @@ def _replay_span(replay: ProducerReplay, file: LogFile, start: int, end: int, le
         at, why = 0, int(Stop.MARK)
         while why != Stop.DONE:
             at, why = replay.take(window.data, at, window.cut, left[-1] if left else None)
+            if why == Stop.UNSURE:
+                batch = parse_batch(window.data, at)
+                why = take_marker(replay, batch)
+                at += batch.size if why == Stop.DONE else 0
+                why = why or Stop.UNSURE
             if why == Stop.MARK:
                 yield Halt(Stop.MARK, left.pop())
-            elif why != Stop.DONE:
+            elif why in (Stop.IMPOSSIBLE, Stop.FULL):
                 frame = find_frame(window.data, at, window.cut)
                 size = frame.size if isinstance(frame, Frame) else window.cut - at
                 yield Halt(Stop(why), position=window.base + at, size=size)
