@@ -22,6 +22,7 @@ COMMANDS = {
         "Print files of a log dir as kafka-dump-log does, or as JSON, Arrow, Parquet.",
     ),
     "verify": ("klogtool.cli.verify", "Find every damage under a path: bytes, offsets, what to do."),
+    "salvage": ("klogtool.cli.salvage", "Keep every good batch of a damaged partition."),
     "rebuild-index": ("klogtool.cli.rebuild_index", "Build indexes, snapshots and leader epochs anew from the logs."),
     "apply": ("klogtool.cli.apply", "Carry out a saved plan, or finish a run that was cut short."),
     "undo": ("klogtool.cli.undo", "Take back what --apply did; list it, or give it up."),

@@ -1,0 +1,115 @@
+"""A partition dir as salvage reads it: segments and small files, each as far as it is sound."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from klogtool.errors import Corrupt
+from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
+from klogtool.format.identity import PartitionMetadata, parse_partition_metadata
+from klogtool.format.names import FileKind, FileName, TopicPartition, parse_file_name
+from klogtool.log.file import LogFile
+from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.log.partition import Partition
+from klogtool.repair.draft import Draft, DraftFile
+from klogtool.repair.stretches import Stretch, walk_stretches
+
+INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """A `.log` that is in use."""
+
+    base_offset: int
+    name: str
+    path: str
+    size: int
+    mtime_ns: int | None
+
+    def stretches(self, *, jobs: int = 1) -> list[Stretch]:
+        """All of it; see walk_stretches. Raises Unreadable."""
+        with LogFile(self.path) as file:
+            return list(walk_stretches(file, self.base_offset, jobs=jobs))
+
+
+@dataclass(slots=True)
+class PartitionFiles:
+    """What there is. swaps: cleaned segments that are to replace others. metadata, epochs: None where there is no such
+    file, or it is damaged (`damaged`: why, by kind)."""
+
+    path: str
+    files: dict[str, DraftFile]
+    segments: list[SegmentFile]
+    swaps: list[SegmentFile]
+    metadata: PartitionMetadata | None = None
+    epochs: LeaderEpochFileCache | None = None
+    damaged: dict[FileKind, str] = field(default_factory=dict)
+
+    @property
+    def topic_partition(self) -> TopicPartition | None:
+        """By the folder's name."""
+        return Partition(self.path).topic_partition
+
+    def names(self) -> list[FileName]:
+        """All names, taken apart."""
+        return [parse_file_name(name) for name in sorted(self.files)]
+
+    def orphans(self) -> set[int]:
+        """Base offsets of segments of which only indexes are left."""
+        bases = {segment.base_offset for segment in self.segments}
+        return {
+            name.base_offset
+            for name in self.names()
+            if name.kind in INDEX_KINDS and not name.suffix and name.base_offset is not None
+        } - bases
+
+    def reaches(self) -> int:
+        """Up to where the log once went at least (exclusive), by producer snapshots and leader epochs."""
+        snapshots = [
+            name.base_offset
+            for name in self.names()
+            if name.kind is FileKind.PRODUCER_SNAPSHOT and not name.suffix and name.base_offset is not None
+        ]
+        epochs = [entry.start_offset for entry in self.epochs.entries] if self.epochs is not None else []
+        return max([*snapshots, *epochs], default=0)
+
+
+def read_partition_files(path: str) -> PartitionFiles:
+    """A partition dir. Raises KlogError where there is none, or a file cannot be read."""
+    draft = Draft.of(path)
+    found = PartitionFiles(path, draft.files, _logs(draft, ""), _swaps(draft))
+    _read_small_files(draft, found)
+    return found
+
+
+def _logs(draft: Draft, suffix: str) -> list[SegmentFile]:
+    found = [
+        SegmentFile(name.base_offset, name.name, os.path.join(draft.path, name.name), file.size, file.mtime_ns)
+        for file, name in ((draft.files[name], parse_file_name(name)) for name in draft.names())
+        if name.kind is FileKind.LOG and name.suffix == suffix and name.base_offset is not None
+    ]
+    return sorted(found, key=lambda segment: (segment.base_offset, segment.name))
+
+
+def _swaps(draft: Draft) -> list[SegmentFile]:
+    """Segments that a cleaning has finished; one at or above the lowest half-made file is of a set that was not
+    complete (LogLoader.removeTempFilesAndCollectSwapFiles)."""
+    names = [parse_file_name(name) for name in draft.names()]
+    cleaned = [name.base_offset for name in names if name.suffix == ".cleaned" and name.base_offset is not None]
+    return [swap for swap in _logs(draft, ".swap") if not cleaned or swap.base_offset < min(cleaned)]
+
+
+def _read_small_files(draft: Draft, found: PartitionFiles) -> None:
+    if FileKind.PARTITION_METADATA.value in draft:
+        try:
+            found.metadata = parse_partition_metadata(draft.read(FileKind.PARTITION_METADATA.value))
+        except Corrupt as error:
+            found.damaged[FileKind.PARTITION_METADATA] = error.reason
+    if FileKind.LEADER_EPOCH_CHECKPOINT.value in draft:
+        try:
+            lines = parse_leader_epoch_checkpoint(draft.read(FileKind.LEADER_EPOCH_CHECKPOINT.value))
+            found.epochs = LeaderEpochFileCache(lines)
+        except Corrupt as error:
+            found.damaged[FileKind.LEADER_EPOCH_CHECKPOINT] = error.reason
