@@ -295,14 +295,15 @@ class _TxnIndexCheck:
         return max(self.replay.known_from, self.replay.log_start_offset)
 
     def _false(self, n: int, entry: AbortedTxn, wrong: str) -> Finding:
+        tells_which = entry.first_offset <= entry.last_offset
         return Finding(
             "txnindex-entry",
             self.path,
             f"{entry}: {wrong}",
             start=n * ABORTED_TXN_SIZE,
             end=(n + 1) * ABORTED_TXN_SIZE,
-            first_offset=entry.first_offset,
-            last_offset=entry.last_offset,
+            first_offset=entry.first_offset if tells_which else None,
+            last_offset=entry.last_offset if tells_which else None,
             cure=self.cure,
         )
 
