@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from klogtool.cli import options
-from klogtool.cli.dumping import dump_files
 from klogtool.cli.kafka_options import KAFKA_NAMES, as_kafka_reads, kafka_options
 from klogtool.cli.output import note
 
@@ -71,4 +70,6 @@ def command(paths: tuple[str, ...], form: str, **given: Any) -> int:
         from klogtool.cli.dump_columns import dump_columns
 
         return dump_columns(paths, form, options.selected(given), given)
+    from klogtool.cli.dumping import dump_files
+
     return dump_files(paths, form, given, options.selected(given))

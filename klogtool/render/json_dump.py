@@ -12,7 +12,6 @@ from klogtool.render.json_lines import error_row, json_line
 from klogtool.render.kafka_dump import INT_MAX, KafkaDump
 from klogtool.render.log_lines import LogDump, dump_log_lines
 from klogtool.render.records import Form
-from klogtool.render.side_rows import MOST_BYTES, walk_side_rows
 
 INTERNAL_TOPICS = (
     "__cluster_metadata",
@@ -66,6 +65,8 @@ class JsonDump:
             self.write(json_line({"type": "trailing-bytes", "file": shown_name(path), **tail}))
 
     def _side_file(self, path: str, name: FileName) -> None:
+        from klogtool.render.side_rows import MOST_BYTES, walk_side_rows  # and with them every format: not for a log
+
         data = read_whole(path, limit=MOST_BYTES)
         if name.kind is FileKind.FOREIGN:
             self.kafka.complain(FOREIGN.format(path))

@@ -1,6 +1,7 @@
 """Batches and records as JSON lines: the reference for the kernel, which writes the same bytes.
 
-Bytes are {"utf8": ...} where they are UTF-8, else {"base64": ...}; null is null. A timestamp of -1 is null.
+Bytes are {"utf8": ...} where they are UTF-8, else {"base64": ...}; null is null. A timestamp of -1 is null. What parses
+is imported when there is something parsed: a dump by the kernel has no need of it.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from klogtool.errors import KlogError
-from klogtool.format.batch import NO_TIMESTAMP, Header, Record, RecordBatch
-from klogtool.format.message import Message
 from klogtool.format.text import java_utf8
+
+if TYPE_CHECKING:
+    from klogtool.format.batch import Header, Record, RecordBatch
+    from klogtool.format.message import Message
 
 Row = dict[str, Any]
 
@@ -35,11 +38,15 @@ def json_bytes(data: bytes | None) -> dict[str, str] | None:
 
 def json_timestamp(timestamp: int) -> int | None:
     """Ms since the epoch, None where there is none."""
+    from klogtool.format.batch import NO_TIMESTAMP
+
     return None if timestamp == NO_TIMESTAMP else timestamp
 
 
 def batch_row(file: str, batch: RecordBatch | Message) -> Row:
     """Every header field under its name. Raises Unsupported for a codec that there is not."""
+    from klogtool.format.message import Message
+
     if isinstance(batch, Message):
         return _message_row(file, batch)
     return {
