@@ -26,7 +26,7 @@ from klogtool.format import checksums, codecs, framing, resync
 from klogtool.format.batch import Header, Record, parse_batch
 from klogtool.format.message import parse_message
 from klogtool.log import windows
-from klogtool.repair import regular_batches
+from klogtool.repair import pieces
 from klogtool.repair.draft import Draft
 
 from damage import frames_of  # isort: skip
@@ -186,8 +186,8 @@ def try_recover(rng: random.Random, data: bytes) -> None:
         data = recovery_log(rng, rng.choice((1, 5, 60, 200)))
         data = wounded(rng, data) if rng.random() < 0.5 else damaged(rng, data, healed=True)
     config, seed, jobs = drawn_config(rng), str(rng.random()), rng.choice((1, 2))
-    spans = patch.object(regular_batches, "SPAN_BYTES", rng.choice((300, 2000, 8 << 20)))
-    with spans, patch.object(regular_batches, "Reads", ExactReads):
+    spans = patch.object(pieces, "SPAN_BYTES", rng.choice((300, 2000, 8 << 20)))
+    with spans, patch.object(pieces, "Reads", ExactReads):
         kernel = recover_with("kernel", draft_of(data), seed, config, jobs)
     same("recovery", kernel, recover_with("reference", draft_of(data), seed, config))
 

@@ -95,18 +95,58 @@ cdef bint read_marker(Bytes b, int64_t size, Marker* marker) noexcept nogil:
     return True
 
 def check_batches(const uint8_t[::1] data not None, int64_t at, int64_t stop):
-    """How far entries that begin before `stop` are whole, and match their checksums: where the first other one is."""
-    cdef int64_t have = data.shape[0], size = 0
+    """Entries that begin in data[at:stop], as far as they match their checksums: (where the next one begins, why it is
+    another one, where the last one began, or -1). why: see Recovery.take."""
+    cdef int64_t have = data.shape[0], size = 0, last = -1
+    cdef int why = _DONE
     cdef Bytes b
     if not 0 <= at <= have:
         raise ValueError("at is to lie in the data")
     if have == 0:
-        return at
+        return at, (CUT_OFF if at < stop else DONE), last
     b = &data[0]
     with nogil:
-        while at < stop and regular_size(b + at, have - at, &size) == _DONE and proved(b + at, size):
+        while at < stop:
+            why = regular_size(b + at, have - at, &size)
+            if why == _DONE and not proved(b + at, size):
+                why = _REFERENCE
+            if why:
+                break
+            last = at
             at += size
-    return at
+    return at, why, last
+
+def epoch_runs(const uint8_t[::1] data not None, int64_t at, int64_t stop, int64_t lowest):
+    """Leader epochs of the batches that begin in data[at:stop] and whose last offset is not below `lowest`, whatever
+    their checksums: (where the next entry begins, why it is another one, [(epoch, smallest last offset, largest)]).
+    Batches of the same epoch that follow each other are one run."""
+    cdef int64_t have = data.shape[0], size = 0, low = 0, high = 0, last_offset
+    cdef int32_t epoch, latest = -1
+    cdef int why = _DONE
+    cdef list runs = []
+    cdef Bytes b
+    if not 0 <= at <= have:
+        raise ValueError("at is to lie in the data")
+    if have == 0:
+        return at, (CUT_OFF if at < stop else DONE), runs
+    b = &data[0]
+    while at < stop:
+        why = regular_size(b + at, have - at, &size)
+        if why:
+            break
+        if b[at + FRAME_MAGIC] == 2:
+            epoch = be32(b + at + BATCH_PARTITION_LEADER_EPOCH)
+            last_offset = plus(be64(b + at), be32(b + at + BATCH_LAST_OFFSET_DELTA))
+            if epoch >= 0 and last_offset >= lowest:
+                if epoch != latest:
+                    if latest >= 0:
+                        runs.append((latest, low, high))
+                    latest, low, high = epoch, last_offset, last_offset
+                low, high = min(low, last_offset), max(high, last_offset)
+        at += size
+    if latest >= 0:
+        runs.append((latest, low, high))
+    return at, why, runs
 
 @cython.final
 cdef class Recovery:

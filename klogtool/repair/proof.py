@@ -6,9 +6,9 @@ A clean marker keeps a broker from looking; so what it is put on has to be looke
 from __future__ import annotations
 
 from klogtool.errors import Corrupt, KlogError, Refused
-from klogtool.format.java_numbers import wrap_long
 from klogtool.repair.loading import LoadedLog
-from klogtool.repair.segment import LogSegment, ensure_valid, walk_windows_of
+from klogtool.repair.segment import LogSegment
+from klogtool.repair.sound_batches import find_sound_end
 
 
 def prove(log: LoadedLog) -> None:
@@ -16,24 +16,21 @@ def prove(log: LoadedLog) -> None:
     recovered = set(log.report.recovered)
     for segment in log.segments.all:
         if segment.base_offset not in recovered:
-            end = _proved_end(segment)
+            end = _proved_end(segment, log.jobs)
             if segment is log.segments.last and end != log.log_end_offset:
                 raise _refused(segment, f"its index makes a broker believe that it ends at {log.log_end_offset}", end)
 
 
-def _proved_end(segment: LogSegment) -> int:
+def _proved_end(segment: LogSegment, jobs: int) -> int:
     """Behind the last batch; the base offset of an empty segment."""
-    end, position = segment.base_offset, 0
     try:
         with segment.open_log() as file:
-            for window, frame in walk_windows_of(file):
-                end = wrap_long(ensure_valid(window, frame, file.path).last_offset + 1)
-                position = window.base + frame.position + frame.size
+            end, position = find_sound_end(file, jobs)
     except Corrupt as error:
         raise _refused(segment, error.reason, error.position) from error
     if position < segment.size:
         raise _refused(segment, "the file ends inside a batch", position)
-    return end
+    return segment.base_offset if end is None else end
 
 
 def _refused(segment: LogSegment, reason: str, position: int | None) -> KlogError:

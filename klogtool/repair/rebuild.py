@@ -6,6 +6,7 @@ it is LogLoader.recoverSegment, the cut and what becomes of producer snapshots i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,7 +24,8 @@ from klogtool.repair.draft import Draft, DraftFile, read_content
 from klogtool.repair.loading import LoadedLog, LogParts, recover_segment, write_leader_epochs
 from klogtool.repair.plan import Plan, SegmentVerdict
 from klogtool.repair.recover import facts_of
-from klogtool.repair.segment import LogSegment, walk_entries
+from klogtool.repair.segment import LogSegment
+from klogtool.repair.sound_batches import has_epochs_of
 from klogtool.repair.split import CLEANED, SWAP
 from klogtool.repair.steps import carried_out, order_steps
 
@@ -140,7 +142,8 @@ def _rebuild_all(
     for name in draft.names():
         if name.endswith((CLEANED, SWAP)):
             raise Refused(
-                "an interrupted operation left it: 'klogtool verify --recover' finishes that first", path=name
+                "an interrupted operation left it: 'klogtool verify --recover' finishes that first",
+                path=os.path.join(draft.path, name),
             )
     epochs_file = draft.files.get(FileKind.LEADER_EPOCH_CHECKPOINT.value)
     # From nothing: one that cannot be read, or is wrong, is not to get in the way of its successor.
@@ -207,11 +210,8 @@ def _agrees(log: LoadedLog, known: LeaderEpochFileCache) -> bool:
     """Whether the epoch of every batch is the one that the file has for it."""
     for segment in log.segments.all:
         with segment.open_log() as file:
-            for entry in walk_entries(file):
-                epoch, last_offset = entry.partition_leader_epoch, entry.last_offset
-                is_told = epoch >= 0 and last_offset >= log.log_start_offset
-                if is_told and known.epoch_for_offset(last_offset) != epoch:
-                    return False
+            if not has_epochs_of(file, known, log.log_start_offset):
+                return False
     return True
 
 

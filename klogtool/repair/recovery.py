@@ -6,17 +6,14 @@ and which of the mistakes it does not see: all that is Kafka's, batch by batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.batch import RecordBatch
 from klogtool.log.entries import Entry
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.producer_state import ProducerStateManager
-from klogtool.repair.content_file import ContentFile
 from klogtool.repair.regular_batches import RegularBatches
-from klogtool.repair.segment import LogSegment, ensure_valid, walk_windows_of
+from klogtool.repair.segment import LogSegment, walk_valid
 
 # What ends a walk without failing it.
 END_OF_VALID = ("CorruptRecordException", "InvalidRecordException")
@@ -64,20 +61,13 @@ class SegmentRecovery:
                 if kernels.native is not None:
                     RegularBatches(self).walk(file, self._jobs)
                 else:
-                    for entry in self.walk_valid(file):
+                    for entry in walk_valid(file):
                         self.take(entry)
         except Corrupt as error:
+            error.at_path(self.segment.path)
             if error.kafka_class not in END_OF_VALID:
                 raise
             self.stopped_by = error
-
-    def walk_valid(self, file: ContentFile, start: int = 0) -> Iterator[Entry]:
-        """The entries of the log from `start` on, each good until the next one is asked for; ends silently at a tail.
-
-        Raises Corrupt at one that is damaged, CorruptRecordException mostly.
-        """
-        for window, frame in walk_windows_of(file, start):
-            yield ensure_valid(window, frame, file.path)
 
     def take(self, entry: Entry) -> None:
         """One more batch, whose checksum is right."""

@@ -357,6 +357,15 @@ def ensure_valid(window: Window, frame: Frame, path: str) -> Entry:
     return entry
 
 
+def walk_valid(file: ContentFile, start: int = 0) -> Iterator[Entry]:
+    """The entries of a log from `start` on, each good until the next one is asked for; ends silently at a tail.
+
+    Raises Corrupt at one that is damaged, CorruptRecordException mostly.
+    """
+    for window, frame in walk_windows_of(file, start):
+        yield ensure_valid(window, frame, file.path)
+
+
 def joined(before: Content, behind: Content) -> Content:
     """One content behind another; pieces that follow on in their file become one."""
     parts = list(before)

@@ -24,11 +24,11 @@ from klogtool.format.control import (
 from klogtool.log import mapped
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.producer_state import ProducerStateManager
-from klogtool.repair import regular_batches
+from klogtool.repair import pieces, regular_batches
 from klogtool.repair.config import LogConfig
 from klogtool.repair.draft import Draft, Piece
 from klogtool.repair.recovery import SegmentRecovery
-from klogtool.repair.segment import LogSegment
+from klogtool.repair.segment import LogSegment, walk_valid
 
 pytestmark = pytest.mark.skipif(kernels.native is None, reason="the kernels are not built")
 
@@ -45,7 +45,7 @@ def test_both_readers_leave_the_same_behind(tmp_path: pathlib.Path, seed: int, j
         log = recovery_log(rng, rng.choice((0, 1, 5, 60, 300)))
         (tmp_path / LOG_NAME).write_bytes(wounded(rng, log))
         config, again = drawn_config(rng), f"{seed}-{n}"
-        spans = patch.object(regular_batches, "SPAN_BYTES", rng.choice((300, 2000, 8 << 20)))
+        spans = patch.object(pieces, "SPAN_BYTES", rng.choice((300, 2000, 8 << 20)))
         with spans, patch.object(mapped, "MAPPED_FROM_BYTES", rng.choice((1, 1 << 20))):
             kernel = recover_with("kernel", Draft.of(str(tmp_path)), again, config, jobs)
         reference = recover_with("reference", Draft.of(str(tmp_path)), again, config)
@@ -91,7 +91,7 @@ def test_the_kernel_does_nearly_all_of_an_ordinary_log(tmp_path: pathlib.Path) -
 def test_a_batch_larger_than_a_span_is_the_kernels(tmp_path: pathlib.Path) -> None:
     large = build_batch([Record(BASE_OFFSET + 1, TIMESTAMP, None, bytes(3 << 20))])
     write_log(tmp_path, batch_at(BASE_OFFSET), large, batch_at(BASE_OFFSET + 2))
-    with patch.object(regular_batches, "SPAN_BYTES", 1 << 20):
+    with patch.object(pieces, "SPAN_BYTES", 1 << 20):
         assert taken_by_reference(tmp_path) == 0
 
 
@@ -99,14 +99,14 @@ def test_a_log_of_nothing_but_exceptions_is_not_gone_over_again_and_again(tmp_pa
     """Each begins an epoch: the reference gets more of them at a time, and not a window for each."""
     write_log(tmp_path, *(batch_at(BASE_OFFSET + n, partition_leader_epoch=n) for n in range(1000)))
     walks = 0
-    walk = SegmentRecovery.walk_valid
+    walk = walk_valid
 
-    def counted(self: SegmentRecovery, *arguments: Any) -> Any:
+    def counted(*arguments: Any) -> Any:
         nonlocal walks
         walks += 1
-        return walk(self, *arguments)
+        return walk(*arguments)
 
-    with patch.object(SegmentRecovery, "walk_valid", counted):
+    with patch.object(regular_batches, "walk_valid", counted):
         recover(Draft.of(str(tmp_path)), "x", LogConfig())
     assert walks < 40
 
@@ -114,7 +114,7 @@ def test_a_log_of_nothing_but_exceptions_is_not_gone_over_again_and_again(tmp_pa
 def transactions(count: int) -> Iterator[bytes]:
     """Each of a batch and its marker, every third aborted; three producers in turn, so that two others are open."""
     for n in range(count):
-        fields = {"producer_epoch": 0, "is_transactional": True}
+        fields: dict[str, Any] = {"producer_epoch": 0, "is_transactional": True}
         yield batch_at(BASE_OFFSET + 2 * n, producer_id=n % 3, base_sequence=n, **fields)
         if n >= 2:
             kind = ControlRecordType.ABORT if n % 3 == 0 else ControlRecordType.COMMIT
@@ -162,7 +162,7 @@ def test_a_log_in_pieces_of_several_files(tmp_path: pathlib.Path) -> None:
     )
     left = []
     for reader in READERS:
-        spans = patch.object(regular_batches, "SPAN_BYTES", 3000)
+        spans = patch.object(pieces, "SPAN_BYTES", 3000)
         with Reader(reader).reading(), spans, patch.object(mapped, "MAPPED_FROM_BYTES", 1):
             draft = Draft(str(tmp_path), {})
             draft.write(LOG_NAME, content)
