@@ -44,15 +44,15 @@ def decide(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
 
 
 def plan_partition(
-    path: str, arguments: Mapping[str, Any], checkpoints: Checkpoints | None = None
+    path: str, arguments: Mapping[str, Any], checkpoints: Checkpoints | None = None, threads: int | None = None
 ) -> tuple[LoadedLog, Plan]:
-    """The log as it would be, stopped, and the plan that makes it so."""
+    """The log as it would be, stopped, and the plan that makes it so. threads: default `jobs` of the arguments."""
     given = Circumstances.of_arguments(arguments)
     terms = terms_of(path, given, clean_by_default=False, checkpoints=checkpoints)
     draft = Draft.of(path)
     facts = facts_of(draft)
     try:
-        log = LoadedLog(draft, terms, jobs=int(arguments.get("jobs") or usable_cores()))
+        log = LoadedLog(draft, terms, jobs=threads or int(arguments.get("jobs") or usable_cores()))
         log.stop()
     except KlogError as error:
         error.at_path(path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.checkpoints import build_offset_checkpoint
@@ -20,8 +20,10 @@ from klogtool.format.names import (
     TopicPartition,
     parse_partition_dir_name,
 )
+from klogtool.log.cores import usable_cores
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import list_folder
+from klogtool.log.in_processes import in_processes
 from klogtool.log.logdir import REMOTE_INDEX_CACHE
 from klogtool.repair.circumstances import CLEAN, Checkpoints, is_log_dir
 from klogtool.repair.draft import Draft
@@ -34,7 +36,8 @@ METADATA_TOPIC = "__cluster_metadata"
 UNKNOWN_BROKER_EPOCH = -1
 _MARKER = FileKind.CLEAN_SHUTDOWN.value
 
-PlanPartition: TypeAlias = Callable[[str, Mapping[str, Any], Checkpoints], tuple[LoadedLog, Plan]]
+# Path, arguments, checkpoints, threads.
+PlanPartition: TypeAlias = Callable[[str, Mapping[str, Any], Checkpoints, int], tuple[LoadedLog, Plan]]
 
 
 def plan_log_dir(path: str, arguments: Mapping[str, Any], plan_partition: PlanPartition) -> Iterator[Plan]:
@@ -51,20 +54,20 @@ def plan_log_dir(path: str, arguments: Mapping[str, Any], plan_partition: PlanPa
     ends: dict[TopicPartition, int] = {}
     starts: dict[TopicPartition, int] = {}
     errors: list[KlogError] = []
+    loaded = _load_all(
+        path, [name for name, parsed in folders if not _skipped(parsed)], arguments, checkpoints, plan_partition
+    )
     for name, parsed in folders:
         if (skipped := _skipped(parsed)) is not None:
             yield Plan(COMMAND, os.path.join(path, name), arguments, (), (), (), {"skipped": skipped}, (skipped,))
             continue
-        try:
-            log, plan = plan_partition(os.path.join(path, name), arguments, checkpoints)
-            if arguments.get("mark_clean"):
-                prove(log)
-        except Unreadable:
-            raise
-        except KlogError as error:
-            errors.append(error.at_path(os.path.join(path, name)))
+        log = next(loaded)
+        if isinstance(log, Unreadable):
+            raise log
+        if isinstance(log, KlogError):
+            errors.append(log.at_path(os.path.join(path, name)))
             continue
-        yield plan
+        yield log.plan
         if parsed.state is not PartitionDirState.STRAY:
             key = TopicPartition(parsed.topic, parsed.partition)
             ends[key] = log.log_end_offset
@@ -74,6 +77,43 @@ def plan_log_dir(path: str, arguments: Mapping[str, Any], plan_partition: PlanPa
         raise _first_of(errors)
     if arguments.get("mark_clean"):
         yield _with_marker(path, arguments, ends, starts)
+
+
+class _Loaded(NamedTuple):
+    """What is to be told of a partition dir, and what goes into the log dir's checkpoints."""
+
+    plan: Plan
+    log_end_offset: int
+    log_start_checkpoint: int | None
+
+
+def _load_all(
+    path: str,
+    names: list[str],
+    arguments: Mapping[str, Any],
+    checkpoints: Checkpoints,
+    plan_partition: PlanPartition,
+) -> Iterator[_Loaded | KlogError]:
+    """Partition dirs in their order; of many, several at a time, of few, each on several threads."""
+    jobs = int(arguments.get("jobs") or usable_cores())
+    processes = jobs if len(names) >= 2 * jobs else 1
+
+    def load(name: str) -> _Loaded:
+        log, plan = plan_partition(os.path.join(path, name), arguments, checkpoints, jobs if processes == 1 else 1)
+        if arguments.get("mark_clean"):
+            prove(log)
+        return _Loaded(plan, log.log_end_offset, log.log_start_checkpoint)
+
+    return in_processes(load, names, processes, weight=lambda name: _log_bytes(os.path.join(path, name)))
+
+
+def _log_bytes(path: str) -> int:
+    """About how much there is to be read."""
+    try:
+        with os.scandir(path) as entries:
+            return sum(entry.stat().st_size for entry in entries if entry.name.endswith(FileKind.LOG.value))
+    except OSError:  # whoever opens it says what is wrong
+        return 0
 
 
 def _check_checkpoints(checkpoints: Checkpoints, arguments: Mapping[str, Any]) -> None:
