@@ -87,11 +87,10 @@ def paths_of(head: Mapping[str, Any]) -> list[str]:
     return [_text(path) for path in paths] if isinstance(paths, list) else []
 
 
-def decide_saved(plans: Sequence[SavedPlan], paths: Iterable[str]) -> list[SavedPlan]:
-    """The same plans, decided again, all at once. paths: what the command was asked, of which the plans are parts.
-
-    Raises StalePlan if a decision is another one now.
-    """
+def decide_saved(plans: Sequence[SavedPlan], paths: Sequence[str]) -> list[SavedPlan]:
+    """The same plans, decided again, all at once. paths: what the command was asked, of which the plans are parts;
+    where that is not known, each is asked for itself. Raises StalePlan if a decision is another one now."""
+    paths = paths or list(dict.fromkeys(plan.path for plan in plans))
     kept = KeptPlans()
     wanted = {(plan.path, plan.id) for plan in plans}
     for command, arguments in _questions(plans):

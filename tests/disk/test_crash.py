@@ -14,8 +14,14 @@ from klogtool.disk.disk import Disk
 from klogtool.disk.journal import Entry, walk_entries
 from klogtool.disk.writer import InPlace, resume, undo
 
-LOSSES = ["nothing", "everything", "mixed 1", "mixed 2"]
-every_loss = pytest.mark.parametrize("loses", LOSSES)
+BESIDE, ELSEWHERE = "beside", "elsewhere"
+every_loss = pytest.mark.parametrize(
+    ("where", "loses"),
+    [
+        *((BESIDE, loses) for loses in ("nothing", "everything", "mixed 1", "mixed 2")),
+        *((ELSEWHERE, loses) for loses in ("everything", "mixed 1")),
+    ],
+)
 
 
 class Life:
@@ -49,11 +55,9 @@ class Life:
         return False
 
 
-@pytest.fixture(params=["beside", "elsewhere"])
-def journal(request: pytest.FixtureRequest) -> pathlib.Path | None:
-    if request.param == "beside":
-        return None
-    return pathlib.Path(request.getfixturevalue("elsewhere")) / "journal"
+@pytest.fixture
+def journal(request: pytest.FixtureRequest, where: str) -> pathlib.Path | None:
+    return None if where == BESIDE else pathlib.Path(request.getfixturevalue("elsewhere")) / "journal"
 
 
 @pytest.fixture
@@ -128,4 +132,29 @@ def test_an_undo_that_died_can_be_run_again(lives: Callable[[], Iterator[tuple[i
         check_original(life, before, n)
         if not died:
             assert n > 20
+            return
+
+
+@pytest.mark.parametrize(("where", "loses"), [(BESIDE, "everything"), (BESIDE, "mixed 3")])
+@pytest.mark.parametrize("first", [40, 70, 76, 82])
+def test_a_resumed_run_that_died_can_be_resumed_or_undone(
+    lives: Callable[[], Iterator[tuple[int, Life]]], first: int, loses: str, tmp_path: pathlib.Path
+) -> None:
+    wanted: dict[str, bytes] = {}
+    for n, life in lives():
+        wanted = wanted or what_becomes(life.log_dir, tmp_path)
+        before = picture(life.log_dir)
+        assert life.dies(life.apply, first, loses)
+        entry = life.entry()
+        assert entry is not None
+        died = life.dies(lambda disk, entry=entry: resume(entry, disk=disk), n, loses)
+        entry = life.entry()
+        if died and entry is not None and not entry.is_torn() and entry.progress().name != "DONE":
+            entry = resume(entry, disk=HastyDisk())
+        assert entry is None or entry.is_torn() or without_lock(contents(life.log_dir)) == wanted, n
+        if entry is not None:
+            undo(entry, disk=HastyDisk())
+        check_original(life, before, n)
+        if not died:
+            assert n > 5
             return
