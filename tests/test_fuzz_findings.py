@@ -8,7 +8,10 @@ import shutil
 import pytest
 from damage import overwrite
 from running import FIXTURES
-from verifying import run_verify
+from verifying import NOW_MS, run_verify
+
+from klogtool.repair.circumstances import Circumstances
+from klogtool.repair.salvage import decide as decide_salvage
 
 Path = pathlib.Path
 LOWEST = (-(2**63)).to_bytes(8, "big", signed=True)
@@ -25,3 +28,9 @@ def test_an_aborted_transaction_that_ends_before_it_begins_names_no_offsets(part
         finding for finding in run_verify(partition)[0] if finding.id == "txnindex-entry" and finding.start == 0
     )
     assert (entry.first_offset, entry.last_offset) == (None, None)
+
+
+def test_salvage_rebuilds_all_where_the_log_start_is_behind_the_end(partition: Path) -> None:
+    given = Circumstances(NOW_MS, log_start_offset=2**31)
+    (plan,) = decide_salvage(str(partition), given.as_arguments())
+    assert [step for step in plan.steps if step.path.endswith(".txnindex")] == []  # the one that is there is right

@@ -245,7 +245,9 @@ class _Salvage:
         runs = kept.runs()
         end = runs[-1].last_offset + 1 if runs else 0
         bases = [segment.base_offset for segment in self._files.segments]
-        return replace(self._terms, log_start_offset=min(self._terms.log_start_offset, max([end, *bases[-1:]])))
+        start = self._terms.log_start_offset
+        # One behind the end must not stay (see the notes): the broker then begins with all that there is.
+        return replace(self._terms, log_start_offset=start if start <= max([end, *bases[-1:]]) else 0)
 
     def _mtime_of(self, segment: NewSegment) -> int | None:
         """That of the file that it goes on as, else of the one that its first bytes come from."""
