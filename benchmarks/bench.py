@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""klogtool beside Kafka's own DumpLogSegments, on the same files, in one run.
+"""klogtool beside Kafka's own DumpLogSegments, and its recovery of segments, on the same files, in one run.
 
 Whole processes, start included, output to /dev/null, in turn (Kafka, klogtool, Kafka, klogtool, ...) so that both see
 the machine in the same mood; medians. Peak memory is the kernel's count for the process (wait4), which is why this
@@ -26,7 +26,10 @@ ROOT = HERE.parent
 KLOGTOOL = str(pathlib.Path(sys.executable).with_name("klogtool"))
 DATA_SETS = ("plain", "lz4", "zstd", "single")
 DUMPS = {"shallow": [], "deep": ["--deep-iteration"], "print": ["--print-data-log"]}
-EXPORTS = ("json", "arrow", "parquet")
+EXPORTS = ("json", "batches", "arrow", "parquet")
+BATCHES = "import sys, klogtool\nfor _ in klogtool.columns(sys.argv[1], jobs=int(sys.argv[2])): pass"
+RECOVERIES = {"rebuild-index": ["rebuild-index"], "verify": ["verify"]}
+WALKS = ("walk",)
 STARTS = ("help", "small")
 SMALL_FILE = ROOT / "fixtures/every-codec/logdir/create-0/00000000000000000000.log"
 # Kafka's time over ours, at least (one job).
@@ -34,6 +37,7 @@ WANTED = {
     "shallow": {"plain": 5, "lz4": 5, "zstd": 6, "single": 15},
     "deep": {"plain": 12, "lz4": 7, "zstd": 4, "single": 15},
     "print": {"plain": 9, "lz4": 7, "zstd": 4, "single": 15},
+    "recover": {"plain": 3, "lz4": 3, "zstd": 3, "single": 15},
 }
 NULL_FILES = [(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDWR, 0) for fd in (0, 1, 2)]
 
@@ -43,6 +47,7 @@ class Samples:
     """The runs of one command: seconds and peak megabytes."""
 
     command: list[str]
+    fine: tuple[int, ...] = (0,)  # exit statuses
     seconds: list[float] = field(default_factory=list)
     megabytes: list[float] = field(default_factory=list)
 
@@ -53,7 +58,7 @@ class Samples:
         _, status, usage = os.wait4(pid, 0)
         self.seconds.append(time.perf_counter() - begin)
         self.megabytes.append(usage.ru_maxrss / 1024)
-        if status:
+        if os.waitstatus_to_exitcode(status) not in self.fine:
             sys.exit(f"status {os.waitstatus_to_exitcode(status)} from: {' '.join(self.command)}")
 
     @property
@@ -103,6 +108,7 @@ class Setup:
     runs: int
     jobs: list[int]
     compare: bool
+    exports: pathlib.Path
 
     def log(self, name: str) -> str:
         return str(self.data / f"{name}-0" / f"{0:020d}.log")
@@ -163,6 +169,49 @@ def dumps(setup: Setup, only: Callable[[str], bool]) -> Table:
     return table
 
 
+def kafka_recoveries(setup: Setup, name: str, classes: pathlib.Path) -> list[float]:
+    """Seconds of LogSegment.recover in a JVM of its own: the first pass, then warmer ones."""
+    class_path = f"{classes}:{setup.kafka_class_path}"
+    java = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", class_path, "Recover", setup.log(name), "3"]
+    told = subprocess.run(java, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    return [float(line) for line in told.split()]
+
+
+def recoveries(setup: Setup, only: Callable[[str], bool]) -> Table:
+    """Kafka's recovery of a segment, its JVM's start not counted, beside whole processes of ours that only plan."""
+    classes = setup.data / "classes"
+    javac = ["javac", "-d", str(classes), "-cp", setup.kafka_class_path, str(HERE / "Recover.java")]
+    subprocess.run(javac, check=True, stderr=subprocess.DEVNULL)
+    jobs = [f"{n} job{'s' * (n > 1)}" for n in setup.jobs]
+    head = ["data", "command", "Kafka s, first", "warm", *(f"klogtool s, {j}" for j in jobs)]
+    table = Table(*head, *(f"first ratio, {j}" for j in jobs), "wanted", "klogtool MB")
+    for name in filter(only, DATA_SETS):
+        folder = os.path.dirname(setup.log(name))
+        for what, command in ((w, c) for w, c in RECOVERIES.items() if only(w)):
+            # What verify has to say of a dir without checkpoints (status 1) is no matter here.
+            ours = [Samples([KLOGTOOL, *command, folder, "--jobs", str(n)], (0, 1)) for n in setup.jobs]
+            passes = []
+            for _ in range(setup.runs):
+                passes.append(kafka_recoveries(setup, name, classes))
+                in_turn(1, *ours)
+            first, warm = statistics.median(p[0] for p in passes), statistics.median(p[-1] for p in passes)
+            row = [name, what, f"{first:.2f}", f"{warm:.2f}", *(f"{o.median:.3f}" for o in ours)]
+            row += [f"{first / o.median:.1f}" for o in ours]
+            table.add(*row, str(WANTED["recover"][name]), f"{max(o.peak for o in ours):.0f}")
+    return table
+
+
+def walks(setup: Setup, only: Callable[[str], bool]) -> Table:
+    """Recovery in the library beside a bare CRC-32C pass over the same mapping."""
+    table = Table("data", "bare CRC s", "recovery s, 1 job", "2 jobs", "recovery / CRC", "1 job / 2 jobs")
+    for name in filter(only, DATA_SETS):
+        walk = [sys.executable, str(HERE / "recovery_walk.py"), setup.log(name)]
+        told = subprocess.run(walk, check=True, stdout=subprocess.PIPE, text=True).stdout
+        bare, one, two = map(float, told.split())
+        table.add(name, f"{bare:.3f}", f"{one:.3f}", f"{two:.3f}", f"{one / bare:.2f}", f"{one / two:.2f}")
+    return table
+
+
 def last_offset(log: str) -> int:
     """The last offset of a segment, from the last line of its dump (which is long: it does not come in here)."""
     dump = subprocess.Popen([KLOGTOOL, "dump-log", "--files", log], stdout=subprocess.PIPE)
@@ -173,25 +222,25 @@ def last_offset(log: str) -> int:
 
 
 def exports(setup: Setup, only: Callable[[str], bool]) -> Table:
-    """Records a second, out of the data as JSON lines, Arrow and Parquet."""
+    """Records a second, out of the data as JSON lines, as record batches that a program drops, as Arrow and Parquet."""
     table = Table("data", "format", "jobs", "s", "million records/s", "MB")
     for name in filter(only, DATA_SETS):
         records = last_offset(setup.log(name)) + 1
         for form in filter(only, EXPORTS):
             for jobs in setup.jobs:
+                target = setup.exports / f"{name}.{form}"
                 command = [KLOGTOOL, "dump-log", setup.log(name), "--format", form, "--jobs", str(jobs)]
-                if form != "json":
-                    target = setup.data / f"{name}.{form}"
+                if form == "batches":
+                    command = [sys.executable, "-c", BATCHES, setup.log(name), str(jobs)]
+                elif form != "json":
                     command += ["--output", str(target)]
                 ours = Samples(command)
                 for _ in range(setup.runs):
-                    if form != "json":
-                        target.unlink(missing_ok=True)
+                    target.unlink(missing_ok=True)
                     ours.run()
                 rate = records / ours.median / 1e6
                 table.add(name, form, str(jobs), f"{ours.median:.3f}", f"{rate:.2f}", f"{ours.peak:.0f}")
-                if form != "json":
-                    target.unlink()
+                target.unlink(missing_ok=True)
     return table
 
 
@@ -221,9 +270,10 @@ def parse_arguments() -> argparse.Namespace:
         "--data", type=pathlib.Path, help="folder with plain-0/ lz4-0/ zstd-0/ single-0/ (default: made)"
     )
     parser.add_argument("--scale", type=float, default=1.0, help="size of the data that are made; 1: 2 GiB in all")
+    parser.add_argument("--exports", type=pathlib.Path, help="folder for Arrow and Parquet files (default: the data's)")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--jobs", default="1,2", help="klogtool's --jobs, each a column")
-    names = ",".join([*DATA_SETS, *DUMPS, *EXPORTS, *STARTS])
+    names = ",".join([*DATA_SETS, *DUMPS, *EXPORTS, *RECOVERIES, *WALKS, *STARTS])
     parser.add_argument("--only", default=names, help=f"of {names}: data sets and what to do with them")
     parser.add_argument("--compare", action="store_true", help="first see that both print the same bytes")
     parser.add_argument("--markdown", action="store_true", help="the tables again, for docs/performance.md")
@@ -234,7 +284,9 @@ def main() -> None:
     arguments = parse_arguments()
     chosen = arguments.only.split(",")
     # naming no data set means all of them; naming no job likewise
-    named = [group for group in (DATA_SETS, (*DUMPS, *EXPORTS, *STARTS)) if set(group) & set(chosen)]
+    named = [
+        group for group in (DATA_SETS, (*DUMPS, *EXPORTS, *RECOVERIES, *WALKS, *STARTS)) if set(group) & set(chosen)
+    ]
 
     def only(name: str) -> bool:
         return name in chosen or not any(name in group for group in named)
@@ -243,10 +295,11 @@ def main() -> None:
     home = kafka_home()
     make_data(data, arguments.scale, list(filter(only, DATA_SETS)), f"{home}/lib/*")
     jobs = [int(n) for n in arguments.jobs.split(",")]
-    setup = Setup(data, f"{home}/lib/*", arguments.runs, jobs, arguments.compare)
+    setup = Setup(data, f"{home}/lib/*", arguments.runs, jobs, arguments.compare, arguments.exports or data)
     print(machine())
     tables = []
-    for make, names in ((dumps, DUMPS), (exports, EXPORTS), (starts, STARTS)):
+    parts = ((dumps, DUMPS), (exports, EXPORTS), (recoveries, RECOVERIES), (walks, WALKS), (starts, STARTS))
+    for make, names in parts:
         if any(map(only, names)):
             tables.append(make(setup, only))
             print()

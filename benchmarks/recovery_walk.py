@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Recovery inside the library beside a bare CRC-32C pass over the same pieces of the same file: `recovery_walk.py LOG`.
+
+Prints a line of seconds, the best of some runs: the bare pass, recovery on one thread, recovery on two.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+
+from klogtool import kernels
+from klogtool.log.file import LogFile
+from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.log.mapped import MappedReads
+from klogtool.log.producer_state import ProducerStateManager
+from klogtool.repair.config import LogConfig
+from klogtool.repair.draft import Draft
+from klogtool.repair.pieces import SPAN_BYTES
+from klogtool.repair.recovery import SegmentRecovery
+from klogtool.repair.segment import LogSegment
+
+RUNS = 5
+
+
+def bare_pass(path: str) -> None:
+    """Every byte's CRC-32C, piece by piece."""
+    with LogFile(path) as file, MappedReads(file) as reads:
+        for at in range(0, file.size, SPAN_BYTES):
+            piece = reads.read(at, SPAN_BYTES)
+            kernels.native.crc32c(piece)
+            reads.give_back(piece)
+
+
+def recovery(path: str, jobs: int) -> None:
+    """LogSegment.recover, in memory: nothing is written."""
+    draft = Draft.of(os.path.dirname(path))
+    segment = LogSegment(draft, int(os.path.basename(path).partition(".")[0]), LogConfig())
+    truncated = SegmentRecovery(segment, LeaderEpochFileCache(), ProducerStateManager(), jobs).run()
+    if truncated:
+        sys.exit(f"{truncated} bytes were cut off")
+
+
+def best(work: Callable[[], None]) -> float:
+    seconds = []
+    for _ in range(RUNS):
+        begin = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - begin)
+    return min(seconds)
+
+
+if __name__ == "__main__":
+    log = os.path.abspath(sys.argv[1])
+    print(best(lambda: bare_pass(log)), best(lambda: recovery(log, 1)), best(lambda: recovery(log, 2)))
