@@ -10,18 +10,21 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TypeAlias
 
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.names import FileKind
+from klogtool.format.names import FileKind, PartitionDirState
 from klogtool.log.in_order import in_order
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
 from klogtool.log.opened import Opened, open_path
 from klogtool.log.partition import Partition
+from klogtool.log.segment import Segment
 from klogtool.log.side_file import kind_of
 from klogtool.repair.circumstances import Checkpoints, Circumstances
 from klogtool.repair.findings import Finding, Severity
-from klogtool.repair.scan_stand_in import SegmentReport, scan_segment
+from klogtool.repair.segment_report import SegmentContext, SegmentReport
 from klogtool.repair.verify_kraft import topic_ids_by_metadata, verify_kraft_snapshot
 from klogtool.repair.verify_logdir import (
     CHECKPOINTS,
@@ -33,6 +36,9 @@ from klogtool.repair.verify_logdir import (
 )
 from klogtool.repair.verify_names import Layout, verify_names
 from klogtool.repair.verify_partition import Surroundings, verify_partition
+from klogtool.repair.verify_segment import verify_segment
+
+LARGE_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +142,16 @@ class _Begun:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A segment to be read; path None: the partition has none, or no further ones."""
+    """A segment to be read; path None: of none, so that a partition without segments comes up, too. is_large: so that
+    several threads are of use within it."""
 
     begun: _Begun
-    path: str | None
+    path: str | None = None
+    context: SegmentContext | None = None
+    is_large: bool = False
+
+
+_Scan: TypeAlias = tuple[list[Finding], SegmentReport] | None
 
 
 class _Verification:
@@ -202,7 +214,7 @@ class _Verification:
 
     def _partitions(self) -> Iterator[Finding]:
         begun: _Begun | None = None
-        for piece, scanned in in_order(self._make_scan, self._pieces(), self.options.jobs):
+        for piece, scanned in self._scanned():
             if begun is not None and piece.begun is not begun:
                 yield from self._finished(begun)
             begun = piece.begun
@@ -211,6 +223,15 @@ class _Verification:
         if begun is not None:
             yield from self._finished(begun)
 
+    def _scanned(self) -> Iterator[tuple[_Piece, _Scan]]:
+        """Each piece with what was found: small ones several at a time, large ones by several threads each."""
+        jobs = self.options.jobs
+        for is_large, pieces in groupby(self._pieces(), key=lambda piece: piece.is_large):
+            if is_large:
+                yield from ((piece, self._scan(piece, jobs)) for piece in pieces)
+            else:
+                yield from in_order(lambda: self._scan, pieces, jobs)
+
     def _pieces(self) -> Iterator[_Piece]:
         number, parts = self.options.subset
         for n, target in enumerate(self._targets):
@@ -218,14 +239,14 @@ class _Verification:
                 self._leave_out(target)
                 continue
             begun = _Begun(target)
-            yield _Piece(begun, None)
-            for path in self._segments(begun):
+            yield _Piece(begun)
+            for path, context in self._segments(begun):
                 if self.options.is_time_up():
                     begun.left_out_segments += 1
                 else:
-                    yield _Piece(begun, path)
+                    yield _Piece(begun, path, context, is_large=_size_of(path) >= LARGE_BYTES)
 
-    def _segments(self, begun: _Begun) -> list[str]:
+    def _segments(self, begun: _Begun) -> list[tuple[str, SegmentContext]]:
         """The segments that are to be read, once the names in the folder have."""
         try:
             begun.layout, begun.findings = verify_names(begun.target.partition)
@@ -233,18 +254,37 @@ class _Verification:
             begun.findings.append(Finding("unreadable", begun.target.partition.path, error.reason))
             return []
         layout, only = begun.layout, begun.target.only
-        paths = [layout.path_of(name) for name in layout.segments.values()]
-        return paths if only is None else _segments_for(only, layout, paths)
+        segments = list(self._with_context(layout, begun.target.around))
+        return segments if only is None else _segments_for(only, layout, segments)
 
-    def _make_scan(self) -> Callable[[_Piece], tuple[list[Finding], SegmentReport] | None]:
-        return self._scan
+    def _with_context(self, layout: Layout, around: Surroundings) -> Iterator[tuple[str, SegmentContext]]:
+        given, topic = self.options.circumstances, layout.partition.topic
+        interval = given.config_for(topic or "").index_interval_bytes
+        bases = list(layout.segments)
+        for n, name in enumerate(layout.segments.values()):
+            following = bases[n + 1] if n + 1 < len(bases) else None
+            is_last = following is None
+            yield (
+                layout.path_of(name),
+                SegmentContext(given.now_ms, following, is_last, around.is_clean, interval),
+            )
 
-    def _scan(self, piece: _Piece) -> tuple[list[Finding], SegmentReport] | None:
-        if piece.path is None:
+    def _scan(self, piece: _Piece, jobs: int = 1) -> _Scan:
+        if piece.path is None or piece.context is None:
             return None
-        found = scan_segment(piece.path)
-        self.options.on_progress(found[1].size)
-        return found
+        findings: list[Finding] = []
+        scan = verify_segment(
+            Segment(piece.path),
+            piece.context,
+            deep=self.options.deep,
+            jobs=jobs,
+            on_progress=self.options.on_progress,
+        )
+        while True:
+            try:
+                findings.append(next(scan))
+            except StopIteration as end:
+                return findings, end.value
 
     def _take(self, begun: _Begun, findings: list[Finding], report: SegmentReport) -> None:
         begun.findings += findings
@@ -275,6 +315,8 @@ class _Verification:
         if target.only is not None:
             only = os.path.join(target.partition.path, target.only)
             findings = [finding for finding in findings if finding.path == only]
+        if target.partition.state is PartitionDirState.DELETE:  # only what stops a broker counts: it may be half gone
+            findings = [finding for finding in findings if finding.severity is not Severity.WARNING]
         yield from sorted(findings, key=_by_place)
 
 
@@ -301,21 +343,33 @@ def _checkpointed(partition: Partition, checkpoints: Checkpoints, kind: FileKind
 
 def _ends_of(begun: _Begun) -> PartitionEnds:
     """What a partition's segments told. A dir without segments is an empty log, which begins at 0."""
-    if not begun.reports:
-        return PartitionEnds(begun.target.partition, 0, 0)
-    last = begun.reports[-1]
-    tail = last.sound[-1][1] if last.has_damaged_tail and last.sound else None
-    return PartitionEnds(begun.target.partition, begun.reports[0].base_offset, last.next_offset, last.path, tail)
+    partition, reports = begun.target.partition, begun.reports
+    if not reports:
+        return PartitionEnds(partition, 0, 0)
+    last = reports[-1]
+    if not last.is_complete:
+        return PartitionEnds(partition, reports[0].base_offset)
+    tail = (last.sound[-1][1] if last.sound else 0) if last.has_damaged_tail else None
+    return PartitionEnds(partition, reports[0].base_offset, last.next_offset, last.path, tail)
 
 
-def _segments_for(only: str, layout: Layout, paths: list[str]) -> list[str]:
+def _segments_for(
+    only: str, layout: Layout, segments: list[tuple[str, SegmentContext]]
+) -> list[tuple[str, SegmentContext]]:
     """The segments that must be read to judge one file."""
     kind = kind_of(only)
     if kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
         log = layout.path_of(only.partition(".")[0] + FileKind.LOG.value)
-        return [path for path in paths if path == log]
+        return [(path, context) for path, context in segments if path == log]
     needs_log = kind in (FileKind.TXN_INDEX, FileKind.PRODUCER_SNAPSHOT, FileKind.LEADER_EPOCH_CHECKPOINT)
-    return paths if needs_log else []
+    return segments if needs_log else []
+
+
+def _size_of(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:  # told when it is opened
+        return 0
 
 
 def _verify_root_file(path: str) -> Iterator[Finding]:

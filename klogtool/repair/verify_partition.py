@@ -11,8 +11,8 @@ from klogtool.format.identity import parse_partition_metadata
 from klogtool.format.names import FileKind, PartitionDirState
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.side_file import MOST_TEXT_BYTES
-from klogtool.repair.findings import Finding, Severity
-from klogtool.repair.scan_stand_in import SegmentReport
+from klogtool.repair.findings import Finding
+from klogtool.repair.segment_report import SegmentReport
 from klogtool.repair.verify_epochs import verify_epochs
 from klogtool.repair.verify_kraft import verify_kraft
 from klogtool.repair.verify_names import Layout
@@ -39,15 +39,8 @@ def verify_partition(
 ) -> Iterator[Finding]:
     """Findings of the partition as a whole and of its side files; those of names and of segments are not among them.
 
-    reports: of all segments, by base offset. Of a dir that is about to be deleted only what stops a broker counts.
+    reports: of all segments, by base offset.
     """
-    doomed = layout.partition.state is PartitionDirState.DELETE
-    for finding in _all_findings(layout, reports, around):
-        if not doomed or finding.severity is not Severity.WARNING:
-            yield finding
-
-
-def _all_findings(layout: Layout, reports: Sequence[SegmentReport], around: Surroundings) -> Iterator[Finding]:
     base_offset = reports[0].base_offset if reports else 0
     log_end_offset = reports[-1].next_offset if reports else 0
     log_start_offset = max(around.log_start_offset, base_offset)
