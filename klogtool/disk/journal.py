@@ -178,7 +178,10 @@ def make_journal(disk: Disk, journal: str, log_dir: str) -> None:
         return
     if not os.path.isdir(os.path.dirname(journal)):
         raise KlogError("no such folder", path=os.path.dirname(journal))
-    disk.mkdir(journal)
+    try:
+        disk.mkdir(journal)
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror}; --journal names another place", journal) from error
     disk.describe(journal, replace(about(log_dir).permitted(), mtime_ns=None))
     disk.sync_dir(os.path.dirname(journal))
 
