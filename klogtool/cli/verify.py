@@ -106,7 +106,7 @@ def command(ctx: click.Context, /, paths: tuple[str, ...], form: str, given: Cir
             on_progress=bar.advance,
         )
         face = _Json(bar) if form == "json" else _Text(bar, paths, notes=chosen["notes"], quiet=chosen["quiet"])
-        return _show(verify(list(dict.fromkeys(paths)), how), face, baseline, chosen["fail_on"])
+        return _show(verify(paths, how), face, baseline, chosen["fail_on"])
 
 
 def _show(found: Iterator[Finding | Summary], face: _Json | _Text, baseline: Baseline | None, fail_on: str) -> int:

@@ -102,7 +102,8 @@ def verify(paths: Sequence[str], options: VerifyOptions) -> Iterator[Finding | S
 
     Raises KlogError for a path that there is not, or that is nothing of Kafka's, before anything else is read.
     """
-    opened = [(path, open_path(path)) for path in paths]
+    once = {os.path.realpath(path): path for path in reversed(paths)}  # the first of several names for the same
+    opened = [(path, open_path(path)) for path in reversed(once.values())]
     return _Verification(opened, options).run()
 
 

@@ -93,7 +93,8 @@ def _missing_snapshots(layout: Layout, reports: Sequence[SegmentReport], around:
     if not any(report.has_producers for report in reports):
         return
     due = [report.base_offset for report in reports[1:]] if around.knows_topic_ids else []
-    if around.is_clean and layout.partition.state is PartitionDirState.CURRENT:
+    is_closed = around.is_clean and layout.partition.state is PartitionDirState.CURRENT
+    if is_closed and not reports[-1].has_damaged_tail:
         due.append(reports[-1].next_offset)
     missing = [offset for offset in due if offset not in layout.snapshots and offset > around.log_start_offset]
     if not layout.snapshots and (missing or not due):
