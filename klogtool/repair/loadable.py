@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.format.indexes import AbortedTxn, parse_txn_index
 from klogtool.format.names import FileKind, PartitionDirState, build_file_name, parse_file_name
 from klogtool.log.producer_state import TxnMetadata
 from klogtool.repair.assembly import NewSegment
@@ -36,11 +37,12 @@ class Unloadable:
 
 @dataclass(frozen=True, slots=True)
 class Loadable:
-    """The partition dir as it is to be. open_txns: transactions that no marker ends."""
+    """The partition dir as it is to be. open_txns: transactions that no marker ends; aborted_txns: in its indexes."""
 
     draft: Draft
     log_end_offset: int
     open_txns: Sequence[TxnMetadata]
+    aborted_txns: Sequence[AbortedTxn]
 
 
 def load(
@@ -69,7 +71,12 @@ def load(
         raise Refused(f"the result would not stay whole: {stop.reason}", path=path)
     log.stop()
     _restore_equal(draft)
-    return Loadable(draft, log.log_end_offset, log.producers.ongoing_txns)
+    return Loadable(draft, log.log_end_offset, log.producers.ongoing_txns, _aborted_txns(draft))
+
+
+def _aborted_txns(draft: Draft) -> list[AbortedTxn]:
+    names = [name for name in draft.names() if parse_file_name(name).kind is FileKind.TXN_INDEX]
+    return [entry for name in names for entry in parse_txn_index(draft.read(name))]
 
 
 def _draft(

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from klogtool.errors import Corrupt
+from klogtool.errors import Corrupt, KlogError
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.identity import PartitionMetadata, parse_partition_metadata
+from klogtool.format.indexes import AbortedTxn, parse_txn_index
 from klogtool.format.names import FileKind, FileName, TopicPartition, parse_file_name
+from klogtool.format.producer_snapshot import parse_producer_snapshot
 from klogtool.log.file import LogFile
 from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.log.logdir import LogDir
+from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.repair.draft import Draft, DraftFile
 from klogtool.repair.stretches import Stretch, walk_stretches
@@ -37,7 +42,8 @@ class SegmentFile:
 @dataclass(slots=True)
 class PartitionFiles:
     """What there is. swaps: cleaned segments that are to replace others. metadata, epochs: None where there is no such
-    file, or it is damaged (`damaged`: why, by kind)."""
+    file, or it is damaged (`damaged`: why, by kind). aborted_txns: by all indexes that can be read. reaches: up to
+    where the log once went at least (exclusive), by sound producer snapshots."""
 
     path: str
     files: dict[str, DraftFile]
@@ -46,6 +52,8 @@ class PartitionFiles:
     metadata: PartitionMetadata | None = None
     epochs: LeaderEpochFileCache | None = None
     damaged: dict[FileKind, str] = field(default_factory=dict)
+    aborted_txns: list[AbortedTxn] = field(default_factory=list)
+    reaches: int = 0
 
     @property
     def topic_partition(self) -> TopicPartition | None:
@@ -65,20 +73,12 @@ class PartitionFiles:
             if name.kind in INDEX_KINDS and not name.suffix and name.base_offset is not None
         } - bases
 
-    def reaches(self) -> int:
-        """Up to where the log once went at least (exclusive), by producer snapshots and leader epochs."""
-        snapshots = [
-            name.base_offset
-            for name in self.names()
-            if name.kind is FileKind.PRODUCER_SNAPSHOT and not name.suffix and name.base_offset is not None
-        ]
-        epochs = [entry.start_offset for entry in self.epochs.entries] if self.epochs is not None else []
-        return max([*snapshots, *epochs], default=0)
-
 
 def read_partition_files(path: str) -> PartitionFiles:
     """A partition dir. Raises KlogError where there is none, or a file cannot be read."""
     draft = Draft.of(path)
+    if isinstance(open_path(path), LogDir):
+        raise KlogError("a log dir: name one of its partition dirs", path=path)
     found = PartitionFiles(path, draft.files, _logs(draft, ""), _swaps(draft))
     _read_small_files(draft, found)
     return found
@@ -113,3 +113,12 @@ def _read_small_files(draft: Draft, found: PartitionFiles) -> None:
             found.epochs = LeaderEpochFileCache(lines)
         except Corrupt as error:
             found.damaged[FileKind.LEADER_EPOCH_CHECKPOINT] = error.reason
+    for file in found.names():
+        if file.suffix or file.base_offset is None:
+            continue
+        with suppress(Corrupt):
+            if file.kind is FileKind.TXN_INDEX:
+                found.aborted_txns += parse_txn_index(draft.read(file.name))
+            elif file.kind is FileKind.PRODUCER_SNAPSHOT and file.base_offset > found.reaches:
+                parse_producer_snapshot(draft.read(file.name))
+                found.reaches = file.base_offset

@@ -104,7 +104,7 @@ class _Salvage:
         self._swaps = [self._swap(swap) for swap in self._files.swaps]
         self._evidence = Evidence(
             frozenset(self._files.orphans() | {swap.base_offset for swap in self._files.swaps}),
-            max(self._files.reaches(), self._terms.high_watermark or 0),
+            max(self._files.reaches, self._terms.high_watermark or 0),
             tuple((run.first_offset, run.last_offset) for _, found in self._swaps for run in _runs(found)),
         )
 

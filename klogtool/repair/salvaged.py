@@ -110,10 +110,14 @@ def _rejected(part: Rejected) -> dict[str, Any]:
 
 def verdicts(salvaged: Salvaged) -> Iterator[SegmentVerdict]:
     """What becomes of each segment that there was, and which new ones there are."""
+    became: dict[int | None, list[NewSegment]] = {}
+    for segment in salvaged.segments:
+        became.setdefault(segment.source, []).append(segment)
+    parts: dict[str, list[Stretch]] = {}
+    for stretch in salvaged.stretches:
+        parts.setdefault(stretch.path, []).append(stretch)
     for file in salvaged.files.segments:
-        became = [segment for segment in salvaged.segments if segment.source == file.base_offset]
-        mine = [stretch for stretch in salvaged.stretches if stretch.path == file.path]
-        yield _verdict(file, became, mine)
+        yield _verdict(file, became.get(file.base_offset, []), parts.get(file.path, []))
     for segment in salvaged.segments:
         if segment.source is None:
             yield SegmentVerdict(segment.base_offset, "new", "only a copy has it", {"size": segment.size})
@@ -155,6 +159,11 @@ def notes(salvaged: Salvaged, log_start_offset: int) -> Iterator[str]:
         yield (
             f"log start offset {log_start_offset} is behind the end, {end}: a broker that finds it in "
             "log-start-offset-checkpoint deletes all segments; leave that line out"
+        )
+    elif log_start_offset > min((segment.base_offset for segment in salvaged.segments), default=log_start_offset):
+        yield (
+            f"log start offset {log_start_offset}: where log-start-offset-checkpoint has no such line, the records "
+            "below it are there again"
         )
 
 
@@ -206,10 +215,22 @@ def _notes_on_copy(salvaged: Salvaged, copy: Copy) -> Iterator[str]:
 
 
 def _notes_on_txns(salvaged: Salvaged) -> Iterator[str]:
+    lost = [loss for loss in salvaged.lost if loss.first_offset is not None]
     for txn in salvaged.loadable.open_txns:
-        lost = [loss for loss in salvaged.lost if loss.last_offset is None or loss.last_offset > txn.first_offset]
-        may = "; its marker may be among what is lost" if lost else ""
+        is_behind = any(loss.last_offset is None or loss.last_offset > txn.first_offset for loss in lost)
+        may = "; its marker may be among what is lost" if is_behind else ""
         yield (
             f"the transaction of producer {txn.producer_id} from offset {txn.first_offset} on is open{may}: consumers "
             "with read_committed wait there"
         )
+    now = set(salvaged.loadable.aborted_txns)
+    for aborted in salvaged.files.aborted_txns:
+        is_kept = any(
+            run.first_offset < aborted.last_offset and run.last_offset >= aborted.first_offset
+            for run in salvaged.own_runs
+        )
+        if aborted not in now and is_kept:
+            yield (
+                f"the transaction of producer {aborted.producer_id}, offsets {aborted.first_offset} to "
+                f"{aborted.last_offset}, was aborted, and its marker is lost: what is kept of it counts as committed"
+            )

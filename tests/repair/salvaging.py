@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from verifying import found
+
 from klogtool.format.batch import CRC_COVERS_FROM, parse_batch
 from klogtool.format.framing import walk_frames
 from klogtool.format.message import parse_message
@@ -95,6 +97,8 @@ def check_laws(plan: Plan, result: Path) -> None:
     check_names(result, kept)
     check_bytes(source, answer, kept)
     check_loads(result)
+    # Where batches are lost, sequence numbers do not follow on.
+    assert [finding for finding in found(result) if finding.id not in ("sequence-gap", "timestamp-implausible")] == []
 
 
 def check_names(result: Path, kept: Sequence[Batch]) -> None:

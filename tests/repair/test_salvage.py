@@ -21,6 +21,7 @@ from salvaging import Batch, batches, check_laws, logs, plan_salvage, write_resu
 from klogtool.errors import KlogError, Refused
 from klogtool.format.batch import BATCH_HEADER, build_raw_batch
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
+from klogtool.format.indexes import parse_txn_index
 from klogtool.format.layout import field_positions
 from klogtool.repair.plan import Plan
 from klogtool.repair.rejected_files import MANIFEST, rejected_files
@@ -500,6 +501,21 @@ def test_rejected_bytes_are_kept_with_a_manifest(copy_of: CopyOf) -> None:
 
 def test_nothing_rejected_makes_no_files(copy_of: CopyOf) -> None:
     assert rejected_files(plan_salvage(copy_of(EPOCHS))) == {}
+
+
+def test_an_abort_that_only_the_index_knows_is_told(copy_of: CopyOf, salvage: Salvage) -> None:
+    partition = copy_of(TRANSACTIONS)
+    (aborted, *_) = [entry for path in partition.glob("*.txnindex") for entry in parse_txn_index(path.read_bytes())]
+    marker = next(batch for batch in batches(partition) if batch.first_offset == aborted.last_offset)
+    flip_bit(partition / marker.name, marker.position + 65)
+    plan, _ = salvage(partition)
+    told = f"the transaction of producer {aborted.producer_id}, offsets {aborted.first_offset} to {aborted.last_offset}"
+    assert any(note.startswith(told) and "was aborted" in note for note in plan.notes)
+
+
+def test_a_log_dir_is_too_much(copy_of: CopyOf) -> None:
+    with pytest.raises(KlogError, match="name one of its partition dirs"):
+        plan_salvage(copy_of("leader-epochs/logdir"))
 
 
 def test_where_there_is_nothing_to_salvage(tmp_path: Path) -> None:
