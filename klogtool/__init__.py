@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from klogtool.log.side_file import PropertiesFile as PropertiesFile
     from klogtool.objects import LogDir as LogDir
     from klogtool.objects import Partition as Partition
+    from klogtool.objects import Planned as Planned
     from klogtool.objects import open_path
     from klogtool.render.arrow import columns as columns
     from klogtool.repair.findings import Finding as Finding
@@ -49,6 +50,7 @@ _WHERE = {
     "columns": "render.arrow.columns",
     "LogDir": "objects.LogDir",
     "Partition": "objects.Partition",
+    "Planned": "objects.Planned",
     "PartitionDirState": "format.names.PartitionDirState",
     "TopicPartition": "format.names.TopicPartition",
     "Segment": "log.segment.Segment",

@@ -14,7 +14,47 @@ from klogtool.log.segment import KraftSnapshot, Segment
 from klogtool.log.side_file import EntriesFile, PropertiesFile
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from klogtool.repair.findings import Finding
+    from klogtool.repair.plan import Plan
+
+
+class Planned:
+    """What a command would do to one path: its plans, which can be looked at, and carried out once.
+
+    plans: one for each partition, and perhaps one for the log dir itself.
+    """
+
+    def __init__(self, command: str, path: str, plans: list[Plan]) -> None:
+        self.plans = plans
+        self._command, self._path = command, path
+
+    @property
+    def answers(self) -> list[Mapping[str, Any]]:
+        """What each plan comes to: the contract's `answer`."""
+        return [plan.answer for plan in self.plans]
+
+    def apply(self, *, now_ms: int, journal: str | None = None) -> list[str]:
+        """Do it in place, as `--apply` does; the ids for `klogtool undo`. now_ms: when, for `undo --list`.
+
+        journal: the folder for what undo needs, if not the one beside the log dir. Raises LogDirInUse, StalePlan,
+        Refused or another KlogError: everything is as it was then.
+        """
+        from klogtool.disk.writer import InPlace
+        from klogtool.repair.saved_plan import SCHEMA, SavedPlan
+
+        head = {"type": "klogtool", "schema": SCHEMA, "command": self._command, "paths": [self._path]}
+        run = InPlace(list(map(SavedPlan.of, self.plans)), {**head, "when_ms": now_ms}, journal=journal)
+        run.carry_out()
+        return [entry.id for entry in run.entries]
+
+    def write_to(self, output: str | os.PathLike[str]) -> None:
+        """Write the result to a folder that is not there or empty, as `--output` does. Raises Refused, KlogError."""
+        from klogtool.disk.output import carry_out_to
+        from klogtool.repair.saved_plan import SavedPlan
+
+        carry_out_to(list(map(SavedPlan.of, self.plans)), self._path, os.fspath(output))
 
 
 class Partition(partition.Partition):
@@ -28,6 +68,19 @@ class Partition(partition.Partition):
         now_ms: timestamps later than that are implausible. deep: decompress and parse every record. jobs: threads.
         """
         return _verify([self.path], now_ms, deep=deep, jobs=jobs)
+
+    def plan_recover(self, *, now_ms: int, **given: Any) -> Planned:
+        """What a broker's start would make of it. now_ms: the clock, which decides what producers have expired.
+
+        given: recovery_point, log_start_offset (offsets); last_stop ("clean" or "unclean"); config (Kafka's names and
+        values as text); jobs (threads); of a log dir also mark_clean. What is not given comes from the log dir's own
+        files. Raises Corrupt or Refused, with Kafka's class of exception, where a broker would not start.
+        """
+        return _plan("verify --recover", self.path, now_ms, given)
+
+    def plan_rebuild_index(self, *, now_ms: int, **given: Any) -> Planned:
+        """Its side files made anew from its logs; given as in `plan_recover`. Raises Refused for a damaged log."""
+        return _plan("rebuild-index", self.path, now_ms, given)
 
 
 class LogDir(logdir.LogDir):
@@ -43,6 +96,10 @@ class LogDir(logdir.LogDir):
     def verify(self, *, now_ms: int = MAX_LONG, deep: bool = False, jobs: int = 1) -> list[Finding]:
         """All that is wrong with it and its partitions; see `Partition.verify`."""
         return _verify([self.path], now_ms, deep=deep, jobs=jobs)
+
+    def plan_recover(self, *, now_ms: int, **given: Any) -> Planned:
+        """What a broker's start would make of all its partitions; see `Partition.plan_recover`."""
+        return _plan("verify --recover", self.path, now_ms, given)
 
 
 Opened: TypeAlias = LogDir | Partition | Segment | KraftSnapshot | EntriesFile[Any] | PropertiesFile[Any]
@@ -67,3 +124,10 @@ def _verify(paths: list[str], now_ms: int, *, deep: bool, jobs: int) -> list[Fin
 
     options = VerifyOptions(Circumstances(now_ms), deep=deep, jobs=jobs)
     return [found for found in verify(paths, options) if isinstance(found, Finding)]
+
+
+def _plan(command: str, path: str, now_ms: int, given: Mapping[str, Any]) -> Planned:
+    from klogtool.repair.decisions import decide  # not imported to read a file
+
+    whole = os.path.abspath(path)
+    return Planned(command, whole, list(decide(command, whole, {"now_ms": now_ms, **given})))

@@ -1,0 +1,64 @@
+"""Plans from Python: looked at, carried out in place or elsewhere, taken back."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+
+import pytest
+from running import ROOT
+
+import klogtool
+from klogtool.disk.journal import Entry
+from klogtool.disk.writer import undo
+
+NOW_MS = 1700000000000
+LOG_DIR = ROOT / "fixtures/killed-mid-append/logdir"
+
+
+def contents(folder: pathlib.Path) -> dict[str, tuple[bytes, int]]:
+    return {
+        path.relative_to(folder).as_posix(): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def log_dir(tmp_path: pathlib.Path) -> pathlib.Path:
+    copy = tmp_path / "logs"
+    shutil.copytree(LOG_DIR, copy)
+    return copy
+
+
+def partition_of(log_dir: pathlib.Path) -> klogtool.Partition:
+    found = klogtool.open(log_dir / "flip-bit-0")
+    assert isinstance(found, klogtool.Partition)
+    return found
+
+
+def test_a_recovery_in_place_and_back(log_dir: pathlib.Path) -> None:
+    before = contents(log_dir)
+    planned = partition_of(log_dir).plan_recover(now_ms=NOW_MS)
+    assert [answer["log_end_offset"] for answer in planned.answers] == [47]
+    assert contents(log_dir) == before
+    (run,) = planned.apply(now_ms=NOW_MS)
+    assert (log_dir / "flip-bit-0/00000000000000000045.log").stat().st_size == 182
+    with pytest.raises(klogtool.Refused):
+        planned.apply(now_ms=NOW_MS)
+    undo(Entry(f"{log_dir}.klogtool/{run}"))
+    assert contents(log_dir) == before
+
+
+def test_a_result_elsewhere(log_dir: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    before = contents(log_dir)
+    partition_of(log_dir).plan_recover(now_ms=NOW_MS).write_to(tmp_path / "flip-bit-1")
+    assert (tmp_path / "flip-bit-1/00000000000000000045.log").stat().st_size == 182
+    assert contents(log_dir) == before
+
+
+def test_what_kafka_refuses_raises_with_its_class(log_dir: pathlib.Path) -> None:
+    (log_dir / "flip-bit-0/foo.log").touch()
+    with pytest.raises(klogtool.KlogError) as refused:
+        partition_of(log_dir).plan_recover(now_ms=NOW_MS)
+    assert refused.value.kafka_class == "NumberFormatException"
