@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from klogtool.errors import KlogError
 from klogtool.format.identity import parse_partition_metadata
-from klogtool.format.names import FileKind, PartitionDirState
+from klogtool.format.names import FileKind, PartitionDirState, build_file_name
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.repair.findings import Finding
@@ -63,14 +63,34 @@ def _verify_chain(reports: Sequence[SegmentReport]) -> Iterator[Finding]:
     for before, after in pairwise(reports):
         if before.next_offset > after.base_offset:
             yield _overlap(before, after)
-        elif before.next_offset < after.base_offset and not before.is_damaged:
+        elif before.next_offset < _begins(after) and not before.is_damaged:
             yield Finding(
                 "segment-gap",
                 after.path,
                 f"the segment before ends at {before.next_offset}",
                 first_offset=before.next_offset,
-                last_offset=after.base_offset - 1,
+                last_offset=_begins(after) - 1,
             )
+
+
+def _begins(report: SegmentReport) -> int:
+    """The offset that a segment begins at: its name's, or that of its first batch where that is lower."""
+    return report.base_offset if report.first_offset is None else min(report.base_offset, report.first_offset)
+
+
+def verify_segment_name(report: SegmentReport) -> Iterator[Finding]:
+    """A finding if the first batch of a segment lies below the offset in its name."""
+    if _begins(report) < report.base_offset:
+        name = build_file_name(FileKind.LOG, _begins(report))
+        detail = f"the first batch begins at {report.first_offset}: a broker that recovers it does not start"
+        yield Finding(
+            "segment-name",
+            report.path,
+            detail,
+            first_offset=report.first_offset,
+            last_offset=report.base_offset - 1,
+            cure=f"rename all files of the segment: the log is to be {name}",
+        )
 
 
 def _overlap(before: SegmentReport, after: SegmentReport) -> Finding:

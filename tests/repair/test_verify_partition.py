@@ -39,6 +39,27 @@ def test_the_first_and_the_last_segment_may_begin_anywhere(tmp_path: Path) -> No
     assert not ids(run_verify(log)[0]) & {"segment-gap", "segment-overlap"}
 
 
+def renamed(partition: Path, base: int, new: int) -> Path:
+    for kind in ("log", "index", "timeindex"):
+        (partition / f"{base:020d}.{kind}").rename(partition / f"{new:020d}.{kind}")
+    return partition / f"{new:020d}.log"
+
+
+def test_a_name_above_the_first_batch(copy_of: CopyOf) -> None:
+    partition = copy_of("two-disks/logdir/d1/t-1")
+    log = renamed(partition, 68, 70)
+    (misnamed,) = (f for f in found(partition) if f.path == str(log))
+    assert (misnamed.id, misnamed.first_offset, misnamed.last_offset) == ("segment-name", 68, 69)
+    assert f"{68:020d}.log" in str(misnamed.cure)
+
+
+def test_a_name_below_the_first_batch_hides_what_is_in_the_segment_before(copy_of: CopyOf) -> None:
+    partition = copy_of("two-disks/logdir/d1/t-1")
+    log = renamed(partition, 68, 60)
+    (overlap,) = (f for f in found(partition) if f.path == str(log))
+    assert (overlap.id, overlap.first_offset, overlap.last_offset) == ("segment-overlap", 60, 67)
+
+
 # ---------------------------------------------------------------- leader epochs
 
 
