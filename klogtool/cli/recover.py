@@ -9,6 +9,7 @@ import click
 
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import decide_and_carry_out
+from klogtool.render.recover import recover_text
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.plan import Plan
 from klogtool.repair.recover import COMMAND, check_mark_clean, loses_records
@@ -39,4 +40,5 @@ def recover(paths: Sequence[str], form: str, given: Circumstances, chosen: Mappi
     def status_of(plan: Plan) -> int:
         return FOUND if is_shown_only and loses_records(plan) else DONE
 
-    return decide_and_carry_out(COMMAND, paths, arguments, {**chosen, "form": form}, status_of=status_of)
+    given_too = {**chosen, "form": form}
+    return decide_and_carry_out(COMMAND, paths, arguments, given_too, text_of=recover_text, status_of=status_of)

@@ -9,6 +9,7 @@ from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.repair.content_file import ContentFile
 from klogtool.repair.loading import LoadedLog
+from klogtool.repair.lost_offsets import find_lost_offsets
 from klogtool.repair.plan import SegmentVerdict
 from klogtool.repair.segment import LogSegment
 from klogtool.repair.split import DELETED, SWAP
@@ -18,9 +19,11 @@ _CHUNK_BYTES = 1 << 20
 
 
 def recovery_answer(log: LoadedLog) -> dict[str, Any]:
-    """The contract's answer; `loses_records` beside it: whether anything but zeros goes."""
+    """The contract's answer; beside it `loses_records`: whether anything but zeros goes, and `lost`: which offsets."""
     report = log.report
     truncated = [cut for segment in log.segments.all if (cut := _cut_of(log, segment)) is not None]
+    loses_records = _deletes_records(log) or any(not _is_zeros(log, cut) for cut in truncated)
+    lost = find_lost_offsets(log.draft, log.log_end_offset) if loses_records else None
     return {
         "recovered": report.recovered,
         "truncated": truncated,
@@ -29,7 +32,8 @@ def recovery_answer(log: LoadedLog) -> dict[str, Any]:
         "rebuilt": _rebuilt(log),
         "log_start_offset": log.log_start_offset,
         "log_end_offset": log.log_end_offset,
-        "loses_records": _deletes_records(log) or any(not _is_zeros(log, cut) for cut in truncated),
+        "loses_records": loses_records,
+        "lost": None if lost is None else {"first_offset": lost[0], "last_offset": lost[1]},
     }
 
 
