@@ -6,20 +6,33 @@ import pathlib
 import shutil
 
 import pytest
-from damage import overwrite
+from damage import field_at, heal_checksums, overwrite
 from running import FIXTURES
-from verifying import NOW_MS, run_verify
+from verifying import NOW_MS, rename, run_verify
 
+from klogtool.errors import Refused, Unsupported
+from klogtool.format.batch import BATCH_HEADER
 from klogtool.repair.circumstances import Circumstances
+from klogtool.repair.rebuild import decide as decide_rebuild
+from klogtool.repair.recover import decide as decide_recover
 from klogtool.repair.salvage import decide as decide_salvage
 
 Path = pathlib.Path
 LOWEST = (-(2**63)).to_bytes(8, "big", signed=True)
+NOT_TEXT = "\udcff"
 
 
 @pytest.fixture
 def partition(tmp_path: Path) -> Path:
     return Path(shutil.copytree(FIXTURES / "transactions/logdir/t-0", tmp_path / "t-0"))
+
+
+def set_field(log: Path, batch: int, name: str, value: bytes) -> None:
+    """A field of the batch at this byte, and the checksum right again."""
+    overwrite(log, batch + field_at(BATCH_HEADER, name), value)
+    data = bytearray(log.read_bytes())
+    heal_checksums(data)
+    log.write_bytes(data)
 
 
 def test_an_aborted_transaction_that_ends_before_it_begins_names_no_offsets(partition: Path) -> None:
@@ -30,7 +43,30 @@ def test_an_aborted_transaction_that_ends_before_it_begins_names_no_offsets(part
     assert (entry.first_offset, entry.last_offset) == (None, None)
 
 
+def test_offsets_that_overflow_ascend_where_the_log_goes_back_behind_them(tmp_path: Path) -> None:
+    partition = Path(shutil.copytree(FIXTURES / "metadata/logdir/topic-1-0", tmp_path / "topic-1-0"))
+    log = partition / f"{0:020d}.log"
+    set_field(log, 0, "base_offset", (1 << 56).to_bytes(8, "big"))
+    set_field(log, 0, "last_offset_delta", (6389).to_bytes(4, "big"))
+    (overflow,) = (finding for finding in run_verify(partition)[0] if finding.id == "offset-overflow")
+    assert (overflow.first_offset, overflow.last_offset) == (1 << 56, (1 << 56) + 6389)
+
+
 def test_salvage_rebuilds_all_where_the_log_start_is_behind_the_end(partition: Path) -> None:
     given = Circumstances(NOW_MS, log_start_offset=2**31)
     (plan,) = decide_salvage(str(partition), given.as_arguments())
     assert [step for step in plan.steps if step.path.endswith(".txnindex")] == []  # the one that is there is right
+
+
+def test_rebuild_index_names_the_leftover_with_its_folder(partition: Path) -> None:
+    left = rename(partition / f"{62:020d}.snapshot", f"{62:020d}.snapshot.cleaned")
+    with pytest.raises(Refused) as refused:
+        list(decide_rebuild(str(partition), Circumstances(NOW_MS).as_arguments()))
+    assert refused.value.path == str(left)
+
+
+def test_a_topic_whose_name_is_no_text_is_not_marked_clean(tmp_path: Path) -> None:
+    log_dir = Path(shutil.copytree(FIXTURES / "magic-1/logdir", tmp_path / "logdir"))
+    rename(log_dir / "create-0", f"{NOT_TEXT}-0")
+    with pytest.raises(Unsupported, match="no text"):
+        list(decide_recover(str(log_dir), {**Circumstances(NOW_MS).as_arguments(), "mark_clean": True}))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from klogtool.errors import Corrupt
+from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.java_numbers import parse_java_int, parse_java_long
 from klogtool.format.java_text import split_fields, walk_lines
 from klogtool.format.names import TopicPartition
@@ -45,7 +45,10 @@ def parse_offset_checkpoint(data: Buffer) -> dict[TopicPartition, int]:
 
 
 def build_offset_checkpoint(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """The file for these offsets, in the order of the mapping (a broker's is that of a hash map)."""
+    """The file for these offsets, in the order of the mapping (a broker's is that of a hash map).
+
+    Raises Unsupported for a topic's name that is no text, as that of any folder may be.
+    """
     return _build_checkpoint(
         f"{topic_partition.topic} {topic_partition.partition} {offset}" for topic_partition, offset in offsets.items()
     )
@@ -140,7 +143,11 @@ def _parse_int_line(line: str) -> int:
 
 def _build_checkpoint(entries: Iterable[str]) -> bytes:
     lines = list(entries)
-    return "".join(f"{line}\n" for line in (CURRENT_CHECKPOINT_VERSION, len(lines), *lines)).encode()
+    try:
+        return "".join(f"{line}\n" for line in (CURRENT_CHECKPOINT_VERSION, len(lines), *lines)).encode()
+    except UnicodeEncodeError as error:
+        told = error.object[: error.end].rpartition("\n")[2]
+        raise Unsupported(f"a topic whose name is no text cannot stand in a checkpoint: {told!r}") from None
 
 
 def _malformed_line(line: str) -> Corrupt:

@@ -61,9 +61,8 @@ class OrderJudge:
         if entry is None:
             return []
         detail = f"offsets from here on are more than 2147483647 above the segment's base, {succession.base_offset}"
-        return [
-            Damage("offset-overflow", entry.position, self._end(), detail, entry.first_offset, succession.last_offset)
-        ]
+        last = max(entry.last_offset, succession.last_offset)  # the log may go back behind it
+        return [Damage("offset-overflow", entry.position, self._end(), detail, _lowest_offset(entry), last)]
 
     def _end(self) -> int:
         """Byte behind the last entry that was taken."""
