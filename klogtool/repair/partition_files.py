@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from klogtool.errors import Corrupt, KlogError
+from klogtool.errors import KlogError
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.identity import PartitionMetadata, parse_partition_metadata
 from klogtool.format.indexes import AbortedTxn, parse_txn_index
 from klogtool.format.names import FileKind, FileName, TopicPartition, parse_file_name
 from klogtool.format.producer_snapshot import parse_producer_snapshot
-from klogtool.log.file import LogFile
+from klogtool.log.file import Unreadable
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.repair.draft import Draft, DraftFile
-from klogtool.repair.stretches import Stretch, walk_stretches
+from klogtool.repair.patchy import PatchyFile
+from klogtool.repair.stretches import Rejected, Run, Stretch, walk_stretches
+
+_Value = TypeVar("_Value")
 
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
@@ -34,9 +39,17 @@ class SegmentFile:
     mtime_ns: int | None
 
     def stretches(self, *, jobs: int = 1) -> list[Stretch]:
-        """All of it; see walk_stretches. Raises Unreadable."""
-        with LogFile(self.path) as file:
-            return list(walk_stretches(file, self.base_offset, jobs=jobs))
+        """All of it; see walk_stretches. What the disk does not give is rejected. Raises Unreadable."""
+        with PatchyFile(self.path) as file:
+            found = list(walk_stretches(file, self.base_offset, jobs=jobs))
+            return [_or_unreadable(stretch, file) for stretch in found] if file.bad else found
+
+
+def _or_unreadable(stretch: Stretch, file: PatchyFile) -> Stretch:
+    bad = file.bad_within(stretch.start, stretch.stop) if isinstance(stretch, Rejected) else []
+    if isinstance(stretch, Run) or not bad:
+        return stretch
+    return replace(stretch, cause="unreadable", detail=f"the disk does not give bytes {bad[0][0]:,} to {bad[-1][1]:,}")
 
 
 @dataclass(slots=True)
@@ -102,23 +115,31 @@ def _swaps(draft: Draft) -> list[SegmentFile]:
 
 
 def _read_small_files(draft: Draft, found: PartitionFiles) -> None:
-    if FileKind.PARTITION_METADATA.value in draft:
-        try:
-            found.metadata = parse_partition_metadata(draft.read(FileKind.PARTITION_METADATA.value))
-        except Corrupt as error:
-            found.damaged[FileKind.PARTITION_METADATA] = error.reason
-    if FileKind.LEADER_EPOCH_CHECKPOINT.value in draft:
-        try:
-            lines = parse_leader_epoch_checkpoint(draft.read(FileKind.LEADER_EPOCH_CHECKPOINT.value))
-            found.epochs = LeaderEpochFileCache(lines)
-        except Corrupt as error:
-            found.damaged[FileKind.LEADER_EPOCH_CHECKPOINT] = error.reason
+    metadata, epochs = FileKind.PARTITION_METADATA, FileKind.LEADER_EPOCH_CHECKPOINT
+    found.metadata = _parsed(draft, metadata.value, parse_partition_metadata, found.damaged)
+    found.epochs = _parsed(draft, epochs.value, _parse_epochs, found.damaged)
     for file in found.names():
         if file.suffix or file.base_offset is None:
             continue
-        with suppress(Corrupt):
-            if file.kind is FileKind.TXN_INDEX:
-                found.aborted_txns += parse_txn_index(draft.read(file.name))
-            elif file.kind is FileKind.PRODUCER_SNAPSHOT and file.base_offset > found.reaches:
-                parse_producer_snapshot(draft.read(file.name))
-                found.reaches = file.base_offset
+        if file.kind is FileKind.TXN_INDEX:
+            found.aborted_txns += _parsed(draft, file.name, parse_txn_index, {}) or []
+        is_snapshot = file.kind is FileKind.PRODUCER_SNAPSHOT and file.base_offset > found.reaches
+        if is_snapshot and _parsed(draft, file.name, parse_producer_snapshot, {}) is not None:
+            found.reaches = file.base_offset
+
+
+def _parse_epochs(data: bytes) -> LeaderEpochFileCache:
+    return LeaderEpochFileCache(parse_leader_epoch_checkpoint(data))
+
+
+def _parsed(draft: Draft, name: str, parse: Callable[[bytes], _Value], damaged: dict[FileKind, str]) -> _Value | None:
+    """What a file says; None where it is not there, or is damaged, or the disk does not give it: `damaged` has why."""
+    if name not in draft:
+        return None
+    try:
+        return parse(draft.read(name))
+    except KlogError as error:
+        if isinstance(error, Unreadable) and error.errno != errno.EIO:
+            raise
+        damaged[parse_file_name(name).kind] = error.reason
+        return None

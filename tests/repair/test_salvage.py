@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -23,6 +25,7 @@ from klogtool.format.batch import BATCH_HEADER, build_raw_batch
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.indexes import parse_txn_index
 from klogtool.format.layout import field_positions
+from klogtool.repair.draft import read_content
 from klogtool.repair.plan import Plan
 from klogtool.repair.rejected_files import MANIFEST, rejected_files
 
@@ -497,6 +500,37 @@ def test_rejected_bytes_are_kept_with_a_manifest(copy_of: CopyOf) -> None:
     assert (row["file"], row["start"], row["end"], row["cause"]) == (path.name, batch.position, batch.end, "batch-crc")
     assert set(files) == {MANIFEST, row["bytes"]}
     assert row["sha256"] == hashlib.sha256(damaged).hexdigest()
+
+
+def test_bad_sectors_cost_what_lies_on_them(copy_of: CopyOf, salvage: Salvage, monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = copy_of("groups/logdir/__consumer_offsets-0")
+    before = list(batches(partition))
+    (path,) = logs(partition)
+    good, hit = [b for b in before if b.end <= 4096 or b.position >= 8192], range(4096, 8192)
+
+    def fail_on_bad(fd: int, start: int, size: int) -> None:
+        if os.path.samestat(os.fstat(fd), path.stat()) and start < hit.stop and hit.start < start + size:
+            raise OSError(errno.EIO, "Input/output error")
+
+    def pread(fd: int, size: int, at: int, read: Callable[[int, int, int], bytes] = os.pread) -> bytes:
+        fail_on_bad(fd, at, size)
+        return read(fd, size, at)
+
+    def preadv(fd: int, views: list[memoryview], at: int, read: Callable[..., int] = os.preadv) -> int:
+        fail_on_bad(fd, at, sum(map(len, views)))
+        return read(fd, views, at)
+
+    monkeypatch.setattr(os, "pread", pread)
+    monkeypatch.setattr(os, "preadv", preadv)
+    plan = plan_salvage(partition)
+    files = rejected_files(plan)
+    assert {part["cause"] for part in plan.answer["lost"]} == {"unreadable"}
+    rejected = b"".join(read_content(content) for name, content in sorted(files.items()) if name != MANIFEST)
+    monkeypatch.undo()
+    assert same(list(batches(write_result(plan, partition.parent / "result"))), good)
+    data = bytearray(path.read_bytes())
+    data[4096:8192] = bytes(4096)
+    assert rejected == b"".join(data[part["start"] : part["end"]] for part in plan.answer["rejected"])
 
 
 def test_nothing_rejected_makes_no_files(copy_of: CopyOf) -> None:
