@@ -65,6 +65,11 @@ class EndTransactionMarker:
     type: ControlRecordType
     coordinator_epoch: int
 
+    @property
+    def is_abort(self) -> bool:
+        """Whether the transaction was aborted."""
+        return self.type is ControlRecordType.ABORT
+
 
 def parse_control_type_id(key: bytes | None) -> int:
     """The type id in a control record's key (ControlRecordType.parseTypeId).

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from klogtool.errors import Corrupt, Refused
 from klogtool.format.batch import (
@@ -21,7 +22,6 @@ from klogtool.format.batch import (
     NO_TIMESTAMP,
     RecordBatch,
 )
-from klogtool.format.control import ControlRecordType, EndTransactionMarker, parse_end_transaction_marker
 from klogtool.format.indexes import CURRENT_ABORTED_TXN_VERSION, AbortedTxn
 from klogtool.format.java_hash import LongHashKeys
 from klogtool.format.java_numbers import MAX_INT, wrap_int, wrap_long
@@ -30,6 +30,9 @@ from klogtool.format.producer_snapshot import (
     ProducerStateEntry,
     decrement_sequence,
 )
+
+if TYPE_CHECKING:
+    from klogtool.format.control import EndTransactionMarker
 
 NUM_BATCHES_TO_RETAIN = 5  # ProducerStateEntry
 NO_COORDINATOR_EPOCH = -1
@@ -236,6 +239,8 @@ class ProducerAppendInfo:
         record = next(iter(batch.records()), None)
         if record is None:  # the whole transaction has been compacted away
             return None
+        from klogtool.format.control import parse_end_transaction_marker  # with Kafka's schemas: few logs need them
+
         marker = parse_end_transaction_marker(record.key, record.value)
         return self._append_marker(marker, batch, record.timestamp, transaction_version)
 
@@ -276,8 +281,7 @@ class ProducerAppendInfo:
         self.updated.end_txn(batch.producer_epoch, marker.coordinator_epoch, timestamp)
         if first_offset is None:
             return None
-        is_aborted = marker.type is ControlRecordType.ABORT
-        return CompletedTxn(self.producer_id, first_offset, batch.base_offset, is_aborted)
+        return CompletedTxn(self.producer_id, first_offset, batch.base_offset, marker.is_abort)
 
     def _check_epoch(self, producer_epoch: int, offset: int, transaction_version: int) -> None:
         if self._origin is AppendOrigin.REPLICATION:  # a stale epoch is only logged
