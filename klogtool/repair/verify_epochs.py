@@ -12,10 +12,9 @@ from klogtool.format.names import FileKind
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.repair.cures import rebuild_index
 from klogtool.repair.findings import Finding
 from klogtool.repair.verify_names import Layout
-
-REBUILD = "klogtool rebuild-index {} --only leader-epoch-checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,8 @@ def verify_epochs(
     forgotten their epochs. log_end_offset: None if it is not known for certain: after a log was cut in a gap of its
     offsets it is higher than its batches say, until the next start.
     """
-    path, cure = layout.path_of(FileKind.LEADER_EPOCH_CHECKPOINT.value), REBUILD.format(layout.path)
+    name = FileKind.LEADER_EPOCH_CHECKPOINT.value
+    path, cure = layout.path_of(name), rebuild_index(layout.path, name)
     told = _believable(_remembered(runs))
     if layout.find(FileKind.LEADER_EPOCH_CHECKPOINT) is None:
         if told and not _is_beside(layout):

@@ -13,6 +13,7 @@ from klogtool.log.entries import Message, RecordBatch
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.segment import KraftSnapshot
 from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.repair.cures import move_out, remove
 from klogtool.repair.findings import Finding
 from klogtool.repair.verify_names import Layout
 
@@ -40,7 +41,7 @@ def verify_kraft_snapshot(path: str) -> Iterator[Finding]:
         yield Finding("unreadable", path, error.reason)
     except KlogError as error:
         detail = f"{error.reason}: a broker that needs this snapshot does not start"
-        cure = f"move {path} away if an older one, and the log since, are whole; or copy it from another controller"
+        cure = f"{move_out(path)} if an older one, and the log since, are whole; or copy it from another controller"
         yield Finding("kraft-snapshot-corrupt", path, detail, start=error.position, cure=cure)
 
 
@@ -82,7 +83,7 @@ def _verify_quorum_state(path: str) -> Iterator[Finding]:
     except Unreadable as error:
         yield Finding("unreadable", path, error.reason)
     except KlogError as error:
-        cure = f"rm {path}  (a new election writes it anew)"
+        cure = remove(path, "a new election writes it anew")
         yield Finding("quorum-state-corrupt", path, f"{error.reason}: a broker does not start", cure=cure)
 
 

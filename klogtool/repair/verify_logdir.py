@@ -26,6 +26,7 @@ from klogtool.log.folder import list_folder
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
 from klogtool.log.partition import Partition
 from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.repair.cures import move_out, recover, remove
 from klogtool.repair.findings import Finding
 from klogtool.repair.verify_kraft import verify_kraft_snapshot
 from klogtool.repair.verify_names import METADATA_TOPIC
@@ -91,14 +92,14 @@ def _verify_names(log_dir: LogDir) -> Iterator[Finding]:
     for name in log_dir.foreign_folders:
         path = os.path.join(log_dir.path, name)
         detail = "not in the form of topic-partition: a broker does not start over it"
-        yield Finding("foreign-folder", path, detail, cure=f"move {path} out of the log dir")
+        yield Finding("foreign-folder", path, detail, cure=move_out(path))
     for file in list_folder(log_dir.path).files:
         if file.kind not in KINDS_IN_LOG_DIR:
             path = os.path.join(log_dir.path, file.name)
             yield Finding("foreign-file", path, "not a file of a log dir's; a broker leaves it alone")
     if log_dir.partitions and not has_clean_marker(log_dir):
         detail = "no marker of a clean stop: a broker that starts here recovers every log from its recovery point on"
-        yield Finding("unclean-shutdown", log_dir.path, detail, cure=f"klogtool verify --recover {log_dir.path}")
+        yield Finding("unclean-shutdown", log_dir.path, detail, cure=recover(log_dir.path))
 
 
 def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaProperties]) -> Iterator[Finding]:
@@ -167,7 +168,7 @@ def _duplicates(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
         owner = owners.setdefault(key, partition.path)
         if owner != partition.path:
             detail = f"{key[0]} lies in {owner}, too: a broker does not start"
-            cure = "move the less complete one out of the log dir"
+            cure = f"keep the more complete one, and {move_out(partition.path)} if that is the other"
             yield Finding("duplicate-partition", partition.path, detail, cure=cure)
 
 
@@ -225,7 +226,7 @@ def _read_checkpoint(path: str, kind: FileKind, read: dict[FileKind, dict[TopicP
     except KlogError as error:
         is_io = error.kafka_class in ("KafkaStorageException", None)
         outcome = "a broker gives the log dir up" if is_io else _WITHOUT_NUMBERS[kind]
-        cure = f"rm {path}  (costs {_COSTS[kind]})"
+        cure = remove(path, f"costs {_COSTS[kind]}")
         yield Finding("checkpoint-corrupt", path, f"{error.reason}: {outcome}", cure=cure)
 
 
@@ -286,7 +287,7 @@ def _false_markers(
     log_dir: LogDir, ends: Iterable[PartitionEnds], recovery_points: Mapping[TopicPartition, int]
 ) -> Iterator[Finding]:
     marker = os.path.join(log_dir.path, FileKind.CLEAN_SHUTDOWN.value)
-    cure = f"klogtool verify --recover {log_dir.path}, or rm {marker} so that a broker recovers"
+    cure = remove(marker, f"then a broker recovers; or first see what that costs: {recover(log_dir.path)}")
     for end in ends:
         partition = end.partition
         if partition.state not in LIVE or end.log_end_offset is None or partition.topic == METADATA_TOPIC:

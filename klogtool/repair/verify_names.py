@@ -14,13 +14,13 @@ from klogtool.format.names import FileKind, FileName, TopicPartition, build_file
 from klogtool.log.file import LogFile
 from klogtool.log.folder import list_folder
 from klogtool.log.partition import Partition
+from klogtool.repair.cures import move_out, recover, rename
 from klogtool.repair.findings import Finding
 
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 TEXT_KINDS = (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA)
-RECOVER = "klogtool verify --recover {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _judge_kraft_snapshot(file: FileName, path: str) -> Finding | None:
             "kraft-snapshot-corrupt",
             path,
             "the name holds no end offset and epoch: a broker does not start",
-            cure=f"move {path} out of the folder",
+            cure=move_out(path),
         )
     if file.suffix:
         return Finding("leftover-deleted", path, "a snapshot that was not finished; a broker deletes it at its start")
@@ -150,7 +150,7 @@ def _judge_offset(layout: Layout, file: FileName, path: str) -> Finding | None:
             return Finding("segment-name", path, "no offset is below zero")
         if file.name != canonical:
             detail = f"not 20 digits: a broker makes an empty {canonical} and never reads this file"
-            return Finding("segment-name", path, detail, cure=_rename(path, layout.path_of(canonical)))
+            return Finding("segment-name", path, detail, cure=rename(path, layout.path_of(canonical)))
     if file.kind in INDEX_KINDS:
         log = build_file_name(FileKind.LOG, file.base_offset)
         if log not in layout.names:
@@ -171,12 +171,8 @@ def _no_offset(name: str, path: str) -> Finding:
         "segment-name",
         path,
         f"the name is no offset, and a broker does not start over it ({why})",
-        cure=f"move {path} out of the folder",
+        cure=move_out(path),
     )
-
-
-def _rename(path: str, to: str) -> str:
-    return f"mv {path} {to}"
 
 
 # What an interrupted cleaning, split or deletion left: LogLoader.removeTempFilesAndCollectSwapFiles.
@@ -195,10 +191,10 @@ def _leftovers(layout: Layout, files: list[FileName]) -> Iterator[Finding]:
             detail = (
                 "half written by the cleaner, or by a split: a broker deletes it and keeps the segments as they are"
             )
-            yield Finding("leftover-cleaned", path, detail, first_offset=offset, cure=RECOVER.format(layout.path))
+            yield Finding("leftover-cleaned", path, detail, first_offset=offset, cure=recover(layout.path))
         else:
             detail = _fate_of_swap(layout, name, offset, lowest_cleaned)
-            yield Finding("leftover-swap", path, detail, first_offset=offset, cure=RECOVER.format(layout.path))
+            yield Finding("leftover-swap", path, detail, first_offset=offset, cure=recover(layout.path))
 
 
 def _offset_or_none(name: str) -> int | None:

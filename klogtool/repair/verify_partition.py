@@ -11,6 +11,7 @@ from klogtool.format.identity import parse_partition_metadata
 from klogtool.format.names import FileKind, PartitionDirState, build_file_name
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.repair.cures import move_out, rebuild_index
 from klogtool.repair.findings import Finding
 from klogtool.repair.segment_report import SegmentReport
 from klogtool.repair.verify_epochs import verify_epochs
@@ -101,6 +102,7 @@ def _overlap(before: SegmentReport, after: SegmentReport) -> Finding:
         f"{name} reaches up to {before.next_offset - 1}: of offsets in both, readers get those of the one or the other",
         first_offset=after.base_offset,
         last_offset=before.next_offset - 1,
+        cure=f"if one of them is a copy, {move_out(after.path)}, or the other",
     )
 
 
@@ -119,7 +121,7 @@ def _missing_snapshots(layout: Layout, reports: Sequence[SegmentReport], around:
     missing = [offset for offset in due if offset not in layout.snapshots and offset > around.log_start_offset]
     if not layout.snapshots and (missing or not due):
         detail = "there is none at all: after a clean stop a broker forgets all producers, and duplicates can get in"
-        yield Finding("snapshot-missing", layout.path, detail, cure=f"klogtool rebuild-index {layout.path}")
+        yield Finding("snapshot-missing", layout.path, detail, cure=rebuild_index(layout.path, "snapshot"))
         return
     for offset in missing:
         detail = f"there is none at {offset}; a broker builds it anew from the one before"

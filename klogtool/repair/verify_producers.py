@@ -21,10 +21,10 @@ from klogtool.format.producer_snapshot import ProducerStateEntry, parse_producer
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.producer_replay import NOTHING, Aborted, Halt, Stop, make_replay, replay_segment
 from klogtool.log.segment import Segment
+from klogtool.repair.cures import rebuild_index
 from klogtool.repair.findings import Finding
 from klogtool.repair.verify_names import Layout
 
-REBUILD = "klogtool rebuild-index {}"
 MOST_SIDE_FILE_BYTES = 256 << 20  # five million producers, or eight million aborted transactions in a segment
 MOST_FINDINGS_OF_A_FILE = 10
 
@@ -179,7 +179,7 @@ def _verify_txn_index(layout: Layout, segment: Scanned, replay: _Replay) -> Iter
     except KlogError as error:
         yield Finding("unreadable", path, error.reason)
         return
-    cure = REBUILD.format(layout.path)
+    cure = rebuild_index(layout.path, "txnindex")
     if rest := len(data) % ABORTED_TXN_SIZE:
         detail = f"{rest} bytes behind the last whole entry: what a broker appends next cannot be read"
         yield Finding("txnindex-size", path, detail, start=len(data) - rest, end=len(data), cure=cure)
@@ -195,7 +195,7 @@ def _missing_txn_index(layout: Layout, segment: Scanned, replay: _Replay) -> Ite
             f"{_count(len(exposed), 'aborted transaction')} of this segment are in no index",
             first_offset=min(txn.visible_from for txn in exposed),
             last_offset=exposed[-1].last_offset,
-            cure=REBUILD.format(layout.path),
+            cure=rebuild_index(layout.path, "txnindex"),
         )
 
 
@@ -329,14 +329,14 @@ def _verify_snapshot(path: str, offset: int, replay: _Replay) -> Iterator[Findin
     wrong = [why for entry in entries if (why := check.wrong(entry))]
     wrong += check.missing(entries)
     if wrong:
-        yield Finding("snapshot-content", path, _joined(wrong), cure=REBUILD.format(_folder_of(path)))
+        yield Finding("snapshot-content", path, _joined(wrong), cure=rebuild_index(_folder_of(path), "snapshot"))
 
 
 def _verify_older_snapshot(path: str, offset: int) -> Iterator[Finding]:
     """One from before the log begins, of which little can be said."""
     entries = yield from _read_snapshot(path)
     if wrong := [why for entry in entries or [] if (why := _beyond(entry, offset))]:
-        yield Finding("snapshot-content", path, _joined(wrong), cure=REBUILD.format(_folder_of(path)))
+        yield Finding("snapshot-content", path, _joined(wrong), cure=rebuild_index(_folder_of(path), "snapshot"))
 
 
 def _verify_snapshot_beyond(path: str, log_end_offset: int, replay: _Replay, *, may_be: bool) -> Iterator[Finding]:
@@ -429,7 +429,7 @@ def _read_snapshot(path: str) -> Generator[Finding, None, list[ProducerStateEntr
         yield Finding("unreadable", path, error.reason)
     except KlogError as error:
         detail = f"{error.reason}; a broker deletes it at its start and takes the one before"
-        yield Finding("snapshot-corrupt", path, detail, cure=REBUILD.format(_folder_of(path)))
+        yield Finding("snapshot-corrupt", path, detail, cure=rebuild_index(_folder_of(path), "snapshot"))
     return None
 
 

@@ -208,7 +208,8 @@ class _Verification:
         return f"klogtool rebuild-index {self._folder()} --segment {self._report.base_offset} --apply"
 
     def _recover(self) -> str:
-        return f"klogtool verify --recover {self._folder()} --apply"
+        believed = " --last-stop unclean" if self._context.is_clean else ""  # the marker would be
+        return f"klogtool verify --recover {self._folder()}{believed} --apply"
 
     def _salvage(self) -> str:
         return f"klogtool salvage {self._folder()} --output DIR"

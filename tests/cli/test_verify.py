@@ -19,6 +19,7 @@ Run = Callable[..., Done]
 Path = pathlib.Path
 NOW = f"--now={NOW_MS}"
 DAMAGED = FIXTURES / "killed-mid-append/logdir"
+GOLDEN = pathlib.Path(__file__).with_name("data") / "verify-killed-mid-append.jsonl"
 
 
 def verify(*args: str | os.PathLike[str]) -> Done:
@@ -149,6 +150,21 @@ SUMMARY = {
 }
 
 
+def test_what_a_killed_broker_left_and_a_wound_for_each_topic(klogtool: Run) -> None:
+    """The golden output; and laws that no new recording of it may break."""
+    done = klogtool("verify", NOW, "killed-mid-append/logdir", "--format", "json")
+    found = rows(done)
+    found[0]["version"], found[-1]["seconds"] = "", 0
+    assert found == [json.loads(line) for line in GOLDEN.read_text().splitlines()]
+    severities = [row["severity"] for row in found[1:-1]]
+    assert [severities.count(kind) for kind in ("error", "warning", "info")] == [
+        found[-1][name] for name in ("errors", "warnings", "infos")
+    ]
+    assert [row["path"] for row in found[2:-1]] == sorted(row["path"] for row in found[2:-1])
+    assert all(row["start"] < row["end"] for row in found if "end" in row)
+    assert all(row["first_offset"] <= row["last_offset"] for row in found if "last_offset" in row)
+
+
 def test_the_order_does_not_hang_on_threads() -> None:
     once = rows(verify(DAMAGED, "--format", "json"))
     for jobs in ("1", "2", "7"):
@@ -244,7 +260,7 @@ def test_a_block_for_each_finding_and_a_closing_line(broken: Path) -> None:
     told = verify(broken).out.decode()
     assert told.startswith("warning  t-0/leader-epoch-checkpoint\n         epochs-content\n")
     assert "\nerror    t-0/partition.metadata\n         partition-metadata-corrupt\n" in told
-    assert f"\n         →  klogtool rebuild-index {broken}/t-0 --only leader-epoch-checkpoint\n" in told
+    assert f"\n         →  klogtool rebuild-index {broken}/t-0 --only leader-epoch-checkpoint --apply\n" in told
     assert told.splitlines()[-1] == ("1 error, 1 warning, 0 notes.  78 records in 16 batches read.  Exit status 1.")
 
 

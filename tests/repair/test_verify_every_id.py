@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shlex
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
 from damage import append_bytes, flip_bit, overwrite, tear_at
+from running import ROOT, run_here
 from verifying import NOW_MS, copy_file, edit_snapshot, edit_txn_index, ids, run_verify
 
 from klogtool.format.batch import BATCH_HEADER, CRC_COVERS_FROM, RecordBatch
@@ -119,6 +122,11 @@ def lost_batch(log_dir: Path) -> None:
     edit_batch(log, 3, "base_sequence", (batch.base_sequence + 5).to_bytes(4, "big"), heal=True)
 
 
+def swap_of_the_first(log_dir: Path) -> None:
+    for kind in ("log", "index", "timeindex"):
+        copy_file(side_of(log_dir, kind), f"{FIRST}.{kind}.swap")
+
+
 def no_middle_segment(log_dir: Path) -> None:
     for path in log_dir.glob(f"t-1/{29:020d}.*"):
         path.unlink()
@@ -195,7 +203,7 @@ CASES = {
     "segment-name": Case(lambda d: (d / "t-0/foo.log").write_bytes(b"")),
     "orphan-file": Case(lambda d: copy_file(side_of(d, "index"), f"{7:020d}.index")),
     "leftover-cleaned": Case(lambda d: copy_file(log_of(d), f"{FIRST}.log.cleaned")),
-    "leftover-swap": Case(lambda d: copy_file(log_of(d), f"{FIRST}.log.swap")),
+    "leftover-swap": Case(swap_of_the_first),
     "leftover-deleted": Case(lambda d: copy_file(log_of(d), f"{FIRST}.log.deleted")),
     "foreign-file": Case(lambda d: (d / "t-0/README").write_bytes(b"")),
     "foreign-folder": Case(lambda d: (d / "lost+found").mkdir()),
@@ -232,3 +240,33 @@ def test_the_wound_is_found_and_nothing_else(finding_id: str, copy_of: Callable[
     case.wound(log_dir)
     found, _ = run_verify(*paths, now_ms=case.now_ms, deep=True)
     assert ids(found) - ids(before) == {finding_id, *case.beside}
+
+
+MENDING = ("klogtool rebuild-index ", "klogtool verify --recover ", "mv ", "rm ")
+
+
+def carry_out(cure: str) -> None:
+    """A cure, as a person would who copies it into a shell."""
+    words = shlex.split(cure, comments=True)
+    if words[0] == "klogtool":
+        done = run_here([*words[1:], *([] if "--apply" in words else ["--apply"])], ROOT)
+        assert done.status in (0, 1), done.err
+    else:
+        subprocess.run(words, check=True)
+
+
+@pytest.mark.parametrize("finding_id", CASES)
+def test_a_cure_that_is_a_command_mends_it(finding_id: str, copy_of: Callable[[str], Path]) -> None:
+    case = CASES[finding_id]
+    log_dir = copy_of(case.fixture)
+    for path in log_dir.rglob("*.checkpoint"):
+        path.chmod(0o644)
+    paths = [log_dir / path for path in case.paths]
+    case.wound(log_dir)
+    wounded, _ = run_verify(*paths, now_ms=case.now_ms)
+    cured = {found.id: found.cure for found in wounded if found.cure and found.cure.startswith(MENDING)}
+    for cure in set(cured.values()):
+        carry_out(cure)
+    left = {found.id for found in run_verify(*paths, now_ms=case.now_ms)[0] if found.severity.value != "info"}
+    assert not left & cured.keys()
+    assert left <= ids(wounded) | {"checkpoint-entry"}  # what was cut off was known to the checkpoints
