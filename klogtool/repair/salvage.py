@@ -28,7 +28,6 @@ from klogtool.repair.ascending import ascending
 from klogtool.repair.assembly import NewSegment, assemble, place_filling, place_own, with_empty
 from klogtool.repair.circumstances import UNCLEAN, Circumstances, LoadTerms, terms_of
 from klogtool.repair.copies import compare, mend_last_batch
-from klogtool.repair.draft import Draft
 from klogtool.repair.epoch_fields import entries_of, mend_leader_epochs, right_entries
 from klogtool.repair.holes import (
     Copy,
@@ -45,7 +44,8 @@ from klogtool.repair.holes import (
 from klogtool.repair.loadable import Loadable, Unloadable, load
 from klogtool.repair.losses import Loss, losses
 from klogtool.repair.partition_files import PartitionFiles, SegmentFile, read_partition_files
-from klogtool.repair.plan import Delete, Fact, Plan, Step, Write
+from klogtool.repair.plan import Fact, Plan
+from klogtool.repair.salvage_steps import order_steps
 from klogtool.repair.salvaged import UNLOADABLE, Salvaged, answer, notes, verdicts
 from klogtool.repair.stretches import Rejected, Run, Stretch, cut_run, walk_stretches
 
@@ -90,6 +90,7 @@ class _Kept:
                 first, last = filling.run.first_offset, filling.run.last_offset
                 self.filled.refusals.append(Refusal(filling.copy, first, last, batch.reason))
                 return
+        raise Refused(f"a broker would stop at it: {batch.reason}", path=batch.run.path, position=batch.position)
 
 
 class _Salvage:
@@ -142,7 +143,7 @@ class _Salvage:
             self._path,
             self._arguments,
             tuple(self._facts()),
-            tuple(_steps(loadable.draft)),
+            tuple(order_steps(loadable.draft)),
             tuple(verdicts(salvaged)),
             answer(salvaged),
             (*self._notes, *notes(salvaged, self._terms.log_start_offset)),
@@ -313,10 +314,3 @@ def _as_rejected(batch: Unloadable, before: Sequence[Run], behind: Sequence[Run]
     start = before[-1].stop if before else run.start
     stop = behind[0].start if behind else run.stop
     return Rejected(run.path, run.segment, start, stop, UNLOADABLE, batch.reason)
-
-
-def _steps(draft: Draft) -> Iterator[Step]:
-    """From the partition dir to what it is to be."""
-    for name in sorted(draft.changed()):
-        file = draft.files.get(name)
-        yield Delete(name) if file is None else Write(name, file.content, file.mtime_ns)

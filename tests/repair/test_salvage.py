@@ -26,7 +26,7 @@ from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.indexes import parse_txn_index
 from klogtool.format.layout import field_positions
 from klogtool.repair.draft import read_content
-from klogtool.repair.plan import Plan
+from klogtool.repair.plan import Delete, Plan
 from klogtool.repair.rejected_files import MANIFEST, rejected_files
 
 Path = pathlib.Path
@@ -622,3 +622,27 @@ def test_whatever_is_damaged_all_that_was_not_hit_is_kept(name: str, seed: int) 
         check_laws(plan, result)
         assert same(list(batches(result)), before)
         assert [part for part in plan.answer["lost"] if part["first_offset"] is not None] == []
+
+
+# ---------------------------------------------------------------- in place
+
+
+def test_steps_lead_from_what_was_to_what_is_to_be(copy_of: CopyOf, tmp_path: Path) -> None:
+    partition = copy_of(THREE_MAGICS)
+    flip_bit(partition / f"{82:020d}.log", 700)
+    (partition / f"{120:020d}.log").rename(partition / f"{119:020d}.log")
+    (partition / f"{0:020d}.log.cleaned").write_bytes(b"x")
+    (partition / f"{0:020d}.index.deleted").write_bytes(b"x")
+    plan = plan_salvage(partition)
+    there = {path.name for path in partition.iterdir()}
+    for step in plan.steps:
+        if isinstance(step, Delete):
+            there.remove(step.path)
+        else:
+            base, kind = step.path.split(".")[0], step.path.rpartition(".")[2]
+            assert kind != "log" or f"{base}.index" not in there, "an index of another log"
+            assert kind != "index" or f"{base}.log" in there
+            there.add(step.path)
+    result = write_result(plan, tmp_path / "result")
+    assert there == {path.name for path in result.iterdir()}
+    assert [step.path for step in plan.steps][-2:] == [f"{0:020d}.index.deleted", f"{0:020d}.log.cleaned"]
