@@ -14,13 +14,30 @@ run() {
   [ "$status" -le 1 ] # 1 is damage found, and the point of the show
 }
 
-say "A broker 4.3.1 was killed while it appended; then one bit of this segment was flipped." \
-  "The lines are kafka-dump-log's, byte for byte. The third batch says isvalid: false;" \
-  "what is wrong, and at which byte, is said at the end, and by exit status 1."
-run "klogtool dump-log killed-mid-append/logdir/flip-bit-0/00000000000000000045.log"
+# Everything below works on a copy: klogtool never writes to what it reads, but this shows it mending, too.
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+cp -rp . "$copy/fixtures"
+cd "$copy/fixtures"
 
-say "Kafka's own tool ends where a size makes no sense: zeros at the end of a file. So does this."
-run "klogtool dump-log killed-mid-append/logdir/zero-tail-0/00000000000000000055.log 2>&1 | tail -n 3"
+say "A broker 4.3.1 was killed while it appended; then one bit of a segment was flipped. What is wrong?"
+run "klogtool verify killed-mid-append/logdir/flip-bit-0"
+
+say "What would a broker do about it at its start?"
+run "klogtool verify --recover killed-mid-append/logdir/flip-bit-0"
+
+say "Better: keep all that is sound on both sides of the damage."
+run "klogtool salvage killed-mid-append/logdir/flip-bit-0 --output saved-0"
+run "klogtool verify saved-0"
+
+say "Or do just what a broker would, now and in the open, with a way back."
+run "klogtool verify --recover --apply --quiet killed-mid-append/logdir/flip-bit-0"
+run "klogtool verify killed-mid-append/logdir/flip-bit-0"
+run "klogtool undo killed-mid-append/logdir"
+run "diff -r killed-mid-append '$OLDPWD/killed-mid-append' && echo 'every byte is back'"
+
+say "The same segment as kafka-dump-log shows it, byte for byte: the third batch says isvalid: false."
+run "klogtool dump-log killed-mid-append/logdir/flip-bit-0/00000000000000000045.log"
 
 say "As JSON lines nothing is lost: header values, binary keys, nulls."
 run "klogtool dump-log every-codec/logdir/append-4 --format json --offsets 38 | grep '\"record\"'"
