@@ -208,7 +208,9 @@ class LineMaker:
                 if alone:
                     break
                 self._seal(found)
-                at = self._by_reference(found, window, at, at + 1)
+                before, at = at, self._by_reference(found, window, at, at + 1)
+                if at == before:  # bytes that changed under a map: no entry begins here any more
+                    break
         return at
 
     def _learn_zstd(self) -> bool:
