@@ -38,8 +38,11 @@ _Result = TypeVar("_Result")
 
 @dataclass
 class LoadReport:
-    """What loading did. recovered, deleted_segments: base offsets, in order. was_split: a segment was.
+    """What loading did. recovered, deleted_segments: base offsets, in order; below_start: those of the latter that went
+    since the log ends below its start. was_split: a segment was.
 
+    epochs_added: the file did not have all of them. unfit: base offsets of segments that were recovered, whatever the
+    last stop was, because of their transaction index.
     stopped_by: base offset to the error at which its log was cut. emptied: base offsets of segments that were given up.
     removed: names that the first pass removed, in a safe order; replaced: those that a swapped segment stands for;
     swapped: names that lost their `.swap`.
@@ -47,7 +50,10 @@ class LoadReport:
 
     recovered: list[int] = field(default_factory=list)
     deleted_segments: list[int] = field(default_factory=list)
+    below_start: list[int] = field(default_factory=list)
     was_split: bool = False
+    epochs_added: bool = False
+    unfit: set[int] = field(default_factory=set)
     stopped_by: dict[int, KlogError] = field(default_factory=dict)
     emptied: set[int] = field(default_factory=set)
     removed: list[str] = field(default_factory=list)
@@ -166,6 +172,7 @@ class _Loader:
     def __init__(self, log: LoadedLog) -> None:
         self.log, self.draft, self.report, self.segments = log, log.draft, log.report, log.segments
         self.terms, self.config = log.terms, log.terms.config
+        self.known_epochs = {entry.epoch for entry in log.epochs.entries}
 
     def load(self) -> tuple[int, int]:
         """The log end offset and the recovery point."""
@@ -179,6 +186,7 @@ class _Loader:
             end_offset, recovery_point = self._retry_on_overflow(self._recover_log)
             self.segments.last.resize_indexes()
         epochs, producers, log_start = self.log.epochs, self.log.producers, self.terms.log_start_offset
+        self.report.epochs_added = bool({entry.epoch for entry in epochs.entries} - self.known_epochs)
         epochs.truncate_from_end(end_offset)
         # The file is written some time after the log start is raised: a killed broker may not have come to it.
         epochs.truncate_from_start(log_start)
@@ -258,6 +266,7 @@ class _Loader:
         except Corrupt as error:
             if error.kafka_class != "CorruptIndexException":
                 raise
+            self.report.unfit.add(base_offset)
             is_sound = False
         if not is_sound:
             # Whatever the last stop was. Only an overflow has an answer here; all other failures fail the load.
@@ -308,6 +317,7 @@ class _Loader:
         if end_offset >= self.terms.log_start_offset:
             return end_offset
         # Kafka means to rename their snapshots, but looks through a view of the segments, which is empty by then.
+        self.report.below_start = list(self.segments.base_offsets)
         self._remove_segments(self.segments.all)
         self.log.epochs.clear()
         self.log.producers.truncate_fully_and_start_at(self.terms.log_start_offset)

@@ -9,14 +9,18 @@ nothing lost on the way. What that asks for:
  2. The `.log`s of a segment that was split come to be before the one they are made of shrinks. As long as that is
     whole, whoever loads it splits it again, into the same files.
  3. Segments behind a cut go before the cut is made, the last one first, and of each its `.log` first. Whoever loads it
-    in between finds the damage, cuts there, and removes the rest.
- 4. A segment that was recovered loses its `.index` before its `.log` is cut: without an index a broker recovers it
-    whatever the last stop was, and whatever the recovery point is. But one that was given up is emptied first: its
-    damage would make a broker refuse, if it met it in that way.
- 5. Its new `.index` comes last, behind the other side files, the producer snapshots and the leader epochs: as long as
-    it is missing, all these are made again.
- 6. Snapshots that are not to stay go when the new ones are there: a log without any, after a clean stop, is one whose
-    producers are forgotten.
+    in between finds the damage, cuts there, and removes the rest. But where the whole log goes, since it ends below its
+    start, the last segment goes last: it is the one that says so; and the leader epochs go before all.
+ 4. Leader epochs that only batches know of are written before an `.index` goes: segments without one are recovered
+    before all others, and epochs are taken up in that order, the higher ones for good. Epochs that only go are written
+    behind all else: as long as they are there, no batch adds others.
+ 5. A segment that is cut loses its `.index` before its `.log` is: without an index a broker recovers it whatever the
+    last stop was, and whatever the recovery point is. But one that was given up is emptied first: its damage would make
+    a broker refuse, if it met it in that way.
+ 6. Producer snapshots: the newest of those that are new comes first, and those that are not to stay go when they are
+    there. A log without any, after a clean stop, is one whose producers are forgotten.
+ 7. A new `.index` comes behind all these: as long as it is missing, they are made again. Where it was the transaction
+    index that made a broker recover the segment, that one is last.
 """
 
 from __future__ import annotations
@@ -31,6 +35,8 @@ from klogtool.repair.plan import Delete, Rename, Step, Truncate, Write
 from klogtool.repair.split import DELETED, SWAP
 
 _LOG, _INDEX = FileKind.LOG, FileKind.OFFSET_INDEX
+_EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
+_TEMPORARY = ".tmp"
 _ORDER = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
@@ -50,7 +56,11 @@ class _Steps:
     def ordered(self) -> tuple[Step, ...]:
         self._finish_leftovers()
         self._write_split_logs()
+        if self.report.below_start:
+            self._write_epochs()
         self._remove_segments()
+        if self.report.epochs_added:
+            self._write_epochs()
         self._cut_logs()
         self._write_the_rest()
         return tuple(self.steps)
@@ -89,7 +99,16 @@ class _Steps:
         for name in (*self.report.removed, *self.report.replaced):
             self.delete(name)
         for name in sorted(self.report.swapped, key=lambda name: (parse_file_name(name).kind is not _LOG, name)):
+            if name.endswith(_LOG.value + SWAP):
+                self._see_to_index(name.removesuffix(_LOG.value + SWAP) + _INDEX.value)
             self.move(name, name.removesuffix(SWAP))
+
+    def _see_to_index(self, index: str) -> None:
+        if index + SWAP not in self.state and index not in self.state:
+            is_final = parse_file_name(index).base_offset not in self.report.recovered and index in self.wanted
+            content = self.wanted[index].content if is_final else ()
+            self.state[index] = DraftFile(content)
+            self.steps.append(Write(index, content))
 
     def _write_split_logs(self) -> None:
         """New `.log`s that are made of another one's bytes, the last first; and copies of it that are to be deleted."""
@@ -112,8 +131,13 @@ class _Steps:
     def _remove_segments(self) -> None:
         """Files that get `.deleted`, but for snapshots: those stay until the new ones are there."""
         doomed = [parse_file_name(name) for name in self.differing() if name.endswith(DELETED) and name in self.wanted]
-        for file in sorted((file for file in doomed if file.kind in _ORDER), key=_last_segment_first):
+        for file in sorted((file for file in doomed if file.kind in _ORDER), key=self._when_doomed):
             self._doom(file.name)
+
+    def _when_doomed(self, file: FileName) -> tuple[bool, int, int]:
+        base_offset = file.base_offset or 0
+        last = base_offset in self.report.below_start
+        return last, base_offset if last else -base_offset, _ORDER.index(file.kind)
 
     def _doom(self, name: str) -> None:
         stem = name.removesuffix(DELETED)
@@ -138,8 +162,6 @@ class _Steps:
             file = parse_file_name(name)
             if file.kind is _LOG and not file.suffix and name in self.wanted and name in self.state:
                 self._cut_log(name, name.removesuffix(_LOG.value) + _INDEX.value)
-        for base_offset in set(self.report.recovered):
-            self._drop_changed_index(base_offset)
 
     def _cut_log(self, name: str, index: str) -> None:
         if not self.wanted[name].size:
@@ -147,13 +169,10 @@ class _Steps:
         self.delete(index)
         self.change(name)
 
-    def _drop_changed_index(self, base_offset: int) -> None:
-        """Of a segment that was recovered and not cut: it may have been because its transaction index is damaged."""
-        names = [name for name in self.differing() if parse_file_name(name).base_offset == base_offset]
-        indexes = [name for name in names if parse_file_name(name).kind in _ORDER and name in self.wanted]
-        index = next((name for name in self.state if _is_index_of(name, base_offset)), None)
-        if index is not None and indexes and index in self.wanted:
-            self.delete(index)
+    def _write_epochs(self) -> None:
+        if _EPOCHS + _TEMPORARY not in self.wanted:
+            self.delete(_EPOCHS + _TEMPORARY)
+        self.change(_EPOCHS)
 
     def _write_the_rest(self) -> None:
         differing = self.differing()
@@ -163,13 +182,15 @@ class _Steps:
             elif name in self.state or name in self.wanted:
                 self.change(name)
 
-    def _when(self, name: str) -> tuple[int, str]:
-        """Side files, snapshots that are new, epochs, `.index`; then what goes."""
-        kind = parse_file_name(name).kind
+    def _when(self, name: str) -> tuple[int, int, str]:
+        """Side files, snapshots that are new, what goes, `.index`, transaction indexes that were damaged, epochs."""
+        file = parse_file_name(name)
+        if name == _EPOCHS + _TEMPORARY or (file.kind is FileKind.TXN_INDEX and file.base_offset in self.report.unfit):
+            return 4, 0, name
         if name not in self.wanted or name.endswith(DELETED):
-            return 4, name
-        order = {FileKind.PRODUCER_SNAPSHOT: 1, FileKind.LEADER_EPOCH_CHECKPOINT: 2, _INDEX: 3}
-        return order.get(kind, 0), name
+            return 2, 0, name
+        order = {FileKind.PRODUCER_SNAPSHOT: 1, _INDEX: 3, FileKind.LEADER_EPOCH_CHECKPOINT: 5}
+        return order.get(file.kind, 0), -(file.base_offset or 0), name
 
 
 def is_head(part: Content, whole: Content) -> bool:
@@ -199,15 +220,6 @@ def _size(part: Piece | bytes) -> int:
 def _content(file: DraftFile | None) -> Content | None:
     """Without parts that are empty, so that equal files are equal."""
     return None if file is None else tuple(part for part in file.content if _size(part))
-
-
-def _last_segment_first(file: FileName) -> tuple[int, int]:
-    return -(file.base_offset or 0), _ORDER.index(file.kind)
-
-
-def _is_index_of(name: str, base_offset: int) -> bool:
-    file = parse_file_name(name)
-    return file.kind is _INDEX and not file.suffix and file.base_offset == base_offset
 
 
 def carried_out(before: dict[str, DraftFile], steps: Iterable[Step]) -> dict[str, Content]:
