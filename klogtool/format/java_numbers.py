@@ -13,6 +13,7 @@ LONG_BITS = 64
 MAX_INT = (1 << (INT_BITS - 1)) - 1
 MAX_LONG = (1 << (LONG_BITS - 1)) - 1
 _LAST_OF_BASIC_PLANE = "\uffff"
+_PLAIN_DIGITS = 20  # those of an offset in a file's name
 
 
 def parse_java_long(text: str) -> int:
@@ -39,6 +40,8 @@ def wrap_long(number: int) -> int:
 
 
 def _parse(text: str, bits: int) -> int:
+    if len(text) <= _PLAIN_DIGITS and text.isascii() and text.isdigit() and (plain := int(text)) < 1 << (bits - 1):
+        return plain  # as nearly all of them; the rest digit by digit, since Java and Python differ in what they take
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits:
         raise _number_format(text)
