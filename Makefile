@@ -31,8 +31,9 @@ lint: $(DEV)/.ready  ## ruff and mypy
 bench: $(DEV)/.ready  ## klogtool beside Kafka's own tool on the same files (needs Java and mvn, some GB of disk)
 	$(RUN) benchmarks/bench.py $(BENCH_ARGS)
 
-fuzz: $(DEV)/.ready  ## a hundred thousand damaged files through the reader
+fuzz: $(DEV)/.fuzz  ## a hundred thousand damaged files through the reader, a million damaged directories through the rest
 	$(RUN) fuzz/dump_log.py --inputs 100000 $(FUZZ_ARGS)
+	$(RUN) fuzz/directories.py --inputs 1000000 $(FUZZ_ARGS)
 
 sanitize: $(DEV)/.ready  ## the extension under ASan and UBSan, a minute of damaged inputs
 	fuzz/sanitize.sh $(RUN) --seconds 60
@@ -57,6 +58,11 @@ $(DEV)/.ready: pyproject.toml $(EXTENSION)
 	$(call new_venv,$(DEV))
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	@$(RUN) -m pip install --quiet --group dev --editable '.[arrow]'
+	@touch $@
+
+# Where there is no atheris for this Python, fuzz/directories.py says so and goes on without it.
+$(DEV)/.fuzz: $(DEV)/.ready
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --only-binary :all: --group fuzz
 	@touch $@
 
 define new_venv
