@@ -20,8 +20,7 @@ from klogtool.errors import KlogError
 from klogtool.format.batch import BATCH_HEADER, parse_batch
 from klogtool.format.framing import LOG_OVERHEAD, Frame, walk_frames
 from klogtool.format.layout import field_positions
-from klogtool.format.message import parse_message
-from klogtool.format.proof import FACTS, NOT_TOLD, EntryFacts, Judged, batch_facts
+from klogtool.format.proof import FACTS, NOT_TOLD, EntryFacts, Judged, batch_facts, message_of
 from klogtool.log.file import LogFile
 from klogtool.log.probing import Probe
 from klogtool.log.proving import RowPool, walk_proved
@@ -197,7 +196,7 @@ class _Walk:
     def _judged(self, judged: Judged) -> Stretch:
         facts = judged.facts
         if judged.is_plain:
-            return _run_of(self._file.path, self._segment, facts)
+            return self._runs.run_of(facts)
         cause = "batch-attributes" if judged.contradiction is not None else "records-invalid"
         detail = f"the checksum holds, but {judged.contradiction or judged.records_contradiction}"
         return self._rejected(facts.position, facts.end, cause, detail, facts.first_offset, facts.last_offset)
@@ -206,7 +205,7 @@ class _Walk:
         if damage.entry is None or not damage.entry.is_plain or damage.field is None:
             first, last = self._claimed(damage)
             return self._rejected(damage.start, damage.end, damage.id, damage.detail, first, last)
-        run = _run_of(self._file.path, self._segment, damage.entry.facts)
+        run = self._runs.run_of(damage.entry.facts)
         if damage.field == "magic":
             was = self._probe.head(damage.start)[_MAGIC_AT]
             return set_field(run, "magic", was - 256 if was > 127 else was, MAGIC)
@@ -300,14 +299,17 @@ class _Builder:
             yield from self.add(together)
             return
         for at in range(0, count * WIDTH, WIDTH):
-            facts = EntryFacts(*rows[at : at + WIDTH])
-            run = _run_of(self._path, self._segment, facts)
-            yield from self.add(self._looked_into(run) if facts.first_offset == NOT_TOLD else run)
+            yield from self.add(self.run_of(EntryFacts(*rows[at : at + WIDTH])))
+
+    def run_of(self, facts: EntryFacts) -> Run:
+        """A run of one entry."""
+        run = _run_of(self._path, self._segment, facts)
+        return self._looked_into(run) if facts.first_offset == NOT_TOLD else run
 
     def _looked_into(self, run: Run) -> Run:
         """A wrapper with its first offset and number of records, if it can be opened. The inner messages of one of
         magic 0 have offsets of their own, under its checksum: the last one is the wrapper's."""
-        message = parse_message(self._probe.read(run.start, run.size))
+        message = message_of(self._probe.read(run.start, run.size), run.start)
         # Under a wrapper of magic 1 offsets are relative, and must not come out below 0.
         message = message if run.magic == 0 else replace(message, offset=_HIGH)
         try:

@@ -587,6 +587,8 @@ def wound(rng: random.Random, partition: Path) -> tuple[str, int, int, int]:
     at, size = rng.randrange(len(data)), rng.choice((1, 3, 17, 60, 200))
     end = min(len(data), at + size)
     kind = rng.choice(("flip", "zero", "tear", "overwrite", "insert"))
+    # A file that ends where a batch does has nothing wrong with it.
+    at += kind == "tear" and at in [batch.position for batch in batches(partition) if batch.name == path.name]
     if kind == "flip":
         data[at] ^= 1 << rng.randrange(8)
         end = at + 1
