@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from construct import Construct, Renamed, Struct
 
-from klogtool.format import batch, framing, message
+from klogtool.format import batch, framing, indexes, message
 
 DECLARATIONS: dict[str, Struct] = {
     "FRAME": framing.FRAME,
@@ -18,6 +18,8 @@ DECLARATIONS: dict[str, Struct] = {
     "ENTRY": message.ENTRY_HEAD,
     "MESSAGE0": message.MESSAGE_V0_HEAD,
     "MESSAGE1": message.MESSAGE_V1_HEAD,
+    "OFFSET_INDEX": indexes.OFFSET_INDEX_ENTRY,
+    "TIME_INDEX": indexes.TIME_INDEX_ENTRY,
 }
 CONSTANTS = {
     "LOG_OVERHEAD": framing.LOG_OVERHEAD,

@@ -36,6 +36,7 @@ from klogtool.format.message import (
     check_magic,
     parse_message,
 )
+from klogtool.format.varint import to_signed
 
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
@@ -78,14 +79,19 @@ class EntryFacts:
         return self.position + self.size
 
     @property
+    def tells_first_offset(self) -> bool:
+        """Any but a wrapper that was not looked into."""
+        return self.magic >= 2 or self.first_offset != NOT_TOLD
+
+    @property
+    def lowest_offset(self) -> int:
+        """Its first offset, or the only one that it tells."""
+        return self.first_offset if self.tells_first_offset else self.last_offset
+
+    @property
     def is_control(self) -> bool:
         """A batch of control records."""
         return self.magic >= 2 and bool(self.attributes & CONTROL_BIT)
-
-    @property
-    def is_transactional(self) -> bool:
-        """A batch of a transaction, or its marker."""
-        return self.magic >= 2 and bool(self.attributes & TRANSACTIONAL_BIT)
 
 
 FACTS = tuple(field.name for field in fields(EntryFacts))
@@ -216,17 +222,18 @@ def records_contradiction(batch: RecordBatch) -> str | None:
 
 
 def _contradictions(batch: RecordBatch, records: Iterator[Record]) -> Iterator[str]:
-    before, largest = batch.base_offset - 1, None
+    before, largest = -1, None
     for record in records:
-        if record.offset <= before:
-            yield f"record {record.offset} does not lie behind {before}"
+        delta = to_signed(record.offset - batch.base_offset, 64)
+        if delta <= before:
+            yield f"record {record.offset} does not lie behind the one before it"
+        if delta > batch.last_offset_delta:
+            yield f"record {record.offset} lies behind the last offset in the header, {batch.last_offset}"
         if largest is None and not batch.attributes & (TIMESTAMP_TYPE_BIT | DELETE_HORIZON_BIT):
             yield from _unlike("first timestamp", batch.base_timestamp, record.timestamp)
-        before, largest = record.offset, record.timestamp if largest is None else max(largest, record.timestamp)
+        before, largest = delta, record.timestamp if largest is None else max(largest, record.timestamp)
         if batch.is_control:
             yield from _control_contradiction(record)
-    if before > batch.last_offset:
-        yield f"record {before} lies behind the last offset in the header, {batch.last_offset}"
     if largest is not None:
         yield from _unlike("largest timestamp", batch.max_timestamp, largest)
 

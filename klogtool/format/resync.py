@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from klogtool.format.batch import CODEC_NAMES, CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, parse_batch
+from klogtool.format.batch import CODEC_NAMES, CRC_COVERS_FROM, NO_PRODUCER_ID, RECORD_BATCH_OVERHEAD, parse_batch
 from klogtool.format.checksums import crc32, crc32c
-from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, find_frame
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, Frame, find_frame
 from klogtool.format.message import CRC_COVERS_FROM as MESSAGE_CRC_COVERS_FROM
-from klogtool.format.message import parse_message
+from klogtool.format.message import MESSAGE_V0_HEAD, MESSAGE_V1_HEAD, SIZE_FIELD_SIZE, parse_message
 
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
@@ -23,6 +23,7 @@ LARGEST_SOUGHT_BYTES = 128 << 20  # larger ones are not looked for behind damage
 GAVE_UP = -2
 BATCH_ATTRIBUTES = 0x7F
 MESSAGE_ATTRIBUTES = 0x0F
+MESSAGE_HEADS = (MESSAGE_V0_HEAD.sizeof(), MESSAGE_V1_HEAD.sizeof())
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def is_plausible(data: Buffer, frame: Frame, sought: Sought) -> bool:
         return False
     if frame.magic < 2:
         attributes = data[frame.position + HEADER_SIZE_UP_TO_MAGIC]
-        return frame.size >= LOG_OVERHEAD + MIN_LENGTH and not attributes & ~MESSAGE_ATTRIBUTES
+        return not attributes & ~MESSAGE_ATTRIBUTES and _sizes_fit(data, frame)
     if frame.size < RECORD_BATCH_OVERHEAD or len(data) - frame.position < RECORD_BATCH_OVERHEAD:
         return bool(frame.size >= RECORD_BATCH_OVERHEAD)
     batch = parse_batch(data, frame.position)
@@ -90,7 +91,20 @@ def is_plausible(data: Buffer, frame: Frame, sought: Sought) -> bool:
         and batch.attributes & 0x07 < len(CODEC_NAMES)
         and 0 <= batch.records_count <= batch.last_offset_delta + 1
         and batch.last_offset_delta >= 0
+        and batch.producer_id >= NO_PRODUCER_ID
     )
+
+
+def _sizes_fit(data: Buffer, frame: Frame) -> bool:
+    """Whether a message's key and value, as far as the buffer tells, fill it exactly."""
+    at, end = frame.position + LOG_OVERHEAD + MESSAGE_HEADS[frame.magic], frame.position + frame.size
+    for most in (2, 1):  # sizes that are yet to come
+        if end - at < most * SIZE_FIELD_SIZE:
+            return False
+        if len(data) - at < SIZE_FIELD_SIZE:
+            return True
+        at += SIZE_FIELD_SIZE + max(0, int.from_bytes(data[at : at + SIZE_FIELD_SIZE], "big", signed=True))
+    return bool(at == end)
 
 
 def is_proved(data: Buffer, frame: Frame) -> bool:

@@ -128,7 +128,7 @@ class Succession:
     # One entry.
 
     def _take(self, entry: EntryFacts) -> Why:
-        first = self.last_offset + 1 if entry.first_offset == NOT_TOLD else entry.first_offset
+        first = entry.first_offset if entry.tells_first_offset else wrap_long(self.last_offset + 1)
         why = self._check(entry, first)
         if why:
             return why
@@ -191,7 +191,8 @@ class Succession:
         if not self.batches:
             self.first_offset = first
         self.magics |= 1 << entry.magic
-        self.sparse |= entry.magic == 2 and entry.records_count <= entry.last_offset - entry.first_offset
+        delta = wrap_long(entry.last_offset - entry.first_offset)
+        self.sparse |= entry.magic == 2 and entry.records_count <= delta
         self.has_producers |= entry.producer_id > NO_PRODUCER_ID
         self.batches, self.records, self.bytes = (
             self.batches + 1,

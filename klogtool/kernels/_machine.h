@@ -66,6 +66,50 @@ static inline int json_plain_64(const uint8_t *p) {
     return none_set(json_special(p) | json_special(p + 16) | json_special(p + 32) | json_special(p + 48));
 }
 
+/* Where an entry may begin, by single bytes: what a search behind damage goes over at first, 16 positions at a time. */
+
+typedef uint8_t sixteen_bytes __attribute__((vector_size(16)));
+
+static inline sixteen_bytes sixteen_at(const uint8_t *p) {
+    sixteen_bytes v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline sixteen_bytes either(sixteen_bytes v, uint8_t one, uint8_t other) {
+    return (sixteen_bytes) (v == one) | (sixteen_bytes) (v == other);
+}
+
+static inline int first_set_byte(sixteen_bytes v) {
+    uint64_t w[2];
+    memcpy(w, &v, sizeof w);
+    return w[0] ? __builtin_ctzll(w[0]) / 8 : w[1] ? 8 + __builtin_ctzll(w[1]) / 8 : 16;
+}
+
+/* What a head must look like, byte by byte: a magic up to 2 at `magic`; at `length` a number from `least` on that begins
+   with a byte up to `most`; at 0 the four bytes of `high` or of `high` + 1. */
+struct head { int magic, length; uint8_t least, most; uint32_t high; };
+
+/* The first position in [at, stop) of p[0:have] that looks so; nearer to the end than 32 bytes any does. */
+static int64_t next_head(const uint8_t *p, int64_t at, int64_t stop, int64_t have, const struct head *h) {
+    uint8_t a[4], b[4];
+    for (int n = 0; n < 4; n++) {
+        a[n] = (uint8_t) (h->high >> (24 - 8 * n));
+        b[n] = (uint8_t) ((h->high + 1) >> (24 - 8 * n));
+    }
+    for (; at < stop && have - at >= 32; at += 16) {
+        const uint8_t *q = p + at, *length = q + h->length;
+        sixteen_bytes may = (sixteen_bytes) (sixteen_at(q + h->magic) <= 2) & (sixteen_bytes) (sixteen_at(length) <= h->most);
+        if (first_set_byte(may) == 16) continue;
+        may &= (sixteen_bytes) ((sixteen_at(length + 1) | sixteen_at(length + 2)) != 0)
+             | (sixteen_bytes) (sixteen_at(length) != 0) | (sixteen_bytes) (sixteen_at(length + 3) >= h->least);
+        for (int n = 0; n < 4; n++) may &= either(sixteen_at(q + n), a[n], b[n]);
+        const int first = first_set_byte(may);
+        if (first < 16) return at + first < stop ? at + first : stop;
+    }
+    return at < stop ? at : stop;
+}
+
 /* --- CRC-32C: the instruction where the processor has it, three lanes to hide its latency; else slicing by 8 ------- */
 
 #if defined(__x86_64__)

@@ -26,6 +26,11 @@ cdef extern from "_machine.h" nogil:
     uint32_t crc32c_of(uint32_t so_far, const uint8_t* p, int64_t size)
     uint32_t crc32_of(uint32_t so_far, const uint8_t* p, int64_t size)
     int crc_hardware
+    struct head:
+        int magic, length
+        uint8_t least, most
+        uint32_t high
+    int64_t next_head(const uint8_t* p, int64_t at, int64_t stop, int64_t have, const head* h)
 
 cdef extern from * nogil:
     void* memmem(const void* haystack, size_t haystack_size, const void* needle, size_t needle_size)
@@ -44,6 +49,7 @@ include "_objects.pxi"
 include "_columns.pxi"
 include "_resync.pxi"
 include "_recover.pxi"
+include "_scan.pxi"
 include "_producers.pxi"
 
 make_crc_tables()

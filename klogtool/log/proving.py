@@ -82,6 +82,8 @@ class Prover:
     def __init__(self, file: LogFile, end: int, pool: RowPool, *, deep: bool) -> None:
         self._file, self._end, self._rows, self._deep = file, end, pool, deep
         self._buffers = BufferPool()
+        self._work = None if kernels.native is None else kernels.native.Workspace()
+        self._knows_zstd = False
 
     def prove_span(self, span: Span) -> Proved:
         """The plain entries of a span."""
@@ -123,7 +125,7 @@ class Prover:
     def _prove_window(self, proved: Proved, data: memoryview, stop: int) -> None:
         """The entries of a window that begin before byte `stop` of it and are whole in it."""
         base = proved.reached
-        if not hasattr(kernels.native, "prove"):
+        if kernels.native is None:
             self._by_reference(proved, data, base, stop)
         else:
             self._by_kernel(proved, data, base, stop)
@@ -150,18 +152,29 @@ class Prover:
         native, body = kernels.native, None
         while (at := proved.reached - base) < stop:
             rows = self._rows.take()
-            at, count, why = native.prove(data, at, stop, base, rows, self._deep, body)
+            at, count, why = native.prove(data, at, stop, base, rows, self._deep, body, self._work)
             if count:
                 proved.rows.append((rows, count))
             else:
                 self._rows.give_back(rows)
             proved.reached, body = base + at, None
             if why == native.BODY:
+                if self._learn_zstd():
+                    continue
                 frame = find_frame(data, at, self._end - base)
                 assert isinstance(frame, Frame)  # the kernel has just seen it whole
                 body = inflate_or_none(parse_entry(data, frame, base=base))
-            if why == native.DONE or (why != native.FULL and body is None and not self._one(proved, data, base)):
+            if why == native.FULL or body is not None:
+                continue
+            if why in (native.DONE, native.CUT_OFF) or not self._one(proved, data, base):
                 return
+
+    def _learn_zstd(self) -> bool:
+        """Whether the kernel can inflate more than it could, from now on; once at most."""
+        if self._knows_zstd:
+            return False
+        self._knows_zstd = True
+        return kernels.learn_zstd(self._work)
 
     def _one(self, proved: Proved, data: memoryview, base: int) -> bool:
         """The next entry by the reference; False if it is not plain either."""

@@ -191,7 +191,7 @@ class _Runs:
 
 
 def _in_order(kind: Kind, data: bytes) -> bool:
-    if hasattr(kernels.native, "entries_in_order"):
+    if kernels.native is not None:
         return bool(kernels.native.entries_in_order(data, kind is TIMES))
     entries = list(kind.unpack(data))
     return all(map(kind.follows, entries, [BEFORE_ALL, *entries]))

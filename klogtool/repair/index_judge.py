@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.proof import NOT_TOLD, EntryFacts
+from klogtool.format.proof import EntryFacts
 from klogtool.format.succession import Succession, Why
 from klogtool.log.probing import Probe
 from klogtool.repair.index_damage import IndexFile, Ranges
@@ -31,8 +31,8 @@ class IndexJudge:
     def note_next(self, entry: EntryFacts) -> None:
         """The next entry that was found: what was damaged before it had offsets below its own."""
         if self._some_missing:
-            if _lowest_offset(entry) - 1 > self._succession.last_offset:
-                self._missing_offsets.add(self._succession.last_offset + 1, _lowest_offset(entry) - 1)
+            if entry.lowest_offset - 1 > self._succession.last_offset:
+                self._missing_offsets.add(self._succession.last_offset + 1, entry.lowest_offset - 1)
             self._some_missing = False
 
     def note_disorder(self, entry: EntryFacts) -> None:
@@ -42,7 +42,7 @@ class IndexJudge:
         self._doubtful_position = entry.position
         after = self._probe.judge(entry.end) if entry.end < self._probe.end else None
         if after is not None:
-            highest = _lowest_offset(after.facts) - 1
+            highest = after.facts.lowest_offset - 1
         else:
             highest = max(entry.last_offset, succession.last_offset) if entry.end < self._probe.end else MAX_LONG
         self._missing_offsets.add(succession.before_offset + 1, max(highest, succession.last_offset))
@@ -108,7 +108,7 @@ class IndexJudge:
         number, succession.index_at = succession.index_at, succession.index_at + 1
         position = index.entry(number)[1]
         if position == entry.position and not self._has_doubtful_offset(entry):
-            least = max(self._succession.last_offset + 1, entry.first_offset)
+            least = entry.first_offset if entry.tells_first_offset else self._succession.last_offset + 1
             self._note_offset(number, f"the batch there has offsets from {least} on")
         elif position < entry.position and position not in self._damaged_bytes:
             self._note_offset(number, "no batch begins there")
@@ -118,7 +118,7 @@ class IndexJudge:
         if entry.position == self._doubtful_position:
             return True
         after = self._probe.judge(entry.end) if entry.end < self._probe.end else None
-        return after is not None and NOT_TOLD != after.facts.first_offset <= entry.last_offset
+        return after is not None and after.facts.tells_first_offset and after.facts.first_offset <= entry.last_offset
 
     def _note_offset(self, number: int, why: str) -> None:
         _note(self._offset_index, number, why)
@@ -160,7 +160,3 @@ class IndexJudge:
 def _note(index: IndexFile | None, number: int, why: str) -> None:
     assert index is not None  # it has this entry
     index.note_false(number, f"{index.kind.words(index.entry(number), index.base_offset)}, and {why}")
-
-
-def _lowest_offset(entry: EntryFacts) -> int:
-    return entry.last_offset if entry.first_offset == NOT_TOLD else entry.first_offset

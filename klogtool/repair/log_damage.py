@@ -12,7 +12,7 @@ from itertools import islice, pairwise
 
 from klogtool.format.batch import CRC_COVERS_FROM, INT_MAX, RECORD_BATCH_OVERHEAD, parse_batch
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame
-from klogtool.format.proof import NOT_TOLD, Judged, batch_facts
+from klogtool.format.proof import Judged, batch_facts
 from klogtool.format.resync import LARGEST_SOUGHT_BYTES
 from klogtool.log.probing import Probe
 
@@ -259,5 +259,5 @@ def _wrong_length(judged: Judged, size_told: int) -> Damage:
 
 def _readable(judged: Judged, field: str, detail: str) -> Damage:
     facts = judged.facts
-    first = None if facts.first_offset == NOT_TOLD else facts.first_offset
+    first = facts.first_offset if facts.tells_first_offset else None
     return Damage("batch-header", facts.position, facts.end, detail, first, facts.last_offset, field, judged)

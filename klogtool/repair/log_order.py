@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from klogtool.format.batch import NO_PARTITION_LEADER_EPOCH, NO_SEQUENCE, increment_sequence
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.proof import FACTS, NOT_TOLD, EntryFacts
+from klogtool.format.proof import FACTS, EntryFacts
 from klogtool.format.succession import Succession, Why, facts_at
 from klogtool.format.varint import to_signed
 from klogtool.log.probing import Probe
@@ -62,7 +62,7 @@ class OrderJudge:
             return []
         detail = f"offsets from here on are more than 2147483647 above the segment's base, {succession.base_offset}"
         last = max(entry.last_offset, succession.last_offset)  # the log may go back behind it
-        return [Damage("offset-overflow", entry.position, self._end(), detail, _lowest_offset(entry), last)]
+        return [Damage("offset-overflow", entry.position, self._end(), detail, entry.lowest_offset, last)]
 
     def _end(self) -> int:
         """Byte behind the last entry that was taken."""
@@ -83,7 +83,7 @@ class OrderJudge:
     def _offset(self, entry: EntryFacts, rows: array[int], start: int) -> Damage:
         """Either this entry's offset is wrong or that of the one before, or none is: the log goes back."""
         succession, previous = self._succession, self._previous()
-        lowest, before = _lowest_offset(entry), succession.last_offset
+        lowest, before = entry.lowest_offset, succession.last_offset
         mine = self._better_offset(entry)
         if previous is not None and not _is_copy(entry, previous):
             theirs = _guess(previous, succession.before_offset + 1, lowest - _span(previous))
@@ -116,7 +116,7 @@ class OrderJudge:
         least = succession.last_offset + 1
         if after is not None:
             return _guess(entry, least, min(after, succession.highest_offset + 1) - _span(entry))
-        if succession.gaps or entry.first_offset == NOT_TOLD:
+        if succession.gaps or not entry.tells_first_offset:
             guess = _guess(entry, least, least + NEAR_OFFSETS)
             return _Guess(_SOME_BIT if guess.likelihood >= _BIT else _NO_ROOM, guess.offset)
         guess = _guess(entry, least, least)
@@ -133,10 +133,10 @@ class OrderJudge:
         return _wrong_offset(previous, first)
 
     def _correct(self, entry: EntryFacts, first: int, rows: array[int], start: int) -> Damage:
-        if entry.first_offset == NOT_TOLD:
-            first = self._succession.last_offset + 1  # the least that it can be, which keeps the next in order
-        else:
+        if entry.tells_first_offset:
             rows[start + _FIRST] = first
+        else:
+            first = self._succession.last_offset + 1  # the least that it can be, which keeps the next in order
         rows[start + _LAST] = first + _span(entry) - 1
         return _wrong_offset(entry, first)
 
@@ -145,7 +145,7 @@ class OrderJudge:
         if entry.end >= self._probe.end:
             return self._next_base
         after = self._after(entry)
-        return None if after is None else _lowest_offset(after)
+        return None if after is None else after.lowest_offset
 
     # Leader epochs.
 
@@ -185,12 +185,7 @@ class OrderJudge:
 
 def _span(entry: EntryFacts) -> int:
     """How many offsets an entry takes; of a wrapper it is not known."""
-    return 1 if entry.first_offset == NOT_TOLD else to_signed(entry.last_offset - entry.first_offset, 64) + 1
-
-
-def _lowest_offset(entry: EntryFacts) -> int:
-    """Its first offset; a wrapper tells its last one only."""
-    return entry.last_offset if entry.first_offset == NOT_TOLD else entry.first_offset
+    return 1 if not entry.tells_first_offset else to_signed(entry.last_offset - entry.first_offset, 64) + 1
 
 
 class _Guess(NamedTuple):
@@ -207,7 +202,7 @@ def _guess(entry: EntryFacts, lowest: int, highest: int) -> _Guess:
     """The first offset in [lowest, highest] that differs from the entry's in a bit, or a byte, or at all."""
     if lowest > highest:
         return _Guess(_NO_ROOM, lowest)
-    found = _lowest_offset(entry)
+    found = entry.lowest_offset
     by_bit = [offset for bit in range(64) if lowest <= (offset := to_signed(found ^ 1 << bit, 64)) <= highest]
     by_byte = [offset for at in range(0, 64, 8) if (offset := _with_byte(found, at, lowest)) <= highest]
     if lowest == highest:
@@ -230,7 +225,7 @@ def _is_copy(entry: EntryFacts, previous: EntryFacts) -> bool:
 
 
 def _wrong_offset(entry: EntryFacts, first: int) -> Damage:
-    detail = f"the base offset is {_lowest_offset(entry)}, and by its neighbours {first}"
+    detail = f"the base offset is {entry.lowest_offset}, and by its neighbours {first}"
     last = first + _span(entry) - 1
     return Damage("batch-header", entry.position, entry.end, detail, first, last, "base_offset")
 
@@ -241,11 +236,11 @@ def _wrong_epoch(entry: EntryFacts, why: str) -> Damage:
 
 
 def _offset_order(entry: EntryFacts, before: int, base_offset: int) -> Damage:
-    lowest = _lowest_offset(entry)
+    lowest = entry.lowest_offset
     if lowest < base_offset:
         return _damage("offset-order", entry, f"offset {lowest} is below the segment's base, {base_offset}")
     return _damage("offset-order", entry, f"offset {lowest} comes behind {before}")
 
 
 def _damage(finding_id: str, entry: EntryFacts, detail: str, field: str | None = None) -> Damage:
-    return Damage(finding_id, entry.position, entry.end, detail, _lowest_offset(entry), entry.last_offset, field)
+    return Damage(finding_id, entry.position, entry.end, detail, entry.lowest_offset, entry.last_offset, field)

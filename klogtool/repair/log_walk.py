@@ -44,7 +44,7 @@ class LogWalk:
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
         self._file, self._deep, self._jobs, self._on_progress = file, deep, jobs, on_progress
-        make = Succession if not hasattr(kernels.native, "Succession") else kernels.native.Succession
+        make = Succession if kernels.native is None else kernels.native.Succession
         entries = [b"" if index is None else index.data for index in indexes]
         self._succession: Succession = make(base_offset, context.now_ms, *entries)
         self._epochs: list[tuple[int, int, int]] = []
@@ -170,7 +170,7 @@ class LogWalk:
 
 
 def _of_entry(finding_id: str, facts: EntryFacts, detail: str) -> Damage:
-    first = None if facts.first_offset == NOT_TOLD else facts.first_offset
+    first = facts.first_offset if facts.tells_first_offset else None
     last = facts.last_offset if first is None else max(first, facts.last_offset)
     return Damage(finding_id, facts.position, facts.end, detail, first, last)
 

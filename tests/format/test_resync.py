@@ -14,12 +14,11 @@ from vectors import (
     BATCHES,
     MAGIC_0,
     MAGIC_1,
-    MAGIC_1_GZIP,
     MESSAGES,
     Vector,
 )
 
-from klogtool.format.resync import LARGEST_SOUGHT_BYTES, OFFSETS_OF_A_SEGMENT, Sought, find_batch
+from klogtool.format.resync import LARGEST_SOUGHT_BYTES, OFFSETS_OF_A_SEGMENT, Sought, find_batch, find_head
 
 GARBAGE = random.Random(7).randbytes(300)
 NOTHING = (-1, 0)
@@ -144,8 +143,33 @@ def test_a_batch_shorter_than_its_header_is_none() -> None:
 
 def test_what_claims_more_than_is_sought_is_passed_over() -> None:
     for size, expected in ((LARGEST_SOUGHT_BYTES, (0, LARGEST_SOUGHT_BYTES)), (LARGEST_SOUGHT_BYTES + 1, NOTHING)):
-        data = layout.with_field(MAGIC_1_GZIP.data, layout.MESSAGE_1, "size", size - 12)
+        data = layout.with_field(BATCH.data, layout.BATCH, "length", size - 12)
         assert found_in(data, end=1 << 40) == expected
+
+
+def test_a_messages_key_and_value_fill_it() -> None:
+    """What is seen of them, at least: random bytes look like a message more often than one would like."""
+    for size in range(18, len(MAGIC_1.data)):
+        assert found_in(MAGIC_1.data[:size], end=len(MAGIC_1.data)) == (0, len(MAGIC_1.data))
+    longer = layout.with_field(MAGIC_1.data, layout.MESSAGE_1, "size", len(MAGIC_1.data) - 11)
+    assert found_in(layout.sealed(longer + b"x")) == NOTHING
+    assert found_in(changed(MAGIC_1, "key_length", 2)) == NOTHING
+    assert found_in(changed(MAGIC_1, "key_length", 2**31 - 1)) == NOTHING
+    assert found_in(changed(MAGIC_1, "key_length", -2)) == NOTHING  # null, and its bytes are left over
+
+
+def test_a_producer_id_below_none_is_none() -> None:
+    assert found_in(changed(BATCH, "producer_id", -1)) == (0, 0)
+    assert found_in(changed(BATCH, "producer_id", -2)) == NOTHING
+
+
+def test_the_first_head_proved_or_not() -> None:
+    wounded = bytearray(GARBAGE + BATCH.data)
+    wounded[-1] ^= 1
+    sought = Sought(0, len(wounded))
+    assert find_head(bytes(wounded), 0, len(wounded), sought) == 300
+    assert find_head(bytes(wounded), 301, len(wounded), sought) == -1
+    assert find_head(bytes(wounded[:-1]), 0, len(wounded), Sought(0, len(wounded) - 1)) == -1
 
 
 def test_a_batch_inside_a_damaged_one_is_found() -> None:

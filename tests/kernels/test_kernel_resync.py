@@ -16,7 +16,7 @@ from vectors import BATCH, BATCH_EMPTIED, BATCHES, MAGIC_1, MESSAGES
 
 from klogtool import kernels
 from klogtool.format.batch import CODEC_NAMES
-from klogtool.format.resync import GAVE_UP, Sought, checksum_budget, find_batch
+from klogtool.format.resync import GAVE_UP, Sought, checksum_budget, find_batch, find_head
 
 EVERY_KIND = b"".join(vector.data for vector in (*MESSAGES, *BATCHES))
 
@@ -24,6 +24,7 @@ EVERY_KIND = b"".join(vector.data for vector in (*MESSAGES, *BATCHES))
 def assert_alike(data: bytes, at: int, stop: int, lowest: int, end: int) -> tuple[int, int]:
     expected = find_batch(data, at, stop, Sought(lowest, end))
     assert kernels.native.find_batch(data, at, stop, lowest, end) == expected
+    assert kernels.native.find_head(data, at, stop, lowest, end) == find_head(data, at, stop, Sought(lowest, end))
     return expected
 
 
