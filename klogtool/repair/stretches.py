@@ -9,10 +9,12 @@ looked at here.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from operator import le
+from itertools import pairwise
+from operator import gt, le
 from typing import TypeAlias
 
 from klogtool import kernels
@@ -136,7 +138,9 @@ def split_last(run: Run) -> list[Run]:
         return [run]
     at = run.start
     with LogFile(run.path) as file:
-        for window in walk_windows(file, kernels.whole_frames(), start=run.start, end=run.stop):
+        windows = walk_windows(file, kernels.whole_frames(), start=run.start, end=run.stop)
+        last = deque((window for window in windows if window.cut), maxlen=1)
+        for window in last:
             for frame in walk_frames(window.data, 0, window.cut):
                 at = window.base + frame.position
         parts = [walk_stretches(file, run.segment, start=a, end=b) for a, b in ((run.start, at), (at, run.stop))]
@@ -294,6 +298,13 @@ class _Builder:
 
     def add_rows(self, rows: array[int], count: int) -> Iterator[Stretch]:
         """Plain entries, one behind the other in the file."""
+        firsts = rows[_FIRST : count * WIDTH : WIDTH]
+        cuts = self._cuts[bisect_right(self._cuts, firsts[0]) : bisect_right(self._cuts, firsts[-1])]
+        edges = sorted({0, *(bisect_left(firsts, cut) for cut in cuts), count})
+        for start, stop in pairwise(edges):
+            yield from self._add_part(rows[start * WIDTH : stop * WIDTH], stop - start)
+
+    def _add_part(self, rows: array[int], count: int) -> Iterator[Stretch]:
         together = self._together(rows, count)
         if together is not None:
             yield from self.add(together)
@@ -329,11 +340,11 @@ class _Builder:
         whole = count * WIDTH
         firsts, lasts = rows[_FIRST:whole:WIDTH], rows[_LAST:whole:WIDTH]
         records, magics, epochs = (rows[column:whole:WIDTH] for column in (_RECORDS, _MAGIC, _EPOCH))
-        if magics.count(MAGIC) < count or epochs.count(epochs[0]) < count or lasts[-1] < firsts[-1]:
+        if magics.count(MAGIC) < count or epochs.count(epochs[0]) < count:
             return None
-        if any(map(le, firsts[1:], lasts)) or bisect_right(self._cuts, firsts[0]) != bisect_right(
-            self._cuts, firsts[-1]
-        ):
+        if any(map(gt, firsts, lasts)) or any(map(le, firsts[1:], lasts)):
+            return None
+        if bisect_right(self._cuts, firsts[0]) != bisect_right(self._cuts, firsts[-1]):
             return None
         start, end = EntryFacts(*rows[:WIDTH]).position, EntryFacts(*rows[whole - WIDTH : whole]).end
         path, segment = self._path, self._segment

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from running import FIXTURES
 from salvaging import Batch, batches, check_laws, logs, plan_salvage, write_result
 
+from klogtool import kernels
 from klogtool.errors import KlogError, Refused
 from klogtool.format.batch import BATCH_HEADER, build_raw_batch
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
@@ -648,3 +649,18 @@ def test_steps_lead_from_what_was_to_what_is_to_be(copy_of: CopyOf, tmp_path: Pa
     result = write_result(plan, tmp_path / "result")
     assert there == {path.name for path in result.iterdir()}
     assert [step.path for step in plan.steps][-2:] == [f"{0:020d}.index.deleted", f"{0:020d}.log.cleaned"]
+
+
+# ---------------------------------------------------------------- both readers
+
+
+@pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+@pytest.mark.parametrize("name", SOUND)
+def test_both_readers_decide_the_same(copy_of: CopyOf, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    partition = copy_of(name)
+    rng = random.Random(name)
+    for _ in range(4):
+        wound(rng, partition)
+    by_kernel = plan_salvage(partition, FIXTURES / name)
+    monkeypatch.setattr(kernels, "native", None)
+    assert plan_salvage(partition, FIXTURES / name).as_json() == by_kernel.as_json()
