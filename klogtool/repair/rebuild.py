@@ -86,8 +86,8 @@ def _jobs(arguments: Mapping[str, Any]) -> int:
     return int(arguments.get("jobs") or usable_cores())
 
 
-def _verdict(segment: LogSegment, truncated: int) -> SegmentVerdict:
-    more = {"truncated_bytes": truncated, "size": segment.size, "next_offset": segment.read_next_offset()}
+def _verdict(segment: LogSegment, truncated: int, next_offset: int) -> SegmentVerdict:
+    more = {"truncated_bytes": truncated, "size": segment.size, "next_offset": next_offset}
     if truncated:
         return SegmentVerdict(segment.base_offset, "truncate", "damaged from there on", more)
     return SegmentVerdict(segment.base_offset, "rebuild", "sound; its side files are made anew", more)
@@ -120,7 +120,7 @@ def _rebuild_segment(log: LogParts, base_offset: int) -> SegmentVerdict:
     for base in lower:
         log.segments.add(LogSegment(draft, base, config))
     segment = LogSegment(draft, base_offset, config)
-    verdict = _verdict(segment, recover_segment(log, segment))
+    verdict = _verdict(segment, recover_segment(log, segment), segment.read_next_offset())
     segment.close()
     for other in log.segments.all:
         other.close()
@@ -150,7 +150,7 @@ def _rebuild_all(
     draft.write(FileKind.LEADER_EPOCH_CHECKPOINT.value, b"")
     log = LoadedLog(draft, replace(terms, is_clean=False, recovery_point=0), _jobs(arguments))
     _check_is_whole(log)
-    verdicts = tuple(_verdict(segment, 0) for segment in log.segments.all)
+    verdicts = tuple(_verdict(segment, 0, segment.next_offset_by_headers()) for segment in log.segments.all)
     log.stop()
     _write_epochs(log, epochs_file)
     _keep_only(draft, arguments.get("only") or list(KINDS))

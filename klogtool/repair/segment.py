@@ -184,11 +184,11 @@ class LogSegment:
         found = self.translate_offset(self.offset_index.last_offset)
         if found is None:
             return self.base_offset
-        with self.open_log() as file:
-            reader, last = FrameReader(file), None
-            for last in _walk_from(reader, found.position):  # noqa: B007 - the last one is wanted
-                pass
-            return self.base_offset if last is None else wrap_long(reader.last_offset(last) + 1)
+        return self._next_offset_from(found.position)
+
+    def next_offset_by_headers(self) -> int:
+        """The same, for a segment whose index is right: no batch is opened, which a broken wrapper would not bear."""
+        return self._next_offset_from(self.offset_index.lookup(self.offset_index.last_offset).position)
 
     def has_overflow(self) -> bool:
         """Whether its last offset is too large for its indexes."""
@@ -266,6 +266,13 @@ class LogSegment:
             if index is not None:
                 index.write_back()
         self.txn_index.write_back()
+
+    def _next_offset_from(self, position: int) -> int:
+        with self.open_log() as file:
+            reader, last = FrameReader(file), None
+            for last in _walk_from(reader, position):  # noqa: B007 - the last one is wanted
+                pass
+            return self.base_offset if last is None else wrap_long(reader.last_offset(last) + 1)
 
     def _read_largest_timestamp(self) -> TimeIndexEntry:
         """The last time entry, or a larger timestamp in a batch behind it (readLargestTimestamp)."""
