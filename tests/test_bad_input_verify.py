@@ -157,7 +157,7 @@ def test_an_interrupt_is_quiet(log_dir: Path) -> None:
     process.stdout.read(1)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
-    assert process.returncode in (130, 0, 1)
+    assert process.returncode in (130, 0, 1, -signal.SIGINT)  # the last if it was about to end anyway
     assert told == b""
 
 

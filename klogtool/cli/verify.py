@@ -12,11 +12,14 @@ from typing import Any
 import click
 
 from klogtool.cli import options
-from klogtool.cli.output import Output
+from klogtool.cli.output import Output, note
 from klogtool.cli.recover import check_options, recover
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import header, writing
 from klogtool.log.cores import usable_cores
+from klogtool.log.folder import list_folder
+from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
+from klogtool.log.opened import open_path
 from klogtool.render.findings import FindingText, closing_line, finding_row, summary_row
 from klogtool.render.plans import row_line
 from klogtool.render.progress_bar import Bar, total_size
@@ -93,6 +96,9 @@ def command(ctx: click.Context, /, paths: tuple[str, ...], form: str, given: Cir
     if chosen["recover"]:
         return recover(paths, form, given, chosen)
     baseline = Baseline.read(chosen["baseline"]) if chosen["baseline"] else None
+    for path in paths:
+        if not chosen["quiet"] and (doubt := _doubt(path)):
+            note(f"klogtool: {path}: {doubt}")
     wanted = not (chosen["quiet"] or chosen["no_progress"])
     with Bar(total_size(log_files(paths)) if wanted else 0, wanted=wanted) as bar:
         began = time.monotonic()
@@ -107,6 +113,18 @@ def command(ctx: click.Context, /, paths: tuple[str, ...], form: str, given: Cir
         )
         face = _Json(bar) if form == "json" else _Text(bar, paths, notes=chosen["notes"], quiet=chosen["quiet"])
         return _show(verify(paths, how), face, baseline, chosen["fail_on"])
+
+
+def _doubt(path: str) -> str | None:
+    """How a folder is read that does not say itself what it is."""
+    if not os.path.isdir(path):
+        return None
+    kinds = {file.kind for file in list_folder(path).files}
+    if kinds & KINDS_IN_LOG_DIR:
+        return None
+    if isinstance(open_path(path), LogDir):
+        return "read as a log dir, since partition dirs are in it"
+    return None if kinds else "read as a partition dir, by its name"
 
 
 def _show(found: Iterator[Finding | Summary], face: _Json | _Text, baseline: Baseline | None, fail_on: str) -> int:

@@ -9,20 +9,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TypeAlias
 
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, PartitionDirState
+from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.log.in_order import in_order
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
 from klogtool.log.opened import Opened, open_path
 from klogtool.log.partition import Partition
 from klogtool.log.segment import Segment
 from klogtool.log.side_file import kind_of
-from klogtool.repair.circumstances import Checkpoints, Circumstances
+from klogtool.repair.circumstances import CLEAN, Checkpoints, Circumstances
 from klogtool.repair.findings import Finding, Severity
 from klogtool.repair.segment_report import SegmentContext, SegmentReport
 from klogtool.repair.verify_kraft import topic_ids_by_metadata, verify_kraft_snapshot
@@ -162,7 +162,8 @@ class _Verification:
         self.options, self.summary = options, Summary()
         self._log_dirs = [LogDir(path) for path, thing in opened if isinstance(thing, LogDir)]
         self._ends: dict[str, list[PartitionEnds]] = {log_dir.path: [] for log_dir in self._log_dirs}
-        self._layouts: list[Layout] = []
+        self._verified: list[Partition] = []  # in log dirs
+        self._metadata: Layout | None = None
         self._targets = [target for log_dir in self._log_dirs for target in self._targets_in(log_dir)]
         self._root_files: list[str] = []
         for path, thing in opened:
@@ -187,9 +188,8 @@ class _Verification:
         for log_dir in self._log_dirs:
             yield from verify_against_logs(log_dir, self._ends[log_dir.path])
         if self._log_dirs:
-            metadata = next((layout for layout in self._layouts if layout.is_metadata), None)
-            known = None if metadata is None else topic_ids_by_metadata(metadata)
-            yield from verify_topic_ids([layout.partition for layout in self._layouts], known)
+            known = None if self._metadata is None else topic_ids_by_metadata(self._metadata)
+            yield from verify_topic_ids(self._verified, known)
 
     # What is to be verified.
 
@@ -197,12 +197,22 @@ class _Verification:
         checkpoints = Checkpoints(log_dir.path)
         with_ids = knows_topic_ids(log_dir)
         for partition in log_dir.partitions:
-            yield _Target(partition, _surroundings(partition, checkpoints, with_ids), log_dir)
+            yield _Target(partition, self._surroundings(partition, checkpoints, with_ids), log_dir)
 
     def _around(self, path: str) -> Surroundings:
         checkpoints = Checkpoints.beside(path)
         with_ids = checkpoints.log_dir is not None and knows_topic_ids(LogDir(checkpoints.log_dir))
-        return _surroundings(Partition(path), checkpoints, with_ids)
+        return self._surroundings(Partition(path), checkpoints, with_ids)
+
+    def _surroundings(self, partition: Partition, checkpoints: Checkpoints, with_ids: bool) -> Surroundings:
+        given = self.options.circumstances
+        log_start_offset, recovery_point = given.log_start_offset, given.recovery_point
+        if log_start_offset is None:
+            log_start_offset = _checkpointed(partition, checkpoints, FileKind.LOG_START_CHECKPOINT)
+        if recovery_point is None:
+            recovery_point = _checkpointed(partition, checkpoints, FileKind.RECOVERY_POINT_CHECKPOINT)
+        is_clean = checkpoints.has_clean_marker if given.last_stop is None else given.last_stop == CLEAN
+        return Surroundings(log_start_offset or 0, recovery_point, is_clean, with_ids)
 
     def _add_file(self, path: str) -> None:
         folder = os.path.dirname(path) or "."
@@ -256,19 +266,16 @@ class _Verification:
             return []
         layout, only = begun.layout, begun.target.only
         segments = list(self._with_context(layout, begun.target.around))
+        if only is not None and kind_of(only) is FileKind.LOG and not only.endswith(FileKind.LOG.value):
+            return [(layout.path_of(only), SegmentContext(self.options.circumstances.now_ms))]  # a .swap or the like
         return segments if only is None else _segments_for(only, layout, segments)
 
     def _with_context(self, layout: Layout, around: Surroundings) -> Iterator[tuple[str, SegmentContext]]:
-        given, topic = self.options.circumstances, layout.partition.topic
-        interval = given.config_for(topic or "").index_interval_bytes
-        bases = list(layout.segments)
-        for n, name in enumerate(layout.segments.values()):
-            following = bases[n + 1] if n + 1 < len(bases) else None
-            is_last = following is None
-            yield (
-                layout.path_of(name),
-                SegmentContext(given.now_ms, following, is_last, around.is_clean, interval),
-            )
+        given, bases = self.options.circumstances, [*layout.segments, None]
+        interval = given.config_for(layout.partition.topic or "").index_interval_bytes
+        for name, following in zip(layout.segments.values(), bases[1:], strict=True):
+            is_active = following is None
+            yield layout.path_of(name), SegmentContext(given.now_ms, following, is_active, around.is_clean, interval)
 
     def _scan(self, piece: _Piece, jobs: int = 1) -> _Scan:
         if piece.path is None or piece.context is None:
@@ -307,7 +314,8 @@ class _Verification:
         is_whole = layout is not None and not begun.left_out_segments
         if layout is not None:
             if target.log_dir is not None:
-                self._layouts.append(layout)
+                self._verified.append(target.partition)
+                self._metadata = layout if layout.is_metadata else self._metadata
             self.summary.files += 1 if target.only else layout.files
         if layout is not None and is_whole:
             findings += verify_partition(layout, begun.reports, target.around)
@@ -326,12 +334,6 @@ class _Verification:
 def _by_place(finding: Finding) -> tuple[str, int]:
     """By file and byte; what is about the whole file comes last."""
     return finding.path, MAX_LONG if finding.start is None else finding.start
-
-
-def _surroundings(partition: Partition, checkpoints: Checkpoints, with_ids: bool) -> Surroundings:
-    log_start_offset = _checkpointed(partition, checkpoints, FileKind.LOG_START_CHECKPOINT)
-    recovery_point = _checkpointed(partition, checkpoints, FileKind.RECOVERY_POINT_CHECKPOINT)
-    return Surroundings(log_start_offset or 0, recovery_point, checkpoints.has_clean_marker, with_ids)
 
 
 def _checkpointed(partition: Partition, checkpoints: Checkpoints, kind: FileKind) -> int | None:

@@ -353,6 +353,30 @@ def test_a_file_in_the_folder_one_stands_in(log_dir: Path, klogtool: Run) -> Non
     assert klogtool("verify", ".", folder=folder).status == 1
 
 
+def test_how_a_doubtful_folder_is_read_is_said(log_dir: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    (log_dir / "t-0").rename(alone / "t-0")
+    done = verify(alone)
+    assert (done.status, done.told) == (0, f"klogtool: {alone}: read as a log dir, since partition dirs are in it\n")
+    assert verify(alone, "--quiet").told == ""
+    (alone / "u-7").mkdir()
+    assert verify(alone / "u-7").told == f"klogtool: {alone / 'u-7'}: read as a partition dir, by its name\n"
+
+
+def test_what_was_given_counts_more_than_what_is_found(log_dir: Path) -> None:
+    (log_dir / "t-0/leader-epoch-checkpoint").write_text("0\n2\n2 30\n4 52\n")
+    assert b"epochs-content" in verify(log_dir / "t-0").out
+    assert b"epochs-content" not in verify(log_dir / "t-0", "--log-start-offset", "30").out
+
+
+def test_a_segment_that_was_about_to_take_the_place_of_another(log_dir: Path) -> None:
+    swap = (log_dir / f"t-0/{42:020d}.log").rename(log_dir / f"t-0/{42:020d}.log.swap")
+    flip_bit(swap, 100)
+    found = rows(verify(swap, "--format", "json"))[1:-1]
+    assert {row["id"] for row in found if row["path"] == str(swap)} == {"leftover-swap", "batch-crc"}
+
+
 def test_several_paths_of_all_kinds(log_dir: Path) -> None:
     done = verify(log_dir, FIXTURES / "transactions/logdir/t-0", log_dir / "meta.properties", "--format", "json")
     assert (done.status, rows(done)[-1]["partitions"]) == (0, 2)
