@@ -6,7 +6,7 @@ import pathlib
 import shutil
 
 import pytest
-from damage import field_at, heal_checksums, overwrite
+from damage import field_at, frames_of, heal_checksums, overwrite, tear_at, zero_from
 from running import FIXTURES
 from verifying import NOW_MS, rename, run_verify
 
@@ -33,6 +33,11 @@ def set_field(log: Path, batch: int, name: str, value: bytes) -> None:
     data = bytearray(log.read_bytes())
     heal_checksums(data)
     log.write_bytes(data)
+
+
+def end_of_entry(log: Path, number: int) -> int:
+    frame = list(frames_of(log.read_bytes()))[number]
+    return frame.position + frame.size
 
 
 def test_an_aborted_transaction_that_ends_before_it_begins_names_no_offsets(partition: Path) -> None:
@@ -70,3 +75,20 @@ def test_a_topic_whose_name_is_no_text_is_not_marked_clean(tmp_path: Path) -> No
     rename(log_dir / "create-0", f"{NOT_TEXT}-0")
     with pytest.raises(Unsupported, match="no text"):
         list(decide_recover(str(log_dir), {**Circumstances(NOW_MS).as_arguments(), "mark_clean": True}))
+
+
+def test_an_offset_that_follows_the_largest_of_a_segment_is_judged_once(tmp_path: Path) -> None:
+    partition = Path(shutil.copytree(FIXTURES / "magic-1/logdir/create-1", tmp_path / "create-1"))
+    log = partition / f"{0:020d}.log"
+    overwrite(log, 0, (2**31 - 1).to_bytes(8, "big"))
+    zero_from(log, end_of_entry(log, 1))
+    findings = [finding for finding in run_verify(log)[0] if finding.start is not None]
+    assert len(findings) < 5
+
+
+def test_the_lowest_offset_there_is(tmp_path: Path) -> None:
+    partition = Path(shutil.copytree(FIXTURES / "every-codec/logdir/append-4", tmp_path / "append-4"))
+    log = max(partition.glob("*.log"))
+    overwrite(log, 0, LOWEST)
+    tear_at(log, end_of_entry(log, 0) + 148)
+    assert "torn-batch" in {finding.id for finding in run_verify(log)[0]}

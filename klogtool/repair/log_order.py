@@ -8,14 +8,14 @@ matter: then it is the order that is wrong.
 from __future__ import annotations
 
 from array import array
-from dataclasses import replace
 from typing import NamedTuple
 
 from klogtool.format.batch import NO_PARTITION_LEADER_EPOCH, NO_SEQUENCE, increment_sequence
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.proof import FACTS, EntryFacts
 from klogtool.format.succession import Succession, Why, facts_at
-from klogtool.format.varint import to_signed
+from klogtool.format.zigzag import to_signed
+from klogtool.lazy_dataclasses import replace
 from klogtool.log.probing import Probe
 from klogtool.repair.log_damage import Damage
 
@@ -93,8 +93,11 @@ class OrderJudge:
                 return self._correct(entry, mine.offset, rows, start)
         elif previous is None and mine.likelihood:
             return self._correct(entry, mine.offset, rows, start)
+        lowest = max(lowest, -MAX_LONG)  # so that a Java long is below it
         succession.last_offset = lowest - 1
         succession.gaps += 1
+        if entry.tells_first_offset:
+            rows[start + _FIRST] = lowest
         rows[start + _LAST] = max(lowest, entry.last_offset)
         return _offset_order(entry, before, succession.base_offset)
 
@@ -113,13 +116,13 @@ class OrderJudge:
         said to be wrong where the right one is likely: the next, or in a log with gaps one that is not far.
         """
         succession, after = self._succession, self._offset_after(entry)
-        least = succession.last_offset + 1
+        least, most = succession.last_offset + 1, succession.highest_offset + 1 - _span(entry)
         if after is not None:
-            return _guess(entry, least, min(after, succession.highest_offset + 1) - _span(entry))
+            return _guess(entry, least, min(after - _span(entry), most))
         if succession.gaps or not entry.tells_first_offset:
-            guess = _guess(entry, least, least + NEAR_OFFSETS)
+            guess = _guess(entry, least, min(least + NEAR_OFFSETS, most))
             return _Guess(_SOME_BIT if guess.likelihood >= _BIT else _NO_ROOM, guess.offset)
-        guess = _guess(entry, least, least)
+        guess = _guess(entry, least, min(least, most))
         return guess if guess.likelihood == _ONLY_ONE_BY_BYTE else _Guess(_NO_ROOM, least)
 
     def _correct_previous(self, previous: EntryFacts, first: int) -> Damage:
