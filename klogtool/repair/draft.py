@@ -97,6 +97,15 @@ class Draft:
     def __contains__(self, name: str) -> bool:
         return name in self.files
 
+    def is_folder(self, name: str) -> bool:
+        """Whether a folder has the name, so that no file can come to have it."""
+        return name not in self.before and os.path.isdir(os.path.join(self.path, name))
+
+    def check_is_no_folder(self, name: str, kafka_class: str = "FileSystemException") -> None:
+        """Raises Corrupt, of the class that Kafka throws when it opens one, if a folder has the name."""
+        if self.is_folder(name):
+            raise Corrupt("Is a directory", path=os.path.join(self.path, name), kafka_class=kafka_class)
+
     def size(self, name: str) -> int:
         """Bytes of a file that is there."""
         return self.files[name].size

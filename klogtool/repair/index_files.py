@@ -53,6 +53,7 @@ class _MappedIndex:
         if name in draft:
             self._map(draft)
         else:
+            draft.check_is_no_folder(name, "FileNotFoundException")
             self.length = preallocated_index_size(segment_index_bytes, self.entry_size)
             self.entries = 0
             self._is_changed = True
@@ -270,6 +271,7 @@ class TransactionIndex:
     def __init__(self, draft: Draft, name: str, start_offset: int) -> None:
         self.name, self.path = name, os.path.join(draft.path, name)
         self._draft, self._start_offset = draft, start_offset
+        draft.check_is_no_folder(name)
         self._data = bytearray(draft.read(name)) if name in draft else bytearray()
         # Of the last entry of this opening: Kafka does not read it from the file.
         self.last_offset: int | None = None

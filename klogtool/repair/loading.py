@@ -30,13 +30,15 @@ from klogtool.repair.split import CLEANED, DELETED, SWAP, split_overflowed_segme
 _KRAFT_DELETED = ".checkpoint.deleted"
 _TEMPORARY = ".tmp"
 _INDEX_KINDS = (FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value, FileKind.TXN_INDEX.value)
-# What empties a segment in recovery, where everything else fails the load.
-_EMPTIES = "InvalidOffsetException"
+# What empties a segment in recovery, where everything else fails the load. Kafka means an I/O error by the others: that
+# of a folder in a file's place. Real ones are told as what they are, and nothing is done about them.
+_EMPTIES = ("InvalidOffsetException", "FileSystemException", "FileNotFoundException")
+_IO_EXCEPTION = "KafkaStorageException"  # what an IOException becomes in reading such files
 
 _Result = TypeVar("_Result")
 
 
-@dataclass
+@dataclass(slots=True)
 class LoadReport:
     """What loading did. recovered, deleted_segments: base offsets, in order; below_start: those of the latter that went
     since the log ends below its start. was_split: a segment was.
@@ -124,6 +126,7 @@ class LoadedLog(LogParts):
 
     def _check_partition_metadata(self) -> None:
         name = FileKind.PARTITION_METADATA.value
+        self.draft.check_is_no_folder(name, _IO_EXCEPTION)
         if name in self.draft:
             _parsed(self.draft, name, parse_partition_metadata)
 
@@ -131,6 +134,7 @@ class LoadedLog(LogParts):
 def open_leader_epochs(draft: Draft) -> LeaderEpochFileCache:
     """The epochs of leader-epoch-checkpoint, which comes to be, empty, if it is not there. Raises Corrupt."""
     name = FileKind.LEADER_EPOCH_CHECKPOINT.value
+    draft.check_is_no_folder(name, _IO_EXCEPTION)
     if name not in draft:
         draft.write(name, b"")
         return LeaderEpochFileCache()
@@ -300,7 +304,7 @@ class _Loader:
             try:
                 truncated = recover_segment(self.log, segment)
             except Corrupt as error:
-                if error.kafka_class != _EMPTIES:
+                if error.kafka_class not in _EMPTIES:
                     raise
                 self.report.emptied.add(segment.base_offset)
                 truncated = segment.truncate_to(segment.base_offset)

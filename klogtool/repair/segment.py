@@ -65,6 +65,7 @@ class LogSegment:
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         if self.log_name not in draft:
+            draft.check_is_no_folder(self.log_name)
             draft.write(self.log_name, b"")
         if self.size > MAX_INT:
             raise Corrupt(
@@ -147,7 +148,8 @@ class LogSegment:
     def sanity_check(self, *, is_time_index_new: bool) -> bool:
         """Whether its `.index` is there; if so, a missing time index stays empty, and the transaction index is looked
         at (LogSegment.sanityCheck). Raises Corrupt: CorruptIndexException, KafkaException."""
-        if self.name_of(FileKind.OFFSET_INDEX) not in self.draft:
+        index = self.name_of(FileKind.OFFSET_INDEX)
+        if index not in self.draft and not self.draft.is_folder(index):
             return False
         if is_time_index_new:
             self.time_index.resize(0)
