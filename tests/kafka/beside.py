@@ -6,7 +6,11 @@ import importlib.util
 import pathlib
 import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -28,5 +32,32 @@ def module_beside(path: str) -> ModuleType:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
-        spec.loader.exec_module(module)
+        with _modules_of(file.parent):
+            spec.loader.exec_module(module)
     return sys.modules[name]
+
+
+@contextmanager
+def _modules_of(folder: pathlib.Path) -> Iterator[None]:
+    """Meanwhile modules are imported from there, whatever else has their names."""
+    names = [file.stem for file in folder.glob("*.py")]
+    hidden = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        for name in names:
+            sys.modules.pop(name, None)
+        sys.modules.update(hidden)
+
+
+@contextmanager
+def an_oracle() -> Iterator[Any]:
+    """Kafka's log layer, in one JVM. Skips where it does not start."""
+    with module_beside("oracle/client.py").Oracle() as oracle, tempfile.TemporaryDirectory() as folder:
+        try:
+            oracle.ask("list", dir=folder)
+        except (RuntimeError, OSError):
+            pytest.skip("needs Java and mvn: the oracle does not start; it says above why")
+        yield oracle

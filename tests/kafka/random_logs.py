@@ -11,7 +11,6 @@ import pathlib
 import random
 import shutil
 import struct
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,7 +22,8 @@ from klogtool.format.checksums import crc32c
 from klogtool.format.names import parse_base_offset
 from klogtool.repair.circumstances import Circumstances
 
-from .beside import SHARED, module_beside
+from .beside import module_beside
+from .damage import harm
 
 Path = pathlib.Path
 Files: TypeAlias = dict[str, bytes]
@@ -46,23 +46,12 @@ STRANGE_NAMES = (
 
 
 class Makers:
-    """The modules of ../shared/oracle. They call each other by names that modules of ours have, too."""
-
-    NAMES = ("client", "logs", "damage", "cases")
+    """Modules of ../shared/oracle."""
 
     def __init__(self) -> None:
-        module_beside("oracle/client.py")  # skips where it, or Java, is not there
-        ours = {name: sys.modules.pop(name) for name in self.NAMES if name in sys.modules}
-        sys.path.insert(0, str(SHARED / "oracle"))
-        try:
-            self.cases = __import__("cases")
-            self.damage: ModuleType = sys.modules["damage"]
-            self.logs: ModuleType = sys.modules["logs"]
-        finally:
-            sys.path.remove(str(SHARED / "oracle"))
-            for name in self.NAMES:
-                sys.modules.pop(name, None)
-            sys.modules.update(ours)
+        self.cases = module_beside("oracle/cases.py")
+        self.damage: ModuleType = self.cases.damage
+        self.logs = module_beside("oracle/logs.py")
 
 
 @dataclass
@@ -156,12 +145,27 @@ def wound(rng: random.Random, folder: Path, args: dict[str, Any], config: dict[s
         return "nothing is there"
     if rng.random() < 0.2:
         return _another_question(rng, folder, args, config)
+    if rng.random() < 0.2:
+        return _in_a_way_that_has_a_name(rng, folder)
     logs = [path for path in paths if path.suffix == ".log" and path.stat().st_size > 61]
     if logs and rng.random() < 0.4:
         return rng.choice((_move_batches, _repeat_batch, _change_offset, _change_header, _change_header))(
             rng, rng.choice(logs)
         )
     return rng.choice((_flip, _flip, _flip, _cut, _append, _append, _remove, _rename, _copy))(rng, rng.choice(paths))
+
+
+def _in_a_way_that_has_a_name(rng: random.Random, folder: Path) -> str:
+    """One of damage.py's; it may concern several files."""
+    before = files_of(folder)
+    files = dict(before)
+    name, told = harm(files, rng)
+    for path in sorted({*before, *files}):
+        if path not in files:
+            (folder / path).unlink()
+        elif files[path] != before.get(path) and not path.endswith("/"):
+            (folder / path).write_bytes(files[path])
+    return f"{name}: {told}"
 
 
 def _another_question(rng: random.Random, folder: Path, args: dict[str, Any], config: dict[str, str]) -> str:
