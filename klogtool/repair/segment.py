@@ -332,7 +332,8 @@ def base_offset_of(reader: FrameReader, frame: Frame) -> int:
 
 def first_inner_offset(wrapper: Message) -> int:
     """The offset of a wrapper's first inner message. Raises Corrupt or Unsupported."""
-    if wrapper.magic not in (0, 1):
+    # Kafka asks first whether it is compressed, and fails if the codec is none that it knows.
+    if wrapper.codec != "none" and wrapper.magic not in (0, 1):
         raise Corrupt(
             f"Invalid wrapper magic found in legacy deep record iterator {wrapper.magic}",
             position=wrapper.position,
