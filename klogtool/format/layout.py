@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from construct import Construct, Renamed, Struct
 
 from klogtool.format import batch, framing, indexes, message
+from klogtool.format.fixed import Fixed
 
-DECLARATIONS: dict[str, Struct] = {
+DECLARATIONS: dict[str, Fixed] = {
     "FRAME": framing.FRAME,
     "BATCH": batch.BATCH_HEADER,
     "ENTRY": message.ENTRY_HEAD,
@@ -36,7 +37,7 @@ CONSTANTS = {
 }
 
 
-def field_positions(declaration: Struct) -> Iterator[tuple[str, int, Construct]]:
+def field_positions(declaration: Fixed | Struct) -> Iterator[tuple[str, int, Construct]]:
     """(field name, byte from the start of the struct, its type), for structs of fixed-size fields."""
     at = 0
     for member in declaration.subcons:

@@ -7,7 +7,6 @@ neighbours say is judged in format/succession.py. The kernels do the same for ru
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from klogtool.errors import KlogError
@@ -36,7 +35,8 @@ from klogtool.format.message import (
     check_magic,
     parse_message,
 )
-from klogtool.format.varint import to_signed
+from klogtool.format.zigzag import to_signed
+from klogtool.lazy_dataclasses import dataclass, replace
 
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
@@ -94,7 +94,7 @@ class EntryFacts:
         return self.magic >= 2 and bool(self.attributes & CONTROL_BIT)
 
 
-FACTS = tuple(field.name for field in fields(EntryFacts))
+FACTS = EntryFacts.__match_args__
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,20 +6,28 @@ lengths of a hundred megabytes in random bytes would each cost a checksum over a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from klogtool.format.batch import CODEC_NAMES, CRC_COVERS_FROM, NO_PRODUCER_ID, RECORD_BATCH_OVERHEAD, parse_batch
+from klogtool.format.batch import (
+    CODEC_NAMES,
+    CRC_COVERS_FROM,
+    NO_PRODUCER_ID,
+    RECORD_BATCH_OVERHEAD,
+    RecordBatch,
+    parse_batch,
+)
 from klogtool.format.checksums import crc32, crc32c
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, Frame, find_frame
 from klogtool.format.message import CRC_COVERS_FROM as MESSAGE_CRC_COVERS_FROM
 from klogtool.format.message import MESSAGE_V0_HEAD, MESSAGE_V1_HEAD, SIZE_FIELD_SIZE, parse_message
+from klogtool.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 
 OFFSETS_OF_A_SEGMENT = 1 << 31
 LARGEST_SOUGHT_BYTES = 128 << 20  # larger ones are not looked for behind damage
+LARGEST_KEY_BYTES = 1 << 20  # of a message; or the header of a batch, a few bytes shifted, looks like one of megabytes
 GAVE_UP = -2
 BATCH_ATTRIBUTES = 0x7F
 MESSAGE_ATTRIBUTES = 0x0F
@@ -71,6 +79,33 @@ def find_head(data: Buffer, at: int, stop: int, sought: Sought) -> int:
     return -1
 
 
+def walk_unproved(data: Buffer, at: int, sought: Sought, last_offset: int) -> tuple[int, int, int]:
+    """Record batches that follow each other from `at` on, by their headers alone: none is looked at whether it proves
+    itself. Each is plausible, has offsets behind those before it, and a plausible one behind it whose header is in the
+    buffer.
+
+    last_offset: of what lies before them. Returns (where the next one begins, how many they are, their last offset).
+    """
+    count = 0
+    head = _batch_head(data, at, sought)
+    while head is not None and head.base_offset > last_offset:
+        following = _batch_head(data, at + head.size, sought)
+        if following is None or not head.base_offset <= head.last_offset < following.base_offset:
+            break
+        at, count, last_offset, head = at + head.size, count + 1, head.last_offset, following
+    return at, count, last_offset
+
+
+def _batch_head(data: Buffer, at: int, sought: Sought) -> RecordBatch | None:
+    """The header of a plausible record batch, if it is in the buffer."""
+    if len(data) - at < RECORD_BATCH_OVERHEAD:
+        return None
+    frame = find_frame(data, at, sought.end)
+    if not isinstance(frame, Frame) or frame.magic != 2 or frame.size > LARGEST_SOUGHT_BYTES:
+        return None
+    return parse_batch(data, at) if is_plausible(data, frame, sought) else None
+
+
 def checksum_budget(size: int) -> int:
     """How many bytes a search of a buffer of `size` bytes may compute checksums over."""
     return 16 * size + (64 << 20)
@@ -98,12 +133,15 @@ def is_plausible(data: Buffer, frame: Frame, sought: Sought) -> bool:
 def _sizes_fit(data: Buffer, frame: Frame) -> bool:
     """Whether a message's key and value, as far as the buffer tells, fill it exactly."""
     at, end = frame.position + LOG_OVERHEAD + MESSAGE_HEADS[frame.magic], frame.position + frame.size
-    for most in (2, 1):  # sizes that are yet to come
+    for most, largest in ((2, LARGEST_KEY_BYTES), (1, LARGEST_SOUGHT_BYTES)):  # sizes that are yet to come
         if end - at < most * SIZE_FIELD_SIZE:
             return False
         if len(data) - at < SIZE_FIELD_SIZE:
             return True
-        at += SIZE_FIELD_SIZE + max(0, int.from_bytes(data[at : at + SIZE_FIELD_SIZE], "big", signed=True))
+        size = int.from_bytes(data[at : at + SIZE_FIELD_SIZE], "big", signed=True)
+        if size > largest:
+            return False
+        at += SIZE_FIELD_SIZE + max(0, size)
     return bool(at == end)
 
 

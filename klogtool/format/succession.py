@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from klogtool.format.batch import INT_MAX, NO_PRODUCER_ID, NO_SEQUENCE, incremen
 from klogtool.format.indexes import unpack_offset_index, unpack_time_index
 from klogtool.format.java_numbers import MAX_LONG, wrap_long
 from klogtool.format.proof import FACTS, NOT_TOLD, EntryFacts
+from klogtool.lazy_dataclasses import dataclass
 
 MOST_PRODUCERS = 1 << 16  # of more, the sequence numbers are not checked
 MOST_AT_ONCE = 4096  # entries that one call takes: what comes of them has room

@@ -2,6 +2,7 @@
 
 cdef enum:
     LARGEST_SOUGHT = 134217728
+    LARGEST_KEY = 1048576
     GAVE_UP = -2
 
 cdef inline bint sizes_fit(Bytes b, int64_t have, int64_t size, int magic) noexcept nogil:
@@ -14,6 +15,8 @@ cdef inline bint sizes_fit(Bytes b, int64_t have, int64_t size, int magic) noexc
         if have - at < 4:
             return True
         field_size = be32(b + at)
+        if field_size > (LARGEST_KEY if most == 2 else LARGEST_SOUGHT):
+            return False
         at += 4 + (field_size if field_size > 0 else 0)
     return at == size
 
@@ -93,3 +96,26 @@ def find_head(const uint8_t[::1] data not None, int64_t at, int64_t stop, int64_
                 break
             at = next_head(b, at + 1, stop, have, &h)
     return found
+
+cdef inline bint plausible_batch(Bytes b, int64_t have, int64_t end, int64_t lowest) noexcept nogil:
+    """Whether the header of a plausible record batch lies at b."""
+    return have >= BATCH_SIZE and b[FRAME_MAGIC] == 2 and plausible(b, have, end, lowest)
+
+def walk_unproved(const uint8_t[::1] data not None, int64_t at, int64_t lowest, int64_t end, int64_t last_offset):
+    """format.resync.walk_unproved: (where the next batch begins, how many they are, their last offset)."""
+    cdef int64_t have = data.shape[0], count = 0, size, first, last
+    cdef Bytes b
+    if at < 0 or end < 0 or have - at < BATCH_SIZE or not plausible_batch(&data[at], have - at, end - at, lowest):
+        return at, 0, last_offset
+    b = &data[0]
+    with nogil:
+        while True:
+            size = <int64_t> be32(b + at + FRAME_LENGTH) + LOG_OVERHEAD
+            first = be64(b + at)
+            last = plus(first, be32(b + at + BATCH_LAST_OFFSET_DELTA))
+            if (first <= last_offset or last < first or size < BATCH_SIZE or size > have - at
+                    or not plausible_batch(b + at + size, have - at - size, end - at - size, lowest)
+                    or be64(b + at + size) <= last):
+                break
+            at, count, last_offset = at + size, count + 1, last
+    return at, count, last_offset

@@ -16,7 +16,7 @@ from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_L
 from klogtool.format.proof import Judged, batch_of, judge_batch, judge_message, message_of
 from klogtool.format.resync import LARGEST_SOUGHT_BYTES, Sought, is_plausible
 from klogtool.log.file import LogFile
-from klogtool.log.resync import find_next_batch
+from klogtool.log.resync import search_next_batch
 
 PIECE_BYTES = 1 << 20
 NEAR_BYTES = 1 << 16  # read at once where a header is looked at: others follow it closely
@@ -34,7 +34,7 @@ class Probe:
         self.file, self.end, self.lowest = file, end, lowest
         self._base, self._piece = 0, b""
         self._zeros_from: int | None = None
-        self._searched: tuple[int, int | None] | None = None
+        self._searched: tuple[int, int | None, bool] = (end + 1, None, True)
 
     def read(self, position: int, size: int) -> bytes:
         """`size` bytes, fewer where the log ends."""
@@ -124,13 +124,28 @@ class Probe:
 
     def next_proved(self, position: int) -> int | None:
         """Where the next entry from here on proves itself; None if none does. What was found is remembered."""
-        if self._searched is not None:
-            start, found = self._searched
-            if start <= position and (found is None or position <= found):
-                return found
-        found = find_next_batch(self.file, position, end=self.end, lowest=self.lowest)
-        self._searched = position, found
-        return found
+        return self._search(position)[1]
+
+    def _search(self, position: int) -> tuple[int, int | None, bool]:
+        start, found, _ = self._searched
+        if not start <= position <= (self.end if found is None else found):
+            self._searched = (position, *search_next_batch(self.file, position, end=self.end, lowest=self.lowest))
+        return self._searched
+
+    def walk_unproved(self, position: int, last_offset: int) -> tuple[int, int, int]:
+        """Record batches from here on that have sound headers, and no sound bytes: (where the next entry begins, how
+        many they are, their last offset). 0 where it takes more to tell than the headers."""
+        _, found, is_sure = self._search(position)
+        if not is_sure or found == position:
+            return position, 0, last_offset
+        stop, in_all = self.end if found is None else found, 0
+        while position < stop:
+            piece = self.read(position, min(PIECE_BYTES, stop - position) + RECORD_BATCH_OVERHEAD)
+            reached, count, last_offset = _walk_unproved(piece, self.lowest, self.end - position, last_offset)
+            position, in_all = position + reached, in_all + count
+            if not count:
+                break
+        return position, in_all, last_offset
 
     def heads(self, start: int, stop: int) -> Iterator[int]:
         """Positions in [start, stop) where a header may be an entry's, by cheap tests alone."""
@@ -159,9 +174,18 @@ class Probe:
 
 def _find_head(piece: bytes, at: int, stop: int, lowest: int, end: int) -> int:
     """The first plausible header in [at, stop) of a piece; -1 if there is none."""
-    if hasattr(kernels.native, "find_head"):
+    if kernels.native is not None:
         found: int = kernels.native.find_head(piece, at, stop, lowest, end)
         return found
     from klogtool.format.resync import find_head
 
     return find_head(piece, at, stop, Sought(lowest, end))
+
+
+def _walk_unproved(piece: bytes, lowest: int, end: int, last_offset: int) -> tuple[int, int, int]:
+    if kernels.native is not None:
+        found: tuple[int, int, int] = kernels.native.walk_unproved(piece, 0, lowest, end, last_offset)
+        return found
+    from klogtool.format.resync import walk_unproved
+
+    return walk_unproved(piece, 0, Sought(lowest, end), last_offset)

@@ -10,15 +10,15 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import astuple, dataclass, field
 from functools import partial
 
 from klogtool import kernels
 from klogtool.format.entry import inflate_or_none, parse_entry
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame
 from klogtool.format.proof import FACTS, Judged, judge_entry
+from klogtool.lazy_dataclasses import astuple, dataclass, field
 from klogtool.log.file import LogFile
-from klogtool.log.mapped import MappedReads, should_map
+from klogtool.log.mapped import MAPPED_FROM_BYTES, MappedReads, should_map
 from klogtool.log.spans import Span, find_start, walk_spans
 from klogtool.log.windows import BEHIND_BYTES, BufferPool, Reads
 
@@ -60,7 +60,14 @@ class Proved:
 
 
 def walk_proved(
-    file: LogFile, start: int, pool: RowPool, *, end: int, deep: bool = False, jobs: int = 1
+    file: LogFile,
+    start: int,
+    pool: RowPool,
+    *,
+    end: int,
+    deep: bool = False,
+    jobs: int = 1,
+    span_bytes: int = SPAN_BYTES,
 ) -> Iterator[Proved]:
     """The plain entries from byte `start` on, up to the first that is not, or the end of the file, byte `end`.
 
@@ -70,7 +77,7 @@ def walk_proved(
     def make_work() -> Callable[[Span], Proved]:
         return partial(Prover(file, end, pool, deep=deep).prove_span)
 
-    for proved in walk_spans(file, make_work, start=start, end=end, span_bytes=SPAN_BYTES, jobs=jobs):
+    for proved in walk_spans(file, make_work, start=start, end=end, span_bytes=span_bytes, jobs=jobs):
         yield proved
         for rows, _ in proved.rows:
             pool.give_back(rows)
@@ -87,7 +94,7 @@ class Prover:
 
     def prove_span(self, span: Span) -> Proved:
         """The plain entries of a span."""
-        if should_map(self._file):
+        if should_map(self._file) and span.stop - span.start >= MAPPED_FROM_BYTES:
             with MappedReads(self._file, self._buffers) as reads:
                 proved = self._prove(span, reads)
             if not reads.hit:

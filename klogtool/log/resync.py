@@ -5,8 +5,14 @@ from __future__ import annotations
 from klogtool import kernels
 from klogtool.log.file import LogFile
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from klogtool.format.buffers import Buffer
+
 PIECE_BYTES = 4 << 20
-READ_AGAIN_BYTES = 1 << 30  # in all, for entries that reach out of the piece they begin in
+# What a search may cost beside one look at each byte: bytes read once more for entries that reach out of the piece they
+# begin in, and those of pieces in which the search was given up.
+MOST_EXTRA_BYTES, GIVEN_UP_BYTES = 1 << 30, 1 << 27
 OVERLAP_BYTES = 64  # so that a header at the end of a piece is seen whole in the next
 
 
@@ -14,31 +20,34 @@ def find_next_batch(file: LogFile, position: int, *, end: int, lowest: int) -> i
     """Where, from byte `position` on, the next sound entry of a log begins that ends at byte `end`; None if nowhere.
 
     lowest: the smallest offset that it may have, such as the segment's base offset. None also where bytes that only
-    look like large entries have cost more reading than any log does.
+    look like large entries have cost more than any log does: see `search_next_batch`.
     """
-    left = READ_AGAIN_BYTES
+    return search_next_batch(file, position, end=end, lowest=lowest)[0]
+
+
+def search_next_batch(file: LogFile, position: int, *, end: int, lowest: int) -> tuple[int | None, bool]:
+    """The same, and whether all bytes before it were looked at: some are left out where they cost too much."""
+    left, is_sure, buffer = MOST_EXTRA_BYTES, True, bytearray(min(PIECE_BYTES, max(0, end - position)))
     while position < end and left > 0:
         wanted = min(PIECE_BYTES, end - position)
-        piece = file.read(position, wanted)
+        piece = file.read_into(buffer, position, wanted)
         if len(piece) < wanted:  # the file was cut meanwhile
             end = position + len(piece)
         reach = len(piece) - (OVERLAP_BYTES if position + len(piece) < end else 0)
         found, needed = _find(piece, reach, lowest, end - position)
-        if found >= 0 and not needed:
-            return position + found
-        if found < -1:
-            return None  # the search gave up
+        if found >= 0 and (not needed or _is_sound(file, position + found, needed, lowest)):
+            return position + found, is_sure
         if found >= 0:
-            left -= needed + len(piece)
-            if _is_sound(file, position + found, needed, lowest):
-                return position + found
+            left -= needed + len(piece) - found
             position += found + 1
         else:
+            is_sure = is_sure and found == -1
+            left -= 0 if found == -1 else GIVEN_UP_BYTES
             position += reach
-    return None
+    return None, is_sure and left > 0
 
 
-def _find(piece: bytes, stop: int, lowest: int, end: int) -> tuple[int, int]:
+def _find(piece: Buffer, stop: int, lowest: int, end: int) -> tuple[int, int]:
     if kernels.native is not None:
         found: tuple[int, int] = kernels.native.find_batch(piece, 0, stop, lowest, end)
         return found

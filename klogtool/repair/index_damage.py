@@ -10,7 +10,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from klogtool import kernels
@@ -22,6 +21,7 @@ from klogtool.format.indexes import (
     unpack_time_index,
 )
 from klogtool.format.names import FileKind
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.file import LogFile
 from klogtool.repair.findings import Finding
 

@@ -7,18 +7,19 @@ fits, so that its bytes were changed; one that fits once its length or magic is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice, pairwise
 
 from klogtool.format.batch import CRC_COVERS_FROM, INT_MAX, RECORD_BATCH_OVERHEAD, parse_batch
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame
 from klogtool.format.proof import Judged, batch_facts
 from klogtool.format.resync import LARGEST_SOUGHT_BYTES
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.probing import Probe
 
 OFFSET_BYTES = 8
 LEAST_ZERO_TAIL_BYTES = HEADER_SIZE_UP_TO_MAGIC + 1  # fewer zeros may belong to what lies before them
 MOST_STEPS = 64  # from frame to frame, to see whether they lead to an entry that proves itself
+WRONG_BATCH, WRONG_MESSAGE = "the batch does not match its checksum", "the message does not match its checksum"
 MOST_HEADS = 1024  # that are tried as the place where an entry with a wrong length ends
 
 
@@ -27,7 +28,7 @@ class Damage:
     """Bytes [start, end) that are damaged; id, field and detail as in Finding.
 
     first_offset, last_offset: what was there, as far as it can be told. entry: it can be read all the same, by who
-    knows of the damage.
+    knows of the damage. count: how many entries, of a run of which each has the same.
     """
 
     id: str
@@ -38,6 +39,7 @@ class Damage:
     last_offset: int | None = None
     field: str | None = None
     entry: Judged | None = None
+    count: int = 1
 
     @property
     def size(self) -> int:
@@ -69,6 +71,14 @@ class DamageJudge:
             or self._part_of_entry(at, last_offset)
             or self._no_entry(at, last_offset)
         )
+
+    def judge_run(self, at: int, last_offset: int) -> Damage | None:
+        """Batches from `at` on, each with a sound header and wrong bytes, as one; None if it is not so simple."""
+        end, count, last = self._probe.walk_unproved(at, last_offset)
+        if not count:
+            return None
+        first = parse_batch(self._probe.head(at)).base_offset
+        return Damage("batch-crc", at, end, WRONG_BATCH, first, last, count=count)
 
     # The end of the log.
 
@@ -109,8 +119,8 @@ class DamageJudge:
         damages = []
         for start, stop in pairwise(steps):
             first, last = self._offsets(self._probe.head(start), last_offset, stop)
-            what = "message" if self._magic(start) < 2 else "batch"
-            damages.append(Damage("batch-crc", start, stop, f"the {what} does not match its checksum", first, last))
+            detail = WRONG_MESSAGE if self._magic(start) < 2 else WRONG_BATCH
+            damages.append(Damage("batch-crc", start, stop, detail, first, last))
             last_offset = last_offset if last is None else last
         return damages
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import astuple, replace
 
 from klogtool import kernels
 from klogtool.format.batch import NO_PRODUCER_ID
 from klogtool.format.proof import NOT_TOLD, EntryFacts, Judged
 from klogtool.format.succession import Future, Succession, Why, facts_at
+from klogtool.lazy_dataclasses import astuple, replace
 from klogtool.log.file import LogFile
 from klogtool.log.probing import Probe
-from klogtool.log.proving import Proved, RowPool, walk_proved
+from klogtool.log.proving import LARGEST_WHOLE_BYTES, SPAN_BYTES, Proved, RowPool, walk_proved
 from klogtool.repair.index_damage import IndexFile
 from klogtool.repair.index_judge import IndexJudge
 from klogtool.repair.log_damage import Damage, DamageJudge
@@ -20,7 +20,8 @@ from klogtool.repair.log_order import OrderJudge
 from klogtool.repair.segment_report import SegmentContext, SegmentReport
 from klogtool.repair.verify_epochs import EpochRun
 
-CALM_BYTES = 16 << 20  # so many without damage, before several threads go ahead of the walk again
+FIRST_SPAN_BYTES, SPAN_GROWTH = 64 << 10, 4  # behind damage
+MANY_WRONG_BATCHES = 1000  # those that come then are told many at a time
 ABOUT_INDEXES = (Why.INDEX, Why.INDEX_REACH, Why.TIME, Why.TIME_REACH)
 ABOUT_OFFSETS = (Why.OFFSET, Why.OVERFLOW, Why.INDEX)
 OLD_MAGICS = 0b11
@@ -54,6 +55,7 @@ class LogWalk:
         self._indexes = IndexJudge(self._succession, self._probe, *indexes)
         self._sound: list[tuple[int, int]] = []
         self._rows = RowPool()
+        self._wrong_batches = 0
 
     def walk(self) -> Iterator[Damage]:
         """All of the log. Raises KlogError where it cannot be read."""
@@ -103,17 +105,21 @@ class LogWalk:
 
     def _runs(self, at: int, *, calm: bool) -> Iterator[Proved]:
         """The plain entries from byte `at` on, some at a time. Where damage was met just now, more is likely, and what
-        other threads do ahead of the walk would be in vain."""
-        start, jobs = at, self._jobs if calm else 1
-        for proved in walk_proved(self._file, at, self._rows, end=self._file.size, deep=self._deep, jobs=jobs):
-            yield proved
-            self._progress(proved.reached - at)
-            at = proved.reached
-            if not calm and self._jobs > 1 and at - start >= CALM_BYTES and not proved.last:
-                break
-        else:
-            return
-        yield from self._runs(at, calm=True)
+        is looked at ahead of the walk would be in vain: so that is little at first."""
+        span_bytes = SPAN_BYTES if calm else FIRST_SPAN_BYTES
+        while True:
+            is_small, jobs = span_bytes < SPAN_BYTES, self._jobs if span_bytes >= SPAN_BYTES else 1
+            for proved in walk_proved(
+                self._file, at, self._rows, end=self._file.size, deep=self._deep, jobs=jobs, span_bytes=span_bytes
+            ):
+                yield proved
+                self._progress(proved.reached - at)
+                at = proved.reached
+                if is_small and not proved.last:
+                    break
+            else:
+                return
+            span_bytes *= SPAN_GROWTH
 
     def _follow(self, rows: array[int], count: int) -> Iterator[Damage]:
         """Hold entries against those before them, and against the indexes."""
@@ -133,16 +139,27 @@ class LogWalk:
             yield from self._order.judge(why, rows, number)
 
     def _judge(self, at: int) -> Generator[Damage, None, int]:
-        """What is wrong at byte `at`, where no plain entry begins; returns where to go on."""
-        judged = self._probe.judge(at, deep=self._deep)
-        if judged is not None:
+        """What is wrong from byte `at` on, where no plain entry begins; returns where the next one does."""
+        while at < self._file.size:
+            judged = self._probe.judge(at, deep=self._deep)
+            if judged is None:
+                at = yield from self._judge_damage(at)
+                continue
+            if judged.is_plain and judged.facts.size <= LARGEST_WHOLE_BYTES:
+                break
             yield from self._take(judged)
             if judged.is_plain:  # only too large for a window
                 self._note_sound(at, judged.facts.end)
-            return judged.facts.end
-        for damage in self._damage.judge(at, self._succession.last_offset):
+            at = judged.facts.end
+        return at
+
+    def _judge_damage(self, at: int) -> Generator[Damage, None, int]:
+        last_offset = self._succession.last_offset
+        run = self._damage.judge_run(at, last_offset) if self._wrong_batches >= MANY_WRONG_BATCHES else None
+        for damage in self._damage.judge(at, last_offset) if run is None else [run]:
             yield damage
             at = damage.end
+            self._wrong_batches += damage.id == "batch-crc"
             if damage.entry is None:
                 self._indexes.note_damage(damage.start, damage.end)
             else:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from klogtool.format.indexes import NO_TIMESTAMP
+from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.repair.verify_epochs import EpochRun
 
 DEFAULT_INDEX_INTERVAL_BYTES = 4096

@@ -10,11 +10,11 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import replace
 
 from klogtool.errors import KlogError
 from klogtool.format.indexes import NO_TIMESTAMP
 from klogtool.format.names import FileKind
+from klogtool.lazy_dataclasses import replace
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import list_folder
 from klogtool.log.segment import Segment
@@ -110,7 +110,7 @@ class _Verification:
         rests: dict[str, Damage] = {}
         for damage in damages:
             self._report.is_damaged |= damage.field == "base_offset"
-            told[damage.id] += 1
+            told[damage.id] += damage.count
             if told[damage.id] <= MOST_FINDINGS:
                 yield self._finding(damage)
             else:

@@ -18,7 +18,14 @@ from vectors import (
     Vector,
 )
 
-from klogtool.format.resync import LARGEST_SOUGHT_BYTES, OFFSETS_OF_A_SEGMENT, Sought, find_batch, find_head
+from klogtool.format.resync import (
+    LARGEST_SOUGHT_BYTES,
+    OFFSETS_OF_A_SEGMENT,
+    Sought,
+    find_batch,
+    find_head,
+    walk_unproved,
+)
 
 GARBAGE = random.Random(7).randbytes(300)
 NOTHING = (-1, 0)
@@ -158,6 +165,14 @@ def test_a_messages_key_and_value_fill_it() -> None:
     assert found_in(changed(MAGIC_1, "key_length", -2)) == NOTHING  # null, and its bytes are left over
 
 
+def test_a_messages_key_is_not_larger_than_any() -> None:
+    sizes = layout.with_field(
+        layout.with_field(MAGIC_1.data, layout.MESSAGE_1, "size", 1 << 24), layout.MESSAGE_1, "key_length", 1 << 20
+    )
+    assert found_in(sizes, end=1 << 40) == (0, (1 << 24) + 12)
+    assert found_in(layout.with_field(sizes, layout.MESSAGE_1, "key_length", (1 << 20) + 1), end=1 << 40) == NOTHING
+
+
 def test_a_producer_id_below_none_is_none() -> None:
     assert found_in(changed(BATCH, "producer_id", -1)) == (0, 0)
     assert found_in(changed(BATCH, "producer_id", -2)) == NOTHING
@@ -170,6 +185,21 @@ def test_the_first_head_proved_or_not() -> None:
     assert find_head(bytes(wounded), 0, len(wounded), sought) == 300
     assert find_head(bytes(wounded), 301, len(wounded), sought) == -1
     assert find_head(bytes(wounded[:-1]), 0, len(wounded), Sought(0, len(wounded) - 1)) == -1
+
+
+def test_headers_that_follow_each_other_proved_or_not() -> None:
+    wounded = bytearray(BATCH.data)
+    wounded[-1] ^= 1
+    batches = [layout.with_field(bytes(wounded), layout.BATCH, "base_offset", 2 * n) for n in range(4)]
+    data, size = b"".join(batches), len(wounded)
+    everything = Sought(0, len(data))
+    assert walk_unproved(data, 0, everything, -1) == (3 * size, 3, 5)  # the last has none behind it
+    assert walk_unproved(data, size, everything, -1) == (3 * size, 2, 5)
+    assert walk_unproved(data, 0, everything, 0) == (0, 0, 0)  # not behind what lies before
+    assert walk_unproved(data[: 3 * size + 60], 0, everything, -1) == (2 * size, 2, 3)
+    assert walk_unproved(data[:60], 0, everything, -1) == (0, 0, -1)
+    back = b"".join(batches[n] for n in (0, 1, 1, 2))
+    assert walk_unproved(back, 0, everything, -1) == (size, 1, 1)
 
 
 def test_a_batch_inside_a_damaged_one_is_found() -> None:

@@ -16,7 +16,7 @@ from vectors import BATCH, BATCH_EMPTIED, BATCHES, MAGIC_1, MESSAGES
 
 from klogtool import kernels
 from klogtool.format.batch import CODEC_NAMES
-from klogtool.format.resync import GAVE_UP, Sought, checksum_budget, find_batch, find_head
+from klogtool.format.resync import GAVE_UP, Sought, checksum_budget, find_batch, find_head, walk_unproved
 
 EVERY_KIND = b"".join(vector.data for vector in (*MESSAGES, *BATCHES))
 
@@ -25,6 +25,9 @@ def assert_alike(data: bytes, at: int, stop: int, lowest: int, end: int) -> tupl
     expected = find_batch(data, at, stop, Sought(lowest, end))
     assert kernels.native.find_batch(data, at, stop, lowest, end) == expected
     assert kernels.native.find_head(data, at, stop, lowest, end) == find_head(data, at, stop, Sought(lowest, end))
+    for last in (-1, lowest):
+        walked = walk_unproved(data, at, Sought(lowest, end), last)
+        assert kernels.native.walk_unproved(data, at, lowest, end, last) == walked
     return expected
 
 

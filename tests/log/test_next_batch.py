@@ -13,7 +13,7 @@ from klogtool.format.framing import LOG_OVERHEAD
 from klogtool.format.resync import GAVE_UP
 from klogtool.log import resync
 from klogtool.log.file import LogFile
-from klogtool.log.resync import OVERLAP_BYTES, find_next_batch
+from klogtool.log.resync import OVERLAP_BYTES, find_next_batch, search_next_batch
 
 GARBAGE = random.Random(3).randbytes(1000)
 
@@ -62,16 +62,32 @@ def test_after_so_much_reading_for_nothing_it_gives_up(reader: Reader, monkeypat
     sound = offset.to_bytes(8, "big") + BATCH.data[8:]
     claim = sound[:8] + (2000).to_bytes(4, "big") + sound[12:61]
     data = claim * 3 + sound + GARBAGE * 2
-    each = 128 + 2012
-    for budget, found in ((3 * each, None), (3 * each + 1, 3 * len(claim)), (1, None)):
-        monkeypatch.setattr(resync, "READ_AGAIN_BYTES", budget)
+    spent = 3 * (128 + 2012) - 2 * 60  # the second and the third begin 60 bytes into their piece
+    for budget, found in ((spent, None), (spent + 1, 3 * len(claim)), (1, None)):
+        monkeypatch.setattr(resync, "MOST_EXTRA_BYTES", budget)
         assert found_in(reader, data, lowest=offset) == found
 
 
-def test_where_the_search_of_a_piece_gives_up_so_does_this(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_piece_in_which_the_search_gives_up_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resync, "PIECE_BYTES", 128)
+    answers = iter([(GAVE_UP, 0), (GAVE_UP, 0), (5, 0)])
+    monkeypatch.setattr(resync, "_find", lambda *_: next(answers))
+    with log_file(bytes(1000)) as path, LogFile(path) as file:
+        assert search_next_batch(file, 0, end=1000, lowest=0) == (2 * (128 - OVERLAP_BYTES) + 5, False)
+
+
+def test_after_several_such_it_gives_up_altogether(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resync, "PIECE_BYTES", 128)
     monkeypatch.setattr(resync, "_find", lambda *_: (GAVE_UP, 0))
-    with log_file(BATCH.data) as path, LogFile(path) as file:
-        assert find_next_batch(file, 0, end=81, lowest=0) is None
+    with log_file(bytes(10_000)) as path, LogFile(path) as file:
+        assert search_next_batch(file, 0, end=10_000, lowest=0) == (None, False)
+        assert find_next_batch(file, 0, end=10_000, lowest=0) is None
+
+
+def test_a_search_of_all_is_sure(reader: Reader) -> None:
+    with log_file(GARBAGE + BATCH.data) as path, LogFile(path) as file, reader.reading():
+        assert search_next_batch(file, 0, end=file.size, lowest=0) == (1000, True)
+        assert search_next_batch(file, 1001, end=file.size, lowest=0) == (None, True)
 
 
 def test_from_a_position_on(reader: Reader) -> None:
