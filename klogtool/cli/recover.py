@@ -5,25 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import click
-
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import decide_and_carry_out
 from klogtool.render.recover import recover_text
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.plan import Plan
 from klogtool.repair.recover import COMMAND, check_mark_clean, loses_records
-
-ONLY_WITHOUT = ("deep", "notes", "baseline", "max_duration", "subset")
-ONLY_WITH = ("mark_clean", "apply", "output", "plan_out", "journal")
-
-
-def check_options(ctx: click.Context, chosen: Mapping[str, Any]) -> None:
-    """Raises UsageError for options of verify with --recover, and the other way round."""
-    wrong, how = (ONLY_WITHOUT, "does not go") if chosen["recover"] else (ONLY_WITH, "goes")
-    given = (name for name in wrong if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE)
-    for name in given:
-        raise click.UsageError(f"--{name.replace('_', '-')} {how} with --recover.", ctx)
 
 
 def recover(paths: Sequence[str], form: str, given: Circumstances, chosen: Mapping[str, Any]) -> int:

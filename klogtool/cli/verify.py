@@ -6,28 +6,30 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from klogtool.cli import options
 from klogtool.cli.output import Output, note
-from klogtool.cli.recover import check_options, recover
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing import header, writing
+from klogtool.cli.writing_options import header, writing
 from klogtool.log.cores import usable_cores
 from klogtool.log.folder import list_folder
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
 from klogtool.log.opened import open_path
-from klogtool.render.findings import FindingText, closing_line, finding_row, summary_row
-from klogtool.render.plans import row_line
+from klogtool.render.findings import FindingText, closing_line, finding_row, row_line, summary_row
 from klogtool.render.progress_bar import Bar, total_size
-from klogtool.repair.baseline import Baseline
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.findings import Finding, Severity
 from klogtool.repair.verify import Summary, VerifyOptions, log_files, verify
 
+if TYPE_CHECKING:
+    from klogtool.repair.baseline import Baseline
+
+ONLY_WITHOUT_RECOVER = ("deep", "notes", "fail_on", "baseline", "max_duration", "subset")
+ONLY_WITH_RECOVER = ("mark_clean", "apply", "output", "plan_out", "journal")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
 _SECONDS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}
 WIDTH_WITHOUT_TERMINAL = 110
@@ -92,10 +94,12 @@ def command(ctx: click.Context, /, paths: tuple[str, ...], form: str, given: Cir
     records; 2 wrong usage, no such path; 3 refused, nothing written: a broker would not start on it either; 4 a PATH
     could not be read, or is nothing of Kafka's.
     """
-    check_options(ctx, chosen)
+    _check_options(ctx, chosen)
     if chosen["recover"]:
+        from klogtool.cli.recover import recover
+
         return recover(paths, form, given, chosen)
-    baseline = Baseline.read(chosen["baseline"]) if chosen["baseline"] else None
+    baseline = _baseline(chosen["baseline"])
     for path in paths:
         if not chosen["quiet"] and (doubt := _doubt(path)):
             note(f"klogtool: {path}: {doubt}")
@@ -113,6 +117,22 @@ def command(ctx: click.Context, /, paths: tuple[str, ...], form: str, given: Cir
         )
         face = _Json(bar) if form == "json" else _Text(bar, paths, notes=chosen["notes"], quiet=chosen["quiet"])
         return _show(verify(paths, how), face, baseline, chosen["fail_on"])
+
+
+def _check_options(ctx: click.Context, chosen: Mapping[str, Any]) -> None:
+    """Raises UsageError for options that do not go with --recover, and those that go only with it."""
+    wrong, how = (ONLY_WITHOUT_RECOVER, "does not go") if chosen["recover"] else (ONLY_WITH_RECOVER, "goes")
+    given = (name for name in wrong if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE)
+    for name in given:
+        raise click.UsageError(f"--{name.replace('_', '-')} {how} with --recover.", ctx)
+
+
+def _baseline(path: str | None) -> Baseline | None:
+    if path is None:
+        return None
+    from klogtool.repair.baseline import Baseline
+
+    return Baseline.read(path)
 
 
 def _doubt(path: str) -> str | None:
@@ -150,7 +170,7 @@ class _Json:
 
     def __init__(self, bar: Bar) -> None:
         self.out, self._bar = Output(), bar
-        self.out.line(row_line(dict(header("verify"))))
+        self.out.line(row_line(header("verify")))
 
     def finding(self, finding: Finding, *, is_known: bool) -> None:
         """One finding."""

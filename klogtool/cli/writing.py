@@ -10,13 +10,16 @@ import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from klogtool.cli.output import Output, error_line, note
 from klogtool.cli.output_file import output_file
 from klogtool.cli.status import DONE, REFUSED
+from klogtool.cli.writing_options import header as header
+from klogtool.cli.writing_options import output_format as output_format
+from klogtool.cli.writing_options import writing as writing
 from klogtool.disk.facts import check_saving_place
 from klogtool.disk.journal import Entry, check_journal
 from klogtool.disk.output import carry_out_to, check_place
@@ -27,32 +30,10 @@ from klogtool.render.plans import NOTHING_CHANGED, plan_text, row_line
 from klogtool.repair.decisions import decide
 from klogtool.repair.draft import Content
 from klogtool.repair.plan import Plan
-from klogtool.repair.saved_plan import SCHEMA, KeptPlans, SavedPlan, build_saved_plans
+from klogtool.repair.saved_plan import KeptPlans, SavedPlan, build_saved_plans
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 Row = Mapping[str, Any]
 Given = Mapping[str, Any]
-
-
-def writing(command: Command) -> Command:
-    """--format, --apply, --output, --plan-out, --journal: the parameters form, apply, output, plan_out, journal."""
-    for option in (
-        click.option("--journal", type=click.Path(), metavar="DIR", help="Where --apply keeps what undo needs."),
-        click.option("--plan-out", type=click.Path(), metavar="FILE", help="Save the plan, for klogtool apply."),
-        click.option("--output", type=click.Path(), metavar="DIR", help="Write the result there; new, or empty."),
-        click.option("--apply", is_flag=True, help="Do it in place, with undo."),
-        output_format,
-    ):
-        command = option(command)
-    return command
-
-
-def output_format(command: Command) -> Command:
-    """--format text|json: the parameter form."""
-    choice = click.Choice(["text", "json"])
-    return click.option("--format", "form", type=choice, default="text", show_default=True, help="What to print.")(
-        command
-    )
 
 
 def decide_and_carry_out(
@@ -154,13 +135,6 @@ class Show:
         self.row({"type": "applied", "id": entry.id, "journal": entry.journal, "bytes_held": held, "undo": how})
         self.text(f"Done. {held:,} bytes are held to take it back: {how}")
         self.text(f"To give that up: {words('undo --discard', entry)}")
-
-
-def header(command: str) -> dict[str, Any]:
-    """The first line of JSON, and of a saved plan."""
-    from importlib.metadata import version
-
-    return {"type": "klogtool", "version": version("klogtool"), "schema": SCHEMA, "command": command}
 
 
 def is_refusal(error: KlogError) -> bool:

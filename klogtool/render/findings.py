@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import textwrap
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from klogtool.repair.findings import Finding, Severity
-from klogtool.repair.verify import Summary
+
+if TYPE_CHECKING:
+    from klogtool.repair.verify import Summary
 
 # What an id means, and what readers or a broker make of it: one or two sentences, as docs/findings.md has them in full.
 MEANINGS = {
@@ -169,6 +172,11 @@ def _count(number: int, what: str, many: str | None = None) -> str:
 
 
 # JSON.
+
+
+def row_line(row: dict[str, Any]) -> str:
+    """One object, compact; in ASCII, since bytes of file names that are no text have no other form in JSON."""
+    return json.dumps(row, separators=(",", ":"))
 
 
 def finding_row(finding: Finding, *, is_known: bool = False) -> dict[str, Any]:
