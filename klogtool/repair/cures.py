@@ -20,7 +20,7 @@ def move_out(path: str) -> str:
     return f"move {shlex.quote(path)} out of there"
 
 
-def rename(path: str, to: str) -> str:
+def renaming(path: str, to: str) -> str:
     """To give it its right name."""
     return f"mv {shlex.quote(path)} {shlex.quote(to)}"
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.names import FileKind, FileName, TopicPartition, build_file_name, parse_base_offset
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.file import LogFile
 from klogtool.log.folder import list_folder
 from klogtool.log.partition import Partition
-from klogtool.repair.cures import move_out, recover, rename
+from klogtool.repair.cures import move_out, recover, renaming
 from klogtool.repair.findings import Finding
 
 METADATA_TOPIC = "__cluster_metadata"
@@ -150,7 +150,7 @@ def _judge_offset(layout: Layout, file: FileName, path: str) -> Finding | None:
             return Finding("segment-name", path, "no offset is below zero")
         if file.name != canonical:
             detail = f"not 20 digits: a broker makes an empty {canonical} and never reads this file"
-            return Finding("segment-name", path, detail, cure=rename(path, layout.path_of(canonical)))
+            return Finding("segment-name", path, detail, cure=renaming(path, layout.path_of(canonical)))
     if file.kind in INDEX_KINDS:
         log = build_file_name(FileKind.LOG, file.base_offset)
         if log not in layout.names:
