@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import dataclass, replace
+
+from klogtool.lazy_dataclasses import dataclass, replace
 
 PLAIN_FILE_MODE = 0o644
 _NONE_HERE = (errno.ENOTSUP, errno.ENODATA, errno.EPERM, errno.EACCES)  # no such attributes here, or not for us

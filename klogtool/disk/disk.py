@@ -10,10 +10,10 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 
 from klogtool.disk.about import About, about, set_about
 from klogtool.errors import Corrupt, KlogError
+from klogtool.lazy_dataclasses import replace
 from klogtool.log.file import unreadable
 from klogtool.repair.draft import Content, Piece
 

@@ -18,7 +18,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any
 
 from klogtool.disk.about import about
@@ -27,6 +26,7 @@ from klogtool.disk.facts import is_partition_dir, looks_like_log_dir
 from klogtool.disk.manifest import Manifest, Progress
 from klogtool.disk.space import BLOCK_BYTES
 from klogtool.errors import KlogError, Refused, Unsupported
+from klogtool.lazy_dataclasses import dataclass, replace
 from klogtool.log.file import read_whole, unreadable
 from klogtool.log.folder import own_name
 from klogtool.log.logdir import LogDir

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, walk_changes
 from klogtool.errors import Corrupt, KlogError
+from klogtool.lazy_dataclasses import dataclass, replace
 from klogtool.repair.plan import Delete, Rename, Truncate, step_as_json
 
 SCHEMA = 1

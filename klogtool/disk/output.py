@@ -11,7 +11,6 @@ import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 
 from klogtool.disk.about import About, about, about_new_file
 from klogtool.disk.disk import Disk
@@ -20,6 +19,7 @@ from klogtool.disk.readback import check_size, check_written
 from klogtool.disk.space import BLOCK_BYTES, check_space, on_disk
 from klogtool.errors import KlogError, Refused, StalePlan
 from klogtool.format.names import PartitionDirName, PartitionDirState, build_partition_dir_name
+from klogtool.lazy_dataclasses import dataclass, field, replace
 from klogtool.log.file import unreadable
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.repair.draft import Content, Draft, DraftFile, Piece, content_size

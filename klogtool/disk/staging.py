@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from klogtool.disk.about import About, about, about_new_file
 from klogtool.disk.disk import Disk, keep_time
@@ -20,6 +19,7 @@ from klogtool.disk.readback import check_written
 from klogtool.disk.space import BLOCK_BYTES
 from klogtool.disk.states import FileState, StagedStep, StagedWrite, find_state, states_after
 from klogtool.errors import Refused
+from klogtool.lazy_dataclasses import replace
 from klogtool.repair.draft import Content, Piece
 from klogtool.repair.plan import Plan, Rename, Truncate, Write, names_of
 from klogtool.repair.saved_plan import SavedPlan

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.repair.plan import Delete, Rename, Truncate
 
 

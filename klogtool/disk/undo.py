@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 
 from klogtool.disk.about import about
 from klogtool.disk.disk import Disk, keep_time
@@ -24,6 +23,7 @@ from klogtool.disk.staging import put
 from klogtool.disk.states import FileState, StagedWrite, find_state, names_of
 from klogtool.errors import Refused
 from klogtool.format.names import FileKind
+from klogtool.lazy_dataclasses import replace
 from klogtool.log.file import LogFile
 from klogtool.repair.draft import Piece
 

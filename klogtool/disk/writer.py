@@ -20,7 +20,6 @@ import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from typing import Any
 
 from klogtool.disk.disk import Disk, keep_time
@@ -45,6 +44,7 @@ from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, find
 from klogtool.disk.undo import check_room, check_untouched, take_back
 from klogtool.errors import KlogError, Refused
 from klogtool.format.names import FileKind
+from klogtool.lazy_dataclasses import replace
 from klogtool.repair.plan import Delete, Rename, Truncate
 from klogtool.repair.saved_plan import SavedPlan, decide_saved, paths_of
 

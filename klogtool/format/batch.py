@@ -10,56 +10,37 @@ tested against it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-from construct import (
-    ConstructError,
-    Int8sb,
-    Int16sb,
-    Int32sb,
-    Int32ub,
-    Int64sb,
-    Struct,
-)
 
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.checksums import crc32c
 from klogtool.format.codec_names import CODEC_NAMES as CODEC_NAMES
+from klogtool.format.fixed import BYTE, INT, LONG, SHORT, UNSIGNED_INT, Fixed
 from klogtool.format.framing import LOG_OVERHEAD
-from klogtool.format.unpackers import field_names, unpacker_of
-from klogtool.format.varint import OverlongVarint, Varint, VarintBytes, Varlong, build_zigzag, to_signed
+from klogtool.format.zigzag import build_zigzag, to_signed
+from klogtool.lazy_dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 
-BATCH_HEADER = Struct(
-    "base_offset" / Int64sb,
-    "length" / Int32sb,
-    "partition_leader_epoch" / Int32sb,
-    "magic" / Int8sb,
-    "crc" / Int32ub,
-    "attributes" / Int16sb,
-    "last_offset_delta" / Int32sb,
-    "base_timestamp" / Int64sb,
-    "max_timestamp" / Int64sb,
-    "producer_id" / Int64sb,
-    "producer_epoch" / Int16sb,
-    "base_sequence" / Int32sb,
-    "records_count" / Int32sb,
+BATCH_HEADER = Fixed(
+    base_offset=LONG,
+    length=INT,
+    partition_leader_epoch=INT,
+    magic=BYTE,
+    crc=UNSIGNED_INT,
+    attributes=SHORT,
+    last_offset_delta=INT,
+    base_timestamp=LONG,
+    max_timestamp=LONG,
+    producer_id=LONG,
+    producer_epoch=SHORT,
+    base_sequence=INT,
+    records_count=INT,
 )
-_BATCH_HEADER, _FIELD_NAMES = unpacker_of(BATCH_HEADER), field_names(BATCH_HEADER)
+_BATCH_HEADER = BATCH_HEADER.numbers
 RECORD_BATCH_OVERHEAD = BATCH_HEADER.sizeof()
 CRC_COVERS_FROM = 21  # attributes to the end; tests hold it to the declaration
-
-RECORD = Struct(
-    "attributes" / Int8sb,
-    "timestamp_delta" / Varlong,
-    "offset_delta" / Varint,
-    "key" / VarintBytes(),
-    "value" / VarintBytes(),
-)
-HEADER = Struct("key" / VarintBytes(null=False), "value" / VarintBytes())
 
 CODEC_MASK, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, CONTROL_BIT, DELETE_HORIZON_BIT = 0x07, 0x08, 0x10, 0x20, 0x40
 CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE = "CreateTime", "LogAppendTime", "NoTimestampType"
@@ -197,23 +178,6 @@ class RecordBatch:
         return walk_records(self)
 
 
-class ViewStream:
-    """As much of a file as construct needs, over bytes that are not copied."""
-
-    def __init__(self, view: memoryview) -> None:
-        self._view, self._at = view, 0
-
-    def read(self, size: int) -> bytes:
-        """The next bytes, fewer at the end."""
-        piece = bytes(self._view[self._at : self._at + size])
-        self._at += len(piece)
-        return piece
-
-    def tell(self) -> int:
-        """Bytes read so far."""
-        return self._at
-
-
 def parse_batch(data: Buffer, at: int = 0, *, base: int = 0) -> RecordBatch:
     """The batch whose frame begins at byte `at`. base: position of data[0] in its file.
 
@@ -222,7 +186,7 @@ def parse_batch(data: Buffer, at: int = 0, *, base: int = 0) -> RecordBatch:
     view = memoryview(data)
     if len(view) - at < RECORD_BATCH_OVERHEAD:
         raise Corrupt("the file ends inside the batch header", position=base + at, kafka_class="KafkaException")
-    fields = dict(zip(_FIELD_NAMES, _BATCH_HEADER.unpack_from(view, at), strict=True))
+    fields = dict(zip(BATCH_HEADER.names, _BATCH_HEADER.unpack_from(view, at), strict=True))
     return RecordBatch(position=base + at, data=view[at : at + LOG_OVERHEAD + fields["length"]], **fields)
 
 
@@ -232,6 +196,8 @@ def walk_records(batch: RecordBatch) -> Iterator[Record]:
     An uncompressed batch is read record by record, so those before a damage are yielded; a compressed one is read
     whole first, so that none is. Raises Corrupt or Unsupported, with the position of the batch.
     """
+    from klogtool.format.record_reader import walk_body
+
     if batch.size < RECORD_BATCH_OVERHEAD:
         raise Corrupt(
             "batch is smaller than its header", position=batch.position, kafka_class="IndexOutOfBoundsException"
@@ -239,13 +205,13 @@ def walk_records(batch: RecordBatch) -> Iterator[Record]:
     if batch.records_count == 0:
         return iter(())
     if batch.codec == "none":
-        return _walk_body(batch, batch.data[RECORD_BATCH_OVERHEAD:])
+        return walk_body(batch, batch.data[RECORD_BATCH_OVERHEAD:])
     body = memoryview(inflate(batch))
     if batch.records_count <= KEPT_RECORDS:
-        return iter(list(_walk_body(batch, body)))
-    for _ in _walk_body(batch, body):
+        return iter(list(walk_body(batch, body)))
+    for _ in walk_body(batch, body):
         pass
-    return _walk_body(batch, body)
+    return walk_body(batch, body)
 
 
 def inflate(batch: RecordBatch) -> bytes:
@@ -259,99 +225,13 @@ def inflate(batch: RecordBatch) -> bytes:
         raise
 
 
-def _walk_body(batch: RecordBatch, body: memoryview) -> Iterator[Record]:
-    if batch.records_count < 0:
-        raise _invalid(batch, f"invalid record count {batch.records_count}")
-    stream = ViewStream(body)
-    for n in range(batch.records_count):
-        record = _parse_record(batch, stream, len(body))
-        if n == batch.records_count - 1 and stream.tell() != len(body):
-            raise _invalid(batch, "incorrect declared batch size, records still remaining in file")
-        yield record
-
-
-def _parse_record(batch: RecordBatch, stream: ViewStream, end: int) -> Record:
-    """The record at the stream's position; it must fill exactly the bytes that its length says."""
-    at = stream.tell()
-    length = _parse_length(batch, stream)
-    start = stream.tell()
-    if length > end - start:
-        raise _invalid(batch, f"record size {length} at byte {at} of the records, but {end - start} bytes are left")
-    try:
-        fields = RECORD.parse_stream(stream)
-        headers = _parse_headers(stream, start + length - stream.tell())
-    except TooManyHeaders as error:
-        raise Unsupported(str(error), position=batch.position) from error
-    except ConstructError as error:
-        raise _invalid(batch, f"record at byte {at} of the records: {_why(error)}") from error
-    if stream.tell() - start != length:
-        raise _invalid(batch, f"record at byte {at} of the records is not as long as it says ({length} bytes)")
-    return _absolute(batch, fields, headers)
-
-
-def _parse_length(batch: RecordBatch, stream: ViewStream) -> int:
-    at = stream.tell()
-    try:
-        length: int = Varint.parse_stream(stream)
-    except ConstructError as error:
-        wrong = _invalid(batch, f"invalid record size at byte {at} of the records ({type(error).__name__})")
-        if isinstance(error, OverlongVarint) and batch.codec == "none":
-            wrong.kafka_class = "IllegalArgumentException"  # only compressed batches make another one of it
-        raise wrong from error
-    return length
-
-
-def _why(error: ConstructError) -> str:
-    """What construct stopped at, in words of the format."""
-    if isinstance(error, OverlongVarint):
-        return "a variable-length number does not end"
-    if isinstance(error, InvalidHeaders):
-        return str(error)
-    return "its fields go past the end of the batch"
-
-
-class InvalidHeaders(ConstructError):  # type: ignore[misc]
-    """A number of headers, or the size of a header's key, that cannot be."""
-
-
-class TooManyHeaders(ConstructError):  # type: ignore[misc]
-    """More headers than there is memory for, all of them sound perhaps."""
-
-
-def _parse_headers(stream: ViewStream, left: int) -> tuple[Header, ...]:
-    count = Varint.parse_stream(stream)
-    if not 0 <= count <= max(left, 0):
-        raise InvalidHeaders(f"invalid number of record headers {count}")
-    if count > MOST_HEADERS:
-        raise TooManyHeaders(f"a record with {count} headers: more than klogtool opens ({MOST_HEADERS})")
-    parsed = (HEADER.parse_stream(stream) for _ in range(count))
-    return tuple(Header(h.key, h.value) for h in parsed)
-
-
-def _absolute(batch: RecordBatch, fields: Struct, headers: tuple[Header, ...]) -> Record:
-    """A record with its deltas resolved; under LogAppendTime all have the batch's time."""
-    timestamp = to_signed(batch.base_timestamp + fields.timestamp_delta, 64)
-    return Record(
-        offset=to_signed(batch.base_offset + fields.offset_delta, 64),
-        timestamp=batch.max_timestamp if batch.timestamp_type == LOG_APPEND_TIME else timestamp,
-        key=fields.key,
-        value=fields.value,
-        headers=headers,
-        sequence=NO_SEQUENCE
-        if batch.base_sequence < 0
-        else increment_sequence(batch.base_sequence, fields.offset_delta),
-    )
-
-
-def _invalid(batch: RecordBatch, reason: str) -> Corrupt:
-    return Corrupt(reason, position=batch.position, kafka_class="InvalidRecordException")
-
-
 # --- building ---------------------------------------------------------------------------------------------------------
 
 
 def build_record(record: Record, *, base_offset: int, base_timestamp: int) -> bytes:
     """A record of magic 2, its length first (DefaultRecord.writeTo)."""
+    from klogtool.format.declarations import HEADER, RECORD
+
     body = RECORD.build(
         {
             "attributes": 0,
@@ -453,5 +333,4 @@ def build_raw_batch(
         "records_count": records_count,
     }
     fields["crc"] = crc32c((BATCH_HEADER.build(fields) + body)[CRC_COVERS_FROM:])
-    built: bytes = BATCH_HEADER.build(fields) + body
-    return built
+    return BATCH_HEADER.build(fields) + body

@@ -11,13 +11,13 @@ none surfaces as it is (NumberFormatException).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.java_numbers import parse_java_int, parse_java_long
 from klogtool.format.java_text import split_fields, walk_lines
 from klogtool.format.names import TopicPartition
+from klogtool.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer

@@ -7,7 +7,6 @@ org.apache.kafka.common.record.internal ControlRecordType, ControlRecordUtils, E
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Any
 
 from klogtool.errors import Corrupt
@@ -16,6 +15,7 @@ from klogtool.format.internal.message import build_message, parse_message
 from klogtool.format.internal.primitives import underflow
 from klogtool.format.internal.records import SHORT_BYTES, build_version_prefixed, parse_short
 from klogtool.format.internal.schema import Values
+from klogtool.lazy_dataclasses import dataclass
 
 KEY_BYTES = 4
 # The version at which Kafka 4.3.1 reads and writes every value, whatever the value itself says.

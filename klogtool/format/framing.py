@@ -7,21 +7,19 @@ entry that runs past the end, are a silent stop; only a size below 14 is an erro
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from construct import Int8sb, Int32sb, Int32ub, Int64sb, Struct
-
 from klogtool.errors import Corrupt
-from klogtool.format.unpackers import unpacker_of
+from klogtool.format.fixed import BYTE, INT, LONG, UNSIGNED_INT, Fixed
+from klogtool.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 
 # epoch_or_crc: leader epoch of a batch, checksum of a message.
-FRAME = Struct("offset" / Int64sb, "length" / Int32sb, "epoch_or_crc" / Int32ub, "magic" / Int8sb)
-_FRAME = unpacker_of(FRAME)
+FRAME = Fixed(offset=LONG, length=INT, epoch_or_crc=UNSIGNED_INT, magic=BYTE)
+_FRAME = FRAME.numbers
 LOG_OVERHEAD = 12  # offset and length: what `length` does not count
 HEADER_SIZE_UP_TO_MAGIC = FRAME.sizeof()
 MIN_LENGTH = 14  # LegacyRecord.RECORD_OVERHEAD_V0

@@ -10,7 +10,6 @@ import base64
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from klogtool.errors import Corrupt
@@ -24,6 +23,7 @@ from klogtool.format.java_numbers import (
     wrap_int,
 )
 from klogtool.format.java_text import build_properties, parse_properties, split_fields, walk_lines
+from klogtool.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer

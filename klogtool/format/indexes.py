@@ -11,26 +11,25 @@ For millions of entries `unpack_` gives bare tuples.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from construct import Int16sb, Int32sb, Int64sb, Struct
-
 from klogtool.errors import Corrupt, Refused
+from klogtool.format.fixed import INT, LONG, SHORT, Fixed
 from klogtool.format.java_numbers import MAX_INT, wrap_long
-from klogtool.format.unpackers import unpack_entries, unpacker_of
+from klogtool.format.unpackers import unpack_entries
+from klogtool.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 
-OFFSET_INDEX_ENTRY = Struct("relative_offset" / Int32sb, "position" / Int32sb)
-TIME_INDEX_ENTRY = Struct("timestamp" / Int64sb, "relative_offset" / Int32sb)
-ABORTED_TXN = Struct(
-    "version" / Int16sb,
-    "producer_id" / Int64sb,
-    "first_offset" / Int64sb,
-    "last_offset" / Int64sb,
-    "last_stable_offset" / Int64sb,
+OFFSET_INDEX_ENTRY = Fixed(relative_offset=INT, position=INT)
+TIME_INDEX_ENTRY = Fixed(timestamp=LONG, relative_offset=INT)
+ABORTED_TXN = Fixed(
+    version=SHORT,
+    producer_id=LONG,
+    first_offset=LONG,
+    last_offset=LONG,
+    last_stable_offset=LONG,
 )
 OFFSET_INDEX_ENTRY_SIZE = OFFSET_INDEX_ENTRY.sizeof()
 TIME_INDEX_ENTRY_SIZE = TIME_INDEX_ENTRY.sizeof()
@@ -41,9 +40,9 @@ CURRENT_ABORTED_TXN_VERSION = 0
 WARM_SECTION_BYTES = 8192  # AbstractIndex.warmEntries: where a lookup looks first
 
 
-_OFFSET_ENTRY = unpacker_of(OFFSET_INDEX_ENTRY)
-_TIME_ENTRY = unpacker_of(TIME_INDEX_ENTRY)
-_ABORTED_TXN = unpacker_of(ABORTED_TXN)
+_OFFSET_ENTRY = OFFSET_INDEX_ENTRY.numbers
+_TIME_ENTRY = TIME_INDEX_ENTRY.numbers
+_ABORTED_TXN = ABORTED_TXN.numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +122,13 @@ def _relative_or_refused(offset: int, base_offset: int) -> int:
     return relative_offset
 
 
-def _entry_bytes(data: Buffer, n: int, entry_size: int) -> bytes:
-    return bytes(data[n * entry_size : (n + 1) * entry_size])
-
-
 # Offset index.
 
 
 def parse_offset_index_entry(data: Buffer, base_offset: int, n: int) -> OffsetIndexEntry:
     """Entry `n` (which must be there) of an offset index."""
-    entry = OFFSET_INDEX_ENTRY.parse(_entry_bytes(data, n, OFFSET_INDEX_ENTRY_SIZE))
-    return OffsetIndexEntry(wrap_long(base_offset + entry.relative_offset), entry.position)
+    relative_offset, position = _OFFSET_ENTRY.unpack_from(data, n * OFFSET_INDEX_ENTRY_SIZE)
+    return OffsetIndexEntry(wrap_long(base_offset + relative_offset), position)
 
 
 def walk_offset_index(data: Buffer, base_offset: int) -> Iterator[OffsetIndexEntry]:
@@ -155,10 +150,7 @@ def unpack_offset_index(data: Buffer) -> Iterator[tuple[int, int]]:
 def build_offset_index(entries: Iterable[OffsetIndexEntry], base_offset: int) -> bytes:
     """The bytes of an offset index, trimmed; an offset that does not fit is Refused (IndexOffsetOverflowException)."""
     return b"".join(
-        OFFSET_INDEX_ENTRY.build(
-            {"relative_offset": _relative_or_refused(entry.offset, base_offset), "position": entry.position}
-        )
-        for entry in entries
+        _OFFSET_ENTRY.pack(_relative_or_refused(entry.offset, base_offset), entry.position) for entry in entries
     )
 
 
@@ -205,8 +197,8 @@ def sanity_check_offset_index(data: Buffer, base_offset: int) -> None:
 
 def parse_time_index_entry(data: Buffer, base_offset: int, n: int) -> TimeIndexEntry:
     """Entry `n` (which must be there) of a time index."""
-    entry = TIME_INDEX_ENTRY.parse(_entry_bytes(data, n, TIME_INDEX_ENTRY_SIZE))
-    return TimeIndexEntry(entry.timestamp, wrap_long(base_offset + entry.relative_offset))
+    timestamp, relative_offset = _TIME_ENTRY.unpack_from(data, n * TIME_INDEX_ENTRY_SIZE)
+    return TimeIndexEntry(timestamp, wrap_long(base_offset + relative_offset))
 
 
 def walk_time_index(data: Buffer, base_offset: int) -> Iterator[TimeIndexEntry]:
@@ -228,10 +220,7 @@ def unpack_time_index(data: Buffer) -> Iterator[tuple[int, int]]:
 def build_time_index(entries: Iterable[TimeIndexEntry], base_offset: int) -> bytes:
     """The bytes of a time index, trimmed; an offset that does not fit is Refused (IndexOffsetOverflowException)."""
     return b"".join(
-        TIME_INDEX_ENTRY.build(
-            {"timestamp": entry.timestamp, "relative_offset": _relative_or_refused(entry.offset, base_offset)}
-        )
-        for entry in entries
+        _TIME_ENTRY.pack(entry.timestamp, _relative_or_refused(entry.offset, base_offset)) for entry in entries
     )
 
 

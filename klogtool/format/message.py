@@ -7,10 +7,7 @@ inner offsets are absolute under a magic 0 wrapper and relative under a magic 1 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-from construct import Bytes, If, Int8sb, Int32sb, Int32ub, Int64sb, Struct, this
 
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.batch import (
@@ -29,18 +26,20 @@ from klogtool.format.batch import (
     codec_name,
 )
 from klogtool.format.checksums import crc32
+from klogtool.format.fixed import BYTE, INT, LONG, UNSIGNED_INT, Fixed
 from klogtool.format.framing import LOG_OVERHEAD, MIN_LENGTH
-from klogtool.format.varint import to_signed
+from klogtool.format.zigzag import to_signed
+from klogtool.lazy_dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 
-ENTRY_HEAD = Struct("offset" / Int64sb, "message_size" / Int32sb)
-MESSAGE_V0_HEAD = Struct("crc" / Int32ub, "magic" / Int8sb, "attributes" / Int8sb)
-MESSAGE_V1_HEAD = Struct("crc" / Int32ub, "magic" / Int8sb, "attributes" / Int8sb, "timestamp" / Int64sb)
+ENTRY_HEAD = Fixed(offset=LONG, message_size=INT)
+MESSAGE_V0_HEAD = Fixed(crc=UNSIGNED_INT, magic=BYTE, attributes=BYTE)
+MESSAGE_V1_HEAD = Fixed(crc=UNSIGNED_INT, magic=BYTE, attributes=BYTE, timestamp=LONG)
 CRC_COVERS_FROM = 4  # magic to the end of the message
-SIZED_BYTES = Struct("size" / Int32sb, "bytes" / If(this.size >= 0, Bytes(this.size)))
-SIZE_FIELD_SIZE = Int32sb.sizeof()
+_SIZE = Fixed(size=INT)
+SIZE_FIELD_SIZE = _SIZE.sizeof()
 # Kafka allocates what an inner message claims before it reads it: its tool ends there, for want of memory. How much
 # is too much hangs on the JVM; this is what one of 512 MiB does not have in one piece.
 MOST_ALLOCATED = 341 << 20
@@ -130,19 +129,21 @@ class Message:
 
     @property
     def _head_size(self) -> int:
-        return int((MESSAGE_V0_HEAD if self.magic == 0 else MESSAGE_V1_HEAD).sizeof())
+        return (MESSAGE_V0_HEAD if self.magic == 0 else MESSAGE_V1_HEAD).sizeof()
 
     @property
     def _value_at(self) -> int:
-        at: int = self._head_size + SIZE_FIELD_SIZE + max(0, self.key_size)
-        return at
+        return self._head_size + SIZE_FIELD_SIZE + max(0, self.key_size)
 
     def _size_at(self, at: int) -> int:
         if len(self.message) - at < SIZE_FIELD_SIZE:
             raise self._corrupt("a key or value size is out of bounds", "IndexOutOfBoundsException", "null")
-        return int(Int32sb.parse(bytes(self.message[at : at + SIZE_FIELD_SIZE])))
+        size: int = _SIZE.numbers.unpack_from(self.message, at)[0]
+        return size
 
     def _sized(self, at: int) -> bytes | None:
+        from klogtool.format.declarations import SIZED_BYTES
+
         size, left = self._size_at(at), len(self.message) - at - SIZE_FIELD_SIZE
         if size > left:
             raise self._corrupt(
@@ -299,6 +300,8 @@ def build_message(
 
     timestamp: ms, only magic 1 has room for it. attributes: codec id and timestamp type bit.
     """
+    from klogtool.format.declarations import SIZED_BYTES
+
     head_format = MESSAGE_V0_HEAD if magic == 0 else MESSAGE_V1_HEAD
     fields = {"crc": 0, "magic": magic, "attributes": attributes, "timestamp": timestamp}
     body = b"".join(
@@ -306,8 +309,7 @@ def build_message(
     )
     fields["crc"] = crc32((head_format.build(fields) + body)[CRC_COVERS_FROM:])
     message = head_format.build(fields) + body
-    entry: bytes = ENTRY_HEAD.build({"offset": offset, "message_size": len(message)}) + message
-    return entry
+    return ENTRY_HEAD.build({"offset": offset, "message_size": len(message)}) + message
 
 
 def build_message_set(

@@ -7,11 +7,11 @@ number in a name that Kafka would refuse is None there, and `parse_base_offset` 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 
 from klogtool.errors import Corrupt
 from klogtool.format.java_numbers import parse_java_int, parse_java_long
+from klogtool.lazy_dataclasses import dataclass
 
 OFFSET_DIGITS = 20
 EPOCH_DIGITS = 10

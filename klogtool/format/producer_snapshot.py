@@ -7,40 +7,35 @@ The rules are those of ProducerStateManager.readSnapshot and of the generated Pr
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from construct import Array, Container, Int16sb, Int32sb, Int32ub, Int64sb, Struct, this
 
 from klogtool.errors import Corrupt
 from klogtool.format.checksums import crc32c
+from klogtool.format.fixed import INT, LONG, SHORT, UNSIGNED_INT, Fixed
 from klogtool.format.java_hash import LongHashKeys
 from klogtool.format.java_numbers import MAX_INT, wrap_int, wrap_long
-from klogtool.format.unpackers import unpack_entries, unpacker_of
+from klogtool.format.unpackers import unpack_entries
+from klogtool.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 
-VERSION = Int16sb
-PRODUCER_ENTRY = Struct(
-    "producer_id" / Int64sb,
-    "producer_epoch" / Int16sb,
-    "last_sequence" / Int32sb,
-    "last_offset" / Int64sb,
-    "offset_delta" / Int32sb,
-    "timestamp" / Int64sb,
-    "coordinator_epoch" / Int32sb,
-    "current_txn_first_offset" / Int64sb,
+PRODUCER_ENTRY = Fixed(
+    producer_id=LONG,
+    producer_epoch=SHORT,
+    last_sequence=INT,
+    last_offset=LONG,
+    offset_delta=INT,
+    timestamp=LONG,
+    coordinator_epoch=INT,
+    current_txn_first_offset=LONG,
 )
-SNAPSHOT_HEADER = Struct("version" / VERSION, "crc" / Int32ub, "entries_count" / Int32sb)
-PRODUCER_SNAPSHOT = Struct(
-    "header" / SNAPSHOT_HEADER,
-    "entries" / Array(this.header.entries_count, PRODUCER_ENTRY),
-)
-_PRODUCER_ENTRY = unpacker_of(PRODUCER_ENTRY)
+SNAPSHOT_HEADER = Fixed(version=SHORT, crc=UNSIGNED_INT, entries_count=INT)
+_PRODUCER_ENTRY = PRODUCER_ENTRY.numbers
 PRODUCER_ENTRY_SIZE = PRODUCER_ENTRY.sizeof()
 SNAPSHOT_HEADER_SIZE = SNAPSHOT_HEADER.sizeof()
-_CRC_COVERS_FROM = VERSION.sizeof() + SNAPSHOT_HEADER.crc.sizeof()
+_VERSION = Fixed(version=SHORT)
+_CRC_COVERS_FROM = Fixed(version=SHORT, crc=UNSIGNED_INT).sizeof()
 
 CURRENT_SNAPSHOT_VERSION = 1
 NO_SEQUENCE = -1
@@ -87,27 +82,26 @@ def parse_producer_snapshot(data: Buffer) -> list[ProducerStateEntry]:
     Raises Corrupt (CorruptSnapshotException) with Kafka's words. Bytes after the entries are under the CRC, so they
     fail it unless it was computed with them.
     """
-    header = _parse_header(data)
-    if header.entries_count * PRODUCER_ENTRY_SIZE > len(data) - SNAPSHOT_HEADER_SIZE:
+    stored_crc, entries_count = _parse_header(data)
+    if entries_count * PRODUCER_ENTRY_SIZE > len(data) - SNAPSHOT_HEADER_SIZE:
         raise _failed_schema("null")  # a BufferUnderflowException has no message
     computed_crc = crc32c(data[_CRC_COVERS_FROM:])
-    if header.crc != computed_crc:
+    if stored_crc != computed_crc:
         raise Corrupt(
-            f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {header.crc}. Computed crc: {computed_crc}",
+            f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored_crc}. Computed crc: {computed_crc}",
             kafka_class="CorruptSnapshotException",
         )
-    end = SNAPSHOT_HEADER_SIZE + header.entries_count * PRODUCER_ENTRY_SIZE
+    end = SNAPSHOT_HEADER_SIZE + entries_count * PRODUCER_ENTRY_SIZE
     entries = unpack_entries(_PRODUCER_ENTRY, data[SNAPSHOT_HEADER_SIZE:end])
     return [ProducerStateEntry(*_none_for_no_txn(fields)) for fields in entries]
 
 
 def build_producer_snapshot(entries: Sequence[ProducerStateEntry]) -> bytes:
     """The bytes of a snapshot, entries in the order given; see `java_hash_order` for the order a broker writes."""
-    header = {"version": CURRENT_SNAPSHOT_VERSION, "crc": 0, "entries_count": len(entries)}
-    built = bytearray(PRODUCER_SNAPSHOT.build({"header": header, "entries": [_entry_fields(e) for e in entries]}))
-    header["crc"] = crc32c(bytes(built[_CRC_COVERS_FROM:]))
-    built[:SNAPSHOT_HEADER_SIZE] = SNAPSHOT_HEADER.build(header)
-    return bytes(built)
+    header = SNAPSHOT_HEADER.numbers
+    body = b"".join(_PRODUCER_ENTRY.pack(*_stored_fields(entry)) for entry in entries)
+    crc = crc32c((header.pack(CURRENT_SNAPSHOT_VERSION, 0, len(entries)) + body)[_CRC_COVERS_FROM:])
+    return header.pack(CURRENT_SNAPSHOT_VERSION, crc, len(entries)) + body
 
 
 def java_hash_order(producer_ids: Iterable[int]) -> list[int]:
@@ -122,24 +116,23 @@ def decrement_sequence(sequence: int, decrement: int) -> int:
     return wrap_int(sequence - decrement)
 
 
-def _parse_header(data: Buffer) -> Container:
-    """The first bytes, in the order of Kafka's checks: version, then size, then the count of entries."""
-    if len(data) >= VERSION.sizeof():
-        version = VERSION.parse(bytes(data[: VERSION.sizeof()]))
+def _parse_header(data: Buffer) -> tuple[int, int]:
+    """(crc, entries_count), in the order of Kafka's checks: version, then size, then the count of entries."""
+    if len(data) >= _VERSION.sizeof():
+        version = _VERSION.numbers.unpack_from(data)[0]
         if version != CURRENT_SNAPSHOT_VERSION:
             raise _failed_schema(f"Snapshot contained an unknown file version {version}")
     if len(data) < SNAPSHOT_HEADER_SIZE:
         raise _failed_schema("null")
-    header = SNAPSHOT_HEADER.parse(bytes(data[:SNAPSHOT_HEADER_SIZE]))
+    _, crc, entries_count = SNAPSHOT_HEADER.numbers.unpack_from(data)
     remaining = len(data) - SNAPSHOT_HEADER_SIZE
-    if header.entries_count < 0:
+    if entries_count < 0:
         raise _failed_schema("non-nullable field producerEntries was serialized as null")
-    if header.entries_count > remaining:
+    if entries_count > remaining:
         raise _failed_schema(
-            f"Tried to allocate a collection of size {header.entries_count}, "
-            f"but there are only {remaining} bytes remaining."
+            f"Tried to allocate a collection of size {entries_count}, but there are only {remaining} bytes remaining."
         )
-    return header
+    return crc, entries_count
 
 
 def _failed_schema(why: str) -> Corrupt:
@@ -151,8 +144,6 @@ def _none_for_no_txn(fields: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*others, current_txn_first_offset if current_txn_first_offset >= 0 else None)
 
 
-def _entry_fields(entry: ProducerStateEntry) -> dict[str, int]:
-    fields = {name: getattr(entry, name) for name in ProducerStateEntry.__dataclass_fields__}
-    if entry.current_txn_first_offset is None:
-        fields["current_txn_first_offset"] = _NO_TXN
-    return fields
+def _stored_fields(entry: ProducerStateEntry) -> list[int]:
+    fields = [getattr(entry, name) for name in PRODUCER_ENTRY.names]
+    return [_NO_TXN if value is None else value for value in fields]

@@ -7,7 +7,6 @@ built; an entry that the kernel is not sure of goes through the reference, so th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TypeAlias
 
@@ -18,12 +17,12 @@ from klogtool.format import message as format_message
 from klogtool.format.batch import BATCH_HEADER, RECORD_BATCH_OVERHEAD, Header, Record
 from klogtool.format.entry import inflate_or_none
 from klogtool.format.framing import Frame, Stop, corrupt_length, find_frame, walk_frames
-from klogtool.format.unpackers import unpacker_of
+from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.log.file import LogFile
 from klogtool.log.windows import BufferPool, Window, walk_windows
 
-_BATCH_HEADER = unpacker_of(BATCH_HEADER)
-_MESSAGE_FIELDS = tuple(f.name for f in fields(format_message.Message))
+_BATCH_HEADER = BATCH_HEADER.numbers
+_MESSAGE_FIELDS = format_message.Message.__match_args__
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from klogtool.errors import Corrupt
 from klogtool.format.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir_name
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.file import unreadable
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from klogtool.errors import Corrupt
 from klogtool.format.batch import RECORD_BATCH_OVERHEAD, RecordBatch, parse_batch
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, Stop, corrupt_length, find_frame
+from klogtool.lazy_dataclasses import replace
 from klogtool.log.entries import Entry, read_entry
 from klogtool.log.file import LogFile
 from klogtool.log.windows import Window

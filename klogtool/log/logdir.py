@@ -6,11 +6,11 @@ Nothing is kept: each property looks at the disk anew.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from klogtool.format.identity import CleanShutdown, MetaProperties
 from klogtool.format.names import FileKind, FileName, TopicPartition
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.folder import find_partition_dir_name, list_folder
 from klogtool.log.partition import Partition
 from klogtool.log.segment import KraftSnapshot

@@ -6,12 +6,12 @@ Nothing is kept: each property looks at the disk anew, so that of a running brok
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from klogtool.format.checkpoints import EpochEntry
 from klogtool.format.identity import PartitionMetadata, QuorumState, build_uuid
 from klogtool.format.names import FileKind, FileName, PartitionDirState, TopicPartition
 from klogtool.format.producer_snapshot import ProducerStateEntry
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.folder import Folder, find_partition_dir_name, list_folder, own_name
 from klogtool.log.segment import KraftSnapshot, Segment
 from klogtool.log.side_file import EntriesFile, find_content

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 from klogtool import kernels
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, NO_SEQUENCE, RECORD_BATCH_OVERHEAD, RecordBatch, parse_batch
-from klogtool.format.control import ControlRecordType, parse_end_transaction_marker
 from klogtool.format.framing import Frame, find_frame
 from klogtool.format.java_numbers import wrap_long
 from klogtool.format.producer_snapshot import NO_OFFSET, ProducerStateEntry
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.file import LogFile
 from klogtool.log.windows import BufferPool, walk_windows
 
@@ -224,12 +223,14 @@ class ProducerReplay:
 
 def take_marker(replay: ProducerReplay, batch: RecordBatch) -> Stop:
     """Take a control batch of a producer: the end of a transaction, by its first record (EndTransactionMarker)."""
+    from klogtool.format.control import parse_end_transaction_marker  # with Kafka's schemas: few logs need them
+
     try:
         record = next(batch.records())
         marker = parse_end_transaction_marker(record.key, record.value)
     except KlogError:
         return Stop.IMPOSSIBLE
-    offsets, is_abort = (batch.base_offset, batch.last_offset), marker.type is ControlRecordType.ABORT
+    offsets, is_abort = (batch.base_offset, batch.last_offset), marker.is_abort
     replay.end_txn(
         batch.producer_id, batch.producer_epoch, *offsets, is_abort, marker.coordinator_epoch, record.timestamp
     )

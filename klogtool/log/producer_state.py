@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,7 @@ from klogtool.format.producer_snapshot import (
     ProducerStateEntry,
     decrement_sequence,
 )
+from klogtool.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from klogtool.format.control import EndTransactionMarker

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from klogtool.format.batch import Record
 from klogtool.format.indexes import AbortedTxn, OffsetIndexEntry, TimeIndexEntry
 from klogtool.format.names import FileKind, FileName, parse_file_name
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.entries import Message, RecordBatch, tail_bytes, walk_entries, walk_records
 from klogtool.log.file import LogFile
 from klogtool.log.side_file import base_offset_of, find_content

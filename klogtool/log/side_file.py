@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from klogtool.errors import KlogError
@@ -29,6 +28,7 @@ from klogtool.format.indexes import (
 from klogtool.format.java_numbers import wrap_long
 from klogtool.format.names import FileKind, parse_base_offset, parse_file_name
 from klogtool.format.producer_snapshot import parse_producer_snapshot
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.file import Unreadable, read_whole
 
 Entries = TypeVar("Entries")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState, parse_file_name
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.cores import usable_cores
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import Folder, find_partition_dir_name, list_folder

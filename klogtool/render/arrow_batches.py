@@ -8,13 +8,13 @@ imported when it is needed: a plain export takes little longer than its imports.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.codec_names import CODEC_NAMES
+from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.mapped import MappedReads, should_map
 from klogtool.log.spans import Span, find_start

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.text import java_utf8
+from klogtool.lazy_dataclasses import dataclass
 
 PACKAGE = "org.apache.kafka.tools.api."
 Texts = tuple[str | None, str | None]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from klogtool.lazy_dataclasses import dataclass
 
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 

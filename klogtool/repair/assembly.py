@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from klogtool.format.java_numbers import MAX_INT
+from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.repair.draft import Content, Piece
 from klogtool.repair.holes import Filling, Hole
 from klogtool.repair.stretches import Run, cut_run

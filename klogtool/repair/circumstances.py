@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
 from klogtool.errors import Corrupt
 from klogtool.format.names import FileKind, TopicPartition
+from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.side_file import find_content
 from klogtool.repair.config import LogConfig, log_config

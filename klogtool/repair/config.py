@@ -8,11 +8,11 @@ hours (ServerTopicConfigSynonyms). Defaults are Kafka's, but for transaction.par
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
 from typing import Any
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.java_numbers import MAX_LONG, parse_java_long
+from klogtool.lazy_dataclasses import dataclass
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -100,10 +100,10 @@ def log_config(settings: Mapping[str, str]) -> LogConfig:
 
 def check_names(settings: Mapping[str, str]) -> None:
     """Raises KlogError for a name that no log goes by, with the one that was meant perhaps."""
-    from difflib import get_close_matches
-
     for name in settings:
         if name not in KNOWN_NAMES:
+            from difflib import get_close_matches
+
             meant = next(iter(get_close_matches(name, sorted(KNOWN_NAMES))), None)
             raise KlogError(f"no setting of a log: {name}" + (f" (did you mean {meant}?)" if meant else ""))
 
@@ -136,7 +136,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "str": str,
     "tuple[str, ...]": _parse_list,
 }
-_TYPES = {field.name: str(field.type) for field in fields(LogConfig)}
+_TYPES: dict[str, str] = LogConfig.__annotations__
 
 # The broker's names for a topic's settings, in their order, each with what makes milliseconds of it.
 _SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from klogtool.errors import Corrupt
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.file import LogFile, unreadable
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from klogtool.format.java_numbers import MAX_LONG
+from klogtool.lazy_dataclasses import dataclass, field, replace
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.repair.copies import Diverging
 from klogtool.repair.stretches import NO_EPOCH, Rejected, Run, Stretch, cut_run

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.indexes import AbortedTxn, parse_txn_index
 from klogtool.format.names import FileKind, PartitionDirState, build_file_name, parse_file_name
+from klogtool.lazy_dataclasses import dataclass, replace
 from klogtool.log.producer_state import TxnMetadata
 from klogtool.repair.assembly import NewSegment
 from klogtool.repair.circumstances import LoadTerms

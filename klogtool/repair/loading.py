@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from klogtool.errors import Corrupt, KlogError, Refused
@@ -16,6 +15,7 @@ from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.identity import parse_partition_metadata
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, PartitionDirState, build_file_name, parse_base_offset
+from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.log.file import Unreadable
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.repair.circumstances import LoadTerms

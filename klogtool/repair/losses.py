@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.repair.holes import Evidence, Hole, is_evident, parts_left
 from klogtool.repair.stretches import Rejected, Run
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from klogtool.errors import KlogError
@@ -14,6 +13,7 @@ from klogtool.format.identity import PartitionMetadata, parse_partition_metadata
 from klogtool.format.indexes import AbortedTxn, parse_txn_index
 from klogtool.format.names import FileKind, FileName, TopicPartition, parse_file_name
 from klogtool.format.producer_snapshot import parse_producer_snapshot
+from klogtool.lazy_dataclasses import dataclass, field, replace
 from klogtool.log.file import Unreadable
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.logdir import LogDir

@@ -11,9 +11,9 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.repair.draft import Content, Piece, content_size
 
 

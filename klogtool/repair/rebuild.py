@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import build_leader_epoch_checkpoint, parse_leader_epoch_checkpoint
 from klogtool.format.indexes import parse_offset_index, parse_time_index, parse_txn_index
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
+from klogtool.lazy_dataclasses import replace
 from klogtool.log.cores import usable_cores
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.opened import open_path

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from klogtool.format.names import FileKind
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.repair.assembly import NewSegment
 from klogtool.repair.holes import Copy, Filling, Hole, Refusal
 from klogtool.repair.loadable import Loadable

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from klogtool.errors import Corrupt, StalePlan, Unsupported
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.repair.decisions import decide
 from klogtool.repair.plan import Fact, Plan, Write
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError, Refused
@@ -19,6 +18,7 @@ from klogtool.format.indexes import TimeIndexEntry, to_relative_offset
 from klogtool.format.java_numbers import MAX_INT, wrap_long
 from klogtool.format.message import Message, walk_messages
 from klogtool.format.names import FileKind, build_file_name
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.entries import Entry, read_entry
 from klogtool.log.frames import FrameReader
 from klogtool.log.windows import BufferPool, Window, walk_windows

@@ -12,7 +12,6 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import gt, le
 from typing import TypeAlias
@@ -23,6 +22,7 @@ from klogtool.format.batch import BATCH_HEADER, parse_batch
 from klogtool.format.framing import LOG_OVERHEAD, Frame, walk_frames
 from klogtool.format.layout import field_positions
 from klogtool.format.proof import FACTS, NOT_TOLD, EntryFacts, Judged, batch_facts, message_of
+from klogtool.lazy_dataclasses import dataclass, replace
 from klogtool.log.file import LogFile
 from klogtool.log.probing import Probe
 from klogtool.log.proving import RowPool, walk_proved

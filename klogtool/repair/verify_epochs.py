@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import EpochEntry, assign_leader_epochs, parse_leader_epoch_checkpoint
 from klogtool.format.names import FileKind
+from klogtool.lazy_dataclasses import dataclass, replace
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.side_file import MOST_TEXT_BYTES

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from klogtool.errors import KlogError
-from klogtool.format.control import ControlRecordType, parse_control_type_id
 from klogtool.format.identity import parse_quorum_state
-from klogtool.format.internal.records import METADATA, parse_metadata_record
 from klogtool.format.names import FileKind
 from klogtool.log.entries import Message, RecordBatch
 from klogtool.log.file import Unreadable, read_whole
@@ -50,14 +48,14 @@ def _read_through(snapshot: KraftSnapshot) -> None:
     batch, expected = None, 0
     for entry in snapshot.batches():
         batch = _checked(entry, expected)
-        if expected == 0 and ControlRecordType.SNAPSHOT_HEADER not in _control_types(batch):
+        if expected == 0 and "SNAPSHOT_HEADER" not in _control_types(batch):
             raise KlogError("does not begin with a snapshot header", position=batch.position)
         expected = batch.last_offset + 1
     if batch is None:
         raise KlogError("holds no batch", position=0)
     if tail := snapshot.tail_bytes():
         raise KlogError(f"ends inside a batch, {tail} bytes of which are there", position=batch.position + batch.size)
-    if ControlRecordType.SNAPSHOT_FOOTER not in _control_types(batch):
+    if "SNAPSHOT_FOOTER" not in _control_types(batch):
         raise KlogError("does not end with a snapshot footer", position=batch.position)
 
 
@@ -71,10 +69,13 @@ def _checked(batch: RecordBatch | Message, expected: int) -> RecordBatch:
     return batch
 
 
-def _control_types(batch: RecordBatch) -> list[ControlRecordType]:
+def _control_types(batch: RecordBatch) -> list[str]:
+    """By the names that ControlRecordType has for them."""
+    from klogtool.format.control import ControlRecordType, parse_control_type_id  # with Kafka's schemas: few need them
+
     if not batch.is_control:
         return []
-    return [ControlRecordType.of(parse_control_type_id(record.key)) for record in batch.records()]
+    return [ControlRecordType.of(parse_control_type_id(record.key)).name for record in batch.records()]
 
 
 def _verify_quorum_state(path: str) -> Iterator[Finding]:
@@ -108,6 +109,8 @@ def topic_ids_by_metadata(layout: Layout) -> dict[str, str] | None:
 
 
 def _apply(path: str, topics: dict[str, str], start_offset: int) -> None:
+    from klogtool.format.internal.records import METADATA, parse_metadata_record
+
     for batch in KraftSnapshot(path).batches():
         if not isinstance(batch, RecordBatch) or not batch.crc_valid:
             raise KlogError("a batch does not match its checksum", path=path, position=batch.position)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import parse_offset_checkpoint
@@ -21,6 +20,7 @@ from klogtool.format.identity import (
     parse_partition_metadata,
 )
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.folder import list_folder
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from klogtool.errors import KlogError
 from klogtool.format.identity import parse_partition_metadata
 from klogtool.format.names import FileKind, PartitionDirState, build_file_name
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.repair.cures import move_out, rebuild_index
@@ -35,8 +35,11 @@ class Surroundings:
     knows_topic_ids: bool = False
 
 
+_ALONE = Surroundings()
+
+
 def verify_partition(
-    layout: Layout, reports: Sequence[SegmentReport], around: Surroundings = Surroundings()
+    layout: Layout, reports: Sequence[SegmentReport], around: Surroundings = _ALONE
 ) -> Iterator[Finding]:
     """Findings of the partition as a whole and of its side files; those of names and of segments are not among them.
 

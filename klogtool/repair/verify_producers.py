@@ -9,7 +9,6 @@ so far (`_Replay.is_exact`), and it is not what the log says to the letter.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Protocol
 
@@ -18,6 +17,7 @@ from klogtool.format.batch import RecordBatch
 from klogtool.format.indexes import ABORTED_TXN_SIZE, AbortedTxn, walk_txn_index
 from klogtool.format.names import FileKind
 from klogtool.format.producer_snapshot import ProducerStateEntry, parse_producer_snapshot
+from klogtool.lazy_dataclasses import replace
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.producer_replay import NOTHING, Aborted, Halt, Stop, make_replay, replay_segment
 from klogtool.log.segment import Segment

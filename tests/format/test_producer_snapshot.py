@@ -10,8 +10,9 @@ from refusal import kafka_class_of
 from klogtool.errors import Corrupt
 from klogtool.format.checksums import crc32c
 from klogtool.format.producer_snapshot import (
+    PRODUCER_ENTRY,
     PRODUCER_ENTRY_SIZE,
-    PRODUCER_SNAPSHOT,
+    SNAPSHOT_HEADER,
     SNAPSHOT_HEADER_SIZE,
     ProducerStateEntry,
     build_producer_snapshot,
@@ -86,9 +87,11 @@ def test_vectors() -> None:
 def test_round_trip(written: list[ProducerStateEntry]) -> None:
     built = build_producer_snapshot(written)
     assert parse_producer_snapshot(built) == parse_producer_snapshot(memoryview(built)) == written
-    declared = PRODUCER_SNAPSHOT.parse(built)
-    assert [entry.producer_id for entry in declared.entries] == [entry.producer_id for entry in written]
-    assert [entry.coordinator_epoch for entry in declared.entries] == [entry.coordinator_epoch for entry in written]
+    starts = range(SNAPSHOT_HEADER_SIZE, len(built), PRODUCER_ENTRY_SIZE)
+    declared = [PRODUCER_ENTRY.parse(built[at : at + PRODUCER_ENTRY_SIZE]) for at in starts]
+    assert SNAPSHOT_HEADER.parse(built[:SNAPSHOT_HEADER_SIZE]).entries_count == len(written)
+    assert [entry.producer_id for entry in declared] == [entry.producer_id for entry in written]
+    assert [entry.coordinator_epoch for entry in declared] == [entry.coordinator_epoch for entry in written]
 
 
 def test_a_producer_without_batch() -> None:

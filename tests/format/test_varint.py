@@ -10,17 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka import layout
 
-from klogtool.format.varint import (
-    OverlongVarint,
-    UnsignedVarint,
-    Varint,
-    VarintBytes,
-    Varlong,
-    build_unsigned,
-    build_zigzag,
-    to_signed,
-    zigzag_size,
-)
+from klogtool.format.varint import OverlongVarint, UnsignedVarint, Varint, VarintBytes, Varlong
+from klogtool.format.zigzag import build_unsigned, build_zigzag, to_signed, zigzag_size
 
 ints = st.integers(-(2**31), 2**31 - 1)
 longs = st.integers(-(2**63), 2**63 - 1)

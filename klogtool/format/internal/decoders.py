@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from klogtool.errors import Corrupt, KlogError, Unsupported
@@ -31,6 +30,7 @@ from klogtool.format.internal.records import (
 )
 from klogtool.format.internal.remote_log import remote_log_text
 from klogtool.format.internal.schema import schema_of
+from klogtool.lazy_dataclasses import dataclass
 
 TOMBSTONE = "<DELETE>"
 CONSUMER_PROTOCOL = "consumer"

@@ -17,7 +17,7 @@ from construct import Construct, Flag, Float64b, Int8sb, Int16sb, Int16ub, Int32
 from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.internal.schema import UNKNOWN_TAGS
 from klogtool.format.text import java_utf8
-from klogtool.format.varint import build_unsigned, to_signed
+from klogtool.format.zigzag import build_unsigned, to_signed
 
 MAX_STRING_BYTES = 0x7FFF
 UUID_BYTES = 16

@@ -15,7 +15,7 @@ from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.internal.message import build_message, parse_front, parse_message
 from klogtool.format.internal.primitives import UNSIGNED_VARINT, ValueStream
 from klogtool.format.internal.schema import Values, api_keys, schema_of
-from klogtool.format.varint import build_unsigned, to_signed
+from klogtool.format.zigzag import build_unsigned, to_signed
 
 FRAME_VERSION = 1
 SHORT_BYTES = Int16sb.sizeof()

@@ -10,8 +10,9 @@ import functools
 import json
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from klogtool.lazy_dataclasses import dataclass
 
 HIGHEST_VERSION = 2**15 - 1
 ZERO_UUID = "A" * 22
