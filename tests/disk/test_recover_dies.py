@@ -85,6 +85,27 @@ def test_resuming_a_whole_log_dir(box: pathlib.Path) -> None:
         shutil.rmtree(f"{log_dir}.klogtool")
 
 
+@pytest.mark.parametrize("loses", ["nothing", "everything", "mixed 1", "mixed 2", "mixed 3"])
+def test_the_clean_marker_is_there_only_if_all_is_done(box: pathlib.Path, loses: str) -> None:
+    """A marker over a damaged tail is the most dangerous state of all: nobody looks there again."""
+    log_dir, asked = box / "logdir", {**ASKED, "mark_clean": True}
+    shutil.copytree(LOGS, log_dir)
+    plans = [SavedPlan.of(plan) for plan in decide("verify --recover", str(log_dir), asked)]
+    InPlace(plans, HEAD, disk=(whole := MortalDisk([box]))).carry_out()
+    wanted, seen = contents(log_dir), set()
+    for n in [*range(20, whole.done - 30, 97), *range(whole.done - 30, whole.done)]:
+        for folder in (log_dir, pathlib.Path(f"{log_dir}.klogtool")):
+            shutil.rmtree(folder)
+        shutil.copytree(LOGS, log_dir)
+        with pytest.raises(Died):
+            InPlace(plans, HEAD, disk=(disk := MortalDisk([box], n))).carry_out()
+        disk.crash(loses)
+        pathlib.Path(f"{log_dir}.klogtool").mkdir(exist_ok=True)
+        seen.add(marked := (log_dir / ".kafka_cleanshutdown").exists())
+        assert not marked or {**contents(log_dir), ".lock": b""} == {**wanted, ".lock": b""}, n
+    assert seen == {False, True}
+
+
 def test_from_the_command_line(box: pathlib.Path) -> None:
     """Saved, carried out, taken back; then in place, marked clean, and taken back."""
     log_dir = box / "logdir"
