@@ -92,3 +92,15 @@ def test_the_lowest_offset_there_is(tmp_path: Path) -> None:
     overwrite(log, 0, LOWEST)
     tear_at(log, end_of_entry(log, 0) + 148)
     assert "torn-batch" in {finding.id for finding in run_verify(log)[0]}
+
+
+def test_offsets_of_the_future_ascend_where_the_log_goes_back(tmp_path: Path) -> None:
+    partition = Path(shutil.copytree(FIXTURES / "two-disks/logdir/d2/t-2", tmp_path / "t-2"))
+    log = partition / f"{34:020d}.log"
+    starts = [frame.position for frame in frames_of(log.read_bytes())]
+    overwrite(log, starts[1], bytes(30))
+    overwrite(log, starts[-1], (-1).to_bytes(8, "big", signed=True))
+    findings = run_verify(log, now_ms=0)[0]
+    (future,) = (finding for finding in findings if finding.id == "timestamp-implausible")
+    assert None not in (future.first_offset, future.last_offset)
+    assert future.first_offset <= future.last_offset

@@ -141,9 +141,8 @@ class _Verification:
         unit = "in microseconds" if timestamp <= LARGEST_US else "in nanoseconds"
         why = f"later than now ({now_ms})" if timestamp <= LARGEST_MS else f"{unit} by their size"
         detail = f"{what} {why}, the largest {timestamp}: retention by time will wait for it"
-        yield Finding(
-            "timestamp-implausible", self._file.path, detail, start, end, first_offset, last_offset, cure=None
-        )
+        lowest, highest = sorted((first_offset, last_offset))  # the log may go back between them
+        yield Finding("timestamp-implausible", self._file.path, detail, start, end, lowest, highest, cure=None)
 
     # The indexes.
 
