@@ -64,7 +64,7 @@ def scan(files: Files, reader: Reader, *, deep: bool = False, jobs: int = 1) -> 
             (pathlib.Path(folder) / build_file_name(kind, files.base_offset)).write_bytes(data)
         segment = Segment(str(pathlib.Path(folder) / build_file_name(LOG, files.base_offset)))
         findings, report = drain(verify_segment(segment, files.context, deep=deep, jobs=jobs))
-    del native
+    assert native is None or not files.log or native.asked["prove"] > 0
 
     def of(suffix: str) -> list[Finding]:
         return [finding for finding in findings if finding.path.endswith(suffix)]
