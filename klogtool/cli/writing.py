@@ -1,6 +1,6 @@
 """What all commands that write have in common: the options, and how a plan is shown, saved and carried out.
 
-Without --apply or --output nothing is written. Showing and doing are of the same plan.
+Without --apply or --output nothing is written, and `disk` is not even imported. Showing and doing are of the same plan.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,10 +20,6 @@ from klogtool.cli.status import DONE, REFUSED
 from klogtool.cli.writing_options import header as header
 from klogtool.cli.writing_options import output_format as output_format
 from klogtool.cli.writing_options import writing as writing
-from klogtool.disk.facts import check_saving_place
-from klogtool.disk.journal import Entry, check_journal
-from klogtool.disk.output import carry_out_to, check_place
-from klogtool.disk.writer import InPlace, check_not_in_use
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.log.file import Unreadable
 from klogtool.render.plans import NOTHING_CHANGED, plan_text, row_line
@@ -31,6 +27,10 @@ from klogtool.repair.decisions import decide
 from klogtool.repair.draft import Content
 from klogtool.repair.plan import Plan
 from klogtool.repair.saved_plan import KeptPlans, SavedPlan, build_saved_plans
+
+if TYPE_CHECKING:
+    from klogtool.disk.journal import Entry
+    from klogtool.disk.writer import InPlace
 
 Row = Mapping[str, Any]
 Given = Mapping[str, Any]
@@ -161,13 +161,22 @@ def _check_usage(given: Given, paths: Sequence[str]) -> None:
 def _check_places(given: Given, paths: Sequence[str]) -> None:
     """Before anything long is done. Raises Refused, or KlogError for what is not there."""
     if given["output"]:
+        from klogtool.disk.output import check_place
+
         check_place(given["output"], paths[0])
     if given["journal"]:
+        from klogtool.disk.journal import check_journal
+
         check_journal(given["journal"])
     if given["plan_out"]:
+        from klogtool.disk.facts import check_saving_place
+
         check_saving_place(given["plan_out"])
-    for path in paths if given["apply"] else ():
-        check_not_in_use(path)
+    if given["apply"]:
+        from klogtool.disk.writer import check_not_in_use
+
+        for path in paths:
+            check_not_in_use(path)
 
 
 def _carry_out(show: Show, paths: Sequence[str], given: Given, beside: Mapping[str, Mapping[str, Content]]) -> int:
@@ -178,6 +187,8 @@ def _carry_out(show: Show, paths: Sequence[str], given: Given, beside: Mapping[s
         if given["plan_out"]:
             save_plans(head_of(show.command, paths), show.plans, given["plan_out"])
         if given["output"]:
+            from klogtool.disk.output import carry_out_to
+
             carry_out_to(show.plans, os.path.abspath(paths[0]), given["output"], beside=beside)
             show.row({"type": "written", "path": os.path.abspath(given["output"])})
             show.text(f"Done: {given['output']}")
@@ -195,6 +206,8 @@ def head_of(command: str, paths: Sequence[str]) -> dict[str, Any]:
 
 def apply_plans(show: Show, head: Row, plans: Sequence[SavedPlan], journal: str | None) -> None:
     """In place; and say how to take it back, or, of a run that was cut short, how to go on."""
+    from klogtool.disk.writer import InPlace
+
     run = InPlace(plans, {**head, "when_ms": time.time_ns() // 10**6}, journal=journal)
     with told_if_cut_short(run):
         run.carry_out()

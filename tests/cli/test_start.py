@@ -17,6 +17,7 @@ from klogtool.cli.kafka_options import STRING_DECODER, KafkaOptions, only_kafkas
 
 LOG = "fixtures/every-codec/logdir/create-0/00000000000000000000.log"
 FOLDER = "fixtures/killed-mid-append/logdir/zero-tail-0"
+SOUND, TRANSACTIONS = "fixtures/every-codec/logdir/create-0", "fixtures/transactions/logdir/t-0"
 DAMAGED = f"{FOLDER}/00000000000000000055.log"
 
 
@@ -100,6 +101,18 @@ NEVER = {
 }
 NOT_FOR_A_LOG = {*NEVER, "contextlib", "dataclasses", "inspect", "re", "enum", "pathlib"}
 NOT_FOR_HELP = {"construct", "rich", "json", "klogtool.render.kafka_dump"}
+# What a partition needs that no damage was found in, and nothing is to be written of.
+NOT_FOR_A_PARTITION = {
+    "construct",
+    "rich",
+    "difflib",
+    "dataclasses",
+    "importlib.metadata",
+    "klogtool.format.internal",
+    "klogtool.disk.journal",
+    "klogtool.disk.output",
+    "klogtool.disk.writer",
+}
 PROGRAM = """
 import sys
 sys.path += sys.argv.pop(1).split(":")
@@ -121,6 +134,13 @@ sys.exit(status)
 )
 def test_a_plain_dump_imports_nothing_slow(args: list[str], slow: set[str]) -> None:
     assert sorted(slow & modules_of(args)) == []
+
+
+@pytest.mark.skipif(kernels.native is None, reason="the reference reader needs more")
+@pytest.mark.parametrize("args", [["verify"], ["verify", "--recover"], ["rebuild-index"]], ids=" ".join)
+@pytest.mark.parametrize("partition", [SOUND, TRANSACTIONS])
+def test_a_sound_partition_takes_little(args: list[str], partition: str) -> None:
+    assert sorted(NOT_FOR_A_PARTITION & modules_of([*args, partition])) == []
 
 
 def test_help_imports_only_what_it_says() -> None:
