@@ -25,7 +25,6 @@ from klogtool.log.side_file import kind_of
 from klogtool.repair.circumstances import CLEAN, Checkpoints, Circumstances
 from klogtool.repair.findings import Finding, Severity
 from klogtool.repair.segment_report import SegmentContext, SegmentReport
-from klogtool.repair.verify_kraft import topic_ids_by_metadata, verify_kraft_snapshot
 from klogtool.repair.verify_logdir import (
     CHECKPOINTS,
     PartitionEnds,
@@ -188,8 +187,14 @@ class _Verification:
         for log_dir in self._log_dirs:
             yield from verify_against_logs(log_dir, self._ends[log_dir.path])
         if self._log_dirs:
-            known = None if self._metadata is None else topic_ids_by_metadata(self._metadata)
-            yield from verify_topic_ids(self._verified, known)
+            yield from verify_topic_ids(self._verified, self._ids_by_metadata())
+
+    def _ids_by_metadata(self) -> dict[str, str] | None:
+        if self._metadata is None:
+            return None
+        from klogtool.repair.verify_kraft import topic_ids_by_metadata
+
+        return topic_ids_by_metadata(self._metadata)
 
     # What is to be verified.
 
@@ -381,6 +386,8 @@ def _verify_root_file(path: str) -> Iterator[Finding]:
     """A file of a log dir's root alone: what it says of logs that are not read is not judged."""
     kind, log_dir = kind_of(path), LogDir(os.path.dirname(path) or ".")
     if kind is FileKind.BOOTSTRAP_SNAPSHOT:
+        from klogtool.repair.verify_kraft import verify_kraft_snapshot
+
         yield from verify_kraft_snapshot(path)
     elif kind in CHECKPOINTS:
         yield from verify_against_logs(log_dir, [PartitionEnds(p) for p in log_dir.partitions], only=kind)

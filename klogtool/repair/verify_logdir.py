@@ -28,7 +28,6 @@ from klogtool.log.partition import Partition
 from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.repair.cures import move_out, recover, remove
 from klogtool.repair.findings import Finding
-from klogtool.repair.verify_kraft import verify_kraft_snapshot
 from klogtool.repair.verify_names import METADATA_TOPIC
 
 CHECKPOINTS = (
@@ -83,6 +82,8 @@ def verify_log_dirs(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
         yield from _verify_meta_properties(log_dir, identities)
         bootstrap = os.path.join(log_dir.path, FileKind.BOOTSTRAP_SNAPSHOT.value)
         if os.path.isfile(bootstrap):
+            from klogtool.repair.verify_kraft import verify_kraft_snapshot
+
             yield from verify_kraft_snapshot(bootstrap)
     yield from _conflicts(identities)
     yield from _duplicates(log_dirs)

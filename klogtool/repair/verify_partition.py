@@ -15,9 +15,7 @@ from klogtool.repair.cures import move_out, rebuild_index
 from klogtool.repair.findings import Finding
 from klogtool.repair.segment_report import SegmentReport
 from klogtool.repair.verify_epochs import verify_epochs
-from klogtool.repair.verify_kraft import verify_kraft
 from klogtool.repair.verify_names import Layout
-from klogtool.repair.verify_producers import verify_producers
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +49,24 @@ def verify_partition(
     yield from _verify_chain(reports)
     closed_at = around.recovery_point if around.is_clean else None
     certain_end = None if closed_at is None else max(closed_at, log_end_offset)
-    yield from verify_producers(layout, reports, log_start_offset, certain_end)
+    if _may_have_producers(layout, reports):
+        from klogtool.repair.verify_producers import verify_producers
+
+        yield from verify_producers(layout, reports, log_start_offset, certain_end)
     yield from _missing_snapshots(layout, reports, around)
     runs = [run for report in reports for run in report.epochs]
     yield from verify_epochs(layout, runs, log_start_offset, certain_end)
     yield from verify_partition_metadata(layout, around)
     if layout.is_metadata:
+        from klogtool.repair.verify_kraft import verify_kraft
+
         yield from verify_kraft(layout, log_start_offset)
+
+
+def _may_have_producers(layout: Layout, reports: Sequence[SegmentReport]) -> bool:
+    if layout.snapshots or any(report.has_producers for report in reports):
+        return True
+    return any(name.endswith(FileKind.TXN_INDEX.value) for name in layout.names)
 
 
 # How the segments follow each other.
