@@ -25,6 +25,8 @@ from klogtool import kernels
 from klogtool.format import checksums, codecs, framing, resync
 from klogtool.format.batch import Header, Record, parse_batch
 from klogtool.format.message import parse_message
+from klogtool.format.proof import FACTS, judge_entry
+from klogtool.format.succession import Succession, facts_at
 from klogtool.log import windows
 from klogtool.repair import pieces
 from klogtool.repair.draft import Draft
@@ -151,9 +153,14 @@ def try_find_batch(rng: random.Random, data: bytes) -> None:
     """The next batch that proves itself, from anywhere, in a file that may go on behind the buffer."""
     at, lowest = rng.randrange(len(data) + 1), rng.choice((0, 0, 20, 40, -(2**63), 2**62))
     stop, end = rng.choice((len(data), rng.randrange(len(data) + 1))), len(data) + rng.choice((0, 0, 500))
+    sought, last_offset = resync.Sought(lowest, end), rng.choice((-1, lowest, 25))
     with copied(data) as view:
         found = kernels.native.find_batch(view, at, stop, lowest, end)
-    same("find_batch", found, resync.find_batch(data, at, stop, resync.Sought(lowest, end)))
+        head = kernels.native.find_head(view, at, stop, lowest, end)
+        walked = kernels.native.walk_unproved(view, at, lowest, end, last_offset)
+    same("find_batch", found, resync.find_batch(data, at, stop, sought))
+    same("find_head", head, resync.find_head(data, at, stop, sought))
+    same("walk_unproved", walked, resync.walk_unproved(data, at, sought, last_offset))
 
 
 class ExactReads(windows.Reads):
@@ -284,8 +291,65 @@ def try_columns(rng: random.Random, data: bytes) -> None:
     raise AssertionError("columns() does not come to an end")
 
 
+def try_prove(rng: random.Random, data: bytes) -> None:
+    """Facts of plain entries: what the kernel takes is plain; held against each other and random indexes."""
+    native, width = kernels.native, len(FACTS)
+    deep, room = rng.random() < 0.5, rng.choice((1, 2, 100))
+    kept, at, body = array("q"), 0, None
+    with copied(data) as log, block(8 * width * room) as out:
+        rows = out.cast("q")
+        for _ in range(MOST_CALLS):
+            with copied(body or b"") as inside:
+                at, count, why = native.prove(log, at, len(data), 0, rows, deep, None if body is None else inside)
+            kept.extend(rows[: width * count])
+            body = entry_body(data, at) if why == native.BODY else None
+            if why in (native.DONE, native.CUT_OFF):
+                break
+            frame = framing.find_frame(data, at, len(data))
+            if why != native.FULL and body is None:
+                if not isinstance(frame, framing.Frame):
+                    break
+                at += frame.size
+    for number in range(len(kept) // width):
+        taken = facts_at(kept, number)
+        frame = framing.find_frame(data, taken.position, len(data))
+        judged = judge_entry(data, frame, deep=deep) if isinstance(frame, framing.Frame) else None
+        same(f"prove at byte {taken.position}", (taken, True), (judged and judged.facts, judged and judged.is_plain))
+    follow(rng, kept)
+
+
+def follow(rng: random.Random, rows: array[int]) -> None:
+    """Both successions take the same, and stop in front of the same."""
+    count, at = len(rows) // len(FACTS), 0
+    indexes = [rng.randbytes(rng.randrange(60)), rng.randbytes(rng.randrange(60))]
+    if rng.random() < 0.5:
+        indexes[0] = b"".join(
+            bytes(3) + rng.randbytes(1) + rows[n].to_bytes(4) for n in range(0, len(rows), len(FACTS))
+        )
+    reference, kernel = (make(0, 50, *indexes) for make in (Succession, kernels.native.Succession))
+    with copied(rows.tobytes()) as view:
+        while at < count:
+            expected = reference.follow(rows, at, count)
+            same("follow", kernel.follow(view.cast("q"), at, count), expected)
+            same("epochs", kernel.fetch_epochs(), reference.fetch_epochs())
+            at = expected[0] + 1
+            for succession in (reference, kernel):
+                succession.index_at, succession.time_at = succession.index_at + 1, succession.time_at + 1
+    for name in (
+        "last_offset",
+        "epoch",
+        "gaps",
+        "largest_timestamp",
+        "index_noted",
+        "time_noted",
+        "future",
+        "previous",
+    ):
+        same(name, getattr(kernel, name), getattr(reference, name))
+
+
 Target = Callable[[random.Random, bytes], None]
-QUICK: tuple[Target, ...] = (try_checksums, try_walk, try_inflate, try_find_batch)
+QUICK: tuple[Target, ...] = (try_checksums, try_walk, try_inflate, try_find_batch, try_prove)
 TARGETS: tuple[Target, ...] = (
     *QUICK,
     try_dump,

@@ -25,6 +25,7 @@ from klogtool.format.message import parse_message
 FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "fixtures"
 LARGEST_INPUT_BYTES = 1200
 MOST_CALLS = 1000
+MOST_ROWS = 64
 STATE_ROOM = 15  # more than any kernel keeps from call to call
 PROT_NONE = 0
 
@@ -153,6 +154,9 @@ def try_find_batch(data: bytes) -> None:
         for start in range(0, size, 97):
             kernels.native.find_batch(view, start, size, 0, size)
             kernels.native.find_batch(view, start, size, 0, len(data))
+            kernels.native.find_head(view, start, size, 0, len(data))
+        kernels.native.walk_unproved(view, 0, 0, size, -1)
+        kernels.native.walk_unproved(view, 0, 0, len(data), -1)
 
 
 def try_recover(data: bytes) -> None:
@@ -231,6 +235,51 @@ def try_columns(data: bytes) -> None:
                 at += frame.size
 
 
+def try_prove(data: bytes) -> None:
+    """Rows are full after one, two or all; what is inflated lies flush against the forbidden page, too."""
+    native = kernels.native
+    for deep in (False, True):
+        for room in (1, 2, MOST_ROWS):
+            rows = OUT.last(8 * len(native.FACTS) * room).cast("q")
+            for size in range(len(data) + 1):
+                view, at, body = IN.holding(data[:size]), 0, None
+                while at < size:
+                    given = None if body is None else BODY.holding(body)
+                    at, count, why = native.prove(view, at, size, 0, rows, deep, given)
+                    body = entry_body(data[:size], at) if why == native.BODY else None
+                    if why == native.DONE or why == native.CUT_OFF:
+                        break
+                    frame = framing.find_frame(data[:size], at, size)
+                    if not count and body is None:
+                        if not isinstance(frame, framing.Frame):
+                            break
+                        at += frame.size
+
+
+def try_follow(data: bytes) -> None:
+    """What the data's entries are, held against indexes that end in the middle of an entry."""
+    native = kernels.native
+    width = len(native.FACTS)
+    for wounded in (data, data[1:]):
+        room = OUT.last(8 * width * MOST_ROWS).cast("q")
+        _, count, _ = native.prove(wounded, 0, len(wounded), 0, room)
+        rows = IN.holding(bytes(room.cast("B")[: 8 * width * count])).cast("q")
+        for size in range(50):
+            succession = native.Succession(0, 0, data[:size], data[:size])
+            at = 0
+            while at < count:
+                at, why = succession.follow(rows, at, count)
+                succession.fetch_epochs()
+                at += why != 0
+
+
+def try_in_order(data: bytes) -> None:
+    for size in range(len(data) + 1):
+        for times in (False, True):
+            kernels.native.entries_in_order(IN.holding(data[:size]), times)
+            kernels.native.entries_in_order(IN.holding(bytes(range(256))[:size]), times)
+
+
 KERNELS: dict[str, Callable[[bytes], None]] = {
     "checksums": try_checksums,
     "walk": try_walk,
@@ -241,6 +290,9 @@ KERNELS: dict[str, Callable[[bytes], None]] = {
     "recover": try_recover,
     "records": try_records,
     "columns": try_columns,
+    "prove": try_prove,
+    "follow": try_follow,
+    "in-order": try_in_order,
 }
 
 
