@@ -12,7 +12,8 @@ import pathlib
 import random
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -207,6 +208,16 @@ def stopped(broker: Any, life: Life) -> Life:
     return Life(life.said, life.served, life.expected, life.before, after)
 
 
+@contextmanager
+def a_scratch_folder() -> Iterator[Path]:
+    """In memory: brokers sync everything they write."""
+    folder = scratch_folder("klogtool-brokers-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
 def tell(broker: Any, scratch: Path) -> Story:
     """All three lives."""
     small = {"internal_segment_bytes": 9000} if broker.version == "4.3.1" else {"segment_bytes": 9000}
@@ -256,10 +267,8 @@ def tell(broker: Any, scratch: Path) -> Story:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_three_lives(version: str) -> None:
     """One test, since each story takes long, and tests are shared out among processes."""
-    scratch = scratch_folder("klogtool-brokers-")
-    with a_broker(version, scratch / "broker") as broker:
+    with a_scratch_folder() as scratch, a_broker(version, scratch / "broker") as broker:
         story = tell(broker, scratch)
-    shutil.rmtree(scratch)
     check_recovery_leaves_all_as_klogtool_made_it(story.after_kill)
     check_nothing_is_recovered_behind_a_clean_marker(story.marked_clean)
     found, wanted = story.read_committed
