@@ -116,12 +116,18 @@ def _compiled_init(cls: type, fields: dict[str, _Field], *, frozen: bool) -> Any
 
 
 class _Fields:
-    """`__dataclass_fields__`, by which `dataclasses` knows its own: made when it is asked for."""
+    """`__dataclass_fields__`, by which `dataclasses` knows its own: made when it is asked for, once for each class."""
 
     def __init__(self, fields: dict[str, _Field]) -> None:
         self.fields = fields
+        self._found: dict[type, dict[str, Field[Any]]] = {}
 
     def __get__(self, made: object, cls: type) -> dict[str, Field[Any]]:
+        if cls not in self._found:
+            self._found[cls] = self._make(cls)
+        return self._found[cls]
+
+    def _make(self, cls: type) -> dict[str, Field[Any]]:
         from dataclasses import field, make_dataclass
 
         types = {name: kind for base in reversed(cls.__mro__) for name, kind in _annotations(base)}
