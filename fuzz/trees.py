@@ -137,7 +137,7 @@ FOLDERS = (
     "t-0.x-delete",
     "lost+found",
 )
-LARGE_BYTES = (4096, 1 << 16, 1 << 20)
+LARGE_BYTES = (4096, 1 << 14, 1 << 17)
 
 Wound = Callable[[Choices, Tree], str]
 
