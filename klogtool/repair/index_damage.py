@@ -198,12 +198,14 @@ def _in_order(kind: Kind, data: bytes) -> bool:
 
 
 def _entries_before_zeros(file: LogFile, entry_size: int) -> int:
-    """Entries before the run of zeros that an index may end with, whatever its size."""
+    """Entries before the run of zeros that an index may end with: of one that was not trimmed, most of it."""
     at = file.size // entry_size * entry_size
     step = PIECE_BYTES // entry_size * entry_size
+    zeros = bytes(min(at, step))
     while at > 0:
         start = max(0, at - step)
-        found = entries_before_zero_tail(file.read(start, at - start), entry_size)
+        piece = file.read(start, at - start)
+        found = 0 if piece == zeros[: len(piece)] else entries_before_zero_tail(piece, entry_size)
         if found:
             return start // entry_size + found
         at = start
