@@ -55,14 +55,14 @@ class Scenario:
 
 
 def scenarios() -> list[Scenario]:
-    """Each log dir of the fixtures, by pairs of its partitions; of each the last segments only, for speed."""
+    """Each log dir of the fixtures with its first two partitions, or one of the others; of each the last segments only,
+    for speed."""
     found = []
     for root in sorted(path.parent for path in FIXTURES.rglob(ROOT_FILE)):
         folders = sorted(path for path in root.iterdir() if path.is_dir())
-        for n in range(0, len(folders), 2):
-            pair = folders[n : n + 2]
-            name = f"{root.relative_to(FIXTURES)} {' '.join(folder.name for folder in pair)}"
-            found.append(Scenario(name, _tree_of(root, pair)))
+        for some in (folders[:2], *([folder] for folder in folders[2:])):
+            name = f"{root.relative_to(FIXTURES)} {' '.join(folder.name for folder in some)}"
+            found.append(Scenario(name, _tree_of(root, some)))
     return found
 
 
