@@ -28,13 +28,15 @@ from klogtool.format.message import parse_message
 from klogtool.format.proof import FACTS, judge_entry
 from klogtool.format.succession import Succession, facts_at
 from klogtool.log import windows
+from klogtool.log.producer_replay import ProducerReplay, make_replay
 from klogtool.repair import pieces
 from klogtool.repair.draft import Draft
 
 from damage import frames_of  # isort: skip
 from guard_pages import entry_body  # isort: skip
 from recovered import LOG_NAME, drawn_config, recover_with  # isort: skip
-from recovery_logs import recovery_log, wounded  # isort: skip
+from recovery_logs import BASE_OFFSET, PRODUCERS, recovery_log, wounded  # isort: skip
+from replayed import replayed  # isort: skip
 from worst_cases import drawn_case, worst_cases  # isort: skip
 
 EXACT = 1  # at first; then what the kernel says that it needs, and not a byte more
@@ -199,6 +201,19 @@ def try_recover(rng: random.Random, data: bytes) -> None:
     same("recovery", kernel, recover_with("reference", draft_of(data), seed, config))
 
 
+def try_replay(rng: random.Random, data: bytes) -> None:
+    """Producers and transactions."""
+    if rng.random() < 0.7:
+        log = recovery_log(rng, rng.choice((1, 5, 60, 200)))
+        data = wounded(rng, log) if rng.random() < 0.5 else damaged(rng, log, healed=True)
+    cut = rng.choice((len(data), rng.randrange(len(data) + 1)))
+    marks = [BASE_OFFSET + rng.randrange(300) for _ in range(rng.randrange(3))]
+    start = rng.choice((0, BASE_OFFSET + 20))
+    with copied(data) as log_bytes:
+        kernel = replayed(make_replay(start), log_bytes, cut, marks, PRODUCERS)
+    same("replay", kernel, replayed(ProducerReplay(start), memoryview(data), cut, marks, PRODUCERS))
+
+
 def reference_records(data: bytes, frame: framing.Frame) -> list[Record]:
     parse = parse_batch if frame.magic >= 2 else parse_message
     return list(parse(data, frame.position).records())
@@ -360,6 +375,7 @@ TARGETS: tuple[Target, ...] = (
     try_columns,
     try_recover,
     try_recover,
+    try_replay,
 )
 
 

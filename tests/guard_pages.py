@@ -186,6 +186,26 @@ def try_recover(data: bytes) -> None:
         recovery.take_txns_ended()
 
 
+def try_replay(data: bytes) -> None:
+    """Markers that the kernel is not sure of are stepped over, and what cannot be."""
+    native = kernels.native
+    for size in range(len(data) + 1):
+        view, at, why = IN.holding(data[:size]), 0, -1
+        replay = native.ProducerReplay(0, tuple_of, tuple_of)
+        while why != 0:
+            at, why = replay.take(view, at, size, None)
+            frame = framing.find_frame(data, at, size)
+            at += frame.size if why and isinstance(frame, framing.Frame) else 0
+        replay.lose_track()
+        replay.fetch_aborted()
+        replay.fetch_lone_aborts()
+        replay.open_txns()
+
+
+def tuple_of(*fields: object) -> tuple[object, ...]:
+    return fields
+
+
 def try_records(data: bytes) -> None:
     native = kernels.native
     for size in range(len(data) + 1):
@@ -288,6 +308,7 @@ KERNELS: dict[str, Callable[[bytes], None]] = {
     "dump-torn": try_dump_torn,
     "find-batch": try_find_batch,
     "recover": try_recover,
+    "replay": try_replay,
     "records": try_records,
     "columns": try_columns,
     "prove": try_prove,

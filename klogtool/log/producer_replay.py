@@ -276,20 +276,29 @@ def replay_segment(
 def _replay_span(replay: ProducerReplay, file: LogFile, start: int, end: int, left: list[int]) -> Iterator[Halt]:
     pool = BufferPool()
     for window in walk_windows(file, kernels.whole_frames(), start=start, end=end, pool=pool):
-        at, why = 0, int(Stop.MARK)
-        while why != Stop.DONE:
-            at, why = replay.take(window.data, at, window.cut, left[-1] if left else None)
-            if why == Stop.UNSURE:
-                batch = parse_batch(window.data, at)
-                why = take_marker(replay, batch)
-                at += batch.size if why == Stop.DONE else 0
-                why = why or Stop.UNSURE
-            if why == Stop.MARK:
-                yield Halt(Stop.MARK, left.pop())
-            elif why in (Stop.IMPOSSIBLE, Stop.FULL):
-                frame = find_frame(window.data, at, window.cut)
-                size = frame.size if isinstance(frame, Frame) else window.cut - at
-                yield Halt(Stop(why), position=window.base + at, size=size)
-                at += size if why == Stop.IMPOSSIBLE else 0
+        yield from replay_window(replay, window.data, window.cut, left, base=window.base)
         if not window.last:
             pool.give_back(window.data)
+
+
+def replay_window(
+    replay: ProducerReplay, data: memoryview, cut: int, left: list[int], *, base: int = 0
+) -> Iterator[Halt]:
+    """The same for the entries of data[:cut]. left: marks, descending, those taken off that have come up.
+
+    base: position of data[0] in its file.
+    """
+    at, why = 0, int(Stop.MARK)
+    while why != Stop.DONE:
+        at, why = replay.take(data, at, cut, left[-1] if left else None)
+        if why == Stop.UNSURE:
+            batch = parse_batch(data, at)
+            taken = take_marker(replay, batch)
+            at, why = (at + batch.size, why) if taken == Stop.DONE else (at, taken)
+        if why == Stop.MARK:
+            yield Halt(Stop.MARK, left.pop())
+        elif why in (Stop.IMPOSSIBLE, Stop.FULL):
+            frame = find_frame(data, at, cut)
+            size = frame.size if isinstance(frame, Frame) else cut - at
+            yield Halt(Stop(why), position=base + at, size=size)
+            at += size if why == Stop.IMPOSSIBLE else 0

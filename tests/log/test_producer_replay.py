@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import pathlib
+import random
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recovery_logs import BASE_OFFSET, PRODUCERS, recovery_log, wounded
+from replayed import replayed
 from running import FIXTURES
 from verifying import data, marker
 
 from klogtool import kernels
-from klogtool.format.batch import CONTROL_BIT, TRANSACTIONAL_BIT, RecordBatch, build_raw_batch, parse_batch
+from klogtool.format.batch import CONTROL_BIT, TRANSACTIONAL_BIT, RecordBatch, build_raw_batch
 from klogtool.format.indexes import AbortedTxn
 from klogtool.format.producer_snapshot import ProducerStateEntry
 from klogtool.log import producer_replay
@@ -274,24 +277,22 @@ batches = st.one_of(
 
 @given(st.lists(batches, max_size=40), st.integers(0, 2**40), st.integers(0, 2**41))
 def test_both_readers_tell_the_same(log: list[bytes], log_start_offset: int, mark: int) -> None:
-    told = []
-    for reader in (REFERENCE, KERNEL):
-        replay = replay_of(reader, log_start_offset)
-        joined, at, stops = memoryview(b"".join(log)), 0, []
-        while at < len(joined):
-            at, why = replay.take(joined, at, len(joined), mark if not stops else None)
-            stops.append((at, why))
-            if why == Stop.IMPOSSIBLE:
-                at += parse_batch(joined, at).size
-            if why == Stop.MARK:
-                replay.lose_track()
-        told.append(
-            (
-                stops,
-                replay.fetch_aborted(),
-                replay.fetch_lone_aborts(),
-                replay.open_txns(),
-                [replay.find(producer_id) for producer_id in (1, 2, 3, 2**62, 5)],
-            )
+    joined = memoryview(b"".join(log))
+    reference, kernel = (
+        replayed(replay_of(reader, log_start_offset), joined, len(joined), [mark], (1, 2, 3, 2**62, 5))
+        for reader in (REFERENCE, KERNEL)
+    )
+    assert kernel == reference
+
+
+def test_both_readers_tell_the_same_of_damaged_logs() -> None:
+    rng = random.Random(1)
+    for _ in range(300):
+        log = recovery_log(rng, rng.choice((5, 60)))
+        data = memoryview(wounded(rng, log) if rng.random() < 0.5 else log)
+        marks = [BASE_OFFSET + rng.randrange(100) for _ in range(rng.randrange(3))]
+        start = rng.choice((0, BASE_OFFSET + 20))
+        reference, kernel = (
+            replayed(replay_of(reader, start), data, len(data), marks, PRODUCERS) for reader in (REFERENCE, KERNEL)
         )
-    assert told[0] == told[1]
+        assert kernel == reference
