@@ -229,6 +229,8 @@ class _TxnIndexCheck:
     def _order(self, entry: AbortedTxn, previous: AbortedTxn | None) -> str | None:
         if previous is not None and entry.last_offset <= previous.last_offset:
             return f"its marker, {entry.last_offset}, does not come behind that of the entry before"
+        if min(entry.producer_id, entry.first_offset, entry.last_stable_offset) < 0:
+            return "no producer id and no offset is below zero"
         if entry.last_offset < self.segment.base_offset:
             return (
                 f"its marker, {entry.last_offset}, lies before the segment: a broker recovers the segment at its start"
