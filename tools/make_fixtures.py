@@ -22,13 +22,17 @@ LARGEST_FILE_BYTES = 200_000
 
 @dataclass(frozen=True)
 class Scenario:
-    """One fixture: its name, the line that tells its story, where it comes from, which folders are asked about."""
+    """One fixture: its name, the line that tells its story, where it comes from, which folders are asked about.
+
+    after: a later state, of which there is a partition dir for each that is in this one.
+    """
 
     name: str
     story: str
     corpus: str
     state: str = "logdir"
     asked: tuple[str, ...] = ("*",)
+    after: str | None = None
 
 
 SCENARIOS = (
@@ -67,6 +71,7 @@ SCENARIOS = (
         "A broker killed while it appended, then a wound for each topic.",
         "4.3.1-crash",
         asked=("torn-tail-0", "zero-tail-0", "flip-bit-0", "remove-timeindex-0", "__*"),
+        after="after",
     ),
     Scenario(
         "compacted",
@@ -144,6 +149,10 @@ def make(scenario: Scenario, corpora: pathlib.Path, fixtures: pathlib.Path) -> i
     shutil.rmtree(fixture, ignore_errors=True)
     for source in sorted((corpus / scenario.state).rglob("*")):
         if source.is_file():
+            copy(source, fixture / source.relative_to(corpus))
+    if scenario.after is not None:
+        partitions = [path.name for path in (fixture / scenario.state).iterdir() if path.is_dir()]
+        for source in sorted(itertools.chain(*((corpus / scenario.after / name).rglob("*") for name in partitions))):
             copy(source, fixture / source.relative_to(corpus))
     golden = fixture / "golden"
     golden.mkdir()

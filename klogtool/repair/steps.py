@@ -29,7 +29,7 @@ from collections.abc import Iterable
 
 from klogtool.errors import Corrupt
 from klogtool.format.names import FileKind, FileName, parse_file_name
-from klogtool.repair.draft import Content, Draft, DraftFile, Piece, content_size
+from klogtool.repair.draft import Content, Draft, DraftFile, Piece, content_size, read_content
 from klogtool.repair.loading import LoadReport
 from klogtool.repair.plan import Delete, Rename, Step, Truncate, Write
 from klogtool.repair.split import DELETED, SWAP
@@ -42,6 +42,7 @@ _ORDER = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN
 
 def order_steps(draft: Draft, report: LoadReport) -> tuple[Step, ...]:
     """Everything that differs between what the draft was and what it is."""
+    _keep_what_is_the_same(draft)
     return _Steps(draft, report).ordered()
 
 
@@ -191,6 +192,16 @@ class _Steps:
             return 2, 0, name
         order = {FileKind.PRODUCER_SNAPSHOT: 1, _INDEX: 3, FileKind.LEADER_EPOCH_CHECKPOINT: 5}
         return order.get(file.kind, 0), -(file.base_offset or 0), name
+
+
+def _keep_what_is_the_same(draft: Draft) -> None:
+    """A side file that was made anew, and has the same bytes, is the one that is there."""
+    for name in draft.changed():
+        before, after = draft.before.get(name), draft.files.get(name)
+        if before is None or after is None or before.size != after.size:
+            continue
+        if all(isinstance(part, bytes) for part in after.content) and draft.read(name) == read_content(before.content):
+            draft.files[name] = before
 
 
 def is_head(part: Content, whole: Content) -> bool:
