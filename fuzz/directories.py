@@ -181,6 +181,21 @@ def watch_signals() -> None:
     faulthandler.register(signal.SIGXCPU, chain=True)
 
 
+@contextlib.contextmanager
+def watching() -> Iterator[None]:
+    """Signals and limits as they were before, afterwards."""
+    kept = [(number, signal.getsignal(number)) for number in (signal.SIGPROF, signal.SIGALRM)]
+    limits = resource.getrlimit(resource.RLIMIT_CPU)
+    watch_signals()
+    try:
+        yield
+    finally:
+        for number, handler in kept:
+            signal.signal(number, handler)
+        faulthandler.unregister(signal.SIGXCPU)
+        resource.setrlimit(resource.RLIMIT_CPU, limits)
+
+
 def _too_much_memory() -> str | None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     if peak <= LIMIT_BYTES:

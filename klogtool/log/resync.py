@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 
 PIECE_BYTES = 4 << 20
+NEAR_BYTES = 64 << 10  # read first: where every few batches are damaged, the next one is near
 # What a search may cost beside one look at each byte: bytes read once more for entries that reach out of the piece they
 # begin in, and those of pieces in which the search was given up.
 MOST_EXTRA_BYTES, GIVEN_UP_BYTES = 1 << 30, 1 << 27
@@ -27,9 +28,10 @@ def find_next_batch(file: LogFile, position: int, *, end: int, lowest: int) -> i
 
 def search_next_batch(file: LogFile, position: int, *, end: int, lowest: int) -> tuple[int | None, bool]:
     """The same, and whether all bytes before it were looked at: some are left out where they cost too much."""
-    left, is_sure, buffer = MOST_EXTRA_BYTES, True, bytearray(min(PIECE_BYTES, max(0, end - position)))
+    left, is_sure, buffer, size = MOST_EXTRA_BYTES, True, bytearray(), min(NEAR_BYTES, PIECE_BYTES)
     while position < end and left > 0:
-        wanted = min(PIECE_BYTES, end - position)
+        wanted, size = min(size, end - position), min(PIECE_BYTES, 8 * size)
+        buffer = buffer if len(buffer) >= wanted else bytearray(wanted)
         piece = file.read_into(buffer, position, wanted)
         if len(piece) < wanted:  # the file was cut meanwhile
             end = position + len(piece)

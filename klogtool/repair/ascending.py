@@ -10,9 +10,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from klogtool.format.java_numbers import MAX_INT, MAX_LONG
+from klogtool.lazy_dataclasses import dataclass, replace
 from klogtool.repair.heaviest import Frontier
 from klogtool.repair.stretches import MAGIC, NO_EPOCH, Rejected, Run, Stretch, cut_run, set_field, split_last
 
@@ -87,7 +87,7 @@ def _in_trouble(runs: Sequence[Run]) -> Iterator[Run]:
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """The best row that ends with an item. score: batches kept or set right, and those found by their segment's name.
+    """The best row that ends with an item. score: batches kept or set right, and what speaks for them otherwise.
     before: the item before it, -1 none; mended: whether all between them are set right."""
 
     score: tuple[int, int]
@@ -172,8 +172,7 @@ class _Row:
 
     def _best_link(self, n: int, links: dict[int, _Link], before: int) -> _Link:
         run = self._run(n)
-        well_named = self._segments[bisect_right(self._segments, run.first_offset) - 1] == run.segment
-        own = (run.batches, run.batches * well_named)
+        own = (run.batches, self._trust(n, before))
         found = _Link(_sum(links[before].score if before >= 0 else (0, 0), own), before)
         room = 0
         for near in range(n - 1, max(-1, n - 1 - NEAR) - 1, -1):
@@ -187,6 +186,15 @@ class _Row:
                 break
             room += needed
         return found
+
+    def _trust(self, n: int, before: int) -> int:
+        """What speaks for a run, of those that cannot all be kept: that readers find it by its segment's name, that
+        its header has no other damage, that it begins where the one before it ends, in the file as well."""
+        run = self._run(n)
+        is_found = self._segments[bisect_right(self._segments, run.first_offset) - 1] == run.segment
+        end = self._run(before).last_offset if before >= 0 else self._before_all().last_offset
+        follows = before == n - 1 and run.first_offset == end + 1
+        return run.batches * is_found + (not run.mends) + follows
 
     def _leaves_room(self, before: int, behind: int, room: int) -> bool:
         """Whether just so many offsets lie between two runs, and what is between them fits their leader epochs."""

@@ -20,16 +20,13 @@ NEAR_OFFSETS = 1 << 30  # of a run that goes over more offsets than a segment ca
 
 @dataclass(slots=True)
 class NewSegment:
-    """A segment to be. source: base offset of the segment that it goes on as; None for one that only copies had."""
+    """A segment to be. source: base offset of the segment that it goes on as; None for one that only copies had.
+    size: bytes of its `.log`."""
 
     base_offset: int
     source: int | None
     runs: list[Run] = field(default_factory=list)
-
-    @property
-    def size(self) -> int:
-        """Bytes of its `.log`."""
-        return sum(run.size for run in self.runs)
+    size: int = 0
 
     def content(self) -> Content:
         """Its `.log`; bytes that lie behind each other in one file are one piece."""
@@ -117,6 +114,7 @@ def _put(segments: list[NewSegment], run: Run, source: int | None) -> None:
     is_near = run.last_offset - last.base_offset <= MAX_INT
     if is_near and last.size + run.size <= MAX_INT:
         last.runs.append(run)
+        last.size += run.size
     elif last.runs:
         segments.append(NewSegment(run.first_offset, source))
         _put(segments, run, source)

@@ -7,13 +7,14 @@ checksum are. Copies are mostly equal byte for byte over long stretches: that is
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from klogtool.format.batch import RECORD_BATCH_OVERHEAD, parse_batch
 from klogtool.format.framing import Frame
 from klogtool.format.message import parse_message
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
+from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.repair.ascending import with_first_offset
 from klogtool.repair.content_file import ContentFile
 from klogtool.repair.epoch_fields import with_epoch
@@ -58,20 +59,27 @@ def compare(ours: Sequence[Run], theirs: Sequence[Run]) -> Comparison:
     return Comparison(tuple(_joined(piece for piece in found if piece is not None)), None in found)
 
 
-def mend_last_batch(stretches: Sequence[Stretch], copies: Sequence[Sequence[Run]]) -> list[Stretch]:
+def mend_last_batch(
+    stretches: Sequence[Stretch], copies: Sequence[Sequence[Run]], known: LeaderEpochFileCache
+) -> list[Stretch]:
     """The same stretches; a last batch that copies have right behind the one before it gets their base offset, and
     their leader epoch if that is the one before it, too.
 
-    Behind a last batch nothing says that its offset is too high; all others stand between two neighbours.
+    Behind a last batch nothing says that its offset is too high; all others stand between two neighbours. But where
+    the next leader began just behind the room that it needs (known: leader-epoch-checkpoint), it belongs there.
     """
     found = list(stretches)
     n = next((n for n in range(len(found) - 1, -1, -1) if isinstance(found[n], Run)), None)
     run = None if n is None else found[n]
-    if n is None or not isinstance(run, Run) or not copies:
+    if n is None or not isinstance(run, Run) or not (copies or _next_epoch_start(run, known)):
         return found
     *body, last = split_last(run)
     before = next((item for item in (*body[::-1], *found[:n][::-1]) if isinstance(item, Run)), None)
     if before is None:
+        return found
+    following = before.last_offset + 1
+    if last.first_offset != following and _next_epoch_start(last, known) == following + last.offsets:
+        found[n : n + 1] = [*body, with_first_offset(last, following)]
         return found
     mark = next(_marks(last))
     theirs = next((t for copy in copies if (t := _first_behind(copy, before.last_offset)) is not None), None)
@@ -83,6 +91,13 @@ def mend_last_batch(stretches: Sequence[Stretch], copies: Sequence[Sequence[Run]
     if mended is not last:
         found[n : n + 1] = [*body, mended]
     return found
+
+
+def _next_epoch_start(run: Run, known: LeaderEpochFileCache) -> int | None:
+    """Where the leader after a run's began, if the run goes on behind there."""
+    starts = (entry.start_offset for entry in known.entries if NO_EPOCH < run.epoch < entry.epoch)
+    start = next(starts, None)
+    return start if start is not None and start <= run.last_offset else None
 
 
 def _first_behind(runs: Sequence[Run], offset: int) -> _Mark | None:

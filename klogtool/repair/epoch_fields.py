@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from klogtool.format.checkpoints import EpochEntry, assign_leader_epochs
+from klogtool.lazy_dataclasses import replace
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.repair.heaviest import heaviest_row
 from klogtool.repair.stretches import MAGIC, NO_EPOCH, Rejected, Run, Stretch, set_field
@@ -78,7 +78,9 @@ def right_entries(entries: Sequence[EpochEntry], runs: Sequence[Run]) -> list[Ep
 def _allows(entry: EpochEntry, run: Run, *, is_first: bool) -> bool:
     if run.first_offset >= entry.start_offset:
         return run.epoch >= entry.epoch
-    return run.epoch < entry.epoch or (is_first and run.epoch == entry.epoch)
+    if run.epoch == entry.epoch:
+        return is_first
+    return run.epoch < entry.epoch and run.last_offset < entry.start_offset
 
 
 def entries_of(runs: Sequence[Run], known: Sequence[EpochEntry]) -> list[EpochEntry]:

@@ -188,8 +188,9 @@ def fill_hole(hole: Hole, copies: Sequence[Copy], known: LeaderEpochFileCache, f
 
 def left_alone(gaps: Sequence[Hole], holes: Sequence[Hole], copies: Sequence[Copy]) -> Iterator[Refusal]:
     """What copies have between kept batches where nothing is damaged. gaps: all there are, the copies are cut there."""
+    filled = {hole.at for hole in holes}
     for gap in gaps:
-        if gap in holes or gap.before is None or gap.last is None or gap.last < gap.first:
+        if gap.at in filled or gap.before is None or gap.last is None or gap.last < gap.first:
             continue
         for copy in copies:
             for run in _runs_within(copy, gap):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from typing import NamedTuple
 
-from klogtool.format.batch import NO_PARTITION_LEADER_EPOCH, NO_SEQUENCE, increment_sequence
+from klogtool.format.batch import INT_MAX, NO_PARTITION_LEADER_EPOCH, NO_SEQUENCE, increment_sequence
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.proof import FACTS, EntryFacts
 from klogtool.format.succession import Succession, Why, facts_at
@@ -140,7 +140,7 @@ class OrderJudge:
             rows[start + _FIRST] = first
         else:
             first = self._succession.last_offset + 1  # the least that it can be, which keeps the next in order
-        rows[start + _LAST] = first + _span(entry) - 1
+        rows[start + _LAST] = min(first + _span(entry) - 1, MAX_LONG)
         return _wrong_offset(entry, first)
 
     def _offset_after(self, entry: EntryFacts) -> int | None:
@@ -188,7 +188,8 @@ class OrderJudge:
 
 def _span(entry: EntryFacts) -> int:
     """How many offsets an entry takes; of a wrapper it is not known."""
-    return 1 if not entry.tells_first_offset else to_signed(entry.last_offset - entry.first_offset, 64) + 1
+    delta = to_signed(entry.last_offset - entry.first_offset, 64) if entry.tells_first_offset else 0
+    return min(max(0, delta), INT_MAX) + 1
 
 
 class _Guess(NamedTuple):

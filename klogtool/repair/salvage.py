@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from klogtool.errors import Corrupt, KlogError, Refused
@@ -20,6 +19,7 @@ from klogtool.format.framing import Frame
 from klogtool.format.identity import build_partition_metadata, build_uuid
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind
+from klogtool.lazy_dataclasses import dataclass, replace
 from klogtool.log.cores import usable_cores
 from klogtool.log.file import LogFile, unreadable
 from klogtool.log.frames import FrameReader
@@ -115,7 +115,7 @@ class _Salvage:
             self._check_replica(replica)
         theirs = [self._sound_stretches(files, files.epochs or LeaderEpochFileCache()) for files in self._replicas]
         ours = self._sound_stretches(self._files, self._known)
-        stretches = mend_last_batch(ours, [_runs(found) for found in theirs])
+        stretches = mend_last_batch(ours, [_runs(found) for found in theirs], self._known)
         holes = find_holes(stretches, self._evidence)
         gaps = list(walk_gaps(stretches, self._evidence)) if self._replicas else holes
         cuts = self._cuts(gaps)

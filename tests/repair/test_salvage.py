@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from damage import append_bytes, flip_bit, overwrite, tear_at, zero_from
+from damage import append_bytes, flip_bit, frames_of, overwrite, tear_at, zero_from
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from running import FIXTURES
@@ -237,6 +237,17 @@ def test_a_leader_epoch_between_different_ones_is_by_the_checkpoint(copy_of: Cop
     (partition / "leader-epoch-checkpoint").unlink()
     plan, _ = salvage(partition)
     assert (loss(plan)["cause"], loss(plan)["start"]) == ("batch-header", batch.position)
+
+
+def test_a_last_batch_goes_where_the_next_leader_began(copy_of: CopyOf, salvage: Salvage) -> None:
+    partition = copy_of(EPOCHS)
+    before = [batch for batch in batches(partition) if batch.last_offset < 52]  # leader epoch 4 begins at 52
+    path, batch = nth(partition, len(before) - 1)
+    tear_at(path, batch.end)
+    overwrite(path, batch.position + 4, b"\x01")
+    plan, kept = salvage(partition)
+    assert same(kept, before)
+    assert [mended["field"] for mended in plan.answer["mended"]] == ["base_offset"]
 
 
 def test_an_offset_that_nothing_tells_is_not_guessed(copy_of: CopyOf, salvage: Salvage) -> None:
@@ -589,7 +600,7 @@ def wound(rng: random.Random, partition: Path) -> tuple[str, int, int, int]:
     end = min(len(data), at + size)
     kind = rng.choice(("flip", "zero", "tear", "overwrite", "insert"))
     # A file that ends where a batch does has nothing wrong with it.
-    at += kind == "tear" and at in [batch.position for batch in batches(partition) if batch.name == path.name]
+    at += kind == "tear" and at in [frame.position for frame in frames_of(data)]
     if kind == "flip":
         data[at] ^= 1 << rng.randrange(8)
         end = at + 1

@@ -1,0 +1,100 @@
+"""The fuzzer of directories works: finds what it should, undoes what it did; a few hundred inputs are fine."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+from running import ROOT, tree_of
+
+sys.path.append(str(ROOT / "fuzz"))
+
+import directories
+import questions
+from choices import Choices
+from questions import Place, Say, must
+from trees import Odd, Workplace, scenarios, wound
+
+Path = pathlib.Path
+Question = Callable[[Choices, Place, Say], None]
+INPUTS, INPUT_BYTES = 300, 64
+
+
+@pytest.fixture
+def fuzzing(tmp_path: Path) -> Iterator[directories.Fuzzing]:
+    with directories.watching():
+        yield directories.Fuzzing(tmp_path, inputs=INPUTS, seconds=float("inf"))
+
+
+def wrong_with(fuzzing: directories.Fuzzing, monkeypatch: pytest.MonkeyPatch, question: Question) -> str:
+    """What is said of an input whose question is this one."""
+    monkeypatch.setattr(questions, "QUESTIONS", (question,))
+    wrong = fuzzing.wrong_with(b"")
+    assert wrong is not None
+    return directories.kind_of_wrong(wrong)
+
+
+def test_inputs_of_chance(fuzzing: directories.Fuzzing) -> None:
+    rng = random.Random(1)
+    for _ in range(INPUTS):
+        told: list[str] = []
+        wrong = fuzzing.wrong_with(rng.randbytes(INPUT_BYTES), told)
+        assert wrong is None, "\n".join(told)
+
+
+def test_an_exception_is_found(fuzzing: directories.Fuzzing, monkeypatch: pytest.MonkeyPatch) -> None:
+    def question(rng: Choices, place: Place, say: Say) -> None:
+        raise ValueError("a length is none")
+
+    assert wrong_with(fuzzing, monkeypatch, question) == "ValueError: a length is none"
+
+
+def test_a_broken_law_is_found(fuzzing: directories.Fuzzing, monkeypatch: pytest.MonkeyPatch) -> None:
+    def question(rng: Choices, place: Place, say: Say) -> None:
+        must(False, "offsets ascend", 7)
+
+    assert wrong_with(fuzzing, monkeypatch, question) == "questions.Broken: offsets ascend"
+
+
+@pytest.mark.parametrize("name", ["here/new", "here/meta.properties"])
+def test_what_is_written_is_found(fuzzing: directories.Fuzzing, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def question(rng: Choices, place: Place, say: Say) -> None:
+        (place.root / name).write_bytes(b"")
+
+    assert "not as before" in wrong_with(fuzzing, monkeypatch, question)
+    monkeypatch.undo()
+    assert fuzzing.wrong_with(b"") is None  # all is as it was
+
+
+def test_an_endless_loop_is_found(fuzzing: directories.Fuzzing, monkeypatch: pytest.MonkeyPatch) -> None:
+    def question(rng: Choices, place: Place, say: Say) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(directories, "LIMIT_S", 0.2)
+    assert "Late" in wrong_with(fuzzing, monkeypatch, question)
+
+
+def test_a_wounded_tree_is_laid_and_put_back(tmp_path: Path) -> None:
+    place = Workplace(tmp_path / "0", scenarios()[0].tree)
+    before = {path: data for path, (*_, data) in tree_of(place.root).items()}
+    rng = random.Random(2)
+    for _ in range(INPUTS):
+        tree = dict(place.tree)
+        list(wound(Choices(rng.randbytes(INPUT_BYTES)), tree))
+        with place.laid(tree) as root:
+            for path, node in tree.items():
+                assert isinstance(node, Odd) or (root / path).read_bytes() == node
+    assert {path: data for path, (*_, data) in tree_of(place.root).items()} == before
+
+
+def test_choices_are_those_of_the_bytes() -> None:
+    def chosen(data: bytes) -> list[int]:
+        rng = Choices(data)
+        return [rng.randrange(10), rng.randrange(1000), rng.getrandbits(12), int(rng.chance(2)), rng.randrange(7)]
+
+    assert chosen(bytes([13, 3, 232, 0xFF, 0xFF, 1])) == [3, 0, 0xFFF, 1, 0]
+    assert chosen(b"") == [0, 0, 0, 0, 0]
