@@ -24,7 +24,8 @@ INPUTS, INPUT_BYTES = 300, 64
 
 
 @pytest.fixture
-def fuzzing(tmp_path: Path) -> Iterator[directories.Fuzzing]:
+def fuzzing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[directories.Fuzzing]:
+    monkeypatch.setattr(directories, "LIMIT_BYTES", 1 << 60)  # the peak of this process is that of all tests before
     with directories.watching():
         yield directories.Fuzzing(tmp_path, inputs=INPUTS, seconds=float("inf"))
 
@@ -65,7 +66,7 @@ def test_what_is_written_is_found(fuzzing: directories.Fuzzing, monkeypatch: pyt
         (place.root / name).write_bytes(b"")
 
     assert "not as before" in wrong_with(fuzzing, monkeypatch, question)
-    monkeypatch.undo()
+    monkeypatch.setattr(questions, "QUESTIONS", (lambda rng, place, say: None,))
     assert fuzzing.wrong_with(b"") is None  # all is as it was
 
 

@@ -21,13 +21,18 @@ def _kinds(ctx: click.Context, param: click.Parameter, value: str | None) -> lis
     return kinds
 
 
+def _bases(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int]:
+    """A callback: base offsets."""
+    return [base for value in values if (base := options.long(ctx, param, value)) is not None]
+
+
 @click.command("rebuild-index")
 @click.argument("partition", metavar="PARTITION")
 @click.option(
     "--segment",
     "segments",
     multiple=True,
-    type=click.IntRange(-(2**63), 2**63 - 1),
+    callback=_bases,
     metavar="BASE",
     help="Only this segment, by base offset, cut at its first damage as a broker's recovery does; repeatable.",
 )
@@ -37,7 +42,7 @@ def _kinds(ctx: click.Context, param: click.Parameter, value: str | None) -> lis
 @options.quiet
 @options.circumstances
 @options.debug
-def command(partition: str, given: Circumstances, segments: tuple[int, ...], only: list[str], **chosen: Any) -> int:
+def command(partition: str, given: Circumstances, segments: list[int], only: list[str], **chosen: Any) -> int:
     """Build the side files of a partition anew from its logs, as a broker's recovery writes them.
 
     Prints the plan and stops; with --apply or --output, carries it out. A damaged .log is refused, unless --segment
@@ -46,7 +51,7 @@ def command(partition: str, given: Circumstances, segments: tuple[int, ...], onl
     Exit status: 0 done, or nothing to do; 2 wrong usage, no such path or segment; 3 refused, nothing written: a .log is
     damaged, or a broker refuses it; 4 could not go on.
     """
-    arguments = {**given.as_arguments(), "segments": list(segments), "only": only}
+    arguments = {**given.as_arguments(), "segments": segments, "only": only}
     if chosen["jobs"] is not None:
         arguments["jobs"] = chosen["jobs"]
     return decide_and_carry_out(COMMAND, [partition], arguments, chosen, answers_of=answer_rows)
