@@ -41,6 +41,7 @@ LIMIT_S, LIMIT_BYTES = 10, 512 << 20
 STUCK_S = 100  # of the clock, waiting for a FIFO perhaps; and of the processor, where nothing else ends it
 LONGEST_INPUT = 256
 SEEDS = 200
+TOLD_EACH = 20_000
 
 
 @contextlib.contextmanager
@@ -88,6 +89,8 @@ class Fuzzing:
         self._slowest_s = max(self._slowest_s, time.process_time() - began)
         if wrong is not None:
             self._keep(data, wrong)
+        if self._done % TOLD_EACH == 0:
+            self.tell()
 
     def wrong_with(self, data: bytes, told: list[str] | None = None) -> str | None:
         """What is wrong with an input, or None. told: takes what it is, in words."""
@@ -130,18 +133,23 @@ class Fuzzing:
 
     def end(self) -> None:
         """Say how it went, and leave: libFuzzer has no other end."""
+        self.tell()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        os._exit(bool(self.found))
+
+    def tell(self) -> None:
+        """How it went so far."""
         seconds = time.monotonic() - self._began
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
         found = sum(self.found.values()) or "nothing"
         how = "led by coverage (atheris)" if atheris else "of chance"
         print(
             f"\n{self._done:,} inputs {how} in {seconds:,.0f} s, {self._done / seconds:,.0f}/s; peak {peak} MB; "
-            f"the slowest took {self._slowest_s:.1f} s: {found} found"
+            f"the slowest took {self._slowest_s:.1f} s: {found} found",
+            flush=True,
         )
         for kind, count in self.found.most_common():
             print(f"  {count:>7,}  {kind}", flush=True)
-        shutil.rmtree(self._folder, ignore_errors=True)
-        os._exit(bool(self.found))
 
 
 def kind_of_wrong(wrong: str) -> str:
@@ -162,7 +170,8 @@ def watched() -> Iterator[None]:
     used = int(time.process_time())
     resource.setrlimit(resource.RLIMIT_CPU, (used + STUCK_S, resource.RLIM_INFINITY))
     signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
-    signal.setitimer(signal.ITIMER_REAL, STUCK_S)
+    signal.setitimer(signal.ITIMER_REAL, 1, 1)
+    Ticks.count = 0
     try:
         yield
     finally:
@@ -170,14 +179,26 @@ def watched() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def late(signal_number: int, _: object) -> None:
-    raise Late(f"no answer in {LIMIT_S if signal_number == signal.SIGPROF else STUCK_S} s")
+def late(*_: object) -> None:
+    raise Late(f"no answer in {LIMIT_S} s")
+
+
+class Ticks:
+    """Seconds of the clock, without those in which this process was stopped from outside."""
+
+    count = 0
+
+    @classmethod
+    def tick(cls, *_: object) -> None:
+        cls.count += 1
+        if cls.count >= STUCK_S:
+            raise Late(f"nothing but waiting for {STUCK_S} s")
 
 
 def watch_signals() -> None:
     """Once libFuzzer has set its own ones."""
     signal.signal(signal.SIGPROF, late)
-    signal.signal(signal.SIGALRM, late)
+    signal.signal(signal.SIGALRM, Ticks.tick)
     faulthandler.register(signal.SIGXCPU, chain=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import random
 import sys
@@ -76,6 +77,16 @@ def test_an_endless_loop_is_found(fuzzing: directories.Fuzzing, monkeypatch: pyt
             pass
 
     monkeypatch.setattr(directories, "LIMIT_S", 0.2)
+    assert "Late" in wrong_with(fuzzing, monkeypatch, question)
+
+
+def test_waiting_without_end_is_found(fuzzing: directories.Fuzzing, monkeypatch: pytest.MonkeyPatch) -> None:
+    def question(rng: Choices, place: Place, say: Say) -> None:
+        fifo = place.root / "here" / "fifo"
+        os.mkfifo(fifo)
+        fifo.open("rb")
+
+    monkeypatch.setattr(directories, "STUCK_S", 1)
     assert "Late" in wrong_with(fuzzing, monkeypatch, question)
 
 
