@@ -8,15 +8,18 @@ from __future__ import annotations
 import pathlib
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from kafka import layout
+from kafka.damage import harm
+from kafka.generated import by_klogtool, shapes
 from kafka.layout import Entry
-from readers import Reader
+from readers import READERS, Reader
 from scanning import INDEX, LOG, NOW_MS, TIMEINDEX, Files, drain, scan, sound_segments
 
-from klogtool.format.batch import Record, build_batch
+from klogtool import kernels
+from klogtool.format.batch import CODEC_NAMES, Record, build_batch
 from klogtool.format.message import build_message, build_message_set
 from klogtool.log import proving
 from klogtool.log.segment import Segment
@@ -662,3 +665,31 @@ def test_progress_adds_up_to_the_file(reader: Reader, tmp_path: pathlib.Path) ->
     with reader.reading():
         drain(verify_segment.verify_segment(Segment(str(path)), CONTEXT, on_progress=done.append))
     assert sum(done) == len(log) + 4
+
+
+# ---------------------------------------------------------------- both readers
+
+
+def placeless(finding: Finding) -> Finding:
+    """The same finding wherever the folder lies: every run has its own."""
+    folder = str(pathlib.Path(finding.path).parent)
+    return replace(finding, path="", cure=finding.cure and finding.cure.replace(folder, "HERE"))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_both_readers_find_the_same_in_logs_damaged_at_random(seed: int) -> None:
+    if kernels.native is None:
+        pytest.skip("needs the extension, which is not built")
+    rng = random.Random(f"verify {seed}")
+    name = "t-0/00000000000000000000.log"
+    drawn = {name: b"".join(by_klogtool(shape) for shape in shapes(rng, codecs=CODEC_NAMES))[:20_000]}
+    harm(drawn, rng)
+    data = next((data for path, data in drawn.items() if path.endswith(".log")), b"")
+    indexes = {kind: rng.randbytes(rng.randrange(60)) for kind in (INDEX, TIMEINDEX) if rng.random() < 0.5}
+    files = Files(0, {LOG: data, **indexes})
+    for deep in (False, True):
+        reference, kernel = (scan(files, Reader(reader), deep=deep) for reader in READERS)
+        assert list(map(placeless, reference.log)) == list(map(placeless, kernel.log))
+        assert list(map(placeless, reference.index)) == list(map(placeless, kernel.index))
+        assert list(map(placeless, reference.timeindex)) == list(map(placeless, kernel.timeindex))
+        assert replace(reference.report, path="") == replace(kernel.report, path="")
