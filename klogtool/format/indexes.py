@@ -174,7 +174,7 @@ def find_offset_index_entry(data: Buffer, base_offset: int, target_offset: int) 
         relative_offset: int = _OFFSET_ENTRY.unpack_from(data, n * OFFSET_INDEX_ENTRY_SIZE)[0]
         return wrap_long(base_offset + relative_offset)
 
-    slot = _find_slot(offset_of, target_offset, len(data), OFFSET_INDEX_ENTRY_SIZE)
+    slot = find_slot(offset_of, target_offset, len(data) // OFFSET_INDEX_ENTRY_SIZE, OFFSET_INDEX_ENTRY_SIZE)
     return OffsetIndexEntry(base_offset, 0) if slot is None else parse_offset_index_entry(data, base_offset, slot)
 
 
@@ -244,7 +244,7 @@ def find_time_index_entry(data: Buffer, base_offset: int, target_timestamp: int)
         timestamp: int = _TIME_ENTRY.unpack_from(data, n * TIME_INDEX_ENTRY_SIZE)[0]
         return timestamp
 
-    slot = _find_slot(timestamp_of, target_timestamp, len(data), TIME_INDEX_ENTRY_SIZE)
+    slot = find_slot(timestamp_of, target_timestamp, len(data) // TIME_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE)
     if slot is None:
         return TimeIndexEntry(NO_TIMESTAMP, base_offset)
     return parse_time_index_entry(data, base_offset, slot)
@@ -367,19 +367,40 @@ def _entries_below(
     def offset_of(n: int) -> int:
         return wrap_long(base_offset + relative_offset_of(n))
 
-    slot = _find_slot(offset_of, offset, len(data), entry_size)
+    slot = find_slot(offset_of, offset, len(data) // entry_size, entry_size)
     if slot is None:
         return 0
     return slot if relative_offset_of(slot) == wrap_long(offset - base_offset) else slot + 1
 
 
-def _find_slot(key_of: Callable[[int], int], target: int, size: int, entry_size: int) -> int | None:
-    """AbstractIndex.indexSlotRangeFor, largest lower bound: the slot of the last key at or below the target.
+def find_slot(key_of: Callable[[int], int], target: int, count: int, entry_size: int) -> int | None:
+    """The slot of the last key at or below the target (AbstractIndex.largestLowerBoundSlotFor); None if all are above.
 
-    Kafka looks at the warm end of the index first. In a sound index that changes nothing; in a damaged one it decides
-    where the search ends, so it is done the same way here.
+    key_of: the key in a slot; count: slots. Kafka looks at the warm end of the index first. In a sound index that
+    changes nothing; in a damaged one it decides where the search ends, so it is done the same way here.
     """
-    count = size // entry_size
+    found = _slot_range(key_of, target, count, entry_size)
+    return found[0] if found else None
+
+
+def find_slot_above(key_of: Callable[[int], int], target: int, count: int, entry_size: int) -> int | None:
+    """The first slot whose key is not below the target, or the next one (AbstractIndex.smallestUpperBoundSlotFor).
+
+    None if there is none. Kafka's search may pass over an equal key in the first slot it could end at.
+    """
+    if count == 0:
+        return None
+    found = _slot_range(key_of, target, count, entry_size)
+    if found is None:
+        return 0
+    slot, is_met = found
+    if is_met:
+        return slot
+    return slot + 1 if slot < count - 1 else None
+
+
+def _slot_range(key_of: Callable[[int], int], target: int, count: int, entry_size: int) -> tuple[int, bool] | None:
+    """AbstractIndex.indexSlotRangeFor: where the search ends, and whether it met an equal key on its way."""
     if count == 0:
         return None
     first_warm = max(0, count - 1 - WARM_SECTION_BYTES // entry_size)
@@ -390,15 +411,15 @@ def _find_slot(key_of: Callable[[int], int], target: int, size: int, entry_size:
     return _search(key_of, target, 0, first_warm)
 
 
-def _search(key_of: Callable[[int], int], target: int, first: int, last: int) -> int:
+def _search(key_of: Callable[[int], int], target: int, first: int, last: int) -> tuple[int, bool]:
     """AbstractIndex.binarySearch: ends at an equal key at once, else at the last below (as the halving finds it)."""
     while first < last:
         middle = (first + last + 1) // 2
         key = key_of(middle)
         if key == target:
-            return middle
+            return middle, True
         if key > target:
             last = middle - 1
         else:
             first = middle
-    return first
+    return first, False

@@ -3,11 +3,15 @@
 An index is a file of a draft from the moment it is opened (a missing one comes to be, at full size); what is done to it
 afterwards is in the draft after `write_back`. Sizes and leftovers behind the entries are kept as exactly as Kafka's
 mapped files keep them, since some of them survive (AbstractIndex, OffsetIndex, TimeIndex, TransactionIndex).
+
+A large file is not read whole for a look at some of its entries.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import TypeVar
 
 from klogtool.errors import Corrupt
 from klogtool.format.indexes import (
@@ -19,8 +23,8 @@ from klogtool.format.indexes import (
     OffsetIndexEntry,
     TimeIndexEntry,
     build_txn_index,
-    find_offset_index_entry,
-    find_time_index_entry,
+    find_slot,
+    find_slot_above,
     offset_index_entries_below,
     pack_offset_index_entry,
     pack_time_index_entry,
@@ -36,7 +40,12 @@ from klogtool.format.indexes import (
     walk_txn_index,
 )
 from klogtool.format.java_numbers import MAX_INT
-from klogtool.repair.draft import Draft
+from klogtool.repair.content_file import ContentFile
+from klogtool.repair.draft import Draft, read_content
+
+READ_WHOLE_BYTES = 16 << 10  # a file that is not larger costs no more whole than an entry of it does
+
+_Found = TypeVar("_Found")
 
 
 class _MappedIndex:
@@ -48,7 +57,8 @@ class _MappedIndex:
         """Raises Refused or Corrupt (IllegalArgumentException): an index that Kafka could not make, or not map."""
         self.name, self.path, self.base_offset = name, os.path.join(draft.path, name), base_offset
         self._draft, self._max_bytes = draft, segment_index_bytes
-        self._data = bytearray()  # the file's bytes; behind them, up to its length, it is zeros
+        self._content = draft.files[name].content if name in draft else ()
+        self._buffer: bytearray | None = None  # the file's bytes, once they are needed
         self._is_changed = False
         if name in draft:
             self._map(draft)
@@ -56,6 +66,7 @@ class _MappedIndex:
             draft.check_is_no_folder(name, "FileNotFoundException")
             self.length = preallocated_index_size(segment_index_bytes, self.entry_size)
             self.entries = 0
+            self._held = 0
             self._is_changed = True
             draft.write(name, b"")
         self.max_entries = self.length // self.entry_size
@@ -64,7 +75,7 @@ class _MappedIndex:
         self.length = draft.size(self.name)
         if self.length > MAX_INT:
             raise Corrupt("Size exceeds Integer.MAX_VALUE", path=self.path, kafka_class="IllegalArgumentException")
-        self._data = bytearray(draft.read(self.name))
+        self._held = self.length  # bytes of the file as it was found that still count; behind them it is zeros
         self.entries = self.length // self.entry_size
 
     @property
@@ -73,9 +84,25 @@ class _MappedIndex:
         return self.entries >= self.max_entries
 
     @property
+    def _data(self) -> bytearray:
+        """The file's bytes, in memory from now on; behind them, up to its length, it is zeros."""
+        if self._buffer is None:
+            self._buffer = bytearray(read_content(self._content)[: self._held])
+        return self._buffer
+
+    @property
     def data(self) -> memoryview:
         """The bytes of its entries."""
         return memoryview(self._data)[: self.entries * self.entry_size]
+
+    def _look(self, search: Callable[[Callable[[int], bytes]], _Found]) -> _Found:
+        """What is found by looking at the bytes of some entries, by slot; the slots must be there."""
+        size = self.entry_size
+        if self._buffer is not None or self._held <= READ_WHOLE_BYTES:
+            data = self._data
+            return search(lambda n: bytes(data[n * size : (n + 1) * size]))
+        with ContentFile(self.path, self._content) as file:
+            return search(lambda n: file.read(n * size, size))
 
     def resize(self, size: int) -> bool:
         """Make the file so long, in whole entries; False if it is. Raises Corrupt if the entries do not fit."""
@@ -87,7 +114,9 @@ class _MappedIndex:
             raise Corrupt(
                 f"newPosition > limit: ({position} > {rounded})", path=self.path, kafka_class="IllegalArgumentException"
             )
-        del self._data[rounded:]
+        if self._buffer is not None:
+            del self._buffer[rounded:]
+        self._held = min(self._held, rounded)
         self.length, self.max_entries = rounded, rounded // self.entry_size
         self._is_changed = True
         return True
@@ -109,12 +138,15 @@ class _MappedIndex:
         """The draft has the file as it now is."""
         if not self._is_changed:
             return
+        self._is_changed = False
+        if self._buffer is None and self._held == self.length:
+            self._draft.truncate(self.name, self.length)
+            return
         data = bytes(self._data) + bytes(self.length - len(self._data))
         if self._draft.read(self.name)[: len(data)] == data:
             self._draft.truncate(self.name, len(data))
         else:
             self._draft.write(self.name, data)
-        self._is_changed = False
 
     def _truncate_to_entries(self, entries: int) -> None:
         self.entries = entries
@@ -179,7 +211,32 @@ class OffsetIndex(_MappedIndex):
 
     def lookup(self, target_offset: int) -> OffsetIndexEntry:
         """The last entry at or before the target, else the pair of base offset and position 0."""
-        return find_offset_index_entry(self.data, self.base_offset, target_offset)
+        slot = self.find_slot(target_offset)
+        return OffsetIndexEntry(self.base_offset, 0) if slot is None else self.entry(slot)
+
+    def find_slot(self, target_offset: int) -> int | None:
+        """Which entry that is; None if there is none."""
+        return self._look(
+            lambda packed: find_slot(
+                lambda n: self._parse(packed(n)).offset, target_offset, self.entries, self.entry_size
+            )
+        )
+
+    def find_upper_bound(self, position: int) -> OffsetIndexEntry | None:
+        """An entry of a batch that begins at or behind this position (fetchUpperBoundOffset); None if there is none."""
+        slot = self._look(
+            lambda packed: find_slot_above(
+                lambda n: self._parse(packed(n)).position, position, self.entries, self.entry_size
+            )
+        )
+        return None if slot is None else self.entry(slot)
+
+    def entry(self, slot: int) -> OffsetIndexEntry:
+        """The entry in a slot, which must be there."""
+        return self._look(lambda packed: self._parse(packed(slot)))
+
+    def _parse(self, packed: bytes) -> OffsetIndexEntry:
+        return parse_offset_index_entry(packed, self.base_offset, 0)
 
     def parse(self) -> list[OffsetIndexEntry]:
         """All entries."""
@@ -196,7 +253,7 @@ class OffsetIndex(_MappedIndex):
     def _last_offset(self) -> int:
         if not self.entries:
             return self.base_offset
-        return parse_offset_index_entry(self.data, self.base_offset, self.entries - 1).offset
+        return self.entry(self.entries - 1).offset
 
 
 class TimeIndex(_MappedIndex):
@@ -238,7 +295,23 @@ class TimeIndex(_MappedIndex):
 
     def lookup(self, target_timestamp: int) -> TimeIndexEntry:
         """The last entry at or before the timestamp, else (NO_TIMESTAMP, base offset)."""
-        return find_time_index_entry(self.data, self.base_offset, target_timestamp)
+        slot = self.find_slot(target_timestamp)
+        return TimeIndexEntry(NO_TIMESTAMP, self.base_offset) if slot is None else self.entry(slot)
+
+    def find_slot(self, target_timestamp: int) -> int | None:
+        """Which entry that is; None if there is none."""
+        return self._look(
+            lambda packed: find_slot(
+                lambda n: self._parse(packed(n)).timestamp, target_timestamp, self.entries, self.entry_size
+            )
+        )
+
+    def entry(self, slot: int) -> TimeIndexEntry:
+        """The entry in a slot, which must be there."""
+        return self._look(lambda packed: self._parse(packed(slot)))
+
+    def _parse(self, packed: bytes) -> TimeIndexEntry:
+        return parse_time_index_entry(packed, self.base_offset, 0)
 
     def parse(self) -> list[TimeIndexEntry]:
         """All entries."""
@@ -262,7 +335,7 @@ class TimeIndex(_MappedIndex):
     def _last_entry(self) -> TimeIndexEntry:
         if not self.entries:
             return TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
-        return parse_time_index_entry(self.data, self.base_offset, self.entries - 1)
+        return self.entry(self.entries - 1)
 
 
 class TransactionIndex:
