@@ -136,6 +136,9 @@ static int crc_ready(void) { return 0; }
 
 enum { CRC32C_POLYNOMIAL = 0x82F63B78, CRC32_POLYNOMIAL = 0xEDB88320 };
 enum { LONG_LANE = 4096, SHORT_LANE = 256 };
+/* The next three long lanes: a processor foresees what is read next within a page, and each lane is one. Without asking,
+   a pass over memory takes a third longer. */
+enum { LANES_AHEAD = 3 * LONG_LANE };
 
 static uint32_t crc32c_slices[8][256], crc32_slices[8][256];
 static uint32_t crc_lanes[2][4][256];   /* what LONG_LANE and SHORT_LANE zero bytes do to each byte of a CRC */
@@ -204,8 +207,11 @@ CRC_TARGET static uint32_t crc32c_instructed(uint32_t start, const uint8_t *p, i
         const int64_t n = k ? SHORT_LANE : LONG_LANE;
         for (; end - p >= 3 * n; p += 3 * n) {
             uint64_t b = 0, c = 0;
-            for (const uint8_t *q = p; q < p + n; q += 8)
-                a = CRC64(a, le64(q)), b = CRC64(b, le64(q + n)), c = CRC64(c, le64(q + 2 * n));
+            for (const uint8_t *q = p; q < p + n; q += LINE_BYTES) {
+                for (int lane = 0; lane < 3; lane++) __builtin_prefetch(q + lane * n + LANES_AHEAD);
+                for (int at = 0; at < LINE_BYTES; at += 8)
+                    a = CRC64(a, le64(q + at)), b = CRC64(b, le64(q + n + at)), c = CRC64(c, le64(q + 2 * n + at));
+            }
             a = crc_shift(k, crc_shift(k, a) ^ b) ^ c;
         }
     }
