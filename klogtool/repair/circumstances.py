@@ -7,7 +7,7 @@ what was not given is looked up in the log dir that the partition dir lies in, a
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
@@ -16,7 +16,8 @@ from klogtool.format.names import FileKind, TopicPartition
 from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.side_file import find_content
-from klogtool.repair.config import LogConfig, log_config
+from klogtool.repair.cluster_config import ClusterConfig, layers_of
+from klogtool.repair.config import LogConfig, settle, value_text
 
 CLEAN, UNCLEAN = "clean", "unclean"
 
@@ -49,14 +50,21 @@ class Circumstances:
     last_stop: str | None = None
 
     def config_for(self, topic: str) -> LogConfig:
-        """A topic's config: what is for all, then sections whose pattern fits, then that of its very name, then what
-        was given one by one. Raises KlogError for a value that is not of its setting's type."""
-        merged: dict[str, str] = {}
+        """A topic's config by what was given. Raises KlogError for a value that is not of its setting's type."""
+        return self.settled_for(topic, ClusterConfig(None, None))[0]
+
+    def settled_for(self, topic: str, cluster: ClusterConfig) -> tuple[LogConfig, dict[str, str]]:
+        """A topic's config by all that is known, and where each setting came from that is not a default of Kafka's.
+
+        Of the file: what is for all, then sections whose pattern fits, then that of its very name. Raises KlogError
+        for a given value that is not of its setting's type.
+        """
+        by_file: dict[str, str] = {}
         for rank in (_for_all, _fits, _named):
             for pattern, settings in self.sections:
                 if rank(pattern, topic):
-                    merged |= settings
-        return log_config(merged | dict(self.settings))
+                    by_file |= settings
+        return settle(layers_of(topic, self.settings, by_file, cluster))
 
     def as_arguments(self) -> dict[str, Any]:
         """The same in JSON's types, for a plan that is carried out later."""
@@ -102,7 +110,8 @@ def _named(pattern: str | None, topic: str) -> bool:
 class LoadTerms:
     """What holds when one partition is loaded. high_watermark None: the log's end. is_clean: the last stop was.
 
-    notes: where values came from that nobody gave, a line each.
+    notes: where values came from that nobody gave, a line each. sources: where settings came from that are not Kafka's
+    defaults, by Kafka's names for the topic.
     """
 
     config: LogConfig
@@ -113,6 +122,13 @@ class LoadTerms:
     high_watermark: int | None = None
     is_clean: bool = False
     notes: tuple[str, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def setting_notes(self, names: Iterable[str]) -> Iterator[str]:
+        """Values that a command goes by, of the settings of these names, and where they are from."""
+        used = [name for name in names if name in self.sources]
+        yield from (f"{name}: {value_text(self.config, name)}, {self.sources[name]}" for name in used)
+        yield "all other settings: Kafka's defaults" if used else "settings: Kafka's defaults, nothing says otherwise"
 
 
 class Checkpoints:
@@ -120,6 +136,7 @@ class Checkpoints:
 
     def __init__(self, log_dir: str | None) -> None:
         self.log_dir = log_dir
+        self._cluster: ClusterConfig | None = None
         self._read: dict[FileKind, tuple[Offsets | None, str]] = {}
 
     @classmethod
@@ -127,6 +144,13 @@ class Checkpoints:
         """Of the log dir that a partition dir lies in, if it lies in one."""
         above = os.path.dirname(os.path.abspath(path))
         return cls(above if is_log_dir(above) else None)
+
+    @property
+    def cluster(self) -> ClusterConfig:
+        """What `__cluster_metadata` in the log dir says of settings; read when it is first asked for."""
+        if self._cluster is None:
+            self._cluster = ClusterConfig.of(self.log_dir)
+        return self._cluster
 
     @property
     def has_clean_marker(self) -> bool:
@@ -171,15 +195,17 @@ def terms_of(
         notes.append(f"{what}: {default if offset is None else offset}, {why}")
         found.append(offset)
     recovery_point, log_start_offset, high_watermark = found
+    config, sources = given.settled_for(topic_partition.topic, beside.cluster)
     return LoadTerms(
-        given.config_for(topic_partition.topic),
+        config,
         given.now_ms,
         given.now_ms if given.loaded_at_ms is None else given.loaded_at_ms,
         recovery_point or 0,
         log_start_offset or 0,
         high_watermark,
         is_clean,
-        tuple(notes),
+        (*notes, *beside.cluster.notes(topic_partition.topic)),
+        sources,
     )
 
 

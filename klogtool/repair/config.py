@@ -7,7 +7,7 @@ hours (ServerTopicConfigSynonyms). Defaults are Kafka's, but for transaction.par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from klogtool.errors import Corrupt, KlogError
@@ -89,13 +89,58 @@ def log_config(settings: Mapping[str, str]) -> LogConfig:
 
     Raises KlogError for a value that is not of its setting's type.
     """
+    return LogConfig(**{field: value for field, _, value in _values_of(settings)})
+
+
+def settle(layers: Iterable[tuple[Mapping[str, str], Mapping[str, str]]]) -> tuple[LogConfig, dict[str, str]]:
+    """The config by several layers of settings, the first that has a setting counts; and where each value came from,
+    by Kafka's name for the topic. Each layer has, beside its settings, where they came from, by their names.
+
+    Raises KlogError for a value that is not of its setting's type.
+    """
     found: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for settings, where in layers:
+        for field, name, value in _values_of(settings):
+            if field not in found:
+                found[field] = value
+                sources[kafka_name(field)] = where[name] if name == kafka_name(field) else f"{where[name]} ({name})"
+    return LogConfig(**found), sources
+
+
+def _values_of(settings: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
+    """Field, name and value of each setting that is there; of several names for a field the first one."""
     for field, names in _NAMES.items():
         for name, factor in names:
             if name in settings:
-                found[field] = _parse(name, settings[name], field, factor)
+                yield field, name, _parse(name, settings[name], field, factor)
                 break
-    return LogConfig(**found)
+
+
+def kafka_name(field: str) -> str:
+    """`retention_ms` -> `retention.ms`."""
+    return field.replace("_", ".")
+
+
+def value_text(config: LogConfig, name: str) -> str:
+    """The value of a setting, by Kafka's name, as Kafka writes it."""
+    value = getattr(config, name.replace(".", "_"))
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def fitting(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings without those that have no value of their type."""
+    return {name: text for name, text in settings.items() if _fits(name, text)}
+
+
+def _fits(name: str, text: str) -> bool:
+    try:
+        log_config({name: text})
+    except KlogError:
+        return False
+    return True
 
 
 def check_names(settings: Mapping[str, str]) -> None:
@@ -170,7 +215,7 @@ _SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
 
 
 def _names_of(field: str) -> tuple[tuple[str, int], ...]:
-    name = field.replace("_", ".")
+    name = kafka_name(field)
     # internal.segment.bytes is how Kafka's own tests go below the smallest legal size: it overrides segment.bytes.
     first = (("internal.segment.bytes", 1),) if field == "segment_bytes" else ()
     return (*first, (name, 1), *_SYNONYMS.get(name, ()))
@@ -178,3 +223,6 @@ def _names_of(field: str) -> tuple[tuple[str, int], ...]:
 
 _NAMES = {field: _names_of(field) for field in _TYPES}
 KNOWN_NAMES = frozenset(name for names in _NAMES.values() for name, _ in names)
+# What only a broker has: its names for what topics have, too, and its own settings.
+_OF_BROKERS = tuple(_TYPES)[tuple(_TYPES).index("remote_log_storage_system_enable") :]
+BROKER_NAMES = frozenset(name for names in _SYNONYMS.values() for name, _ in names) | set(map(kafka_name, _OF_BROKERS))

@@ -20,6 +20,8 @@ from klogtool.format.zigzag import build_unsigned, to_signed
 FRAME_VERSION = 1
 SHORT_BYTES = Int16sb.sizeof()
 SHORT_MAX = 2**15 - 1
+_FRAME = build_unsigned(FRAME_VERSION)
+_CONTINUED = 0x80  # a varint goes on: no type of a record is so large
 
 GROUP, TRANSACTION, SHARE = "kafka-group-coordinator", "kafka-transaction-coordinator", "kafka-share-coordinator"
 METADATA, REMOTE_LOG = "kafka-metadata", "kafka-storage"
@@ -111,6 +113,14 @@ def parse_metadata_record(module: str, value: bytes | None) -> ApiMessage:
     if left:
         raise _unparseable(f"Found {left} byte(s) of garbage after {api_key}")
     return ApiMessage(names[api_key], version, values)
+
+
+def metadata_record_name(value: bytes) -> str | None:
+    """Which message a metadata record has (`TopicRecord`), by its first bytes alone; None for none that Kafka 4.3.1
+    knows, and for a frame that is not of this version."""
+    if len(value) < len(_FRAME) + 1 or not value.startswith(_FRAME) or value[len(_FRAME)] & _CONTINUED:
+        return None
+    return api_keys(METADATA, "metadata").get(value[len(_FRAME)])
 
 
 def build_metadata_record(name: str, version: int, values: Values) -> bytes:

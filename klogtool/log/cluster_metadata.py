@@ -1,0 +1,145 @@
+"""What `__cluster_metadata` says of topics and settings: its newest snapshot, and the log behind that.
+
+A broker's metadata image (MetadataImage: TopicsImage, ConfigurationsImage), as far as logs hang on it. Nothing here
+raises for damage: what cannot be read is told, and what was read before it stands.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from klogtool.errors import KlogError
+from klogtool.format.batch import RecordBatch
+from klogtool.format.internal.records import METADATA, ApiMessage, metadata_record_name, parse_metadata_record
+from klogtool.lazy_dataclasses import dataclass, field
+from klogtool.log.partition import Partition
+from klogtool.log.segment import BatchFile
+
+_TOPIC, _BROKER = 2, 4  # ConfigResource.Type
+_BEGIN, _END, _ABORT = "BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"
+_WANTED = frozenset({"TopicRecord", "RemoveTopicRecord", "ConfigRecord", _BEGIN, _END, _ABORT})
+
+
+@dataclass(slots=True)
+class ClusterMetadata:
+    """topic_ids: by name, as Kafka prints them. topics: settings by topic; brokers: by id as text, empty: for all.
+
+    problem: what could not be read, or None.
+    """
+
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    topics: dict[str, dict[str, str]] = field(default_factory=dict)
+    brokers: dict[str, dict[str, str]] = field(default_factory=dict)
+    problem: str | None = None
+
+    def replay(self, message: ApiMessage) -> None:
+        """One more record, in the log's order (ConfigurationsDelta.replay, TopicsDelta.replay)."""
+        values = message.values
+        match message.name:
+            case "TopicRecord":
+                self.topic_ids[values["name"]] = values["topicId"]
+            case "RemoveTopicRecord":
+                self._remove_topic(values["topicId"])
+            case "ConfigRecord":
+                self._set(values)
+
+    def _remove_topic(self, topic_id: str) -> None:
+        """Its settings go with it, so that a topic of that name begins anew."""
+        for name in [name for name, known in self.topic_ids.items() if known == topic_id]:
+            del self.topic_ids[name]
+            self.topics.pop(name, None)
+
+    def _set(self, values: Mapping[str, str | int | None]) -> None:
+        """A setting; without a value it is taken back."""
+        of = {_TOPIC: self.topics, _BROKER: self.brokers}.get(int(values["resourceType"] or 0))
+        if of is None:
+            return
+        settings = of.setdefault(str(values["resourceName"]), {})
+        name, value = str(values["name"]), values["value"]
+        if value is None:
+            settings.pop(name, None)
+        else:
+            settings[name] = str(value)
+
+
+def read_cluster_metadata(path: str) -> ClusterMetadata:
+    """What the partition dir of `__cluster_metadata` says, up to its end."""
+    try:
+        found, end_offset, problem = _read_snapshot(Partition(path))
+        _read_log(Partition(path), found, end_offset)
+    except KlogError as error:
+        return ClusterMetadata(problem=error.reason)
+    found.problem = found.problem or problem
+    return found
+
+
+def _read_snapshot(partition: Partition) -> tuple[ClusterMetadata, int, str | None]:
+    """The newest snapshot that can be read: its content, the offset behind it, and what is wrong with a newer one."""
+    problem = None
+    for snapshot in reversed(partition.kraft_snapshots):
+        found = ClusterMetadata()
+        _Replay(found).take(snapshot)
+        if found.problem is None:
+            return found, snapshot.end_offset or 0, problem
+        problem = problem or found.problem
+    return ClusterMetadata(), 0, problem
+
+
+def _read_log(partition: Partition, found: ClusterMetadata, start: int) -> None:
+    """What the log has from an offset on."""
+    segments = partition.segments
+    if segments and segments[0].base_offset > start:
+        found.problem = f"the log begins at offset {segments[0].base_offset}, the newest snapshot ends at {start}"
+        return
+    replay = _Replay(found, start)
+    for n, segment in enumerate(segments):
+        if n + 1 < len(segments) and segments[n + 1].base_offset <= start:
+            continue
+        replay.take(segment)
+        if found.problem is not None:
+            return
+
+
+class _Replay:
+    """Records of files, one after another, into what is found, from offset `start` on (None: all). Those of a
+    transaction count when it ends (KIP-868)."""
+
+    def __init__(self, found: ClusterMetadata, start: int | None = None) -> None:
+        self._found, self._start = found, start
+        self._pending: list[ApiMessage] | None = None
+
+    def take(self, file: BatchFile) -> None:
+        """One more file; damage in it is told, and what stands before it counts."""
+        try:
+            for message in self._walk_messages(file):
+                self._take_message(message)
+        except KlogError as error:
+            self._found.problem = f"{os.path.basename(file.path)}: {error.reason}"
+
+    def _take_message(self, message: ApiMessage) -> None:
+        if message.name == _BEGIN:
+            self._pending = []
+        elif message.name in (_END, _ABORT):
+            for held in (self._pending or ()) if message.name == _END else ():
+                self._found.replay(held)
+            self._pending = None
+        elif self._pending is not None:
+            self._pending.append(message)
+        else:
+            self._found.replay(message)
+
+    def _walk_messages(self, file: BatchFile) -> Iterator[ApiMessage]:
+        """Records that are of use here; the others are not parsed. Raises KlogError at damage."""
+        for batch in file.batches():
+            if not isinstance(batch, RecordBatch) or not batch.crc_valid:
+                raise KlogError("a batch is damaged", path=file.path, position=batch.position)
+            if batch.is_control or not self._reaches(batch.last_offset):
+                continue
+            for record in batch.records():
+                value = record.value
+                if value is not None and metadata_record_name(value) in _WANTED and self._reaches(record.offset):
+                    yield parse_metadata_record(METADATA, value)
+
+    def _reaches(self, offset: int) -> bool:
+        return self._start is None or offset >= self._start
