@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from klogtool.errors import Corrupt
 from klogtool.format.batch import RECORD_BATCH_OVERHEAD, RecordBatch, parse_batch
-from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, Stop, corrupt_length, find_frame
+from klogtool.format.framing import (
+    HEADER_SIZE_UP_TO_MAGIC,
+    LOG_OVERHEAD,
+    Frame,
+    Stop,
+    corrupt_length,
+    find_frame,
+)
+from klogtool.format.message import MESSAGE_V1_HEAD, check_magic, parse_message
 from klogtool.lazy_dataclasses import replace
 from klogtool.log.entries import Entry, read_entry
 from klogtool.log.file import LogFile
 from klogtool.log.windows import Window
 
 PIECE_BYTES = 1 << 16
+RECORD_BATCH_MAGIC = 2
 
 
 class FrameReader:
@@ -28,7 +37,16 @@ class FrameReader:
 
     def last_offset(self, frame: Frame) -> int:
         """The entry's last offset. Raises Corrupt where the file ends inside the header of a batch."""
-        return frame.offset if frame.magic < 2 else self._header(frame).last_offset
+        return frame.offset if frame.magic < RECORD_BATCH_MAGIC else self._header(frame).last_offset
+
+    def max_timestamp(self, frame: Frame) -> int:
+        """The entry's largest timestamp, by its header. Raises Corrupt where that cannot be read."""
+        if frame.magic >= RECORD_BATCH_MAGIC:
+            return self._header(frame).max_timestamp
+        piece = self._piece_at(frame.position, LOG_OVERHEAD + MESSAGE_V1_HEAD.sizeof())
+        message = parse_message(piece, frame.position - self._base, base=self._base)
+        check_magic(message)
+        return message.timestamp
 
     def read(self, frame: Frame) -> Entry:
         """The whole entry. Raises Corrupt where its header cannot be read."""

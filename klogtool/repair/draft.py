@@ -138,6 +138,21 @@ class Draft:
         return {name for name in {*self.before, *self.files} if self.before.get(name) != self.files.get(name)}
 
 
+def span_of(content: Content, start: int, size: int) -> Content:
+    """`size` bytes of a content from byte `start` on, fewer where it ends."""
+    found: list[Piece | bytes] = []
+    for part in content:
+        length = part.size if isinstance(part, Piece) else len(part)
+        first, last = max(0, start), min(length, start + size)
+        if first < last:
+            if isinstance(part, Piece):
+                found.append(Piece(part.path, part.start + first, part.start + last))
+            else:
+                found.append(part[first:last])
+        start -= length
+    return tuple(found)
+
+
 def _head(content: Content, size: int) -> Iterable[Piece | bytes]:
     left = size
     for part in content:

@@ -23,6 +23,7 @@ from klogtool.format.indexes import (
     OffsetIndexEntry,
     TimeIndexEntry,
     build_txn_index,
+    find_aborted_txns,
     find_slot,
     find_slot_above,
     offset_index_entries_below,
@@ -380,6 +381,10 @@ class TransactionIndex:
                 self.last_offset = last_offset
                 return
             last_offset = entry.last_offset
+
+    def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTxn], bool]:
+        """Entries that overlap a fetch, and whether later segments have no more of them (collectAbortedTxns)."""
+        return find_aborted_txns(bytes(self._data), fetch_offset, upper_bound_offset)
 
     def sanity_check(self) -> None:
         """Raises Corrupt: CorruptIndexException, or KafkaException for an entry of a later version."""

@@ -12,6 +12,8 @@ from contextlib import suppress
 
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.format import batch as format_batch
+from klogtool.format import message as format_message
 from klogtool.format.batch import CODEC_MASK, NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, RecordBatch
 from klogtool.format.framing import Frame, Stop, corrupt_length, find_frame, walk_frames
 from klogtool.format.indexes import TimeIndexEntry, to_relative_offset
@@ -52,7 +54,8 @@ class BatchPosition:
 
 
 class LogSegment:
-    """One segment. max_timestamp_so_far: (timestamp, offset), or None as long as nobody has asked."""
+    """One segment. max_timestamp_so_far: (timestamp, offset), or None as long as nobody has asked. created_ms: when it
+    was made, or emptied; None for one that was there when the log was loaded."""
 
     def __init__(self, draft: Draft, base_offset: int, config: LogConfig, suffix: str = "") -> None:
         """Opens it as a broker does: a `.log` that is not there comes to be, empty.
@@ -62,6 +65,8 @@ class LogSegment:
         self.draft, self.base_offset, self.config, self.suffix = draft, base_offset, config, suffix
         self.max_timestamp_so_far: TimeIndexEntry | None = None
         self.bytes_since_last_index_entry = 0
+        self.created_ms: int | None = None
+        self._first_timestamp: int | None = None
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         if self.log_name not in draft:
@@ -125,6 +130,15 @@ class LogSegment:
             self.max_timestamp_so_far = self.time_index.last_entry
         return self.max_timestamp_so_far
 
+    def read_first_timestamp(self) -> int:
+        """The largest timestamp of its first batch, or NO_TIMESTAMP (loadFirstBatchTimestamp). Raises Corrupt."""
+        if self._first_timestamp is None and self.size:
+            with self.open_log() as file:
+                reader = FrameReader(file)
+                first = next(walk_from(reader, 0), None)
+                self._first_timestamp = None if first is None else reader.max_timestamp(first)
+        return NO_TIMESTAMP if self._first_timestamp is None else self._first_timestamp
+
     def note_timestamp(self, timestamp: int, offset: int) -> None:
         """A batch's largest timestamp, which counts if it is above all before."""
         if timestamp > self.read_max_timestamp_so_far().timestamp:
@@ -169,7 +183,7 @@ class LogSegment:
         """FileRecords.searchForOffsetFromPosition: first by base offsets, then by the last offset of the one before."""
         with self.open_log() as file:
             reader, previous = FrameReader(file), None
-            for frame in _walk_from(reader, position):
+            for frame in walk_from(reader, position):
                 found = BatchPosition(base_offset_of(reader, frame), frame.position, frame.size)
                 if found.base_offset == target_offset:
                     return found
@@ -203,6 +217,8 @@ class LogSegment:
         """Cut the `.log` behind so many bytes; how many went."""
         truncated = self.size - size
         self.draft.truncate(self.log_name, size)
+        if not self.size:
+            self._first_timestamp = None
         return truncated
 
     def truncate_to(self, offset: int) -> int:
@@ -226,13 +242,17 @@ class LogSegment:
         position = self.size
         self.draft.write(self.log_name, joined(self.draft.files[self.log_name].content, content))
         for entry in entries:
-            self.note_timestamp(entry.max_timestamp, entry.last_offset)
-            if self.bytes_since_last_index_entry > self.config.index_interval_bytes:
-                self.offset_index.append(entry.last_offset, position)
-                self.append_time_entry()
-                self.bytes_since_last_index_entry = 0
+            self.note_batch(entry, position)
             position += entry.size
-            self.bytes_since_last_index_entry += entry.size
+
+    def note_batch(self, entry: format_batch.RecordBatch | format_message.Message, position: int) -> None:
+        """What appending a batch at a position does to the indexes."""
+        self.note_timestamp(entry.max_timestamp, entry.last_offset)
+        if self.bytes_since_last_index_entry > self.config.index_interval_bytes:
+            self.offset_index.append(entry.last_offset, position)
+            self.append_time_entry()
+            self.bytes_since_last_index_entry = 0
+        self.bytes_since_last_index_entry += entry.size
 
     def become_inactive(self) -> None:
         """The last time entry, and no room to spare (onBecomeInactiveSegment)."""
@@ -272,7 +292,7 @@ class LogSegment:
     def _next_offset_from(self, position: int) -> int:
         with self.open_log() as file:
             reader, last = FrameReader(file), None
-            for last in _walk_from(reader, position):  # noqa: B007 - the last one is wanted
+            for last in walk_from(reader, position):  # noqa: B007 - the last one is wanted
                 pass
             return self.base_offset if last is None else wrap_long(reader.last_offset(last) + 1)
 
@@ -388,8 +408,9 @@ def joined(before: Content, behind: Content) -> Content:
     return tuple(parts)
 
 
-def _walk_from(reader: FrameReader, position: int) -> Iterator[Frame]:
-    """Frames from a position on that an index gave, and that may be no batch's."""
+def walk_from(reader: FrameReader, position: int) -> Iterator[Frame]:
+    """Frames from a position on that an index gave, and that may be no batch's. Ends and raises as FileLogInputStream
+    does: silently at a tail, with Corrupt (CorruptRecordException) at a length that cannot be."""
     if position < 0:
         raise _negative_position(reader.file, position)
     end = reader.file.size
