@@ -17,6 +17,7 @@ from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, PartitionDirState, build_file_name, parse_base_offset
 from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.log.file import Unreadable
+from klogtool.log.folder import own_name
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.repair.circumstances import LoadTerms
 from klogtool.repair.draft import Draft
@@ -89,6 +90,8 @@ class LoadedLog(LogParts):
         self._check_partition_metadata()
         write_leader_epochs(draft, self.epochs)
         self.update_high_watermark(self.log_end_offset if terms.high_watermark is None else terms.high_watermark)
+        self.producers.now_ms = terms.now_ms
+        self._flushes: list[int] = []
 
     @property
     def log_start_checkpoint(self) -> int | None:
@@ -97,22 +100,73 @@ class LoadedLog(LogParts):
 
     def update_high_watermark(self, high_watermark: int) -> None:
         """Between log start and log end; transactions that ended below it are settled (updateHighWatermark)."""
-        self.high_watermark = min(max(high_watermark, self.log_start_offset), self.log_end_offset)
-        if self.high_watermark < 0:
-            raise Refused("High watermark offset should be non-negative", kafka_class="IllegalArgumentException")
-        self.producers.on_high_watermark_updated(self.high_watermark)
+        self._set_high_watermark(min(max(high_watermark, self.log_start_offset), self.log_end_offset))
+
+    def keep_high_watermark_in_log(self) -> None:
+        """It is not above the log end, which may have come down, or lies in another segment now
+        (updateHighWatermarkWithLogEndOffset)."""
+        if self.high_watermark >= self.log_end_offset:
+            self._set_high_watermark(self.log_end_offset)
+
+    def move_log_end(self, offset: int) -> None:
+        """The log ends here; its recovery point is not above that (LocalLog.updateLogEndOffset)."""
+        self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+
+    def flush(self, offset: int, *, including: bool = False) -> None:
+        """Segments up to an offset reach the disk, for which a broker opens their indexes; the recovery point is behind
+        them then (UnifiedLog.flush)."""
+        behind = offset + 1 if including else offset
+        if behind > self.recovery_point:
+            for segment in self.segments.values(self.recovery_point, behind):
+                _ = segment.offset_index, segment.time_index
+            self.recovery_point = max(self.recovery_point, offset)
+
+    def flush_later(self, offset: int) -> None:
+        """What a broker leaves to its scheduler, which comes to it behind the operation (`run_scheduled`)."""
+        self._flushes.append(offset)
+
+    def run_scheduled(self) -> None:
+        """What the scheduler does between two operations: flushes that are due."""
+        flushes, self._flushes = self._flushes, []
+        for offset in flushes:
+            self.flush(offset)
+
+    def maybe_increment_log_start_offset(self, offset: int) -> bool:
+        """Let the log begin at a higher offset; whether it did not already (maybeIncrementLogStartOffset).
+
+        Raises Refused (OffsetOutOfRangeException) for one above the high watermark.
+        """
+        if offset > self.high_watermark:
+            raise Refused(
+                f"Cannot increment the log start offset to {offset} of partition {own_name(self.draft.path)} since it "
+                f"is larger than the high watermark {self.high_watermark}",
+                kafka_class="OffsetOutOfRangeException",
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.recovery_point = max(self.recovery_point, offset)
+        self.epochs.truncate_from_start(offset)
+        self.producers.on_log_start_offset_incremented(offset)
         self._find_first_unstable_offset()
+        return True
 
     def stop(self) -> None:
         """What a clean stop leaves: flushing opens side files, the state gets its snapshot, indexes are cut."""
-        if self.log_end_offset + 1 > self.recovery_point:
-            for segment in self.segments.values(self.recovery_point, self.log_end_offset + 1):
-                _ = segment.offset_index, segment.time_index
-            self.recovery_point = self.log_end_offset
+        self.run_scheduled()
+        self.flush(self.log_end_offset, including=True)
         self.producers.take_snapshot()
         for segment in self.segments.all:
             segment.close()
         write_leader_epochs(self.draft, self.epochs)
+
+    def _set_high_watermark(self, offset: int) -> None:
+        if offset < 0:
+            raise Refused("High watermark offset should be non-negative", kafka_class="IllegalArgumentException")
+        self.high_watermark = offset
+        self.producers.on_high_watermark_updated(offset)
+        self._find_first_unstable_offset()
 
     def _find_first_unstable_offset(self) -> None:
         """Kafka looks it up, which opens the index of its segment, and fails if the search meets damage."""

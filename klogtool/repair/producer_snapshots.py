@@ -24,7 +24,7 @@ class SnapshottedProducers(ProducerStateManager):
     def __init__(self, draft: Draft, config: LogConfig, now_ms: int) -> None:
         """Raises Corrupt (NumberFormatException) for a snapshot whose name has no offset."""
         super().__init__()
-        self._draft, self._config, self._now_ms = draft, config, now_ms
+        self._draft, self._config, self.now_ms = draft, config, now_ms
         self._snapshots = self._list()
 
     @property
@@ -100,7 +100,7 @@ class SnapshottedProducers(ProducerStateManager):
             except Corrupt:  # a broker deletes it and takes the one before
                 self._delete(latest)
                 continue
-            self.load(entries, self._now_ms, self._config.producer_id_expiration_ms)
+            self.load(entries, self.now_ms, self._config.producer_id_expiration_ms)
             self.last_snapshot_offset = self.map_end_offset = latest
             return
         self.last_snapshot_offset = self.map_end_offset = log_start_offset

@@ -272,6 +272,11 @@ class LogSegment:
         self._offset_index = self._time_index = None
         self.txn_index = TransactionIndex(self.draft, self.name_of(FileKind.TXN_INDEX), self.base_offset)
 
+    def delete(self) -> None:
+        """Its files go (deleteIfExists); nothing is to be done with it any more."""
+        for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX):
+            self.draft.delete(self.name_of(kind))
+
     def close(self) -> None:
         """The largest timestamp, if it was asked for, goes into the time index; indexes that were opened are cut."""
         if self.max_timestamp_so_far is not None:

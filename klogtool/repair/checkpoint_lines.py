@@ -1,0 +1,140 @@
+"""What a log dir's own checkpoints are to say of partitions that were written to: what a clean stop would write.
+
+A line that fits the log stays, and so do all others; a file that is not there is not made, but for that of log starts,
+without which a start that was moved is forgotten. Where a log start comes down, its line does so before the log is cut:
+a log that ends below its line is thrown away whole. All other lines follow the log: a recovery point that runs ahead
+would vouch for bytes that are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from klogtool.errors import Corrupt
+from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
+from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.lazy_dataclasses import dataclass
+from klogtool.log.folder import find_partition_dir_name, own_name
+from klogtool.repair.circumstances import Offsets
+from klogtool.repair.draft import Draft
+from klogtool.repair.loading import LoadedLog
+from klogtool.repair.plan import Fact, Plan, Write
+from klogtool.repair.recover_logdir import METADATA_TOPIC
+
+_HELD = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
+_RECOVERY_POINTS, _LOG_STARTS = FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT
+_HIGH_WATERMARKS, _FIRST_DIRTY = FileKind.REPLICATION_CHECKPOINT, FileKind.CLEANER_CHECKPOINT
+ONLY_IN_PLACE = "in place only: --output leaves the log dir alone; state.log_start_checkpoint says what belongs there"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointLines:
+    """A partition as its log dir is to know it. log_start_checkpoint: None if no line belongs there.
+
+    first_dirty_at_most: cleaning has to begin no later than here; None: as before.
+    """
+
+    topic_partition: TopicPartition
+    log_start_offset: int
+    log_end_offset: int
+    log_start_checkpoint: int | None
+    first_dirty_at_most: int | None = None
+
+
+def lines_of(log: LoadedLog, first_dirty_at_most: int | None = None) -> CheckpointLines | None:
+    """Of a log after all that was done to it; None for one that no checkpoint knows."""
+    name = find_partition_dir_name(own_name(log.draft.path))
+    if name is None or name.state not in _HELD or name.topic == METADATA_TOPIC:
+        return None
+    return CheckpointLines(
+        TopicPartition(name.topic, name.partition),
+        log.log_start_offset,
+        log.log_end_offset,
+        log.log_start_checkpoint,
+        first_dirty_at_most,
+    )
+
+
+def plan_checkpoints(
+    command: str, log_dir: str, arguments: Mapping[str, Any], partitions: Sequence[CheckpointLines]
+) -> tuple[Plan | None, Plan | None]:
+    """What is to be done to the log dir's files before the partitions are written to, and what after that; None where
+    nothing is. A file that cannot be read is left alone, which a note says."""
+    draft = Draft.of(log_dir)
+    notes: list[str] = []
+    changed = {kind: found for kind in _NEW_LINES if (found := _changed(draft, kind, partitions, notes)) is not None}
+    first = {_LOG_STARTS: changed.pop(_LOG_STARTS)} if _comes_down(draft, changed.get(_LOG_STARTS)) else {}
+    before, after = (_plan(command, draft, arguments, contents, notes) for contents in (first, changed))
+    return before, after
+
+
+def _plan(
+    command: str, draft: Draft, arguments: Mapping[str, Any], changed: Mapping[FileKind, Offsets], notes: Sequence[str]
+) -> Plan | None:
+    if not changed:
+        return None
+    facts = (
+        Fact(kind.value, draft.size(kind.value), draft.files[kind.value].mtime_ns or 0)
+        for kind in changed
+        if kind.value in draft
+    )
+    steps = (Write(kind.value, (build_offset_checkpoint(offsets),)) for kind, offsets in changed.items())
+    told = (line for kind, offsets in changed.items() for line in _told(draft, kind, offsets))
+    return Plan(command, draft.path, arguments, tuple(facts), tuple(steps), (), {}, (*told, *notes, ONLY_IN_PLACE))
+
+
+def _told(draft: Draft, kind: FileKind, offsets: Offsets) -> Iterator[str]:
+    before = _read(draft, kind)
+    for key in {**before, **offsets}:
+        old, new = before.get(key, "none"), offsets.get(key, "none")
+        if old != new:
+            yield f"{kind.value}: {key.topic}-{key.partition} from {old} to {new}"
+
+
+def _read(draft: Draft, kind: FileKind) -> Offsets:
+    return parse_offset_checkpoint(draft.read(kind.value)) if kind.value in draft else {}
+
+
+def _changed(draft: Draft, kind: FileKind, partitions: Sequence[CheckpointLines], notes: list[str]) -> Offsets | None:
+    """A checkpoint's lines as they are to be; None if they are so, or cannot be read."""
+    try:
+        before = _read(draft, kind)
+    except Corrupt as error:
+        notes.append(f"{kind.value} is left as it is: {error.reason}")
+        return None
+    if kind.value not in draft and kind is not _LOG_STARTS:
+        return None
+    offsets = dict(before)
+    for lines in partitions:
+        wanted = _NEW_LINES[kind](lines, before.get(lines.topic_partition))
+        if wanted is None:
+            offsets.pop(lines.topic_partition, None)
+        else:
+            offsets[lines.topic_partition] = wanted
+    return None if offsets == before else offsets
+
+
+def _comes_down(draft: Draft, log_starts: Offsets | None) -> bool:
+    """Whether no line rises."""
+    if log_starts is None:
+        return False
+    before = _read(draft, _LOG_STARTS)
+    return all(offset <= before.get(key, 0) for key, offset in log_starts.items())
+
+
+def _high_watermark(lines: CheckpointLines, before: int | None) -> int | None:
+    return None if before is None else min(max(before, lines.log_start_offset), lines.log_end_offset)
+
+
+def _first_dirty(lines: CheckpointLines, before: int | None) -> int | None:
+    """LogCleanerManager.maybeTruncateCheckpoint."""
+    return before if before is None or lines.first_dirty_at_most is None else min(before, lines.first_dirty_at_most)
+
+
+_NEW_LINES: dict[FileKind, Callable[[CheckpointLines, int | None], int | None]] = {
+    _LOG_STARTS: lambda lines, _: lines.log_start_checkpoint,
+    _RECOVERY_POINTS: lambda lines, _: lines.log_end_offset,
+    _HIGH_WATERMARKS: _high_watermark,
+    _FIRST_DIRTY: _first_dirty,
+}
