@@ -91,7 +91,7 @@ def error_line(error: KlogError, given: Mapping[str, Any] | None = None) -> str:
     line = f"klogtool: {error}".replace("\n", "\\n")
     click = sys.modules.get("click")  # not imported: where it is not yet, none of it is under way
     context = click and click.get_current_context(silent=True)
-    hint = hint_of(error, given or (context.params if context is not None else {}))
+    hint = hint_of(error, given or {})
     debug = context is not None and context.meta.get(DEBUG)
     if debug:
         import traceback

@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from klogtool.cli import options
-from klogtool.cli.writing import decide_and_carry_out, writing
+from klogtool.cli.rebuilding import run_rebuild_index
+from klogtool.cli.writing_options import writing
 from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.rebuild import COMMAND, KINDS, answer_rows
+from klogtool.repair.rebuild import KINDS
 
 
 def _kinds(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str]:
@@ -51,7 +52,4 @@ def command(partition: str, given: Circumstances, segments: list[int], only: lis
     Exit status: 0 done, or nothing to do; 2 wrong usage, no such path or segment; 3 refused, nothing written: a .log is
     damaged, or a broker refuses it; 4 could not go on.
     """
-    arguments = {**given.as_arguments(), "segments": segments, "only": only}
-    if chosen["jobs"] is not None:
-        arguments["jobs"] = chosen["jobs"]
-    return decide_and_carry_out(COMMAND, [partition], arguments, chosen, answers_of=answer_rows)
+    return run_rebuild_index(partition, given, {**chosen, "segments": segments, "only": only})

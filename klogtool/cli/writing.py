@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from klogtool.cli.output import Output, error_line, note
 from klogtool.cli.output_file import output_file
 from klogtool.cli.status import DONE, REFUSED
@@ -150,6 +148,10 @@ def words(command: str, entry: Entry) -> str:
 
 
 def _check_usage(given: Given, paths: Sequence[str]) -> None:
+    if not (given["apply"] or given["output"] or given["journal"]):
+        return
+    import click  # is there already: these options came through it
+
     if given["apply"] and given["output"]:
         raise click.UsageError("--apply or --output: in place, or elsewhere.")
     if given["output"] and len(paths) != 1:

@@ -7,7 +7,6 @@ What Kafka throws as IOException is named by what a broker makes of it.
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -392,6 +391,8 @@ def _short_value(value: Any) -> int:
 
 def _parse_json(text: str) -> Any:
     """The first JSON value of a text (Jackson's ObjectMapper does not look at what follows)."""
+    import json  # few files are of this kind
+
     decoder = json.JSONDecoder(parse_constant=_no_constant)
     try:
         return decoder.raw_decode(text.lstrip(" \t\n\r"))[0]
@@ -404,6 +405,8 @@ def _no_constant(name: str) -> Any:
 
 
 def _build_json(fields: dict[str, Any]) -> bytes:
+    import json
+
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import textwrap
 from collections.abc import Iterator
@@ -176,6 +175,8 @@ def _count(number: int, what: str, many: str | None = None) -> str:
 
 def row_line(row: dict[str, Any]) -> str:
     """One object, compact; in ASCII, since bytes of file names that are no text have no other form in JSON."""
+    import json  # not for text
+
     return json.dumps(row, separators=(",", ":"))
 
 

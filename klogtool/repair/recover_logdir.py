@@ -23,7 +23,6 @@ from klogtool.format.names import (
 from klogtool.log.cores import usable_cores
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import list_folder
-from klogtool.log.in_processes import in_processes
 from klogtool.log.logdir import REMOTE_INDEX_CACHE
 from klogtool.repair.circumstances import CLEAN, Checkpoints, is_log_dir
 from klogtool.repair.draft import Draft
@@ -95,6 +94,8 @@ def _load_all(
     plan_partition: PlanPartition,
 ) -> Iterator[_Loaded | KlogError]:
     """Partition dirs in their order; of many, several at a time, of few, each on several threads."""
+    from klogtool.log.in_processes import in_processes  # not for a partition by itself
+
     jobs = int(arguments.get("jobs") or usable_cores())
     processes = jobs if len(names) >= 2 * jobs else 1
 

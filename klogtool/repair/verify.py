@@ -16,7 +16,6 @@ from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, PartitionDirState
 from klogtool.lazy_dataclasses import dataclass, field
-from klogtool.log.in_order import in_order
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
 from klogtool.log.opened import Opened, open_path
 from klogtool.log.partition import Partition
@@ -246,6 +245,8 @@ class _Verification:
             if is_large:
                 yield from ((piece, self._scan(piece, jobs)) for piece in pieces)
             else:
+                from klogtool.log.in_order import in_order  # threads and queues: not for a large segment by itself
+
                 yield from in_order(lambda: self._scan, pieces, jobs)
 
     def _pieces(self) -> Iterator[_Piece]:

@@ -1,4 +1,4 @@
-"""A plain `dump-log` goes round click: it must be understood as click would have understood it, and start fast."""
+"""What is plain goes round click: it must be understood as click would have understood it, and start fast."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ import klogtool
 from klogtool import kernels
 from klogtool.cli import main, start
 from klogtool.cli.kafka_options import STRING_DECODER, KafkaOptions, only_kafkas
+from klogtool.cli.plain import plain_circumstances, plain_words
+from klogtool.lazy_dataclasses import replace
+from klogtool.repair.circumstances import Circumstances
 
 LOG = "fixtures/every-codec/logdir/create-0/00000000000000000000.log"
 FOLDER = "fixtures/killed-mid-append/logdir/zero-tail-0"
@@ -86,6 +89,82 @@ def test_an_argument_is_taken_whatever_it_looks_like() -> None:
     assert "deep_iteration" not in given
 
 
+PLAIN = [
+    ["verify", "dir"],
+    ["verify", "dir", "other", "--jobs", "3", "-q"],
+    ["verify", "--deep", "dir", "--notes", "--no-progress", "--quiet", "--format", "json"],
+    ["verify", "--recover", "dir", "--jobs", "007"],
+    ["rebuild-index", "dir"],
+    ["rebuild-index", "-q", "--jobs", "1", "--format", "text", "dir"],
+]
+FOR_CLICK = [
+    ["verify"],
+    ["verify", "dir", "--help"],
+    ["verify", "dir", "--"],
+    ["verify", "dir", "-"],
+    ["verify", "dir", "--jobs", "0"],
+    ["verify", "dir", "--jobs", "two"],
+    ["verify", "dir", "--jobs=2"],
+    ["verify", "dir", "--jobs"],
+    ["verify", "dir", "--format", "xml"],
+    ["verify", "dir", "--now", "5"],
+    ["verify", "dir", "--recover", "--deep"],
+    ["verify", "dir", "--debug"],
+    ["verify", "dir", "-quiet"],
+    ["verify", "dir", "--recover", "--apply"],
+    ["rebuild-index", "--quiet"],
+    ["rebuild-index", "dir", "--deep"],
+    ["rebuild-index", "dir", "--segment", "0"],
+]
+
+
+@pytest.mark.parametrize("args", PLAIN, ids=" ".join)
+def test_plain_words_mean_what_click_makes_of_them(args: list[str]) -> None:
+    plain = plain_words(args[0], args[1:])
+    assert plain is not None
+    paths = plain.pop("paths")
+    command = main.cli.get_command(click.Context(main.cli), args[0])
+    assert command is not None
+    parsed = command.make_context(args[0], args[1:]).params
+    asked = [parsed.pop(name) for name in ("loaded_at", "config", "config_file", "recovery_point", "log_start_offset")]
+    asked += [parsed.pop(name) for name in ("high_watermark", "last_stop")]
+    assert parsed.pop("now") is None
+    assert Circumstances(0, *asked) == replace(plain_circumstances(), now_ms=0)
+    told = parsed.pop("paths", None) or (parsed.pop("partition"),)
+    assert (told, parsed) == (paths, plain)
+
+
+@pytest.mark.parametrize("args", FOR_CLICK, ids=" ".join)
+def test_words_that_are_not_plain_are_clicks(args: list[str]) -> None:
+    assert plain_words(args[0], args[1:]) is None
+
+
+@pytest.mark.parametrize("paths", [[SOUND], [FOLDER], [SOUND, FOLDER], ["none"], [LOG]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["verify"],
+        ["verify", "--deep", "--notes"],
+        ["verify", "--format", "json", "-q"],
+        ["verify", "--recover"],
+        ["rebuild-index"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_plain_is_done_as_by_the_long_way(
+    words: list[str], paths: list[str], capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("time.time_ns", lambda: 1_800_000_000_000_000_000)
+    monkeypatch.setattr("time.monotonic", lambda: 0.0)
+    args = [*words, *paths]
+    status = start.run(args)
+    short = capfdbinary.readouterr()
+    assert main.run(args) == status
+    assert capfdbinary.readouterr() == short
+    assert short.out or short.err
+
+
 # What costs milliseconds to import, as `python -X importtime` tells.
 NEVER = {
     "click",
@@ -101,11 +180,14 @@ NEVER = {
 }
 NOT_FOR_A_LOG = {*NEVER, "contextlib", "dataclasses", "inspect", "re", "enum", "pathlib"}
 NOT_FOR_HELP = {"construct", "rich", "json", "klogtool.render.kafka_dump"}
-# What a partition needs that no damage was found in, and nothing is to be written of.
+# What is not needed of a partition that no damage was found in, and nothing is to be written of.
 NOT_FOR_A_PARTITION = {
+    "click",
     "construct",
     "rich",
     "difflib",
+    "inspect",
+    "pickle",
     "dataclasses",
     "importlib.metadata",
     "klogtool.format.internal",
