@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-from klogtool.errors import KlogError, Refused
+from klogtool.errors import Refused
+from klogtool.log.file import Unreadable
 
 
 @contextmanager
 def output_file(path: str) -> Iterator[BinaryIO]:
     """A new file, there only when all of it is: what was written of it goes if anything goes wrong.
 
-    Raises Refused if there is a file of that name, KlogError where none can be made.
+    Raises Refused if there is a file of that name, Unreadable where none can be made or written.
     """
     if os.path.lexists(path):
         raise Refused("there is a file of that name already", path=path)
@@ -26,7 +28,7 @@ def output_file(path: str) -> Iterator[BinaryIO]:
     except FileExistsError:
         raise Refused("there is a file of that name already", path=path) from None
     except OSError as error:
-        raise KlogError(f"cannot be written: {(error.strerror or str(error)).lower()}", path=path) from error
+        raise _not_written(path, error) from error
     finally:
         with suppress(FileNotFoundError):
             os.unlink(part)
@@ -40,3 +42,33 @@ def _publish(part: str, path: str) -> None:
         raise
     except OSError:
         os.rename(part, path)
+
+
+@contextmanager
+def output_sink(path: str) -> Iterator[BinaryIO]:
+    """A new file as `output_file`, or a FIFO or device that has the name, as it is."""
+    if not _is_sink(path):
+        with output_file(path) as sink:
+            yield sink
+        return
+    try:
+        with open(path, "wb", buffering=0) as sink:
+            yield sink
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _not_written(path, error) from error
+
+
+def _is_sink(path: str) -> bool:
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+
+
+def _not_written(path: str, error: OSError) -> Unreadable:
+    failed = Unreadable(f"cannot be written: {(error.strerror or str(error)).lower()}", path=path)
+    failed.errno = error.errno
+    return failed

@@ -1,0 +1,165 @@
+"""klogtool lookup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from klogtool.cli import options
+from klogtool.cli.output import Output, error_line
+from klogtool.cli.status import DONE, FOUND
+from klogtool.cli.writing import is_refusal
+from klogtool.cli.writing_options import header, output_format
+from klogtool.errors import KlogError
+from klogtool.format.java_numbers import INT_BITS
+from klogtool.render.findings import row_line
+from klogtool.render.lookup import (
+    epoch_row,
+    epoch_text,
+    offset_row,
+    offset_text,
+    refusal_row,
+    timestamp_row,
+    timestamp_text,
+)
+from klogtool.repair.circumstances import Circumstances
+from klogtool.repair.loaded import LoadedPartition, load
+from klogtool.repair.lookup import WORDS
+
+COMMAND = "lookup"
+_ORDER = "klogtool.lookup.order"  # in click's context: the questions as they stand on the command line
+Answer = tuple[dict[str, Any], str]  # as a JSON row, for people
+
+
+class LookupCommand(click.Command):
+    """Remembers the order in which options of several kinds were given."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """click's."""
+        _, _, order = self.make_parser(ctx).parse_args(list(args))
+        ctx.meta[_ORDER] = [parameter.name for parameter in order if isinstance(parameter, click.Option)]
+        return super().parse_args(ctx, args)
+
+
+def _offsets(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int]:
+    return [offset for value in values if (offset := options.long(ctx, param, value)) is not None]
+
+
+def _timestamps(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int | str]:
+    return [value if value in WORDS else _moment(ctx, param, value) for value in values]
+
+
+def _moment(ctx: click.Context, param: click.Parameter, value: str) -> int:
+    try:
+        return options.moment(ctx, param, value) or 0
+    except click.BadParameter:
+        words = ", ".join(word for word in WORDS)
+        raise click.BadParameter(
+            f"'{value}' is no time (epoch ms, ISO 8601), and none of {words}.", ctx, param
+        ) from None
+
+
+def _epochs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int]:
+    epochs = _offsets(ctx, param, values)
+    for epoch in epochs:
+        if not -(1 << (INT_BITS - 1)) <= epoch < 1 << (INT_BITS - 1):
+            raise click.BadParameter(f"'{epoch}' is no leader epoch: a number of 32 bits.", ctx, param)
+    return epochs
+
+
+@click.command(COMMAND, cls=LookupCommand)
+@click.argument("partition", metavar="PARTITION")
+@click.option("--offset", multiple=True, callback=_offsets, metavar="N", help="The batch that a reader of it gets.")
+@click.option(
+    "--timestamp",
+    multiple=True,
+    callback=_timestamps,
+    metavar="TIME",
+    help="The first record from then on: epoch ms, ISO 8601 (UTC), or "
+    "earliest, latest, max, earliest-local, latest-tiered.",
+)
+@click.option("--leader-epoch", multiple=True, callback=_epochs, metavar="E", help="Where it ended.")
+@click.option("--explain", is_flag=True, help="Also how it was found: files, entries, bytes scanned.")
+@output_format
+@options.jobs
+@options.quiet
+@options.circumstances
+@options.debug
+@click.pass_context
+def command(
+    ctx: click.Context, /, partition: str, form: str, given: Circumstances, explain: bool, **chosen: Any
+) -> int:
+    """Find an offset, a time or a leader epoch in a partition, through its indexes, as a broker does.
+
+    One answer for each question, in order. The partition is loaded as a broker would load it, and nothing is written.
+
+    Exit status: 0 all were answered; 1 one was refused, as an offset outside of the log is, or a search met damage; 2
+    wrong usage, no such path; 4 a file could not be read.
+    """
+    kinds: list[str] = [name for name in ctx.meta[_ORDER] if name in ("offset", "timestamp", "leader_epoch")]
+    if not kinds:
+        raise click.UsageError("Nothing to look up: --offset, --timestamp or --leader-epoch.", ctx)
+    left = {name: iter(chosen[name]) for name in set(kinds)}
+    questions = [(name, next(left[name])) for name in kinds]
+    show = _Show(form)
+    loaded: list[LoadedPartition] = []
+
+    def answer(kind: str, asked: Any) -> Answer:
+        if not loaded:
+            loaded.append(load(partition, given, chosen["jobs"]))
+        return _ANSWERS[kind](loaded[0], asked, explain)
+
+    for kind, asked in questions:
+        show.answer(kind, asked, answer)
+    show.out.flush()
+    return FOUND if show.refused else DONE
+
+
+class _Show:
+    """Answers as they come, refusals in their place."""
+
+    def __init__(self, form: str) -> None:
+        self.out, self.json, self.refused = Output(), form == "json", False
+        if self.json:
+            self.out.line(row_line(header(COMMAND)))
+
+    def answer(self, kind: str, asked: Any, answer: Callable[[str, Any], Answer]) -> None:
+        """One answer, or its refusal. Raises KlogError where we could not go on."""
+        try:
+            row, text = answer(kind, asked)
+        except KlogError as error:
+            if not is_refusal(error):
+                raise
+            self.refused = True
+            row, text = {kind: asked, **refusal_row(error)}, ""
+            if not self.json:
+                self.out.note(error_line(error))
+                return
+        self.out.line(row_line({"type": "answer", "command": COMMAND, **row}) if self.json else text)
+
+
+def _of_offset(loaded: LoadedPartition, offset: int, explain: bool) -> Answer:
+    found = loaded.lookup_offset(offset, explain=explain)
+    return offset_row(found, explain=explain), offset_text(found, loaded.log_end_offset)
+
+
+def _of_timestamp(loaded: LoadedPartition, asked: int | str, explain: bool) -> Answer:
+    found, high_watermark = loaded.lookup_timestamp(asked), loaded.high_watermark
+    return (
+        timestamp_row(asked, found, high_watermark, explain=explain),
+        timestamp_text(asked, found, high_watermark, explain=explain),
+    )
+
+
+def _of_epoch(loaded: LoadedPartition, epoch: int, _: bool) -> Answer:
+    found = loaded.end_offset_for_epoch(epoch)
+    return epoch_row(found), epoch_text(found)
+
+
+_ANSWERS: dict[str, Callable[[LoadedPartition, Any, bool], Answer]] = {
+    "offset": _of_offset,
+    "timestamp": _of_timestamp,
+    "leader_epoch": _of_epoch,
+}

@@ -1,0 +1,91 @@
+"""Bytes of files that leave for a pipe, a socket or another file, moved by the system, not through our memory.
+
+The zero copy of a broker's fetch. Where the system does not move between two kinds of files, small chunks are read and
+written.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+from collections.abc import Callable
+
+from klogtool.errors import Corrupt
+from klogtool.log.file import unreadable
+from klogtool.repair.draft import Content, Piece
+
+CHUNK_BYTES = 8 << 20  # moved by the system at a time
+BUFFER_BYTES = 1 << 20  # where it has to go through our memory
+_SYSTEM_DOES_NOT_MOVE = frozenset(
+    (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY, errno.EBADF, errno.ESPIPE)
+)
+
+Move = Callable[[int, int, int, int], int]  # (sink, source, start, size) -> bytes moved
+
+
+def send(sink: int, content: Content) -> None:
+    """All of a content to a descriptor, at its own position. Raises KlogError if a file that there are pieces of cannot
+    be read or has become shorter, OSError (BrokenPipeError) of the sink."""
+    for part in content:
+        if isinstance(part, Piece):
+            _send_piece(sink, part)
+        else:
+            _write_all(sink, part)
+
+
+def _send_piece(sink: int, piece: Piece) -> None:
+    try:
+        source = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise unreadable(piece.path, error) from error
+    try:
+        start = piece.start
+        for move in (_copy_range, _sendfile, _by_hand):
+            start = _move(move, sink, source, start, piece)
+    finally:
+        os.close(source)
+
+
+def _move(move: Move, sink: int, source: int, start: int, piece: Piece) -> int:
+    """As far as this way of moving goes; where it ended."""
+    while start < piece.stop:
+        try:
+            done = move(sink, source, start, min(piece.stop - start, CHUNK_BYTES))
+        except BlockingIOError:
+            select.select((), (sink,), ())
+            continue
+        except OSError as error:
+            if move is _by_hand or error.errno not in _SYSTEM_DOES_NOT_MOVE:
+                raise
+            return start
+        if done == 0:
+            raise Corrupt("the file has become shorter while it was read", path=piece.path, position=start)
+        start += done
+    return start
+
+
+def _copy_range(sink: int, source: int, start: int, size: int) -> int:
+    """Between files: the file system may share the blocks."""
+    if not hasattr(os, "copy_file_range"):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    return os.copy_file_range(source, sink, size, start)
+
+
+def _sendfile(sink: int, source: int, start: int, size: int) -> int:
+    return os.sendfile(sink, source, start, size)
+
+
+def _by_hand(sink: int, source: int, start: int, size: int) -> int:
+    data = os.pread(source, min(size, BUFFER_BYTES), start)
+    _write_all(sink, data)
+    return len(data)
+
+
+def _write_all(sink: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(sink, view) :]
+        except BlockingIOError:
+            select.select((), (sink,), ())

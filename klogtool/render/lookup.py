@@ -1,0 +1,174 @@
+"""What a lookup found, as JSON rows of the contract, and for people: the answer first, then how it was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from klogtool.errors import KlogError
+from klogtool.format.batch import NO_TIMESTAMP
+from klogtool.format.indexes import OffsetIndexEntry
+from klogtool.lazy_dataclasses import astuple
+from klogtool.repair.lookup import (
+    EpochEnd,
+    IndexLookup,
+    OffsetFound,
+    Scan,
+    SegmentChosen,
+    Step,
+    TimeIndexLookup,
+    TimestampAndOffset,
+    TimestampFound,
+)
+
+Row = dict[str, Any]
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_NAMES = {SegmentChosen: "segment", TimeIndexLookup: "time-index", IndexLookup: "index", Scan: "scan"}
+_WIDTH = 14  # of what stands before each line of an explanation
+
+
+# JSON.
+
+
+def offset_row(found: OffsetFound, *, explain: bool) -> Row:
+    """The contract's answer to --offset."""
+    if found.is_end:
+        return {"offset": found.offset, "end": True}
+    names = ("offset", "segment", "position", "size", "base_offset", "last_offset")
+    row: Row = {name: getattr(found, name) for name in names}
+    if explain:
+        row |= {
+            "floor_segment": found.floor_segment,
+            "index_entry": _index_entry(found.index_entry),
+            "record": _place(found.record),
+            "steps": [_step_row(step) for step in found.steps],
+        }
+    return row
+
+
+def timestamp_row(asked: int | str, found: TimestampFound, high_watermark: int, *, explain: bool) -> Row:
+    """The contract's answer to --timestamp; and whether consumers get to see what was found."""
+    row: Row = {"timestamp": asked, "found": _place(found.found)}
+    if found.found is not None and found.found.timestamp != NO_TIMESTAMP:
+        row["below_high_watermark"] = found.found.offset < high_watermark
+    return row | ({"steps": [_step_row(step) for step in found.steps]} if explain else {})
+
+
+def epoch_row(found: EpochEnd) -> Row:
+    """The contract's answer to --leader-epoch."""
+    return {"leader_epoch": found.leader_epoch, "found_epoch": found.found_epoch, "end_offset": found.end_offset}
+
+
+def refusal_row(error: KlogError) -> Row:
+    """What a broker would throw."""
+    return {"error": {"class": error.kafka_class or type(error).__name__, "message": error.kafka_message or str(error)}}
+
+
+def _index_entry(entry: OffsetIndexEntry | None) -> list[int] | None:
+    return None if entry is None else list(astuple(entry))
+
+
+def _place(place: TimestampAndOffset | None) -> Row | None:
+    if place is None:
+        return None
+    return {"timestamp": place.timestamp, "offset": place.offset, "leader_epoch": place.leader_epoch}
+
+
+def _step_row(step: Step) -> Row:
+    return {"step": _NAMES[type(step)]} | {name: getattr(step, name) for name in step.__match_args__}
+
+
+# Text.
+
+
+def offset_text(found: OffsetFound, log_end_offset: int) -> str:
+    """A line, and the steps if there are any."""
+    asked = f"offset {found.offset:,}"
+    if found.is_end:
+        what = "the log's end" if found.offset == log_end_offset else f"nothing up to the log's end, {log_end_offset:,}"
+        return f"{asked}   {what}"
+    head = (
+        f"{asked}   batch of offsets {found.base_offset:,} to {found.last_offset:,}, {found.size:,} bytes at byte "
+        f"{found.position:,} of {found.segment:020d}.log"
+    )
+    return "\n".join([head, *_explanation(found.steps, "the last that does not begin behind it")])
+
+
+def timestamp_text(asked: int | str, found: TimestampFound, high_watermark: int, *, explain: bool) -> str:
+    """A line, and the steps if they are asked for."""
+    place = found.found
+    if place is None:
+        what = "no record with the largest timestamp" if asked == "max" else "no record is of that time or later"
+        head = f"{_asked(asked)}   {what}"
+    else:
+        epoch = "" if place.leader_epoch is None else f"   leader epoch {place.leader_epoch}"
+        time = "" if place.timestamp == NO_TIMESTAMP else f"   timestamp {time_text(place.timestamp)}"
+        head = f"{_asked(asked)}   offset {place.offset:,}{time}{epoch}"
+        if time and place.offset >= high_watermark:
+            head += f"   (not below the high watermark {high_watermark:,}: consumers do not get it)"
+    why = "the largest timestamp of all" if asked == "max" else "the first whose largest timestamp is not earlier"
+    return "\n".join([head, *(_explanation(found.steps, why) if explain else ())])
+
+
+def epoch_text(found: EpochEnd) -> str:
+    """A line."""
+    asked = f"leader epoch {found.leader_epoch}"
+    if found.end_offset is None:
+        return f"{asked}   not known to this log"
+    which = "" if found.found_epoch == found.leader_epoch else f"epoch {found.found_epoch}, the last before it, "
+    return f"{asked}   {which}ends at offset {found.end_offset:,}"
+
+
+def time_text(timestamp: int) -> str:
+    """Epoch ms as ISO 8601, or the number where that is beyond the calendar."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=timestamp)
+    except OverflowError:
+        return f"{timestamp:,}"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _asked(asked: int | str) -> str:
+    return asked if isinstance(asked, str) else time_text(asked)
+
+
+def _explanation(steps: tuple[Step, ...], why: str) -> Iterator[str]:
+    for n, step in enumerate(steps):
+        if isinstance(step, SegmentChosen):
+            yield _line("segment", _chosen_text(step, why if n == 0 else "the next one, since nothing is left there"))
+        elif isinstance(step, TimeIndexLookup):
+            to = f"{time_text(step.timestamp)} → offset {step.offset:,}"
+            yield _line("time index", _slot_text(step, to, "begins at its first offset"))
+        elif isinstance(step, IndexLookup):
+            to = f"offset {step.offset:,} → position {step.position:,}"
+            yield _line("index", _slot_text(step, to, "begins at position 0"))
+        else:
+            yield _line("scanned", _scan_text(step))
+
+
+def _line(name: str, text: str) -> str:
+    return f"  {name:<{_WIDTH - 2}}{text}"
+
+
+def _chosen_text(step: SegmentChosen, why: str) -> str:
+    text = f"{step.file}   {why}   [{step.number:,} of {step.segments:,}]"
+    if step.largest_timestamp is None:
+        return text
+    by = "by the time of the file: no index knows of one" if step.by_mtime else "by its time index"
+    return f"{text}\n{' ' * _WIDTH}{time_text(step.largest_timestamp)}, {by}"
+
+
+def _slot_text(step: TimeIndexLookup | IndexLookup, to: str, without: str) -> str:
+    if step.slot is None:
+        none = "has no entry" if step.entries == 0 else f"none of {step.entries:,} entries is low enough"
+        return f"{step.file} {none}: the search {without}"
+    return f"entry {step.slot + 1:,} of {step.entries:,}   ({to})"
+
+
+def _scan_text(step: Scan) -> str:
+    batches = "1 batch" if step.batches == 1 else f"{step.batches:,} batches"
+    text = f"{batches}, {step.bytes:,} bytes from byte {step.start:,}"
+    if step.record is None:
+        return text
+    return f"{text}; the record is number {step.record:,} in " + ("it" if step.batches == 1 else "the last")

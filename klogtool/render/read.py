@@ -1,0 +1,121 @@
+"""What a fetch gets, as JSON rows of the contract, and for people; and its records as dump-log shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from klogtool.errors import KlogError
+from klogtool.render.json_dump import internal_topic, shown_name
+from klogtool.render.json_lines import batch_row, error_row, json_line, record_row
+from klogtool.render.kafka_text import walk_batch_text, walk_records_text
+from klogtool.render.records import RecordOptions
+from klogtool.repair.reading import Isolation
+
+if TYPE_CHECKING:
+    from klogtool.repair.loaded import FetchedBytes
+
+_ENDS = {
+    Isolation.LOG_END: "the log's end",
+    Isolation.HIGH_WATERMARK: "the high watermark",
+    Isolation.READ_COMMITTED: "the last stable offset",
+}
+_NAMES_TOLD = 5  # of aborted transactions
+
+
+# JSON.
+
+
+def fetched_row(found: FetchedBytes, isolation: Isolation) -> dict[str, Any]:
+    """The contract's answer; reads the bytes once. Raises KlogError where they cannot be read."""
+    fetched = found.fetched
+    row: dict[str, Any] = {
+        "offset": found.offset,
+        "isolation": isolation.value,
+        "end_offset": fetched.end,
+        "base_offset": fetched.base_offset,
+        "segment": fetched.segment,
+        "position": fetched.position,
+        "size": fetched.size,
+        "sha256": found.sha256(),
+        "first_entry_incomplete": fetched.first_entry_incomplete,
+    }
+    if fetched.needed_bytes is not None:
+        row["needed_bytes"] = fetched.needed_bytes
+    if fetched.aborted is not None:
+        row["aborted"] = [[txn.producer_id, txn.first_offset] for txn in fetched.aborted]
+    return row
+
+
+def walk_json_records(found: FetchedBytes, *, committed_only: bool) -> Iterator[bytes]:
+    """A line for each batch and record, as dump-log's; one for damage, which is raised then. Records before the offset
+    that was asked for are left out, as a consumer does."""
+    try:
+        for batch in found.batches(committed_only=committed_only):
+            name, topic = shown_name(batch.path), internal_topic(batch.path)
+            yield json_line(batch_row(name, batch))
+            for record in batch.records():
+                if record.offset >= found.offset:
+                    yield json_line(record_row(name, batch, record, topic))
+    except KlogError as error:
+        yield json_line(error_row(shown_name(error.path or ""), error))
+        raise
+
+
+# Text.
+
+
+def fetched_text(found: FetchedBytes, isolation: Isolation, *, with_sha256: bool) -> str:
+    """How much, from where, up to what; what is missing, and what to do about it."""
+    return "\n".join(_lines(found, isolation, with_sha256))
+
+
+def _lines(found: FetchedBytes, isolation: Isolation, with_sha256: bool) -> Iterator[str]:
+    fetched, end = found.fetched, f"{_ENDS[isolation]} {found.fetched.end:,}"
+    if fetched.first_batch_size is None:
+        yield f"offset {found.offset:,}   nothing to read: {_why_nothing(found, end)}"
+        return
+    where = f"{found.file_name}, bytes {fetched.position:,} to {fetched.position + fetched.size:,}"
+    yield f"offset {found.offset:,}   {_count(fetched.size, 'byte')} of {where}"
+    if fetched.needed_bytes is not None:
+        yield (
+            f"  no whole batch: the first one has {fetched.needed_bytes:,} bytes"
+            f"\n  →  --max-bytes {fetched.needed_bytes}, or --min-one-message"
+        )
+    yield f"  from        the batch at offset {fetched.base_offset:,}"
+    yield f"  never past  {end}"
+    if fetched.aborted is not None:
+        yield f"  aborted     {_aborted_text(fetched.aborted)}"
+    if with_sha256:
+        yield f"  sha256      {found.sha256()}"
+
+
+def _why_nothing(found: FetchedBytes, end: str) -> str:
+    if found.offset >= found.fetched.end:
+        return f"it is {'at' if found.offset == found.fetched.end else 'past'} {end}"
+    return f"all from there up to {end} is gone"
+
+
+def _aborted_text(aborted: tuple[Any, ...]) -> str:
+    if not aborted:
+        return "no transaction"
+    told = [f"producer {txn.producer_id} from offset {txn.first_offset:,}" for txn in aborted[:_NAMES_TOLD]]
+    more = len(aborted) - len(told)
+    return "; ".join([*told, f"{more:,} more"] if more else told)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def walk_text_records(found: FetchedBytes, *, committed_only: bool) -> Iterator[str]:
+    """Lines of kafka-dump-log for each batch and record, from the offset on that was asked for. Raises Corrupt or
+    Unsupported where they cannot be read."""
+    options = RecordOptions(deep=True, print_data=True)
+
+    def wants(offset: int, *_: object) -> bool:
+        return offset >= found.offset
+
+    for batch in found.batches(committed_only=committed_only):
+        yield from walk_batch_text(batch)
+        yield from walk_records_text(batch, options, lambda _: None, wants)
