@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -48,6 +48,16 @@ def no_progress(command: Command) -> Command:
 def quiet(command: Command) -> Command:
     """-q/--quiet: nothing on stderr but errors."""
     return click.option("-q", "--quiet", is_flag=True, help="No notes on stderr, only errors.")(command)
+
+
+def purge(command: Command) -> Command:
+    """--purge: nothing waits for file.delete.delay.ms."""
+    return click.option("--purge", is_flag=True, help="Leave no .deleted files: what goes is gone at once.")(command)
+
+
+def only_given(chosen: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Of these parameters those that were given: for the arguments of a decision."""
+    return {name: chosen[name] for name in names if chosen[name] is not None and chosen[name] is not False}
 
 
 def selection(command: Command) -> Command:

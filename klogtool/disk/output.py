@@ -50,12 +50,13 @@ def carry_out_to(
 ) -> None:
     """Write what the source becomes by the plans to `output`, which is not there yet, or empty.
 
-    source: the partition dir or log dir that all plans are about, or parts of. beside: further new folders, by path,
-    with their files. Unchanged files are copied (a hard link would let a broker write into both), with time and mode,
-    and owner where that is permitted. Raises Refused, StalePlan or KlogError, and OSError where the system refuses;
-    there is no output then.
+    source: the partition dir or log dir that all plans are about, or parts of; the log dir that a partition lies in
+    stays as it is, whatever plans there are for it. beside: further new folders, by path, with their files. Unchanged
+    files are copied (a hard link would let a broker write into both), with time and mode, and owner where that is
+    permitted. Raises Refused, StalePlan or KlogError, and OSError where the system refuses; there is no output then.
     """
     disk = disk or Disk()
+    plans = [plan for plan in plans if not _is_around(plan.path, source)]
     for place in [output, *(beside or {})]:
         check_place(place, source)
     check_facts(plans)
@@ -94,6 +95,11 @@ def _check_empty(place: str, output: str) -> None:
         raise Refused("not empty", path=output)
     if os.path.ismount(place):
         raise Refused("a mount point cannot be replaced: name a folder in it", path=output)
+
+
+def _is_around(path: str, source: str) -> bool:
+    """Whether it is the folder that the source lies in."""
+    return os.path.realpath(path) == os.path.dirname(os.path.realpath(source))
 
 
 def _ancestors(path: str) -> Iterator[str]:

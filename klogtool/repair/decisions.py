@@ -14,6 +14,8 @@ DECISIONS = {
     "verify --recover": "klogtool.repair.recover",
     "rebuild-index": "klogtool.repair.rebuild",
     "salvage": "klogtool.repair.salvage",
+    "truncate": "klogtool.repair.truncate",
+    "roll": "klogtool.repair.roll",
 }
 
 

@@ -1,0 +1,45 @@
+"""Plans of commands that change a log as a running broker does, for people: the answer first, then the evidence."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from klogtool.render.plans import table_text
+from klogtool.repair.plan import Plan
+
+_MOST_SEGMENTS = 12
+
+
+def change_text(plan: Plan, headline: str, evidence: Iterable[str] = ()) -> str:
+    """What comes of it, why, what becomes of segments, where values came from. A log dir's own plan is its notes."""
+    return "\n".join(_lines(plan, headline, evidence))
+
+
+def log_dir_text(plan: Plan) -> str | None:
+    """The plan for the log dir's own files, in lines; None for one about a partition."""
+    if plan.answer:
+        return None
+    name = os.path.basename(plan.path)
+    return "\n".join(f"{name}: {note}" for note in plan.notes)
+
+
+def count_text(number: int, noun: str) -> str:
+    """`1 segment`, `2 segments`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def _lines(plan: Plan, headline: str, evidence: Iterable[str]) -> Iterator[str]:
+    yield f"{os.path.basename(plan.path)}: {headline}"
+    yield from (f"  {line}" for line in evidence)
+    rows = [(f"{s.segment:020d}", s.action, s.reason) for s in plan.segments]
+    shown = rows if len(rows) <= _MOST_SEGMENTS else [*rows[: _MOST_SEGMENTS // 2], *rows[-_MOST_SEGMENTS // 2 :]]
+    yield from (f"  {line}" for line in table_text(shown).splitlines())
+    if len(shown) < len(rows):
+        yield f"  and {count_text(len(rows) - len(shown), 'segment')} in between (--format json has all)"
+    yield from (f"  {note}" for note in plan.notes)
+    if plan.steps:
+        changes = count_text(len(plan.steps), "change")
+        yield f"  {changes} of files; {plan.bytes_held:,} bytes are held for undo (--apply)"
+    else:
+        yield "  No file changes."

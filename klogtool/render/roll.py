@@ -1,0 +1,81 @@
+"""Whether a segment is due to be closed, and why, in words with times and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from klogtool.render.changes import change_text, log_dir_text
+from klogtool.render.moments import time_text
+from klogtool.render.plans import table_text
+from klogtool.repair.plan import Plan
+from klogtool.repair.timestamps import duration_text
+
+
+def roll_text(plan: Plan) -> str:
+    """The plan of a partition, or of its log dir."""
+    return log_dir_text(plan) or change_text(plan, _headline(plan.answer), _evidence(plan.answer))
+
+
+def _headline(answer: Any) -> str:
+    if answer["rolled_to"] is None:
+        return f"segment {answer['active']['segment']} is not due"
+    asked = "segment {} is due" if answer["due"] else "segment {} is closed as asked for"
+    return f"{asked.format(answer['active']['segment'])}; the next one begins at offset {answer['rolled_to']:,}"
+
+
+def _evidence(answer: Any) -> Iterator[str]:
+    """Condition by condition: whether it holds, and by how much."""
+    if "why" not in answer:
+        return
+    rows = [
+        ("due" if holds else "not due", what, told)
+        for holds, what, told in (_size_row(answer), _time_row(answer), *_index_rows(answer), _offset_row(answer))
+    ]
+    yield from table_text(rows).splitlines()
+
+
+def _size_row(answer: Any) -> tuple[bool, str, str]:
+    size, incoming = answer["active"]["size"], answer["incoming"]["bytes"]
+    to_come = f" and {incoming:,} to come" if incoming else ""
+    return (
+        answer["why"]["size"],
+        "size",
+        f"{size:,} bytes{to_come}; segment.bytes is {answer['limits']['segment_bytes']:,}",
+    )
+
+
+def _time_row(answer: Any) -> tuple[bool, str, str]:
+    waited, first, limit = answer["why"]["waited_ms"], answer["first_timestamp"], answer["limits"]["max_segment_ms"]
+    if not answer["active"]["size"]:
+        told = "it is empty, and then time does not count"
+    elif first >= 0:
+        to = time_text(answer["incoming"]["max_timestamp"])
+        told = f"{_span(waited)} from {time_text(first)} (its first batch) to {to} (what is to come)"
+    else:
+        told = f"{_span(waited)} since the log was loaded (--loaded-at): its first batch has no timestamp"
+    return answer["why"]["time"], "time", f"{told}; segment.ms is {limit:,} ({duration_text(limit)})"
+
+
+def _span(ms: int) -> str:
+    return duration_text(ms) if ms >= 0 else f"-{duration_text(-ms)}"
+
+
+def _index_rows(answer: Any) -> Iterator[tuple[bool, str, str]]:
+    for what, name in (("offset_index", "index"), ("time_index", "time index")):
+        entries, most = answer["active"][what]
+        kept = ", the last of them kept for closing" if what == "time_index" else ""
+        yield (
+            answer["why"][f"{what}_full"],
+            name,
+            f"{entries:,} entries; segment.index.bytes has room for {most:,}{kept}",
+        )
+
+
+def _offset_row(answer: Any) -> tuple[bool, str, str]:
+    offset, base = answer["incoming"]["last_offset"], answer["active"]["segment"]
+    return (
+        answer["why"]["offset_overflow"],
+        "offset",
+        f"{offset:,} to come, {offset - base:,} above its base; at most 2,147,483,647",
+    )

@@ -1,0 +1,23 @@
+"""What cutting a log takes, for people."""
+
+from __future__ import annotations
+
+from klogtool.render.changes import change_text, log_dir_text
+from klogtool.repair.plan import Plan
+
+
+def truncate_text(plan: Plan) -> str:
+    """The plan of a partition, or of its log dir."""
+    return log_dir_text(plan) or change_text(plan, _headline(plan))
+
+
+def _headline(plan: Plan) -> str:
+    before, after = plan.answer["before"], plan.answer["state"]
+    end, start = before["log_end_offset"], before["log_start_offset"]
+    if plan.answer.get("truncated") is False:
+        return f"nothing to cut; it ends at offset {end:,}"
+    first = max(start, min(after["log_end_offset"], end)) if "truncated" in plan.answer else start
+    gone = f"offsets {first:,} to {end - 1:,} go" if first < end else "no record goes"
+    sizes = sum(s.more["size"] - s.more["size_after"] for s in plan.segments)
+    moved = "" if after["log_start_offset"] == start else f", starts at {after['log_start_offset']:,}"
+    return f"{gone}, {sizes:,} bytes{moved}; then it ends at offset {after['log_end_offset']:,}"

@@ -1,0 +1,31 @@
+"""Timestamps and spans of time: what their size says of them. Retention waits for those that are no milliseconds."""
+
+from __future__ import annotations
+
+LARGEST_MS, LARGEST_US = 10**14, 10**17  # the year 5138, in ms and in us
+
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1))
+
+
+def unit_of(timestamp: int) -> str:
+    """milliseconds; microseconds or nanoseconds where they would be of a time too far away."""
+    if timestamp <= LARGEST_MS:
+        return "milliseconds"
+    return "microseconds" if timestamp <= LARGEST_US else "nanoseconds"
+
+
+def in_milliseconds(timestamp: int) -> int:
+    """What was meant by a timestamp of the unit that its size says."""
+    return timestamp // {"milliseconds": 1, "microseconds": 1000, "nanoseconds": 1_000_000}[unit_of(timestamp)]
+
+
+def duration_text(ms: int) -> str:
+    """A span of time in its two largest units: `3 d 8 h`, `250 ms`."""
+    parts: list[tuple[int, str]] = []
+    for unit, size in _UNITS:
+        count, ms = divmod(ms, size)
+        if count or parts:
+            parts.append((count, unit))
+        if len(parts) == 2:
+            break
+    return " ".join(f"{count:,} {unit}" for count, unit in parts if count) or "0 ms"
