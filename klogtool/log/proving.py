@@ -22,7 +22,7 @@ from klogtool.log.mapped import MAPPED_FROM_BYTES, MappedReads, should_map
 from klogtool.log.spans import Span, find_start, walk_spans
 from klogtool.log.windows import BEHIND_BYTES, BufferPool, Reads
 
-SPAN_BYTES = 2 << 20
+SPAN_BYTES = 4 << 20
 ROWS_AT_ONCE = 4096
 ROW_BYTES = 8 * len(FACTS)
 LARGEST_WHOLE_BYTES = 32 << 20  # a larger entry is not taken into memory by each of several threads
