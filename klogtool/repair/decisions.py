@@ -16,6 +16,8 @@ DECISIONS = {
     "salvage": "klogtool.repair.salvage",
     "truncate": "klogtool.repair.truncate",
     "roll": "klogtool.repair.roll",
+    "retain": "klogtool.repair.retain",
+    "delete-records": "klogtool.repair.delete_records",
 }
 
 

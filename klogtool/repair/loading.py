@@ -48,7 +48,7 @@ class LoadReport:
     last stop was, because of their transaction index.
     stopped_by: base offset to the error at which its log was cut. emptied: base offsets of segments that were given up.
     removed: names that the first pass removed, in a safe order; replaced: those that a swapped segment stands for;
-    swapped: names that lost their `.swap`.
+    swapped: names that lost their `.swap`. dropped: base offsets of the oldest segments, which retention takes away.
     """
 
     recovered: list[int] = field(default_factory=list)
@@ -62,6 +62,7 @@ class LoadReport:
     removed: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     swapped: list[str] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)
 
 
 class LogParts:

@@ -78,6 +78,15 @@ def plan_log_dir(path: str, arguments: Mapping[str, Any], plan_partition: PlanPa
         yield _with_marker(path, arguments, ends, starts)
 
 
+def walk_partition_dirs(path: str) -> Iterator[tuple[str, PartitionDirName, str | None]]:
+    """The partition dirs of a log dir, by name, and why one is left alone, or None.
+
+    Raises Corrupt or Refused, with Kafka's class, where a broker refuses the log dir for its folders.
+    """
+    for name, parsed in _partition_dirs(path):
+        yield name, parsed, _skipped(parsed)
+
+
 class _Loaded(NamedTuple):
     """What is to be told of a partition dir, and what goes into the log dir's checkpoints."""
 

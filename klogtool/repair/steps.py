@@ -8,18 +8,21 @@ nothing lost on the way. What that asks for:
     indexes: a `.log.swap` whose index has its name already would take that for one of the old segment's, and delete it.
  2. The `.log`s of a segment that was split come to be before the one they are made of shrinks. As long as that is
     whole, whoever loads it splits it again, into the same files.
- 3. Segments behind a cut go before the cut is made, the last one first, and of each its `.log` first. Whoever loads it
+ 3. Segments that retention takes away go the oldest first, of each its `.log` first: whatever is left is a log without a
+    hole, which begins later. If all go, the empty segment at the log's end is there before, and the snapshot for it:
+    without them, nobody would know where the log ended, and what its producers had written.
+ 4. Segments behind a cut go before the cut is made, the last one first, and of each its `.log` first. Whoever loads it
     in between finds the damage, cuts there, and removes the rest. But where the whole log goes, since it ends below its
     start, the last segment goes last: it is the one that says so; and the leader epochs go before all.
- 4. Leader epochs that only batches know of are written before an `.index` goes: segments without one are recovered
+ 5. Leader epochs that only batches know of are written before an `.index` goes: segments without one are recovered
     before all others, and epochs are taken up in that order, the higher ones for good. Epochs that only go are written
     behind all else: as long as they are there, no batch adds others.
- 5. A segment that is cut loses its `.index` before its `.log` is: without an index a broker recovers it whatever the
+ 6. A segment that is cut loses its `.index` before its `.log` is: without an index a broker recovers it whatever the
     last stop was, and whatever the recovery point is. But one that was given up is emptied first: its damage would make
     a broker refuse, if it met it in that way.
- 6. Producer snapshots: the newest of those that are new comes first, and those that are not to stay go when they are
+ 7. Producer snapshots: the newest of those that are new comes first, and those that are not to stay go when they are
     there. A log without any, after a clean stop, is one whose producers are forgotten.
- 7. A new `.index` comes behind all these: as long as it is missing, they are made again. Where it was the transaction
+ 8. A new `.index` comes behind all these: as long as it is missing, they are made again. Where it was the transaction
     index that made a broker recover the segment, that one is last.
 """
 
@@ -28,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from klogtool.errors import Corrupt
-from klogtool.format.names import FileKind, FileName, parse_file_name
+from klogtool.format.names import FileKind, FileName, build_file_name, parse_file_name
 from klogtool.repair.draft import Content, Draft, DraftFile, Piece, content_size, read_content
 from klogtool.repair.loading import LoadReport
 from klogtool.repair.plan import Delete, Rename, Step, Truncate, Write
@@ -59,6 +62,7 @@ class _Steps:
         self._write_split_logs()
         if self.report.below_start:
             self._write_epochs()
+        self._drop_oldest()
         self._remove_segments()
         if self.report.epochs_added:
             self._write_epochs()
@@ -128,6 +132,24 @@ class _Steps:
         is_moved = stem != name and self._can_move(stem, name)
         is_cut = name in self.state and is_head(self.wanted[name].content, self.state[name].content)
         return not is_moved and not is_cut
+
+    def _drop_oldest(self) -> None:
+        if not self.report.dropped:
+            return
+        new = [parse_file_name(name) for name in self.differing() if name in self.wanted and name not in self.state]
+        for kind in (FileKind.PRODUCER_SNAPSHOT, _LOG):
+            for file in new:
+                if file.kind is kind and not file.suffix:
+                    self.change(file.name)
+        for base_offset in sorted(self.report.dropped):
+            for kind in _ORDER:
+                self._drop(build_file_name(kind, base_offset))
+
+    def _drop(self, name: str) -> None:
+        if name + DELETED in self.wanted:
+            self._doom(name + DELETED)
+        elif name not in self.wanted:
+            self.delete(name)
 
     def _remove_segments(self) -> None:
         """Files that get `.deleted`, but for snapshots: those stay until the new ones are there."""

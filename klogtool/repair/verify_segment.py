@@ -23,10 +23,10 @@ from klogtool.repair.index_damage import OFFSETS, TIMES, IndexFile, Kind
 from klogtool.repair.log_damage import Damage
 from klogtool.repair.log_walk import LogWalk
 from klogtool.repair.segment_report import SegmentContext, SegmentReport
+from klogtool.repair.timestamps import LARGEST_MS, unit_of
 
 MOST_FINDINGS = 1000  # of one kind in a segment; the rest are told as one
 SMALLEST_ENTRY_BYTES = 26  # a message of magic 0 with neither key nor value
-LARGEST_MS, LARGEST_US = 10**14, 10**17  # the year 5138, in ms and in us
 # A broker that writes one of these makes a .timeindex for every segment.
 KINDS_SINCE_TIME_INDEX = frozenset(
     {
@@ -138,8 +138,7 @@ class _Verification:
             return
         now_ms = self._context.now_ms
         what = "a batch has a timestamp" if count == 1 else f"{count} batches have timestamps"
-        unit = "in microseconds" if timestamp <= LARGEST_US else "in nanoseconds"
-        why = f"later than now ({now_ms})" if timestamp <= LARGEST_MS else f"{unit} by their size"
+        why = f"later than now ({now_ms})" if timestamp <= LARGEST_MS else f"in {unit_of(timestamp)} by their size"
         detail = f"{what} {why}, the largest {timestamp}: retention by time will wait for it"
         lowest, highest = sorted((first_offset, last_offset))  # the log may go back between them
         yield Finding("timestamp-implausible", self._file.path, detail, start, end, lowest, highest, cure=None)

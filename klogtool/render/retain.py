@@ -1,0 +1,134 @@
+"""What retention takes and what it leaves, for people: how much goes, then each segment with its reason."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from klogtool.render.changes import change_text, count_text, log_dir_text
+from klogtool.render.moments import time_text
+from klogtool.repair.plan import Plan, SegmentVerdict
+from klogtool.repair.timestamps import LARGEST_MS, in_milliseconds
+
+_WIDTH = 100
+_MOST_SEGMENTS = 12
+_YEAR_MS = 31_556_952_000
+_RULES = {"log_start": "below the log start offset", "size": "by retention.bytes", "time": "by retention.ms"}
+
+
+def retain_text(plan: Plan) -> str:
+    """The plan of a partition, or of its log dir."""
+    if "skipped" in plan.answer:
+        return f"{os.path.basename(plan.path)}: {plan.answer['skipped']}"
+    return log_dir_text(plan) or "\n".join(_lines(plan))
+
+
+def retain_brief(plan: Plan) -> str:
+    """The same, one of many: no segment by itself, and no more than a line for a partition that stays whole."""
+    answer = plan.answer
+    if "state" not in answer or (plan.steps and not answer["deletions"]):
+        return retain_text(plan)
+    if answer["deletions"]:
+        by = Counter(deletion["reason"] for deletion in answer["deletions"])
+        rules = ", ".join(f"{count:,} {_RULES[rule]}" for rule, count in by.items())
+        settings = [note for note in plan.notes if "default" in note or ".m" in note or ".b" in note]
+        return "\n".join([_headline(plan), f"  {rules}", *(f"  {note}" for note in settings)])
+    first = answer["kept"][0]
+    return f"{_headline(plan)}: {_why_kept(first)}"
+
+
+def delete_records_text(plan: Plan) -> str:
+    """The plan of delete-records for a partition, or for its log dir."""
+    return log_dir_text(plan) or change_text(plan, _moved(plan))
+
+
+def _moved(plan: Plan) -> str:
+    answer = plan.answer
+    before, after = answer["log_start_offset_before"], answer["state"]["log_start_offset"]
+    if not answer["moved"]:
+        return f"begins at offset {after:,} already"
+    return f"begins at offset {after:,}, not at {before:,}; {count_text(len(answer['deletions']), 'segment')} go"
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    yield _headline(plan)
+    kept = {row["segment"]: row for row in plan.answer["kept"]}
+    shown = list(plan.segments)
+    hidden = len(shown) - _MOST_SEGMENTS
+    if hidden > 0:
+        shown = shown[: _MOST_SEGMENTS // 2] + shown[-_MOST_SEGMENTS // 2 :]
+    yield from _table([_row(verdict, kept) for verdict in shown])
+    if hidden > 0:
+        yield f"  and {count_text(hidden, 'segment')} in between (--format json has all)"
+    yield from (f"  {note}" for note in plan.notes)
+    if plan.steps:
+        changes = count_text(len(plan.steps), "change")
+        yield f"  {changes} of files; {plan.bytes_held:,} bytes are held for undo (--apply)"
+
+
+def _headline(plan: Plan) -> str:
+    name, answer = os.path.basename(plan.path), plan.answer
+    gone, stays = len(answer["deletions"]), len(answer["kept"])
+    if not gone:
+        return f"{name}: nothing to delete, {count_text(stays, 'segment')}"
+    size = sum(verdict.more["size"] for verdict in plan.segments if verdict.action == "delete")
+    start = answer["state"]["log_start_offset"]
+    told = f"{name}: {count_text(gone, 'segment')} of {gone + stays:,} go, {size_text(size)}"
+    moved = "" if start == answer["log_start_offset_before"] else f", not at {answer['log_start_offset_before']:,}"
+    return f"{told}; begins at offset {start:,} then{moved}"
+
+
+def _row(verdict: SegmentVerdict, kept: Mapping[int, Mapping[str, Any]]) -> tuple[str, str, str, str, str]:
+    more = verdict.more
+    why = _why_kept(kept[verdict.segment]) if verdict.action == "keep" else verdict.reason
+    newest = more.get("newest_ms")
+    told = "" if newest is None else str(newest) if newest > LARGEST_MS else time_text(newest)
+    mark = " (file)" if told and more["file_time"] else ""
+    return f"…{verdict.segment}", size_text(more.get("size", 0)), told + mark, verdict.action, why
+
+
+def _why_kept(row: Mapping[str, Any]) -> str:
+    """In words, with the record that is waited for and until when."""
+    holder, due_ms = row["held_by"], row["due_ms"]
+    if row["reason"] == "behind" or holder is None:
+        return str(row["detail"])
+    due = "never due" if due_ms is None else _due(due_ms)
+    if holder["offset"] is None or row["reason"] == "young":
+        return f"{row['detail']}; {due}"
+    producer = holder["producer_id"]
+    by = f" (producer {producer})" if producer is not None and producer >= 0 else ""
+    meant = ""
+    if row["reason"] != "future":
+        meant = f", and would be {time_text(in_milliseconds(holder['timestamp']))}"
+    return f"held by offset {holder['offset']:,}{by}: {row['detail']}{meant}; {due}"
+
+
+def _due(due_ms: int) -> str:
+    return f"due {time_text(due_ms)}" if due_ms <= LARGEST_MS else f"due in some {due_ms // _YEAR_MS:,} years"
+
+
+def _table(rows: list[tuple[str, str, str, str, str]]) -> Iterator[str]:
+    """Cells under one another; the last one in as many lines as it needs."""
+    heads = ("segment", "size", "newest record", "verdict", "")
+    widths = [max(map(len, column)) for column in list(zip(heads, *rows, strict=True))[:4]]
+    indent = 2 + sum(widths) + 2 * len(widths)
+    for row in (heads, *rows):
+        front = "  " + "".join(f"{cell:<{width}}  " for cell, width in zip(row[:4], widths, strict=True))
+        first, *rest = textwrap.wrap(row[4], max(30, _WIDTH - indent)) or [""]
+        yield (front + first).rstrip()
+        yield from (" " * indent + line for line in rest)
+
+
+def size_text(size: int) -> str:
+    """Bytes, from a KiB on in the unit that fits."""
+    if size < 1024:
+        return f"{size} B"
+    number, units = float(size), iter(("KiB", "MiB", "GiB", "TiB"))
+    unit = next(units)
+    number /= 1024
+    while number >= 1024 and unit != "TiB":
+        number, unit = number / 1024, next(units)
+    return f"{number:.1f}".removesuffix(".0") + f" {unit}"

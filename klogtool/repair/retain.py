@@ -1,0 +1,110 @@
+"""retain: what a broker's retention would delete of a partition dir, or of each partition dir of a log dir.
+
+By time, by size, by log start offset, guarded by the high watermark. Each segment has its reason, also one that stays.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from klogtool.format.names import PartitionDirState
+from klogtool.log.logdir import LogDir
+from klogtool.log.opened import open_path
+from klogtool.repair.change import Change, plan_change, plan_partition
+from klogtool.repair.checkpoint_lines import plan_checkpoints
+from klogtool.repair.circumstances import Checkpoints, is_log_dir
+from klogtool.repair.kept_segments import Age, Kept, ages_of, explain_kept
+from klogtool.repair.loading import LoadedLog
+from klogtool.repair.plan import Plan, SegmentVerdict
+from klogtool.repair.recover_logdir import walk_partition_dirs
+from klogtool.repair.retention import LOG_START, SIZE, Deletion, delete_old_segments
+from klogtool.repair.timestamps import duration_text
+
+COMMAND = "retain"
+SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "file.delete.delay.ms")
+
+
+def decide(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
+    """The plan for a partition dir, or for each of a log dir, and for the log dir's checkpoints.
+
+    arguments: those of Circumstances; `purge`: no `.deleted` file stays; `jobs`. Raises Corrupt, Refused or
+    Unsupported, with Kafka's class, where a broker does not load it; KlogError for what is neither.
+    """
+    if isinstance(open_path(path), LogDir):
+        yield from _plan_log_dir(path, arguments)
+    else:
+        yield from plan_change(COMMAND, path, arguments, _retain)
+
+
+def _plan_log_dir(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
+    """A partition's plan begins with its name's; the checkpoints' is the last, as a broker writes them behind."""
+    checkpoints = Checkpoints(path if is_log_dir(path) else None)
+    all_lines = []
+    for name, parsed, skipped in walk_partition_dirs(path):
+        folder = os.path.join(path, name)
+        if parsed.state is PartitionDirState.STRAY:
+            skipped = "stray: no partition of this broker, which leaves it alone"
+        if skipped is not None:
+            yield Plan(COMMAND, folder, arguments, (), (), (), {"skipped": skipped}, (skipped,))
+            continue
+        plan, lines = plan_partition(COMMAND, folder, arguments, _retain, checkpoints)
+        yield plan
+        if lines is not None and plan.answer["deletions"]:
+            all_lines.append(lines)
+    if all_lines and checkpoints.log_dir is not None:
+        yield from (plan for plan in plan_checkpoints(COMMAND, path, arguments, all_lines) if plan is not None)
+
+
+def _retain(log: LoadedLog) -> Change:
+    """Retention once, at the log's clock."""
+    start_before, ages = log.log_start_offset, ages_of(log)
+    deleted = delete_old_segments(log)
+    kept = list(explain_kept(log, ages))
+    answer = {
+        "deletions": deletions_answer(deleted),
+        "kept": [segment.as_json() for segment in kept],
+        "log_start_offset_before": start_before,
+    }
+    return Change(answer, (*deletion_verdicts(log, deleted, ages), *_kept_verdicts(kept, ages)), _notes(log))
+
+
+def deletions_answer(deleted: list[Deletion]) -> list[dict[str, Any]]:
+    """The contract's `deletions`."""
+    return [{"segment": deletion.segment, "reason": deletion.by} for deletion in deleted]
+
+
+def deletion_verdicts(log: LoadedLog, deleted: list[Deletion], ages: Mapping[int, Age]) -> Iterator[SegmentVerdict]:
+    """Each segment that goes, by base offset, and why."""
+    for deletion in deleted:
+        age = ages[deletion.segment]
+        yield SegmentVerdict(deletion.segment, "delete", _why_deleted(log, deletion), _more(age))
+
+
+def _kept_verdicts(kept: list[Kept], ages: Mapping[int, Age]) -> Iterator[SegmentVerdict]:
+    for segment in kept:
+        age = ages.get(segment.segment)
+        if age is None:
+            yield SegmentVerdict(segment.segment, "create", "a log is never without a segment")
+        else:
+            yield SegmentVerdict(segment.segment, "keep", segment.detail, _more(age))
+
+
+def _more(age: Age) -> dict[str, Any]:
+    return {"size": age.size, "newest_ms": age.timestamp if age.size else None, "file_time": age.offset is None}
+
+
+def _why_deleted(log: LoadedLog, deletion: Deletion) -> str:
+    config = log.terms.config
+    if deletion.by == LOG_START:
+        return "below the log start offset"
+    if deletion.by == SIZE:
+        return f"retention.bytes: the log has {config.retention_bytes:,} bytes or more without it"
+    over_ms = log.terms.now_ms - deletion.largest_timestamp - config.retention_ms
+    by = "retention.ms, by the file's own time" if deletion.is_file_time else "retention.ms"
+    return f"{by}: {duration_text(over_ms)} past its time"
+
+
+def _notes(log: LoadedLog) -> tuple[str, ...]:
+    return tuple(log.terms.setting_notes(SETTINGS))
