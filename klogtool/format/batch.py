@@ -235,8 +235,8 @@ def build_record(record: Record, *, base_offset: int, base_timestamp: int) -> by
     body = RECORD.build(
         {
             "attributes": 0,
-            "timestamp_delta": record.timestamp - base_timestamp,
-            "offset_delta": record.offset - base_offset,
+            "timestamp_delta": to_signed(record.timestamp - base_timestamp, 64),
+            "offset_delta": to_signed(record.offset - base_offset, 32),
             "key": record.key,
             "value": record.value,
         }
@@ -289,7 +289,7 @@ def build_batch(
     return build_raw_batch(
         compress(codec, body, magic=2, level=level) if kept else b"",
         base_offset=first,
-        last_offset_delta=last - first,
+        last_offset_delta=to_signed(last - first, 32),
         attributes=attributes,
         base_timestamp=base_timestamp if kept else NO_TIMESTAMP,
         max_timestamp=log_append_time if log_append_time is not None else largest,

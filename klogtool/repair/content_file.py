@@ -60,6 +60,13 @@ class ContentFile(LogFile):
             return self._files[part.path].map(part.start + parts[0][1], size)
         return self.read_into(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), position, size)
 
+    def content_of(self, start: int, stop: int) -> Content:
+        """The content of bytes [start, stop)."""
+        return tuple(
+            Piece(part.path, part.start + first, part.start + last) if isinstance(part, Piece) else part[first:last]
+            for part, first, last in self._parts_of(start, stop - start)
+        )
+
     def size_now(self) -> int:
         """Its bytes at this moment; fewer than `size`, and one of its files was cut."""
         sizes = {path: file.size_now() for path, file in self._files.items()}

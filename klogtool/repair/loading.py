@@ -44,11 +44,12 @@ class LoadReport:
     """What loading did. recovered, deleted_segments: base offsets, in order; below_start: those of the latter that went
     since the log ends below its start. was_split: a segment was.
 
-    epochs_added: the file did not have all of them. unfit: base offsets of segments that were recovered, whatever the
-    last stop was, because of their transaction index.
+    epochs_added: the file did not have all of them. epochs_appended: batches that were appended have changed them.
+    unfit: base offsets of segments that were recovered, whatever the last stop was, because of their transaction index.
     stopped_by: base offset to the error at which its log was cut. emptied: base offsets of segments that were given up.
     removed: names that the first pass removed, in a safe order; replaced: those that a swapped segment stands for;
-    swapped: names that lost their `.swap`. dropped: base offsets of the oldest segments, which retention takes away.
+    swapped: names that lost their `.swap`. After loading: cleaned: base offsets of segments that the log cleaner made;
+    dropped: those of the oldest segments, which retention takes away.
     """
 
     recovered: list[int] = field(default_factory=list)
@@ -56,6 +57,7 @@ class LoadReport:
     below_start: list[int] = field(default_factory=list)
     was_split: bool = False
     epochs_added: bool = False
+    epochs_appended: bool = False
     unfit: set[int] = field(default_factory=set)
     stopped_by: dict[int, KlogError] = field(default_factory=dict)
     emptied: set[int] = field(default_factory=set)
@@ -63,6 +65,7 @@ class LoadReport:
     replaced: list[str] = field(default_factory=list)
     swapped: list[str] = field(default_factory=list)
     dropped: list[int] = field(default_factory=list)
+    cleaned: set[int] = field(default_factory=set)
 
 
 class LogParts:

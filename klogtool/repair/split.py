@@ -36,7 +36,7 @@ def split_overflowed_segment(segment: LogSegment, segments: LogSegments) -> list
     total = sum(part.size for part in new)
     if total != segment.size:
         raise _illegal_state(segment, f"Inconsistent segment sizes after split before: {segment.size} after: {total}")
-    return _replace(segments, new, segment)
+    return replace_segments(segments, new, [segment])
 
 
 def _split(segment: LogSegment) -> list[LogSegment]:
@@ -55,7 +55,7 @@ def _split(segment: LogSegment) -> list[LogSegment]:
     for part in new:
         part.become_inactive()
         part.write_back()
-        _set_mtime(part, segment)
+        copy_mtime(part, segment)
     return new
 
 
@@ -116,7 +116,7 @@ def _slice(content: Content, start: int, stop: int) -> Content:
     return tuple(found)
 
 
-def _set_mtime(part: LogSegment, source: LogSegment) -> None:
+def copy_mtime(part: LogSegment, source: LogSegment) -> None:
     """Retention, lookup and cleaning go by the time of the segment; Kafka sets it in whole milliseconds."""
     draft, mtime_ns = part.draft, part.draft.files[source.log_name].mtime_ns
     if mtime_ns is None:
@@ -126,24 +126,24 @@ def _set_mtime(part: LogSegment, source: LogSegment) -> None:
         draft.write(name, draft.files[name].content, mtime_ns // _MILLISECOND_NS * _MILLISECOND_NS)
 
 
-def _replace(segments: LogSegments, new: list[LogSegment], old: LogSegment) -> list[LogSegment]:
-    """replaceSegments, without its crash safety: the plan's steps see to that."""
-    new.sort(key=lambda segment: segment.base_offset)
+def replace_segments(segments: LogSegments, new: list[LogSegment], old: list[LogSegment]) -> list[LogSegment]:
+    """New segments, as yet `.cleaned`, in place of old ones; those of the latter whose base offsets are gone.
+
+    LocalLog.replaceSegments without its crash safety: the plan's steps see to that.
+    """
+    new, taken = sorted(new, key=lambda segment: segment.base_offset), {segment.base_offset for segment in new}
     # As in Kafka: one that was not in the map, since its loading failed, is not renamed; it stays, or is replaced.
-    is_known = old.base_offset in segments
+    known = sorted((part for part in old if part.base_offset in segments), key=lambda segment: segment.base_offset)
     for segment in reversed(new):
         segment.change_suffix(SWAP)
         segments.add(segment)
-    gone = []
-    if is_known:
-        if old.base_offset != new[0].base_offset:
-            segments.remove(old.base_offset)
-        old.change_suffix(DELETED)
-        if all(segment.base_offset != old.base_offset for segment in new):
-            gone.append(old)
+    for segment in known:
+        if segment.base_offset != new[0].base_offset:
+            segments.remove(segment.base_offset)
+        segment.change_suffix(DELETED)
     for segment in new:
         segment.change_suffix("")
-    return gone
+    return [segment for segment in known if segment.base_offset not in taken]
 
 
 def _illegal_state(segment: LogSegment, reason: str) -> Corrupt:

@@ -8,21 +8,22 @@ nothing lost on the way. What that asks for:
     indexes: a `.log.swap` whose index has its name already would take that for one of the old segment's, and delete it.
  2. The `.log`s of a segment that was split come to be before the one they are made of shrinks. As long as that is
     whole, whoever loads it splits it again, into the same files.
- 3. Segments that retention takes away go the oldest first, of each its `.log` first: whatever is left is a log without a
-    hole, which begins later. If all go, the empty segment at the log's end is there before, and the snapshot for it:
+ 3. Segments that retention takes away go the oldest first, of each its `.log` first: whatever is left is a log
+    without a hole, which begins later. If all go, the empty segment at the log's end is there before, and the snapshot for it:
     without them, nobody would know where the log ended, and what its producers had written.
- 4. Segments behind a cut go before the cut is made, the last one first, and of each its `.log` first. Whoever loads it
+ 4. Segments that the cleaner made take the place of others by Kafka's own protocol: see swap_steps.py.
+ 5. Segments behind a cut go before the cut is made, the last one first, and of each its `.log` first. Whoever loads it
     in between finds the damage, cuts there, and removes the rest. But where the whole log goes, since it ends below its
     start, the last segment goes last: it is the one that says so; and the leader epochs go before all.
- 5. Leader epochs that only batches know of are written before an `.index` goes: segments without one are recovered
+ 6. Leader epochs that only batches know of are written before an `.index` goes: segments without one are recovered
     before all others, and epochs are taken up in that order, the higher ones for good. Epochs that only go are written
     behind all else: as long as they are there, no batch adds others.
- 6. A segment that is cut loses its `.index` before its `.log` is: without an index a broker recovers it whatever the
+ 7. A segment that is cut loses its `.index` before its `.log` is: without an index a broker recovers it whatever the
     last stop was, and whatever the recovery point is. But one that was given up is emptied first: its damage would make
     a broker refuse, if it met it in that way.
- 7. Producer snapshots: the newest of those that are new comes first, and those that are not to stay go when they are
+ 8. Producer snapshots: the newest of those that are new comes first, and those that are not to stay go when they are
     there. A log without any, after a clean stop, is one whose producers are forgotten.
- 8. A new `.index` comes behind all these: as long as it is missing, they are made again. Where it was the transaction
+ 9. A new `.index` comes behind all these: as long as it is missing, they are made again. Where it was the transaction
     index that made a broker recover the segment, that one is last.
 """
 
@@ -36,6 +37,7 @@ from klogtool.repair.draft import Content, Draft, DraftFile, Piece, content_size
 from klogtool.repair.loading import LoadReport
 from klogtool.repair.plan import Delete, Rename, Step, Truncate, Write
 from klogtool.repair.split import DELETED, SWAP
+from klogtool.repair.swap_steps import swap_in
 
 _LOG, _INDEX = FileKind.LOG, FileKind.OFFSET_INDEX
 _EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
@@ -60,6 +62,7 @@ class _Steps:
     def ordered(self) -> tuple[Step, ...]:
         self._finish_leftovers()
         self._write_split_logs()
+        self.steps += swap_in(self.report.cleaned, self.state, self.wanted)
         if self.report.below_start:
             self._write_epochs()
         self._drop_oldest()
@@ -221,6 +224,8 @@ def _keep_what_is_the_same(draft: Draft) -> None:
     for name in draft.changed():
         before, after = draft.before.get(name), draft.files.get(name)
         if before is None or after is None or before.size != after.size:
+            continue
+        if after.mtime_ns not in (None, before.mtime_ns):
             continue
         if all(isinstance(part, bytes) for part in after.content) and draft.read(name) == read_content(before.content):
             draft.files[name] = before

@@ -47,8 +47,8 @@ def compress(codec: str, data: Buffer, *, magic: int, level: int | None = None) 
     """Deflate records as the stream of Kafka's Compression.wrapForOutput does, closed after one write.
 
     The frames are Kafka's own. The bytes in them are too where the library is of the version beside Kafka 4.3.1:
-    gzip with any zlib seen so far, lz4 (levels 1 and 2 only with lz4 1.10), zstd with libzstd 1.5.6; snappy finds
-    other matches than libsnappy now and then. `level` None is Kafka's default. Raises Refused for a level that Kafka
+    gzip with any zlib seen so far, lz4 (levels 1 and 2 only with lz4 1.10), zstd with libzstd 1.5.6; snappy is done
+    here (snappy_block.py). `level` None is Kafka's default. Raises Refused for a level that Kafka
     does not take. That zstd needs magic 2 is the caller's to know.
     """
     if level is not None:

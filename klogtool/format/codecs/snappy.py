@@ -13,6 +13,7 @@ import snappy
 from klogtool.errors import Corrupt
 from klogtool.format.buffers import Buffer
 from klogtool.format.codecs.inflated import Inflated
+from klogtool.format.codecs.snappy_block import compress_block
 
 _MAGIC = bytes.fromhex("82 534e41505059 00")
 _HEADER = _MAGIC + struct.pack(">ii", 1, 1)  # version, oldest version that can read this
@@ -170,6 +171,6 @@ def compress(data: Buffer) -> bytes:
     parts = [_HEADER]
     view = memoryview(data)
     for at in range(0, len(view), _BLOCK_BYTES):
-        block: bytes = snappy.compress(bytes(view[at : at + _BLOCK_BYTES]))
+        block = compress_block(bytes(view[at : at + _BLOCK_BYTES]))
         parts += (_CHUNK_SIZE.pack(len(block)), block)
     return b"".join(parts)

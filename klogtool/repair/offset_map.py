@@ -1,0 +1,82 @@
+"""The last offset of each key in the dirty part of a log (SkimpyOffsetMap): as many bytes as Kafka's, and no more.
+
+Kafka takes two keys of one MD5 sum for one key, and such pairs can be had. Here a key is hashed with a secret of the
+run, so that nobody can make two that are taken for one; which of the records go does not depend on it otherwise. What
+of Kafka's map matters for the outcome is when it is full.
+"""
+
+from __future__ import annotations
+
+import mmap
+import secrets
+from hashlib import blake2b
+
+from klogtool.errors import Refused
+from klogtool.format.fixed import LONG, Fixed
+from klogtool.format.java_numbers import MAX_INT, wrap_int
+
+BYTES_PER_ENTRY = 24
+NOT_FOUND = -1
+_HASH_SIZE = 16
+_HASH = Fixed(high=LONG, low=LONG)
+_SLOT = Fixed(high=LONG, low=LONG, offset_plus_one=LONG)
+
+
+class OffsetMap:
+    """Key to offset. slots: of BYTES_PER_ENTRY bytes each; usable: how many may be filled before the map is full.
+
+    latest_offset: of the last record that was put, or batch that was read; -1 before. entries: keys in it.
+    """
+
+    def __init__(self, memory_bytes: int, load_factor: float) -> None:
+        """Raises Refused (IllegalArgumentException) for memory that is less than none."""
+        if memory_bytes < 0:
+            raise Refused(f"capacity < 0: ({memory_bytes} < 0)", kafka_class="IllegalArgumentException")
+        self.slots = memory_bytes // BYTES_PER_ENTRY
+        self.usable = usable_slots(self.slots, load_factor)
+        self.entries = 0
+        self.latest_offset = -1
+        self._secret = secrets.token_bytes(_HASH_SIZE)
+        # Pages of it that no key has come to take no memory.
+        self._table = mmap.mmap(-1, max(self.slots, 1) * BYTES_PER_ENTRY)
+
+    @property
+    def is_full(self) -> bool:
+        """No further record is to be put, whatever its key."""
+        return self.entries >= self.usable
+
+    def put(self, key: bytes, offset: int) -> None:
+        """The offset of a record with this key. Raises Refused (IllegalArgumentException) if there is no slot left."""
+        if self.entries >= self.slots:
+            raise Refused(
+                f"Attempted to add a new entry to a full offset map, entries: {self.entries}, slots: {self.slots}",
+                kafka_class="IllegalArgumentException",
+            )
+        at, high, low, found = self._find(key)
+        self.entries += not found
+        _SLOT.numbers.pack_into(self._table, at, high, low, offset + 1)
+        self.latest_offset = offset
+
+    def get(self, key: bytes) -> int:
+        """The last offset with this key, or NOT_FOUND. Raises Refused (ArithmeticException) of a map without slots."""
+        if not self.slots:
+            raise Refused("/ by zero", kafka_class="ArithmeticException")
+        found: int = self._find(key)[3]
+        return found - 1 if found else NOT_FOUND
+
+    def _find(self, key: bytes) -> tuple[int, int, int, int]:
+        """Where the key's slot is, its hash, and what is in the slot: the offset plus one, or 0 for an empty one."""
+        high, low = _HASH.numbers.unpack(blake2b(key, digest_size=_HASH_SIZE, key=self._secret).digest())
+        slot = high % self.slots
+        for _ in range(self.slots):
+            at = slot * BYTES_PER_ENTRY
+            there = _SLOT.numbers.unpack_from(self._table, at)
+            if not there[2] or there[:2] == (high, low):
+                return at, high, low, there[2]
+            slot = slot + 1 if slot + 1 < self.slots else 0
+        return 0, high, low, 0  # every slot has another key: only a key that is not there is looked for so long
+
+
+def usable_slots(slots: int, load_factor: float) -> int:
+    """How many slots are filled at most: an int of Java's, cut from slots times load factor."""
+    return int(max(min(slots * load_factor, MAX_INT), wrap_int(MAX_INT + 1)))
