@@ -9,8 +9,8 @@ nothing lost on the way. What that asks for:
  2. The `.log`s of a segment that was split come to be before the one they are made of shrinks. As long as that is
     whole, whoever loads it splits it again, into the same files.
  3. Segments that retention takes away go the oldest first, of each its `.log` first: whatever is left is a log
-    without a hole, which begins later. If all go, the empty segment at the log's end is there before, and the snapshot for it:
-    without them, nobody would know where the log ended, and what its producers had written.
+    without a hole, which begins later. If all go, the empty segment at the log's end is there before, and the snapshot
+    for it: without them, nobody would know where the log ended, and what its producers had written.
  4. Segments that the cleaner made take the place of others by Kafka's own protocol: see swap_steps.py.
  5. Segments behind a cut go before the cut is made, the last one first, and of each its `.log` first. Whoever loads it
     in between finds the damage, cuts there, and removes the rest. But where the whole log goes, since it ends below its
