@@ -42,6 +42,13 @@ if TYPE_CHECKING:
     from klogtool.render.arrow import columns as columns
     from klogtool.repair.findings import Finding as Finding
     from klogtool.repair.findings import Severity as Severity
+    from klogtool.repair.loaded import FetchedBytes as FetchedBytes
+    from klogtool.repair.loaded import LoadedPartition as LoadedPartition
+    from klogtool.repair.lookup import EpochEnd as EpochEnd
+    from klogtool.repair.lookup import OffsetFound as OffsetFound
+    from klogtool.repair.lookup import TimestampAndOffset as TimestampAndOffset
+    from klogtool.repair.lookup import TimestampFound as TimestampFound
+    from klogtool.repair.reading import Fetched as Fetched
 
     open = open_path
 
@@ -64,6 +71,13 @@ _WHERE = {
     "Header": "format.batch.Header",
     "Finding": "repair.findings.Finding",
     "Severity": "repair.findings.Severity",
+    "LoadedPartition": "repair.loaded.LoadedPartition",
+    "OffsetFound": "repair.lookup.OffsetFound",
+    "TimestampFound": "repair.lookup.TimestampFound",
+    "TimestampAndOffset": "repair.lookup.TimestampAndOffset",
+    "EpochEnd": "repair.lookup.EpochEnd",
+    "FetchedBytes": "repair.loaded.FetchedBytes",
+    "Fetched": "repair.reading.Fetched",
     "KlogError": "errors.KlogError",
     "Corrupt": "errors.Corrupt",
     "Unsupported": "errors.Unsupported",

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from klogtool.repair.findings import Finding
+    from klogtool.repair.loaded import FetchedBytes, LoadedPartition
+    from klogtool.repair.lookup import EpochEnd, OffsetFound, TimestampFound
     from klogtool.repair.plan import Plan
 
 
@@ -68,6 +70,39 @@ class Partition(partition.Partition):
         now_ms: timestamps later than that are implausible. deep: decompress and parse every record. jobs: threads.
         """
         return _verify([self.path], now_ms, deep=deep, jobs=jobs)
+
+    def load(self, *, now_ms: int = 0, **given: Any) -> LoadedPartition:
+        """As a broker has it loaded, to be asked several times; nothing is written.
+
+        given: recovery_point, log_start_offset, high_watermark (offsets); last_stop ("clean" or "unclean"); config
+        (Kafka's names and values as text); jobs (threads). What is not given comes from the log dir's own files.
+        now_ms: the clock, which decides what producers have expired. Raises Corrupt or Refused, with Kafka's class of
+        exception, where a broker would not start.
+        """
+        from klogtool.repair.circumstances import Circumstances  # not imported to read a file
+        from klogtool.repair.loaded import load
+
+        return load(self.path, Circumstances.of_arguments({"now_ms": now_ms, **given}), given.get("jobs"))
+
+    def lookup_offset(self, offset: int, *, explain: bool = False, **given: Any) -> OffsetFound:
+        """The batch that holds an offset or follows it; given as in `load`. Raises Refused outside of the log."""
+        return self.load(**given).lookup_offset(offset, explain=explain)
+
+    def lookup_timestamp(self, timestamp: int | str, **given: Any) -> TimestampFound:
+        """The first record from a time (ms) on, or `earliest`, `latest`, `max`; given as in `load`."""
+        return self.load(**given).lookup_timestamp(timestamp)
+
+    def end_offset_for_epoch(self, leader_epoch: int, **given: Any) -> EpochEnd:
+        """Where a leader epoch ended; given as in `load`."""
+        return self.load(**given).end_offset_for_epoch(leader_epoch)
+
+    def read(
+        self, offset: int, max_bytes: int, *, min_one_message: bool = False, isolation: str = "log_end", **given: Any
+    ) -> FetchedBytes:
+        """What a fetch gets, from the batch on that holds an offset; isolation: "log_end", "high_watermark" or
+        "read_committed"; given as in `load`. Raises Refused outside of the log."""
+        loaded = self.load(**given)
+        return loaded.read(offset, max_bytes, min_one_message=min_one_message, isolation=isolation)
 
     def plan_recover(self, *, now_ms: int, **given: Any) -> Planned:
         """What a broker's start would make of it. now_ms: the clock, which decides what producers have expired.

@@ -88,11 +88,12 @@ def offset_text(found: OffsetFound, log_end_offset: int) -> str:
     if found.is_end:
         what = "the log's end" if found.offset == log_end_offset else f"nothing up to the log's end, {log_end_offset:,}"
         return f"{asked}   {what}"
+    is_gap = (found.base_offset or 0) > found.offset
     head = (
-        f"{asked}   batch of offsets {found.base_offset:,} to {found.last_offset:,}, {found.size:,} bytes at byte "
-        f"{found.position:,} of {found.segment:020d}.log"
+        f"{asked}   {'gone; next is' if is_gap else 'in'} batch {found.base_offset:,} to {found.last_offset:,}: "
+        f"{found.segment:020d}.log, byte {found.position:,}, {found.size:,} bytes"
     )
-    return "\n".join([head, *_explanation(found.steps, "the last that does not begin behind it")])
+    return "\n".join([head, *_explanation(found.steps, "the last whose base offset is not above it")])
 
 
 def timestamp_text(asked: int | str, found: TimestampFound, high_watermark: int, *, explain: bool) -> str:
@@ -107,7 +108,7 @@ def timestamp_text(asked: int | str, found: TimestampFound, high_watermark: int,
         head = f"{_asked(asked)}   offset {place.offset:,}{time}{epoch}"
         if time and place.offset >= high_watermark:
             head += f"   (not below the high watermark {high_watermark:,}: consumers do not get it)"
-    why = "the largest timestamp of all" if asked == "max" else "the first whose largest timestamp is not earlier"
+    why = "has the largest timestamp of all" if asked == "max" else "the first whose largest time is not earlier"
     return "\n".join([head, *(_explanation(found.steps, why) if explain else ())])
 
 
@@ -136,13 +137,13 @@ def _asked(asked: int | str) -> str:
 def _explanation(steps: tuple[Step, ...], why: str) -> Iterator[str]:
     for n, step in enumerate(steps):
         if isinstance(step, SegmentChosen):
-            yield _line("segment", _chosen_text(step, why if n == 0 else "the next one, since nothing is left there"))
+            yield _line("segment", _chosen_text(step, why if n == 0 else "the next one, since nothing was left there"))
         elif isinstance(step, TimeIndexLookup):
             to = f"{time_text(step.timestamp)} → offset {step.offset:,}"
-            yield _line("time index", _slot_text(step, to, "begins at its first offset"))
+            yield _line("time index", _slot_text(step, to, "search from its first offset"))
         elif isinstance(step, IndexLookup):
             to = f"offset {step.offset:,} → position {step.position:,}"
-            yield _line("index", _slot_text(step, to, "begins at position 0"))
+            yield _line("index", _slot_text(step, to, "search from position 0"))
         else:
             yield _line("scanned", _scan_text(step))
 
@@ -152,17 +153,17 @@ def _line(name: str, text: str) -> str:
 
 
 def _chosen_text(step: SegmentChosen, why: str) -> str:
-    text = f"{step.file}   {why}   [{step.number:,} of {step.segments:,}]"
+    text = f"{step.file}   [{step.number:,} of {step.segments:,}]\n{' ' * _WIDTH}{why}"
     if step.largest_timestamp is None:
         return text
-    by = "by the time of the file: no index knows of one" if step.by_mtime else "by its time index"
-    return f"{text}\n{' ' * _WIDTH}{time_text(step.largest_timestamp)}, {by}"
+    by = "the time of the file: no index knows of one" if step.by_mtime else "by its time index"
+    return f"{text} ({time_text(step.largest_timestamp)}, {by})"
 
 
 def _slot_text(step: TimeIndexLookup | IndexLookup, to: str, without: str) -> str:
     if step.slot is None:
-        none = "has no entry" if step.entries == 0 else f"none of {step.entries:,} entries is low enough"
-        return f"{step.file} {none}: the search {without}"
+        none = "no entries" if step.entries == 0 else f"all {step.entries:,} entries are above"
+        return f"{none}: {without}"
     return f"entry {step.slot + 1:,} of {step.entries:,}   ({to})"
 
 
