@@ -7,6 +7,7 @@ used what only some dumps need. tests/cli/test_start.py holds them to it.
 
 from __future__ import annotations
 
+import gc
 import sys
 
 TYPE_CHECKING = False
@@ -21,7 +22,9 @@ def main() -> None:
 
 def run(args: list[str]) -> int:
     """The command line `args`; returns the exit status."""
+    gc.disable()  # of what is imported nothing is garbage; looking for it takes a twentieth of a start
     work = _plain_work(args)
+    gc.enable()
     if work is None:
         from klogtool.cli import main
 
