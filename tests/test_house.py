@@ -22,7 +22,7 @@ DOORS = {
     "zlib": "klogtool/format/",
     **dict.fromkeys(("lz4", "snappy", "zstandard", "gzip"), "klogtool/format/codecs"),
     "rich": "klogtool/render/",
-    "pyarrow": "klogtool/render/",
+    "pyarrow": ("klogtool/render/", "klogtool/spark/"),
     "click": "klogtool/cli/",
     "pyspark": "klogtool/spark/",
 }

@@ -36,6 +36,8 @@ class LogFile:
     Raises Unreadable if it cannot be opened or is no regular file (a FIFO is not waited for).
     """
 
+    is_mappable = True  # not so files that are no files of this machine
+
     def __init__(self, path: str | os.PathLike[str], *, or_folder: bool = False) -> None:
         """or_folder: a folder opens as if it were empty; Kafka notices only when it reads it."""
         self.path = os.fspath(path)

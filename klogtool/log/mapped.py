@@ -25,7 +25,7 @@ FETCHED_UP_TO_BYTES = 16 << 20  # of a larger entry, only the pages that are loo
 
 def should_map(file: LogFile) -> bool:
     """Whether mapping pays, and can be watched over."""
-    return kernels.native is not None and file.size >= MAPPED_FROM_BYTES
+    return kernels.native is not None and file.is_mappable and file.size >= MAPPED_FROM_BYTES
 
 
 class MappedReads(Reads):

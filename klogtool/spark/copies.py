@@ -1,0 +1,233 @@
+"""Which partitions lie under some paths, and which copy of each is read: replicas are not counted twice.
+
+All files are listed once; their sizes are those of that moment. Of a copy a few small files are read, and of its last
+segment a few headers, and only where there are several to choose from.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import groupby
+
+from klogtool.errors import KlogError, Refused
+from klogtool.format.checkpoints import parse_leader_epoch_checkpoint, parse_offset_checkpoint
+from klogtool.format.identity import parse_partition_metadata
+from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState, TopicPartition, parse_file_name
+from klogtool.lazy_dataclasses import dataclass, field
+from klogtool.log.folder import find_partition_dir_name
+from klogtool.spark.heads import log_end_offset
+from klogtool.spark.storage import Place, Storage, Stored, open_place
+
+REMOTE_INDEX_CACHE = "remote-log-index-cache"
+INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFiles:
+    """A segment as it was listed. next_base_offset: of the segment behind it, None for the last one."""
+
+    base_offset: int
+    log: Stored
+    indexes: dict[FileKind, Stored]
+    next_base_offset: int | None = None
+
+    @property
+    def path(self) -> str:
+        """That of its `.log`."""
+        return self.log.path
+
+    @property
+    def size(self) -> int:
+        """Bytes of its `.log`."""
+        return self.log.size
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A partition dir. topic, partition: None for a folder whose name does not say them.
+
+    side: its other files by name, those of the log dir it lies in with `../` before them.
+    """
+
+    place: Place
+    folder: str
+    topic: str | None
+    partition: int | None
+    segments: tuple[SegmentFiles, ...]
+    side: dict[str, Stored] = field(repr=False, compare=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its logs."""
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def storage(self) -> Storage:
+        """Where its files are read."""
+        return open_place(self.place)[0]
+
+    @property
+    def log_start_offset(self) -> int:
+        """Below it nobody reads: its first segment's base offset, or a later one that the log dir's checkpoint has."""
+        first = self.segments[0].base_offset
+        stored = self.side.get(f"../{FileKind.LOG_START_CHECKPOINT.value}")
+        if stored is None or self.topic is None or self.partition is None:
+            return first
+        offsets = _checkpoint(self.place, stored)
+        return max(first, offsets.get(TopicPartition(self.topic, self.partition), first))
+
+    @property
+    def snapshots(self) -> list[tuple[int, Stored]]:
+        """Its producer snapshots, by offset."""
+        names = [(parse_file_name(name), stored) for name, stored in self.side.items()]
+        return sorted(
+            (
+                (name.base_offset, stored)
+                for name, stored in names
+                if name.kind is FileKind.PRODUCER_SNAPSHOT and name.base_offset is not None and not name.suffix
+            ),
+            key=lambda pair: pair[0],
+        )
+
+    @property
+    def topic_id(self) -> bytes | None:
+        """The topic's id by partition.metadata; None without one that can be read."""
+        stored = self.side.get(FileKind.PARTITION_METADATA.value)
+        try:
+            return None if stored is None else parse_partition_metadata(self.storage.read(stored)).topic_id
+        except KlogError:
+            return None
+
+    @property
+    def latest_epoch(self) -> int:
+        """The last leader epoch by leader-epoch-checkpoint; -1 without one that can be read."""
+        stored = self.side.get(FileKind.LEADER_EPOCH_CHECKPOINT.value)
+        try:
+            entries = parse_leader_epoch_checkpoint(self.storage.read(stored)) if stored else []
+        except KlogError:
+            return -1
+        return max((entry.epoch for entry in entries), default=-1)
+
+
+@lru_cache(maxsize=16)  # thousands of partitions ask for the same one
+def _checkpoint(place: Place, stored: Stored) -> dict[TopicPartition, int]:
+    try:
+        return parse_offset_checkpoint(open_place(place)[0].read(stored))
+    except KlogError:  # as a broker does, which then starts without it
+        return {}
+
+
+def find_copies(places: Iterable[Place]) -> list[Copy]:
+    """Every partition dir under these places, with at least one segment, in order of topic, partition and folder.
+
+    Not those that are doomed, stray or on their way from one log dir to another, unless that is the place itself.
+    Raises Unreadable where a place cannot be listed, Refused where none of them has a log.
+    """
+    found: dict[str, Copy] = {}
+    for place in places:
+        for copy in _copies_in(place):
+            found.setdefault(copy.folder, copy)
+    if not found:
+        raise Refused("no partition dir with a .log file is there", path=next(iter(places)).uri)
+    return sorted(found.values(), key=lambda copy: (copy.topic or "", _number(copy), copy.folder))
+
+
+def _number(copy: Copy) -> int:
+    return -1 if copy.partition is None else copy.partition
+
+
+def _copies_in(place: Place) -> Iterator[Copy]:
+    storage, root = open_place(place)
+    folders: dict[str, list[Stored]] = {}
+    for stored in storage.list(root):
+        folders.setdefault(os.path.dirname(stored.path), []).append(stored)
+    for folder, files in folders.items():
+        name = find_partition_dir_name(os.path.basename(folder))
+        given = folder == root or files[0].path == root
+        if given or (name and name.state is PartitionDirState.CURRENT and REMOTE_INDEX_CACHE not in folder):
+            if files[0].path == root:  # a file of its own: what lies beside it is looked at, too
+                files = [*files, *(f for f in storage.list(folder) if not f.path.endswith(FileKind.LOG.value))]
+            yield from _copy_of(place, folder, files, name, folders)
+
+
+def _copy_of(
+    place: Place, folder: str, files: list[Stored], name: PartitionDirName | None, folders: dict[str, list[Stored]]
+) -> Iterator[Copy]:
+    side = {os.path.basename(stored.path): stored for stored in files}
+    segments = _segments(side)
+    if not segments:
+        return
+    above = os.path.dirname(folder)
+    around = folders.get(above) or _beside(place, above)
+    side |= {f"../{os.path.basename(stored.path)}": stored for stored in around}
+    topic, partition = (name.topic, name.partition) if name else (None, None)
+    yield Copy(place, folder, topic, partition, segments, side)
+
+
+def _beside(place: Place, folder: str) -> list[Stored]:
+    """The one checkpoint of a log dir that matters to a partition dir which was given by itself."""
+    storage, root = open_place(place)
+    if not root.startswith(folder):
+        return []
+    try:
+        return storage.list(f"{folder}/{FileKind.LOG_START_CHECKPOINT.value}")
+    except KlogError:
+        return []
+
+
+def _segments(side: dict[str, Stored]) -> tuple[SegmentFiles, ...]:
+    by_offset: dict[int, dict[FileKind, Stored]] = {}
+    for stored in side.values():
+        name = parse_file_name(os.path.basename(stored.path))
+        if name.base_offset is not None and not name.suffix and name.kind in (FileKind.LOG, *INDEXES):
+            by_offset.setdefault(name.base_offset, {}).setdefault(name.kind, stored)
+    offsets = sorted(offset for offset, kinds in by_offset.items() if FileKind.LOG in kinds)
+    return tuple(
+        SegmentFiles(offset, by_offset[offset].pop(FileKind.LOG), by_offset[offset], after)
+        for offset, after in zip(offsets, [*offsets[1:], None], strict=False)
+    )
+
+
+def choose(copies: Iterable[Copy], notes: list[str]) -> list[Copy]:
+    """One copy of each partition: of those with the latest leader epoch the one that reaches furthest, then the one
+    that begins first. What was not chosen is told in `notes`.
+
+    Raises Refused where copies are of different topics that have the same name.
+    """
+    chosen = []
+    for (topic, partition), group in groupby(copies, key=lambda copy: (copy.topic, copy.partition)):
+        same = list(group)
+        if topic is None or len(same) == 1:
+            chosen += same
+            continue
+        _check_topic_ids(same)
+        best = max(same, key=_worth)
+        others = ", ".join(copy.folder for copy in same if copy is not best)
+        notes.append(f"{topic}-{partition} lies there {len(same)} times: {best.folder} is read, not {others}")
+        chosen.append(best)
+    return chosen
+
+
+def _worth(copy: Copy) -> tuple[int, int, int]:
+    return copy.latest_epoch, end_of(copy), -copy.segments[0].base_offset
+
+
+def end_of(copy: Copy) -> int:
+    """The offset behind the last whole batch of a copy (log end offset)."""
+    for segment in reversed(copy.segments):
+        end = log_end_offset(copy.storage, segment.log, segment.indexes.get(FileKind.OFFSET_INDEX), segment.base_offset)
+        if end is not None:
+            return end
+    return copy.segments[-1].base_offset
+
+
+def _check_topic_ids(same: list[Copy]) -> None:
+    ids = {copy.topic_id: copy for copy in same if copy.topic_id is not None}
+    if len(ids) > 1:
+        one, other, *_ = ids.values()
+        raise Refused(
+            f"topic {one.topic} lies there more than once, with different topic ids ({one.folder}, {other.folder}): "
+            "load them one at a time"
+        )

@@ -1,0 +1,135 @@
+"""Headers of batches, one behind the other, with as few bytes read as there are to read.
+
+Where batches are small, whole stretches of a file are read; where they are large, only the beginning of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from klogtool.errors import KlogError
+from klogtool.format.batch import RecordBatch
+from klogtool.format.control import parse_end_transaction_marker
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, Stop, corrupt_length, find_frame
+from klogtool.format.indexes import (
+    OFFSET_INDEX_ENTRY_SIZE,
+    OffsetIndexEntry,
+    entries_before_zero_tail,
+    find_offset_index_entry,
+    parse_offset_index_entry,
+)
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.lazy_dataclasses import dataclass, replace
+from klogtool.log.entries import Entry, read_entry
+from klogtool.log.file import LogFile
+from klogtool.log.windows import Window
+from klogtool.spark.storage import Storage, Stored
+
+HEAD_BYTES = 128
+FAR_BYTES = 32 << 10  # batches of more than that, on average, are jumped over
+NEAR_PIECE_BYTES = 256 << 10
+FAR_PIECE_BYTES = 4 << 10
+MOST_MARKER_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The header of an entry. entry: its fields, without its records; size: bytes of it in the file."""
+
+    position: int
+    size: int
+    entry: Entry
+
+    @property
+    def end(self) -> int:
+        """Where the next one begins."""
+        return self.position + self.size
+
+
+def walk_heads(file: LogFile, start: int, end: int) -> Iterator[Head]:
+    """The header of each whole entry in [start, end) of a log file; `start` is where one begins.
+
+    Raises Corrupt where a length cannot be, as a reader of all of it would.
+    """
+    at, base, piece, count = start, start, b"", 0
+    while True:
+        if base + len(piece) - at < HEAD_BYTES and base + len(piece) < end:
+            far = count > 0 and at - start > count * FAR_BYTES
+            base, piece = at, file.read(at, min(FAR_PIECE_BYTES if far else NEAR_PIECE_BYTES, end - at))
+        found = (
+            find_frame(piece, at - base, end - base) if len(piece) > at - base + HEADER_SIZE_UP_TO_MAGIC else Stop.END
+        )
+        if found is Stop.LENGTH:
+            raise corrupt_length(piece, at - base, base).at_path(file.path)
+        if not isinstance(found, Frame):
+            return
+        window = Window(base, memoryview(piece), len(piece), last=False)
+        yield Head(at, found.size, read_entry(window, found, file.path))
+        at, count = at + found.size, count + 1
+
+
+def read_marker(file: LogFile, head: Head) -> bool | None:
+    """Whether a control batch says that a transaction was aborted; None if it is no end of a transaction."""
+    if head.size > MOST_MARKER_BYTES or not isinstance(head.entry, RecordBatch):
+        return None
+    frame = Frame(0, head.entry.base_offset, head.size, head.entry.magic)
+    window = Window(head.position, memoryview(file.read(head.position, head.size)), head.size, last=False)
+    try:
+        record = next(read_entry(window, frame, file.path).records())
+        return parse_end_transaction_marker(record.key, record.value).is_abort
+    except (KlogError, StopIteration):
+        return None
+
+
+def find_position(storage: Storage, log: Stored, index: Stored | None, base_offset: int, offset: int) -> int:
+    """Where to begin to read for an offset: a batch that begins at or before it, by the index if that is right."""
+    if index is None or offset <= base_offset:
+        return 0
+    data = storage.read(index)
+    data = data[: entries_before_zero_tail(data, OFFSET_INDEX_ENTRY_SIZE) * OFFSET_INDEX_ENTRY_SIZE]
+    entry = find_offset_index_entry(data, base_offset, offset)
+    return entry.position if entry.position and is_batch_of(storage, log, entry) else 0
+
+
+def is_batch_of(storage: Storage, log: Stored, entry: OffsetIndexEntry, *, first_offset: int | None = None) -> bool:
+    """Whether a sound batch lies where an entry of an offset index says, and may be meant by it.
+
+    Kafka's entry has the last offset of what was appended at once, and the position where that begins. first_offset:
+    the batch is not to begin below it.
+    """
+    if not 0 <= entry.position < log.size:
+        return False
+    with storage.open(log, ahead_bytes=HEAD_BYTES) as file:
+        data = file.read(entry.position, HEAD_BYTES)
+        frame = find_frame(data, 0, log.size - entry.position)
+        if not isinstance(frame, Frame):
+            return False
+        try:
+            window = Window(entry.position, memoryview(file.read(entry.position, frame.size)), frame.size, last=False)
+            found = read_entry(window, replace(frame, position=0), file.path)
+            first = found.last_offset if found.base_offset is None else found.base_offset
+            return (first_offset or 0) <= first <= entry.offset and found.crc_valid
+        except KlogError:
+            return False
+
+
+def log_end_offset(storage: Storage, log: Stored, index: Stored | None, base_offset: int) -> int | None:
+    """The offset behind the last whole batch of a segment; None if it has none.
+
+    Behind a length that cannot be, nothing is counted: a broker would cut it off.
+    """
+    start, last = find_position(storage, log, index, base_offset, MAX_LONG), None
+    with storage.open(log, ahead_bytes=FAR_PIECE_BYTES) as file:
+        try:
+            for head in walk_heads(file, start, log.size):
+                last = head.entry.last_offset
+        except KlogError:
+            pass
+    return None if last is None else last + 1
+
+
+def walk_index(storage: Storage, index: Stored, base_offset: int) -> Iterator[OffsetIndexEntry]:
+    """The entries of an offset index, without preallocated zeros."""
+    data = storage.read(index)
+    for n in range(entries_before_zero_tail(data, OFFSET_INDEX_ENTRY_SIZE)):
+        yield parse_offset_index_entry(data, base_offset, n)

@@ -1,0 +1,185 @@
+"""From which offset to which a partition is read: what the options say, with a log to hold them against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.format.framing import Frame
+from klogtool.format.indexes import (
+    TIME_INDEX_ENTRY_SIZE,
+    entries_before_zero_tail,
+    find_time_index_entry,
+    parse_time_index_entry,
+)
+from klogtool.format.names import FileKind
+from klogtool.lazy_dataclasses import dataclass
+from klogtool.log.entries import read_entry
+from klogtool.log.file import LogFile
+from klogtool.log.windows import Window
+from klogtool.spark.copies import Copy, SegmentFiles, end_of
+from klogtool.spark.heads import FAR_PIECE_BYTES, Head, find_position, walk_heads
+from klogtool.spark.options import EARLIEST, LATEST, Bound, Query
+from klogtool.spark.transactions import AbortedRange, find_committed
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is read of a partition. start, end: offsets, end exclusive, None for all. aborted: not to be seen."""
+
+    copy: Copy
+    start: int
+    end: int | None
+    aborted: tuple[AbortedRange, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Topic and partition."""
+        return name_of(self.copy)
+
+
+def name_of(copy: Copy) -> str:
+    """Topic and partition, or the folder of one that does not say them."""
+    return copy.folder if copy.topic is None else f"{copy.topic}-{copy.partition}"
+
+
+def resolve(query: Query, copies: Iterable[Copy], notes: list[str]) -> list[Wanted]:
+    """What is wanted of each partition. notes: gets a line for data that is lost, where that does not fail.
+
+    Raises Refused where the options do not fit the partitions, or ask for offsets that are not there.
+    """
+    copies = list(copies)
+    for option, bound in (("startingOffsets", query.starting), ("endingOffsets", query.ending)):
+        _check_all_named(option, bound, copies)
+    return [_resolved(query, copy, notes) for copy in copies]
+
+
+def _check_all_named(option: str, bound: Bound, copies: list[Copy]) -> None:
+    if bound.each is None:
+        return
+    named = {key for key, _ in bound.each}
+    there = {(copy.topic or "", -1 if copy.partition is None else copy.partition) for copy in copies}
+    if named != there:
+        raise Refused(
+            f"If {option} contains specific offsets, you must specify all TopicPartitions. Use -1 for latest, -2 for "
+            f"earliest, if you don't care. Specified: {_names(named)} Assigned: {_names(there)}"
+        )
+
+
+def _names(partitions: set[tuple[str, int]]) -> str:
+    return "[" + ", ".join(f"{topic}-{partition}" for topic, partition in sorted(partitions)) + "]"
+
+
+def _resolved(query: Query, copy: Copy, notes: list[str]) -> Wanted:
+    first = copy.log_start_offset
+    start, end = _start_of(query, copy, first, notes), _end_of(query, copy, first, notes)
+    if not query.is_committed_only:
+        return Wanted(copy, start, end)
+    committed = find_committed(copy)
+    stable = committed.last_stable_offset
+    if stable is not None:
+        end = stable if end is None else min(end, stable)
+    return Wanted(copy, start, end, committed.aborted)
+
+
+def _start_of(query: Query, copy: Copy, first: int, notes: list[str]) -> int:
+    bound = query.starting
+    given = bound.of(copy.topic, copy.partition)
+    if bound.is_time and given is not None:
+        found = find_offset_by_time(copy, given, first)
+        if found is None and query.fails_without_later_time:
+            raise Refused(f"No offset matched from request of topic-partition {name_of(copy)} and timestamp {given}.")
+        return end_of(copy) if found is None else found
+    if given is None or given == EARLIEST:
+        return first
+    if given == LATEST:
+        return end_of(copy)
+    if given < first:
+        _lose(query, f"{name_of(copy)} begins at offset {first}: {given} is not there any more", notes)
+    return max(given, first)
+
+
+def _end_of(query: Query, copy: Copy, first: int, notes: list[str]) -> int | None:
+    bound = query.ending
+    given = bound.of(copy.topic, copy.partition)
+    if bound.is_time and given is not None:
+        return find_offset_by_time(copy, given, first)
+    if given is None or given == LATEST:
+        return None
+    end = end_of(copy)
+    if given > end:
+        _lose(query, f"{name_of(copy)} ends at offset {end}: up to {given} is not there", notes)
+    return given
+
+
+def _lose(query: Query, what: str, notes: list[str]) -> None:
+    if query.fails_on_data_loss:
+        raise Refused(f"{what} (failOnDataLoss is true)")
+    notes.append(what)
+
+
+# By time.
+
+
+def largest_timestamp(copy: Copy, segment: SegmentFiles) -> int | None:
+    """The largest timestamp of a segment that is not the last one, by its time index; None where that is not told."""
+    index = segment.indexes.get(FileKind.TIME_INDEX)
+    if index is None or segment.next_base_offset is None or index.size < TIME_INDEX_ENTRY_SIZE:
+        return None
+    data = copy.storage.read(index)
+    count = entries_before_zero_tail(data, TIME_INDEX_ENTRY_SIZE)
+    if not count or count * TIME_INDEX_ENTRY_SIZE != len(data):  # not as a segment that was rolled leaves it
+        return None
+    last = parse_time_index_entry(data, segment.base_offset, count - 1)
+    return last.timestamp if segment.base_offset <= last.offset < segment.next_base_offset else None
+
+
+def find_offset_by_time(copy: Copy, timestamp: int, first: int) -> int | None:
+    """The offset of the first record that is not older (UnifiedLog.fetchOffsetByTimestamp); None if all are.
+
+    first: below it nobody reads. Damage ends the search in a segment.
+    """
+    for segment in copy.segments:
+        largest = largest_timestamp(copy, segment)
+        if (largest is None or largest >= timestamp) and not _is_below(segment, first):
+            found = _search(copy, segment, timestamp, first)
+            if found is not None:
+                return found
+    return None
+
+
+def _is_below(segment: SegmentFiles, offset: int) -> bool:
+    return segment.next_base_offset is not None and segment.next_base_offset <= offset
+
+
+def _search(copy: Copy, segment: SegmentFiles, timestamp: int, first: int) -> int | None:
+    start = max(first, segment.base_offset)
+    index = segment.indexes.get(FileKind.TIME_INDEX)
+    if index is not None:
+        data = copy.storage.read(index)
+        data = data[: entries_before_zero_tail(data, TIME_INDEX_ENTRY_SIZE) * TIME_INDEX_ENTRY_SIZE]
+        start = max(start, find_time_index_entry(data, segment.base_offset, timestamp).offset)
+    offsets = segment.indexes.get(FileKind.OFFSET_INDEX)
+    position = find_position(copy.storage, segment.log, offsets, segment.base_offset, start)
+    with copy.storage.open(segment.log, ahead_bytes=FAR_PIECE_BYTES) as file:
+        try:
+            for head in walk_heads(file, position, segment.size):
+                if head.entry.max_timestamp >= timestamp and head.entry.last_offset >= first:
+                    found = _search_batch(file, head, timestamp, first)
+                    if found is not None:
+                        return found
+        except Corrupt:
+            return None
+    return None
+
+
+def _search_batch(file: LogFile, head: Head, timestamp: int, first: int) -> int | None:
+    window = Window(head.position, memoryview(file.read(head.position, head.size)), head.size, last=False)
+    frame = Frame(0, head.entry.last_offset, head.size, head.entry.magic)
+    try:
+        for record in read_entry(window, frame, file.path).records():
+            if record.timestamp >= timestamp and record.offset >= first:
+                return record.offset
+    except KlogError:
+        return None
+    return None

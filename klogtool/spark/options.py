@@ -1,0 +1,334 @@
+"""The options of a query: those of Spark's kafka source, with its rules and words, and a few of klogtool's own.
+
+Names are case-insensitive. What a consumer or a cluster needs, and files do not, is taken and left alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from klogtool.errors import Refused
+from klogtool.lazy_dataclasses import dataclass
+from klogtool.spark.storage import Place, places_of
+
+if TYPE_CHECKING:
+    from klogtool.spark.copies import Copy
+
+LATEST, EARLIEST = -1, -2
+MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
+TABLES = ("records", "batches", "findings", "segments")
+ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
+STRATEGIES = ("subscribe", "subscribepattern", "assign")
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+DEFAULT_SPLIT_BYTES = 128 << 20
+DEFAULT_TRIGGER_DELAY_SECONDS = 900
+SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+IGNORED = (
+    "fetchoffset.numretries",
+    "fetchoffset.retryintervalms",
+    "kafkaconsumer.polltimeoutms",
+    "groupidprefix",
+    "includetimestamp",
+)
+STREAM_ONLY = ("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
+OWN = (
+    *("path", "paths", "table", "columns", "includeheaders", "includemetadata", "mode", "failondataloss"),
+    *("minpartitions", "maxrecordsperpartition", "splitbytes", "storageoptions", "kafka.isolation.level"),
+    *("startingoffsets", "endingoffsets", "startingoffsetsbytimestamp", "endingoffsetsbytimestamp"),
+    *("startingtimestamp", "endingtimestamp", "startingoffsetsbytimestampstrategy", "deep"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where to begin or to end: offset (or EARLIEST, LATEST), or time in ms, of each partition or of all.
+
+    each: by (topic, partition), where they were named.
+    """
+
+    every: int = LATEST
+    each: tuple[tuple[tuple[str, int], int], ...] | None = None
+    is_time: bool = False
+
+    def of(self, topic: str | None, partition: int | None) -> int | None:
+        """That of a partition; None where others were named, and it was not."""
+        if self.each is None:
+            return self.every
+        return dict(self.each).get((topic or "", -1 if partition is None else partition))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Which rows and columns are asked for; columns: None for all that the flags leave."""
+
+    table: str = "records"
+    columns: tuple[str, ...] | None = None
+    include_headers: bool = False
+    include_metadata: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked for. strategy, chosen: the option that says which topics, and what it says; None for all."""
+
+    places: tuple[Place, ...]
+    shape: Shape = Shape()
+    strategy: str | None = None
+    chosen: str = ""
+    starting: Bound = Bound(EARLIEST)
+    ending: Bound = Bound(LATEST)
+    fails_without_later_time: bool = True
+    is_committed_only: bool = False
+    mode: str = "FAILFAST"
+    fails_on_data_loss: bool = True
+    least_splits: int = 0
+    most_records: int = 0
+    split_bytes: int = DEFAULT_SPLIT_BYTES
+    deep: bool = False
+    most_offsets: int = 0
+    least_offsets: int = 0
+    most_seconds: int = DEFAULT_TRIGGER_DELAY_SECONDS
+
+    def select(self, copies: Iterable[Copy]) -> list[Copy]:
+        """The copies of the topics and partitions that are asked for. Raises Refused where one is not there."""
+        wanted = list(copies)
+        if self.strategy == "subscribe":
+            return _named(wanted, [topic.strip() for topic in self.chosen.split(",") if topic.strip()])
+        if self.strategy == "subscribepattern":
+            pattern = re.compile(self.chosen)
+            return [c for c in wanted if c.topic and c.topic not in INTERNAL_TOPICS and pattern.fullmatch(c.topic)]
+        if self.strategy == "assign":
+            return _assigned(wanted, partitions_of_json("assign", self.chosen))
+        return wanted
+
+
+def _named(copies: list[Copy], topics: list[str]) -> list[Copy]:
+    there = {copy.topic for copy in copies}
+    if missing := [topic for topic in topics if topic not in there]:
+        raise Refused(f"no such topic: {', '.join(missing)}")
+    return [copy for copy in copies if copy.topic in topics]
+
+
+def _assigned(copies: list[Copy], wanted: list[tuple[str, int]]) -> list[Copy]:
+    there = {(copy.topic, copy.partition) for copy in copies}
+    if missing := [f"{topic}-{partition}" for topic, partition in wanted if (topic, partition) not in there]:
+        raise Refused(f"no such partition: {', '.join(missing)}")
+    return [copy for copy in copies if (copy.topic, copy.partition) in wanted]
+
+
+def parse_shape(given: Mapping[str, str]) -> Shape:
+    """What of the options says which columns there are. Raises Refused for what cannot be."""
+    options = {name.lower(): value for name, value in given.items()}
+    columns = options.get("columns")
+    return Shape(
+        table=_one_of(options, "table", TABLES),
+        columns=tuple(name.strip() for name in columns.split(",")) if columns else None,
+        include_headers=_flag(options, "includeheaders"),
+        include_metadata=_flag(options, "includemetadata"),
+    )
+
+
+def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = False) -> Query:
+    """What options ask for. notes: gets a line for each that has no effect. Raises Refused for what cannot be."""
+    options = {name.lower(): value for name, value in given.items()}
+    _note_ignored(options, notes, stream=stream)
+    strategies = [name for name in STRATEGIES if name in options]
+    if len(strategies) > 1:
+        raise Refused(
+            "Only one of the following options can be specified for Kafka source: subscribe, subscribepattern, assign"
+        )
+    strategy = strategies[0] if strategies else None
+    starting, ending = _starting(options, stream=stream), _ending(options, stream=stream)
+    _check_bounds(options, starting, ending)
+    return Query(
+        places=tuple(places_of(_paths(options), options.get("storageoptions", ""))),
+        shape=parse_shape(options),
+        strategy=strategy,
+        chosen=_checked_strategy(strategy, options[strategy]) if strategy else "",
+        starting=starting,
+        ending=ending,
+        fails_without_later_time=_one_of(options, "startingoffsetsbytimestampstrategy", ("error", "latest")) == "error",
+        is_committed_only=_one_of(options, "kafka.isolation.level", ISOLATION_LEVELS) == "read_committed",
+        mode=_one_of({"mode": options.get("mode", MODES[0]).upper()}, "mode", MODES),
+        fails_on_data_loss=_flag(options, "failondataloss", default=True),
+        least_splits=_positive(options, "minpartitions"),
+        most_records=_positive(options, "maxrecordsperpartition"),
+        split_bytes=_positive(options, "splitbytes") or DEFAULT_SPLIT_BYTES,
+        deep=_flag(options, "deep"),
+        **(_rates(options) if stream else {}),
+    )
+
+
+def _rates(options: Mapping[str, str]) -> dict[str, int]:
+    most, least = _positive(options, "maxoffsetspertrigger"), _positive(options, "minoffsetspertrigger")
+    if most and least > most:
+        raise Refused(f"minOffsetsPerTrigger ({least}) is more than maxOffsetsPerTrigger ({most})")
+    return {"most_offsets": most, "least_offsets": least, "most_seconds": _seconds(options)}
+
+
+def _seconds(options: Mapping[str, str]) -> int:
+    """maxTriggerDelay, such as 15m (JavaUtils.timeStringAsSec); without a unit, in seconds."""
+    text = options.get("maxtriggerdelay", f"{DEFAULT_TRIGGER_DELAY_SECONDS}s").strip().lower()
+    found = re.fullmatch(r"(\d+)(s|m|min|h|d)?", text)
+    if found is None:
+        raise Refused(f"option maxTriggerDelay is no time: {text}")
+    return int(found[1]) * SECONDS[found[2] or "s"]
+
+
+def _note_ignored(options: Mapping[str, str], notes: list[str], *, stream: bool) -> None:
+    for name in options:
+        if name in OWN or name in STRATEGIES or (stream and name in STREAM_ONLY):
+            continue
+        if name in STREAM_ONLY:
+            notes.append(f"option {name} has no effect: it is for streams")
+        elif name.startswith("kafka.") or name in IGNORED:
+            notes.append(f"option {name} has no effect: there is no broker")
+        else:
+            notes.append(f"option {name} is not known, and has no effect")
+
+
+def _paths(options: Mapping[str, str]) -> list[str]:
+    if "paths" in options:
+        return [str(path) for path in _json("paths", options["paths"], list)]
+    return [options["path"]] if options.get("path") else []
+
+
+def _checked_strategy(strategy: str, value: str) -> str:
+    if strategy == "assign":
+        partitions_of_json("assign", value)
+    elif not value.strip(" ,"):
+        raise Refused(f"No topics to subscribe to as specified value for option '{strategy}' is '{value}'")
+    elif strategy == "subscribepattern":
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise Refused(f"subscribepattern is no regular expression: {error}") from error
+    return value
+
+
+# Where to begin and to end.
+
+
+def _starting(options: Mapping[str, str], *, stream: bool) -> Bound:
+    if (found := _by_time(options, "starting")) is not None:
+        return found
+    text = options.get("startingoffsets", "latest" if stream else "earliest").strip()
+    if text.lower() == "earliest":
+        return Bound(EARLIEST)
+    if text.lower() == "latest":
+        if not stream:
+            raise Refused("starting offset can't be latest for batch queries on Kafka")
+        return Bound(LATEST)
+    each = _offsets_of_json("startingOffsets", text)
+    for (topic, partition), offset in each:
+        if offset == LATEST and not stream:
+            raise Refused(f"startingOffsets for {topic}-{partition} can't be latest for batch queries on Kafka")
+    return Bound(EARLIEST, each)
+
+
+def _ending(options: Mapping[str, str], *, stream: bool) -> Bound:
+    names = ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp")
+    if stream and any(name in options for name in names):
+        raise Refused("ending offset not valid in streaming queries")
+    if (found := _by_time(options, "ending")) is not None:
+        return found
+    text = options.get("endingoffsets", "latest").strip()
+    if text.lower() == "latest":
+        return Bound(LATEST)
+    if text.lower() == "earliest":
+        raise Refused("ending offset can't be earliest for batch queries on Kafka")
+    each = _offsets_of_json("endingOffsets", text)
+    for (topic, partition), offset in each:
+        if offset == EARLIEST:
+            raise Refused(f"ending offset for {topic}-{partition} can't be earliest for batch queries on Kafka")
+    return Bound(LATEST, each)
+
+
+def _by_time(options: Mapping[str, str], which: str) -> Bound | None:
+    if (text := options.get(f"{which}timestamp")) is not None:
+        return Bound(_number(f"{which}Timestamp", text), is_time=True)
+    if (text := options.get(f"{which}offsetsbytimestamp")) is not None:
+        return Bound(each=_offsets_of_json(f"{which}OffsetsByTimestamp", text, least=0), is_time=True)
+    return None
+
+
+def _check_bounds(options: Mapping[str, str], starting: Bound, ending: Bound) -> None:
+    """Both JSONs name the same partitions, and none ends before it begins (KafkaSourceProvider)."""
+    if starting.each is None or ending.each is None or starting.is_time != ending.is_time:
+        return
+    first, last = dict(starting.each), dict(ending.each)
+    if first.keys() != last.keys():
+        raise Refused("startingOffsets and endingOffsets do not name the same partitions")
+    for (topic, partition), offset in first.items():
+        end = last[topic, partition]
+        if end >= 0 and offset > end:
+            raise Refused(f"{topic}-{partition} is to begin at {offset}, which is behind its end, {end}")
+
+
+# Values.
+
+
+def _json(name: str, text: str, kind: type) -> Any:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise Refused(f"option {name} is no JSON: {text}") from error
+    if not isinstance(found, kind):
+        raise Refused(f"option {name} is not as expected: {text}")
+    return found
+
+
+def partitions_of_json(name: str, text: str) -> list[tuple[str, int]]:
+    """The (topic, partition) of a JSON such as {"t": [0, 1]}. Raises Refused for another one."""
+    found = _json(name, text, dict)
+    if not all(isinstance(ids, list) and all(type(n) is int for n in ids) for ids in found.values()):
+        raise Refused(f'option {name} is to be like {{"topicA": [0, 1], "topicB": [2, 4]}}, got {text}')
+    return [(topic, partition) for topic, ids in found.items() for partition in ids]
+
+
+def _offsets_of_json(name: str, text: str, least: int = EARLIEST) -> tuple[tuple[tuple[str, int], int], ...]:
+    example = f'option {name} is to be like {{"topicA": {{"0": 23, "1": -1}}, "topicB": {{"0": -2}}}}, got {text}'
+    each = {}
+    for topic, offsets in _json(name, text, dict).items():
+        if not isinstance(offsets, dict):
+            raise Refused(example)
+        for partition, offset in offsets.items():
+            if not partition.isdecimal() or type(offset) is not int or offset < least:
+                raise Refused(example)
+            each[topic, int(partition)] = offset
+    return tuple(each.items())
+
+
+def _number(name: str, text: str) -> int:
+    try:
+        found = int(text)
+    except ValueError as error:
+        raise Refused(f"option {name} is no number: {text}") from error
+    if found < 0:
+        raise Refused(f"option {name} is negative: {text}")
+    return found
+
+
+def _positive(options: Mapping[str, str], name: str) -> int:
+    """0 where it is not given."""
+    if name not in options:
+        return 0
+    found = _number(name, options[name])
+    if found == 0:
+        raise Refused(f"option {name} must be positive")
+    return found
+
+
+def _flag(options: Mapping[str, str], name: str, *, default: bool = False) -> bool:
+    return _one_of({name: options.get(name, str(default)).lower()}, name, ("false", "true")) == "true"
+
+
+def _one_of(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
+    """The first of the values is the default."""
+    found = options.get(name, values[0])
+    if found not in values:
+        raise Refused(f"option {name} is to be one of {', '.join(values)}, got {found}")
+    return found

@@ -1,0 +1,265 @@
+"""Which task reads what: files are listed once, their ends fixed, and cut where batches begin.
+
+Knows nothing of Spark: a split is a list of stretches of files. Large segments are cut by their offset index, where the
+batch that it points to proves itself, else by the headers before it; small ones are put together.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from klogtool.errors import KlogError, Unsupported
+from klogtool.format.indexes import OffsetIndexEntry
+from klogtool.format.names import FileKind
+from klogtool.lazy_dataclasses import dataclass, replace
+from klogtool.log.cores import usable_cores
+from klogtool.render.selection import LARGEST, SMALLEST
+from klogtool.spark.copies import Copy, SegmentFiles, choose, end_of, find_copies
+from klogtool.spark.filters import Bounds
+from klogtool.spark.heads import FAR_PIECE_BYTES, find_position, is_batch_of, walk_heads, walk_index
+from klogtool.spark.offsets import Wanted, largest_timestamp, resolve
+from klogtool.spark.options import Query
+from klogtool.spark.storage import LOCAL_SCHEMES, Place, Stored, open_place
+from klogtool.spark.transactions import AbortedRange
+
+OPEN_COST_BYTES = 1 << 20  # of a file, beside its bytes
+LEAST_SPLIT_BYTES = 8 << 20  # below that a further task costs more than it brings
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of a log file. start, end: bytes; first_offset, last_offset: of the records wanted, inclusive.
+
+    next_base_offset: of the segment behind, None for the last one, whose end may be in the making. beside: the sizes of
+    its indexes.
+    """
+
+    place: Place
+    log: Stored
+    topic: str | None
+    partition: int | None
+    start: int
+    end: int
+    first_offset: int = SMALLEST
+    last_offset: int = LARGEST
+    next_base_offset: int | None = None
+    base_offset: int = 0
+    beside: tuple[tuple[FileKind, int], ...] = ()
+    aborted: tuple[AbortedRange, ...] = ()
+
+    @property
+    def cost(self) -> int:
+        """Bytes, as it were."""
+        return self.end - self.start + OPEN_COST_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What one task reads, in this order."""
+
+    pieces: tuple[Piece, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Of files."""
+        return sum(piece.end - piece.start for piece in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The n-th of t parts of the partitions in a log dir: what one task verifies. path: of this machine."""
+
+    path: str
+    number: int
+    parts: int
+
+
+def wanted_copies(query: Query, notes: list[str]) -> list[Copy]:
+    """One copy of each partition that a query asks for. Raises KlogError where there is none."""
+    return query.select(choose(find_copies(query.places), notes))
+
+
+def plan_splits(query: Query, bounds: Bounds, notes: list[str]) -> list[Split]:
+    """The splits of a query, in order of topic, partition and offset. notes: what a user should know.
+
+    Raises KlogError where something is not there, or the options ask for what cannot be.
+    """
+    wanted = resolve(query, wanted_copies(query, notes), notes)
+    return split(
+        query, [narrowed(w, bounds) for w in wanted if bounds.may_hold(w.copy.topic, w.copy.partition)], bounds
+    )
+
+
+def narrowed(wanted: Wanted, bounds: Bounds) -> Wanted:
+    """Less of a partition, if the bounds leave less."""
+    last = bounds.offsets[1]
+    end = wanted.end if last == LARGEST else last + 1 if wanted.end is None else min(wanted.end, last + 1)
+    return replace(wanted, start=max(wanted.start, bounds.offsets[0]), end=end)
+
+
+def split(query: Query, wanted: Sequence[Wanted], bounds: Bounds) -> list[Split]:
+    """The splits that read all that is wanted."""
+    segments = [(w, segment) for w in wanted for segment in _segments(w, bounds)]
+    target = _target_bytes(query, sum(segment.size for _, segment in segments))
+    if query.shape.table == "segments":
+        whole = (_piece(w, segment, (0, segment.size), (SMALLEST, LARGEST)) for w, segment in segments)
+        return list(_packed(whole, query.split_bytes, alone=False))
+    pieces = [piece for w, segment in segments for piece in _pieces(query, w, segment, target)]
+    return list(_packed(pieces, target, alone=query.most_records > 0))
+
+
+def _target_bytes(query: Query, total: int) -> int:
+    """As much as is given; less where there would be fewer splits than cores, or than were asked for."""
+    even = max(total // max(usable_cores(), 1), LEAST_SPLIT_BYTES)
+    wanted = total // query.least_splits if query.least_splits else LARGEST
+    return max(1, min(query.split_bytes, even, wanted))
+
+
+def _segments(wanted: Wanted, bounds: Bounds) -> Iterator[SegmentFiles]:
+    """Those that may have rows, by their names and time indexes."""
+    end = LARGEST if wanted.end is None else wanted.end
+    for segment in wanted.copy.segments:
+        after = segment.next_base_offset
+        if segment.base_offset >= end or (after is not None and after <= wanted.start):
+            continue
+        if bounds.timestamps[0] > SMALLEST:
+            largest = largest_timestamp(wanted.copy, segment)
+            if largest is not None and largest < bounds.timestamps[0]:
+                continue
+        yield segment
+
+
+# The pieces of a segment.
+
+
+def _pieces(query: Query, wanted: Wanted, segment: SegmentFiles, target: int) -> Iterator[Piece]:
+    for first, last in _offset_ranges(query, wanted, segment) if segment.size else []:
+        start, stop = _byte_range(wanted.copy, segment, first, last)
+        cuts = [start, *find_cuts(wanted.copy, segment, start, stop, target), stop]
+        for at, until in pairwise(cuts):
+            yield _piece(wanted, segment, (at, until), (first, last))
+
+
+def _piece(wanted: Wanted, segment: SegmentFiles, positions: tuple[int, int], offsets: tuple[int, int]) -> Piece:
+    return Piece(
+        wanted.copy.place,
+        segment.log,
+        wanted.copy.topic,
+        wanted.copy.partition,
+        *positions,
+        *offsets,
+        segment.next_base_offset,
+        segment.base_offset,
+        tuple((kind, stored.size) for kind, stored in segment.indexes.items()),
+        tuple(a for a in wanted.aborted if a.first_offset <= offsets[1] and a.last_offset >= offsets[0]),
+    )
+
+
+def _offset_ranges(query: Query, wanted: Wanted, segment: SegmentFiles) -> list[tuple[int, int]]:
+    """What of the offsets of a segment is wanted, inclusive; in parts of as many offsets as a split may have."""
+    after = segment.next_base_offset
+    end = min(LARGEST if after is None else after, LARGEST if wanted.end is None else wanted.end)
+    first = max(segment.base_offset, wanted.start)
+    if not query.most_records:
+        return [(first, end - 1 if end < LARGEST else LARGEST)]
+    end = min(end, end_of(wanted.copy))
+    return [(at, min(at + query.most_records, end) - 1) for at in range(first, end, query.most_records)]
+
+
+def _byte_range(copy: Copy, segment: SegmentFiles, first: int, last: int) -> tuple[int, int]:
+    """Where the batches with these offsets lie: not more than that by much, and never less."""
+    index = segment.indexes.get(FileKind.OFFSET_INDEX)
+    start = find_position(copy.storage, segment.log, index, segment.base_offset, first)
+    if last >= (LARGEST if segment.next_base_offset is None else segment.next_base_offset - 1) or index is None:
+        return start, segment.size
+    return start, _stop_behind(copy, segment, index, last, start)
+
+
+def _stop_behind(copy: Copy, segment: SegmentFiles, index: Stored, last: int, start: int) -> int:
+    """Where a batch begins behind all that have an offset; an entry of the index tells its batch's last offset."""
+    behind = 0
+    for entry in walk_index(copy.storage, index, segment.base_offset):
+        behind += entry.offset > last
+        if behind > 1 and entry.position > start:
+            return (
+                entry.position if is_batch_of(copy.storage, segment.log, entry, first_offset=last + 1) else segment.size
+            )
+    return segment.size
+
+
+def find_cuts(copy: Copy, segment: SegmentFiles, start: int, stop: int, target: int) -> list[int]:
+    """Bytes in (start, stop) where batches begin, so that what lies between them is about of the size wanted.
+
+    Fewer where a length cannot be: nothing is known of what lies behind it.
+    """
+    parts = round((stop - start) / target)
+    if parts < 2:
+        return []
+    index, cuts = segment.indexes.get(FileKind.OFFSET_INDEX), [start]
+    entries = list(walk_index(copy.storage, index, segment.base_offset)) if index is not None else []
+    for n in range(1, parts):
+        aim = start + (stop - start) * n // parts
+        cut = _cut_by_index(copy, segment, entries, aim) or _cut_by_heads(copy, segment, cuts[-1], aim)
+        if cut is None:
+            break
+        if cuts[-1] < cut < stop:
+            cuts.append(cut)
+    return cuts[1:]
+
+
+def _cut_by_index(copy: Copy, segment: SegmentFiles, entries: list[OffsetIndexEntry], aim: int) -> int | None:
+    n = bisect_left(entries, aim, key=lambda entry: entry.position)
+    if n == len(entries) or not is_batch_of(copy.storage, segment.log, entries[n]):
+        return None
+    return entries[n].position
+
+
+def _cut_by_heads(copy: Copy, segment: SegmentFiles, start: int, aim: int) -> int | None:
+    with copy.storage.open(segment.log, ahead_bytes=FAR_PIECE_BYTES) as file:
+        try:
+            return next((h.position for h in walk_heads(file, start, segment.size) if h.position >= aim), segment.size)
+        except KlogError:
+            return None
+
+
+def _packed(pieces: Iterable[Piece], target: int, *, alone: bool) -> Iterator[Split]:
+    """Piece after piece, as many as fit. alone: each by itself."""
+    taken: list[Piece] = []
+    cost = 0
+    for piece in pieces:
+        if taken and (alone or cost + piece.cost > target + OPEN_COST_BYTES):
+            yield Split(tuple(taken))
+            taken, cost = [], 0
+        taken.append(piece)
+        cost += piece.cost
+    if taken:
+        yield Split(tuple(taken))
+
+
+def plan_parts(query: Query) -> list[Part]:
+    """Which task verifies what. Topics and offsets do not matter: a log dir is verified as a whole.
+
+    Raises Unsupported for a place that is not of this machine.
+    """
+    parts = []
+    for path, copies in _log_dirs(query).items():
+        wanted = max(sum(copy.size for copy in copies) // query.split_bytes, query.least_splits, usable_cores())
+        count = max(1, min(len(copies), wanted))
+        parts += [Part(path, n + 1, count) for n in range(count)]
+    return parts
+
+
+def _log_dirs(query: Query) -> dict[str, list[Copy]]:
+    """Log dirs, and partition dirs that were given by themselves, with what lies in them."""
+    found: dict[str, list[Copy]] = {}
+    for place in query.places:
+        if place.scheme not in LOCAL_SCHEMES:
+            raise Unsupported("findings are of log dirs on this machine: copy it, or mount it", path=place.uri)
+        root = open_place(place)[1]
+        for copy in find_copies([place]):
+            path = root if root.startswith(copy.folder) else os.path.dirname(copy.folder)
+            found.setdefault(path, []).append(copy)
+    return found

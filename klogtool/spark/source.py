@@ -1,0 +1,122 @@
+"""The data source that Spark knows as `klog`. What it does is in the other modules, which know nothing of Spark.
+
+Registered by itself where klogtool is installed (package pyspark_klog), else by `klogtool.spark.register(spark)`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from klogtool.errors import Refused
+from klogtool.spark.filters import Bounds, bounds_of
+from klogtool.spark.options import Query, parse_query, parse_shape
+from klogtool.spark.planning import Part, Split, plan_parts, plan_splits
+from klogtool.spark.reading import Task, read_split
+from klogtool.spark.tables import arrow_schema, check_columns, ddl, default_columns, read_findings, read_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+LOGGER = logging.getLogger("klogtool.spark")
+
+
+class KlogDataSource(DataSource):
+    """Kafka's log dirs as tables; options and schema are those of Spark's kafka source, see docs/spark.md."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` is called with."""
+        return "klog"
+
+    def schema(self) -> str:
+        """The columns that the options ask for."""
+        shape = parse_shape(dict(self.options))
+        return ddl(shape.table, default_columns(shape))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of these columns.
+
+        A reader that takes filters fails a query where the session's setting for that is off, so Spark is only given
+        one where it asks for filters: then it runs in a module of its own.
+        """
+        kind = KlogFilteringReader if PUSHDOWN_WORKER in sys.modules else KlogReader
+        return kind(dict(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> Any:
+        """A reader of what is appended. Raises Unsupported before PySpark 4.2, which cannot limit a stream."""
+        from klogtool.spark.streaming import make_stream_reader
+
+        return make_stream_reader(dict(self.options), schema)
+
+
+class KlogPartition(InputPartition):
+    """What one task reads. split: of records, batches or segments; part: of a log dir, for findings."""
+
+    def __init__(self, split: Split | None = None, part: Part | None = None) -> None:
+        self.split, self.part = split, part
+
+
+class KlogReader(DataSourceReader):
+    """Plans once, on the driver; reads in the tasks."""
+
+    def __init__(self, options: dict[str, str], schema: StructType) -> None:
+        self._notes: list[str] = []
+        self.query: Query = parse_query(options, self._notes)
+        self.columns = checked_columns(self.query.shape.table, schema)
+        self.bounds = Bounds()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each split."""
+        if self.query.shape.table == "findings":
+            found = [KlogPartition(part=part) for part in plan_parts(self.query)]
+        else:
+            found = [KlogPartition(split) for split in plan_splits(self.query, self.bounds, self._notes)]
+        for note in self._notes:
+            LOGGER.warning("%s", note)
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a split."""
+        return read_partition(partition, self.query, self.columns, self.bounds)
+
+
+class KlogFilteringReader(KlogReader):
+    """The same, and takes Spark's filters."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
+        """Narrows what is read. All filters are given back: Spark applies them to what is left."""
+        self.bounds = bounds_of(filters)
+        return filters
+
+
+def read_partition(
+    partition: InputPartition, query: Query, columns: Sequence[str], bounds: Bounds
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition of any table."""
+    if not isinstance(partition, KlogPartition):  # Spark makes one of its own where there is none
+        return iter(())
+    if partition.part is not None:
+        return read_findings(partition.part, columns, deep=query.deep)
+    if partition.split is None:
+        return iter(())
+    if query.shape.table == "records":
+        return read_split(partition.split, Task(tuple(columns), bounds, query.mode))
+    return read_table(partition.split, query.shape.table, columns, is_strict=query.mode == "FAILFAST")
+
+
+def checked_columns(table: str, schema: StructType) -> tuple[str, ...]:
+    """The columns that Spark asks for. Raises Refused where a user's schema has others, or other types."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    columns = tuple(schema.fieldNames())
+    check_columns(table, columns)
+    if not to_arrow_schema(schema, timezone="UTC").equals(arrow_schema(table, columns)):
+        raise Refused(f"types are not as in the log: {ddl(table, columns)}")
+    return columns

@@ -1,0 +1,290 @@
+"""Where log dirs lie: on this machine, or on whatever pyarrow.fs or fsspec opens. Listed once, read by ranges.
+
+A local file is one of `log.file`, mapped where that pays. A file elsewhere looks the same to those who read it, and is
+fetched in pieces: large ones where all of it is wanted, small ones where only headers are.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from klogtool.errors import KlogError, Refused, Unsupported
+from klogtool.lazy_dataclasses import dataclass, field
+from klogtool.log.file import LogFile, Unreadable, read_whole, unreadable
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+AHEAD_BYTES = 8 << 20  # of a file elsewhere that is read from one end to the other
+MOST_SIDE_BYTES = 1 << 30
+MS = 1000
+NS_A_MS = 1_000_000
+LOCAL_SCHEMES = ("", "file")
+ARROW_SCHEMES = ("s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path that was given: of this machine, or a URI. options: of fsspec, as JSON; then fsspec opens it."""
+
+    uri: str
+    options: str = ""
+
+    @property
+    def scheme(self) -> str:
+        """What stands before ://, and nothing for a path of this machine."""
+        return self.uri.partition("://")[0] if "://" in self.uri else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A file as it was listed. size: bytes; mtime_ms: -1 where that is not told."""
+
+    path: str
+    size: int
+    mtime_ms: int
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What was asked of a place that is not this machine: requests for bytes, and how many came."""
+
+    requests: int = 0
+    bytes: int = 0
+
+
+class Storage(Protocol):
+    """What can be asked of a place."""
+
+    traffic: Traffic
+
+    def list(self, path: str) -> list[Stored]:
+        """All files under a folder, in order of path; a file is its own list. Raises Unreadable if there is nothing."""
+
+    def open(self, stored: Stored, *, ahead_bytes: int = AHEAD_BYTES) -> LogFile:
+        """A listed file. ahead_bytes: fetched at once, if it has to be fetched."""
+
+    def read(self, stored: Stored) -> bytes:
+        """All bytes of a small file."""
+
+
+def expand(place: Place) -> list[Place]:
+    """The places that a path with * ? or [ of this machine stands for; any other stands for itself.
+
+    Raises Unreadable where there are none.
+    """
+    if place.scheme not in LOCAL_SCHEMES:
+        return [place]
+    path = place.uri.removeprefix("file://")
+    if not glob.has_magic(path) or os.path.lexists(path):
+        return [Place(os.path.abspath(path))]
+    found = sorted(glob.glob(path))
+    if not found:
+        raise Unreadable("no such file or directory", path=path)
+    return [Place(os.path.abspath(name)) for name in found]
+
+
+@lru_cache(maxsize=64)
+def open_place(place: Place) -> tuple[Storage, str]:
+    """What to ask, and the path to ask it for. Raises Unsupported for a scheme that nothing here opens."""
+    if place.scheme in LOCAL_SCHEMES:
+        return LocalStorage(), os.path.abspath(place.uri.removeprefix("file://"))
+    try:
+        if place.options or place.scheme not in ARROW_SCHEMES:
+            return _by_fsspec(place)
+        return _by_arrow(place)
+    except OSError as error:
+        raise unreadable(place.uri, error) from error
+
+
+class LocalStorage:
+    """This machine."""
+
+    def __init__(self) -> None:
+        self.traffic = Traffic()
+
+    def list(self, path: str) -> list[Stored]:
+        """See `Storage`."""
+        try:
+            if not os.path.isdir(path):
+                return [_stat(path)]
+            found = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]
+            return [_stat(name) for name in sorted(found) if os.path.isfile(name)]
+        except OSError as error:
+            raise unreadable(path, error) from error
+
+    def open(self, stored: Stored, *, ahead_bytes: int = AHEAD_BYTES) -> LogFile:
+        """See `Storage`."""
+        return LogFile(stored.path)
+
+    def read(self, stored: Stored) -> bytes:
+        """See `Storage`."""
+        return read_whole(stored.path, limit=MOST_SIDE_BYTES)
+
+
+def _stat(path: str) -> Stored:
+    found = os.stat(path)
+    return Stored(path, found.st_size, found.st_mtime_ns // NS_A_MS)
+
+
+class StoredFile(LogFile):
+    """A file elsewhere. fetch(position, size): bytes of it; size: as it was listed, and no byte behind that is seen."""
+
+    is_mappable = False
+
+    def __init__(self, path: str, size: int, fetch: Callable[[int, int], bytes], ahead_bytes: int) -> None:
+        self.path, self.size = path, size
+        self._fd, self._fetch, self._ahead_bytes = -1, fetch, ahead_bytes
+        self._base, self._piece = 0, b""
+
+    def read(self, position: int, size: int) -> bytes:
+        """`size` bytes from byte `position`, fewer where the file ends. Raises KlogError on an I/O error."""
+        size = max(0, min(size, self.size - position))
+        if not self._base <= position <= self._base + len(self._piece) - size:
+            self._base, self._piece = position, self._fetched(position, size)
+        at = position - self._base
+        return self._piece[at : at + size]
+
+    def _fetched(self, position: int, size: int) -> bytes:
+        """What is there already of it is not asked for again."""
+        end = self._base + len(self._piece)
+        kept = self._piece[position - self._base :] if self._base <= position < end else b""
+        wanted = min(max(size, self._ahead_bytes), self.size - position) - len(kept)
+        try:
+            found = self._fetch(position + len(kept), wanted) if wanted else b""
+        except OSError as error:
+            raise unreadable(self.path, error, position) from error
+        return kept + found if kept else found
+
+    def read_into(self, buffer: Any, position: int, size: int) -> memoryview:
+        """The same into a buffer; see `LogFile`."""
+        found = self.read(position, size)
+        view = memoryview(buffer)[: len(found)]
+        view[:] = found
+        return view
+
+    def map(self, position: int, size: int) -> memoryview:
+        """The same bytes; there is nothing to map."""
+        return memoryview(self.read(position, size))
+
+    def size_now(self) -> int:
+        """As it was listed: such files do not change under a reader, they are replaced."""
+        return self.size
+
+
+@dataclass(slots=True)
+class RemoteStorage:
+    """A place elsewhere. walk: the files under a path; fetch: bytes of a file; prefix: what makes a URI of a path."""
+
+    prefix: str
+    walk: Callable[[str], list[Stored]]
+    fetch: Callable[[str, int, int], bytes]
+    traffic: Traffic = field(default_factory=Traffic)
+
+    def list(self, path: str) -> list[Stored]:
+        """See `Storage`."""
+        try:
+            found = self.walk(path)
+        except OSError as error:
+            raise unreadable(self.prefix + path, error) from error
+        if not found:
+            raise Unreadable("no such file or directory", path=self.prefix + path)
+        return sorted(found, key=lambda stored: stored.path)
+
+    def open(self, stored: Stored, *, ahead_bytes: int = AHEAD_BYTES) -> LogFile:
+        """See `Storage`."""
+
+        def fetch(position: int, size: int) -> bytes:
+            found = self.fetch(stored.path, position, size)
+            self.traffic.requests += 1
+            self.traffic.bytes += len(found)
+            return found
+
+        return StoredFile(self.prefix + stored.path, stored.size, fetch, ahead_bytes)
+
+    def read(self, stored: Stored) -> bytes:
+        """See `Storage`."""
+        if stored.size > MOST_SIDE_BYTES:
+            raise Unsupported(f"{stored.size} bytes are too many for a side file", path=self.prefix + stored.path)
+        with self.open(stored, ahead_bytes=stored.size) as file:
+            return file.read(0, stored.size)
+
+
+def _by_arrow(place: Place) -> tuple[Storage, str]:
+    fs = _imported("pyarrow.fs", "pyarrow", place)
+    system, path = fs.FileSystem.from_uri(place.uri)
+
+    def walk(path: str) -> list[Stored]:
+        found = system.get_file_info(path)
+        if found.type is fs.FileType.NotFound:
+            return []
+        inside = [found] if found.is_file else system.get_file_info(fs.FileSelector(path, recursive=True))
+        return [Stored(f.path, f.size, (f.mtime_ns or -NS_A_MS) // NS_A_MS) for f in inside if f.is_file]
+
+    @lru_cache(maxsize=4)  # opening asks for the size once more
+    def opened(path: str) -> Any:
+        return system.open_input_file(path)
+
+    def fetch(path: str, position: int, size: int) -> bytes:
+        found: bytes = opened(path).read_at(size, position)
+        return found
+
+    prefix = f"{place.scheme}://" if place.scheme not in ("hdfs", "viewfs") else ""
+    return RemoteStorage(prefix, walk, fetch), path.rstrip("/")
+
+
+def _by_fsspec(place: Place) -> tuple[Storage, str]:
+    core = _imported("fsspec.core", "fsspec", place)
+    try:
+        options = json.loads(place.options or "{}")
+        system, path = core.url_to_fs(place.uri, **options)
+    except (ValueError, ImportError, TypeError) as error:
+        raise Unsupported(f"cannot be opened: {error}", path=place.uri) from error
+
+    def walk(path: str) -> list[Stored]:
+        return [
+            Stored(name, int(info["size"]), _mtime_ms(info)) for name, info in system.find(path, detail=True).items()
+        ]
+
+    def fetch(path: str, position: int, size: int) -> bytes:
+        found: bytes = system.cat_file(path, start=position, end=position + size)
+        return found
+
+    return RemoteStorage(f"{place.scheme}://", walk, fetch), path.rstrip("/")
+
+
+def _mtime_ms(info: dict[str, Any]) -> int:
+    """Each file system has its own name for it, and some have none."""
+    for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
+        found = info.get(name)
+        if isinstance(found, datetime):
+            return int(found.timestamp() * MS)
+        if isinstance(found, int | float):
+            return int(found * MS)
+    return -1
+
+
+def _imported(module: str, package: str, place: Place) -> ModuleType:
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise Unsupported(f"{place.scheme}:// needs {package}: pip install {package}", path=place.uri) from error
+
+
+def places_of(paths: list[str], options: str) -> Iterator[Place]:
+    """The places that a query names. Raises Refused for none, Unreadable where one is not there."""
+    if not paths:
+        raise Refused("no path: load(PATH) of a log dir, a partition dir, a .log file or a folder of log dirs")
+    for path in paths:
+        try:
+            yield from expand(Place(path, options))
+        except ValueError as error:
+            raise KlogError("not a possible path", path=ascii(path)) from error

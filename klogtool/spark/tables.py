@@ -1,0 +1,308 @@
+"""The tables that a log dir is: records, batches, segments and findings; their columns, and the rows of the last three.
+
+Names and values of `batches` and `findings` are those of `klogtool dump-log --format json` and of `klogtool verify`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from klogtool.errors import KlogError, Refused
+from klogtool.format.batch import RecordBatch
+from klogtool.format.codec_names import CODEC_NAMES
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.names import FileKind
+from klogtool.log.folder import find_partition_dir_name
+from klogtool.spark.heads import FAR_PIECE_BYTES, Head, walk_heads
+from klogtool.spark.planning import Part, Piece, Split
+from klogtool.spark.reading import METADATA_COLUMNS, RECORD_COLUMNS, columns_of, spare_collections
+from klogtool.spark.storage import open_place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from klogtool.log.file import LogFile
+    from klogtool.spark.options import Shape
+
+HEADERS_TYPE = "array<struct<key:string,value:binary>>"
+RECORDS = {
+    **dict(zip(RECORD_COLUMNS, ("binary", "binary", "string", "int", "bigint", "timestamp", "int"), strict=True)),
+    "headers": HEADERS_TYPE,
+    **dict(
+        zip(
+            METADATA_COLUMNS,
+            (
+                *("string", "bigint", "bigint", "bigint", "smallint", "int"),
+                *("boolean", "boolean", "string", "boolean", "int"),
+            ),
+            strict=True,
+        )
+    ),
+}
+BATCHES = {
+    "topic": "string",
+    "partition": "int",
+    "file": "string",
+    "position": "bigint",
+    "size": "bigint",
+    "base_offset": "bigint",
+    "last_offset": "bigint",
+    "partition_leader_epoch": "int",
+    "magic": "int",
+    "crc": "bigint",
+    "attributes": "int",
+    "codec": "string",
+    "timestamp_type": "string",
+    "is_transactional": "boolean",
+    "is_control": "boolean",
+    "delete_horizon_ms": "bigint",
+    "last_offset_delta": "int",
+    "base_timestamp": "bigint",
+    "max_timestamp": "bigint",
+    "producer_id": "bigint",
+    "producer_epoch": "int",
+    "base_sequence": "int",
+    "last_sequence": "int",
+    "records_count": "int",
+}
+LISTED = {
+    "topic": "string",
+    "partition": "int",
+    "file": "string",
+    "base_offset": "bigint",
+    "size": "bigint",
+    "modified": "timestamp",
+    "is_active": "boolean",
+    "index_size": "bigint",
+    "timeindex_size": "bigint",
+    "txnindex_size": "bigint",
+}
+"""Of a segment, what is known without a look into it."""
+WALKED = {
+    "last_offset": "bigint",
+    "valid_bytes": "bigint",
+    "batches": "bigint",
+    "records": "bigint",
+    "control_batches": "bigint",
+    "transactional_batches": "bigint",
+    "largest_batch": "bigint",
+    "max_timestamp": "bigint",
+    "magics": "array<int>",
+    "codecs": "array<string>",
+}
+"""Of a segment, what the headers of its batches tell."""
+FINDINGS = {
+    "topic": "string",
+    "partition": "int",
+    "id": "string",
+    "severity": "string",
+    "path": "string",
+    "detail": "string",
+    "start": "bigint",
+    "end": "bigint",
+    "first_offset": "bigint",
+    "last_offset": "bigint",
+    "field": "string",
+    "cure": "string",
+}
+TABLES = {"records": RECORDS, "batches": BATCHES, "segments": LISTED | WALKED, "findings": FINDINGS}
+ROWS_AT_ONCE = 1 << 14
+
+
+def default_columns(shape: Shape) -> tuple[str, ...]:
+    """The columns of a table as the options ask for them. Raises Refused for one that there is not."""
+    if shape.columns is not None:
+        check_columns(shape.table, shape.columns)
+        return shape.columns
+    if shape.table == "records":
+        return columns_of(headers=shape.include_headers, metadata=shape.include_metadata)
+    return tuple(TABLES[shape.table])
+
+
+def check_columns(table: str, columns: Sequence[str]) -> None:
+    """Raises Refused for a column that a table does not have, or one that comes twice."""
+    wrong = [name for name in columns if name not in TABLES[table]]
+    if wrong or len(set(columns)) < len(columns) or not columns:
+        raise Refused(
+            f"table {table} has no such column, or not twice: {', '.join(wrong or columns)} "
+            f"(there are {', '.join(TABLES[table])})"
+        )
+
+
+def arrow_schema(table: str, columns: Sequence[str]) -> pa.Schema:
+    """The types of columns as Spark wants them."""
+    import pyarrow as pa
+
+    kinds = {
+        "binary": pa.binary(),
+        "string": pa.string(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "smallint": pa.int16(),
+        "boolean": pa.bool_(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "array<int>": pa.list_(pa.int32()),
+        "array<string>": pa.list_(pa.string()),
+        HEADERS_TYPE: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    }
+    return pa.schema([(name, kinds[TABLES[table][name]]) for name in columns])
+
+
+def ddl(table: str, columns: Sequence[str]) -> str:
+    """The same in Spark's words."""
+    return ", ".join(f"`{name}` {TABLES[table][name]}" for name in columns)
+
+
+def read_table(split: Split, table: str, columns: Sequence[str], *, is_strict: bool) -> Iterator[pa.RecordBatch]:
+    """The rows of a split of batches or segments, in record batches; none is empty."""
+    import pyarrow as pa
+
+    spare_collections()
+    walk = _batch_rows if table == "batches" else _segment_rows
+    rows = (row for piece in split.pieces for row in walk(piece, columns, is_strict=is_strict))
+    schema = arrow_schema(table, columns)
+    while some := list(islice(rows, ROWS_AT_ONCE)):
+        yield pa.RecordBatch.from_pylist(some, schema)
+
+
+def _batch_rows(piece: Piece, _columns: Sequence[str], *, is_strict: bool) -> Iterator[dict[str, Any]]:
+    with open_place(piece.place)[0].open(piece.log, ahead_bytes=FAR_PIECE_BYTES) as file:
+        common = {"topic": piece.topic, "partition": piece.partition, "file": file.path}
+        for head in _heads(file, piece, is_strict=is_strict):
+            if head.entry.last_offset >= piece.first_offset and (head.entry.base_offset or 0) <= piece.last_offset:
+                yield common | _fields_of(head)
+
+
+def _heads(file: LogFile, piece: Piece, *, is_strict: bool) -> Iterator[Head]:
+    try:
+        yield from walk_heads(file, piece.start, piece.end)
+    except KlogError:
+        if is_strict:
+            raise
+
+
+def _fields_of(head: Head) -> dict[str, Any]:
+    entry = head.entry
+    fields = {
+        "position": head.position,
+        "size": head.size,
+        "base_offset": entry.base_offset,
+        "last_offset": entry.last_offset,
+        "partition_leader_epoch": entry.partition_leader_epoch,
+        "magic": entry.magic,
+        "crc": entry.crc,
+        "attributes": entry.attributes,
+        "codec": codec_of(head),
+        "timestamp_type": entry.timestamp_type,
+        "is_transactional": entry.is_transactional,
+        "is_control": entry.is_control,
+        "delete_horizon_ms": entry.delete_horizon_ms,
+        "max_timestamp": entry.max_timestamp,
+        "producer_id": entry.producer_id,
+        "producer_epoch": entry.producer_epoch,
+        "base_sequence": entry.base_sequence,
+        "last_sequence": entry.last_sequence,
+        "records_count": entry.records_count,
+    }
+    if isinstance(entry, RecordBatch):
+        fields |= {"last_offset_delta": entry.last_offset_delta, "base_timestamp": entry.base_timestamp}
+    return fields
+
+
+def codec_of(head: Head) -> str:
+    """The codec of an entry; "unknown" for an id that Kafka does not know."""
+    try:
+        return head.entry.codec
+    except KlogError:
+        return "unknown"
+
+
+def _segment_rows(piece: Piece, columns: Sequence[str], *, is_strict: bool) -> Iterator[dict[str, Any]]:
+    from datetime import UTC, datetime
+
+    storage = open_place(piece.place)[0]
+    sizes = dict(piece.beside)
+    row: dict[str, Any] = {
+        "topic": piece.topic,
+        "partition": piece.partition,
+        "base_offset": piece.base_offset,
+        "size": piece.log.size,
+        "modified": datetime.fromtimestamp(piece.log.mtime_ms / 1000, UTC) if piece.log.mtime_ms >= 0 else None,
+        "is_active": piece.next_base_offset is None,
+        "index_size": sizes.get(FileKind.OFFSET_INDEX),
+        "timeindex_size": sizes.get(FileKind.TIME_INDEX),
+        "txnindex_size": sizes.get(FileKind.TXN_INDEX),
+    }
+    with storage.open(piece.log, ahead_bytes=FAR_PIECE_BYTES) as file:
+        row["file"] = file.path
+        if any(name in WALKED for name in columns):
+            row |= _walked(_heads(file, piece, is_strict=is_strict))
+    yield row
+
+
+def _walked(heads: Iterator[Head]) -> dict[str, Any]:
+    found: dict[str, Any] = dict.fromkeys(("batches", "records", "control_batches", "transactional_batches"), 0)
+    found |= {"valid_bytes": 0, "largest_batch": 0, "last_offset": None, "max_timestamp": None}
+    magics, codecs = set(), set()
+    for head in heads:
+        entry = head.entry
+        found["batches"] += 1
+        found["records"] += 1 if entry.records_count is None else entry.records_count
+        found["control_batches"] += entry.is_control
+        found["transactional_batches"] += entry.is_transactional
+        found["valid_bytes"], found["last_offset"] = head.end, entry.last_offset
+        found["largest_batch"] = max(found["largest_batch"], head.size)
+        found["max_timestamp"] = max(
+            entry.max_timestamp, -1 if found["max_timestamp"] is None else found["max_timestamp"]
+        )
+        magics.add(entry.magic)
+        codecs.add(codec_of(head))
+    known = [*CODEC_NAMES, "unknown"]
+    return found | {"magics": sorted(magics), "codecs": sorted(codecs, key=known.index)}
+
+
+# Findings.
+
+
+def read_findings(part: Part, columns: Sequence[str], *, deep: bool) -> Iterator[pa.RecordBatch]:
+    """What `klogtool verify` finds in a part of the partitions under a path; what belongs to none of them comes in the
+    first part only."""
+    import pyarrow as pa
+
+    spare_collections()
+    rows = _finding_rows(part, deep=deep)
+    schema = arrow_schema("findings", columns)
+    while some := list(islice(rows, ROWS_AT_ONCE)):
+        yield pa.RecordBatch.from_pylist(some, schema)
+
+
+def _finding_rows(part: Part, *, deep: bool) -> Iterator[dict[str, Any]]:
+    from klogtool.repair.circumstances import Circumstances
+    from klogtool.repair.findings import Finding
+    from klogtool.repair.verify import VerifyOptions, verify
+
+    def findings(subset: tuple[int, int]) -> Iterator[Finding]:
+        options = VerifyOptions(Circumstances(MAX_LONG), deep=deep, subset=subset)
+        return (found for found in verify([part.path], options) if isinstance(found, Finding))
+
+    of_none = set(findings((part.parts + 1, part.parts))) if part.number > 1 else set()
+    for found in findings((part.number, part.parts)):
+        if found not in of_none:
+            yield _finding_row(found, part.path)
+
+
+def _finding_row(found: Any, root: str) -> dict[str, Any]:
+    row = {name: getattr(found, name) for name in FINDINGS if name not in ("topic", "partition", "severity")}
+    row["severity"] = found.severity.value
+    path = found.path
+    while len(path) >= len(root):
+        name = find_partition_dir_name(os.path.basename(path))
+        if name is not None:
+            return row | {"topic": name.topic, "partition": name.partition}
+        path = os.path.dirname(path)
+        if path == os.path.dirname(path):
+            break
+    return row
