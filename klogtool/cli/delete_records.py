@@ -32,8 +32,9 @@ from klogtool.repair.delete_records import COMMAND
 def command(partition: str, given: Circumstances, **chosen: Any) -> int:
     """Let a partition begin at a later offset, and delete the segments that lie wholly below it.
 
-    As a broker does that is asked to delete records: the log start offset moves, in the log dir's checkpoint too, and
-    retention runs once. Prints the plan and stops; with --apply or --output, carries it out.
+    As a broker does that is asked to delete records: the log start offset moves, in the log dir's checkpoint too. What
+    is too old or too much is left to 'klogtool retain'. Prints the plan and stops; with --apply or --output, carries it
+    out.
 
     Exit status: 0 done, or it begins there already; 2 wrong usage, no such path; 3 refused, nothing written: above the
     high watermark, or a topic that is only compacted; 4 could not go on.

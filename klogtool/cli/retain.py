@@ -9,7 +9,9 @@ import click
 from klogtool.cli import options
 from klogtool.cli.writing import decide_and_carry_out
 from klogtool.cli.writing_options import writing
-from klogtool.render.retain import retain_text
+from klogtool.log.opened import open_path
+from klogtool.log.partition import Partition
+from klogtool.render.retain import retain_brief, retain_text
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.retain import COMMAND
 
@@ -32,5 +34,6 @@ def command(paths: tuple[str, ...], given: Circumstances, **chosen: Any) -> int:
     Exit status: 0 done, or nothing to delete; 2 wrong usage, no such path; 3 refused, nothing written; 4 could not go
     on.
     """
+    is_one = len(paths) == 1 and isinstance(open_path(paths[0]), Partition)
     arguments = given.as_arguments() | options.only_given(chosen, ("purge", "jobs"))
-    return decide_and_carry_out(COMMAND, paths, arguments, chosen, text_of=retain_text)
+    return decide_and_carry_out(COMMAND, paths, arguments, chosen, text_of=retain_text if is_one else retain_brief)

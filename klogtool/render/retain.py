@@ -29,15 +29,13 @@ def retain_text(plan: Plan) -> str:
 def retain_brief(plan: Plan) -> str:
     """The same, one of many: no segment by itself, and no more than a line for a partition that stays whole."""
     answer = plan.answer
-    if "state" not in answer or (plan.steps and not answer["deletions"]):
+    if "deletions" not in answer:
         return retain_text(plan)
-    if answer["deletions"]:
-        by = Counter(deletion["reason"] for deletion in answer["deletions"])
-        rules = ", ".join(f"{count:,} {_RULES[rule]}" for rule, count in by.items())
-        settings = [note for note in plan.notes if "default" in note or ".m" in note or ".b" in note]
-        return "\n".join([_headline(plan), f"  {rules}", *(f"  {note}" for note in settings)])
-    first = answer["kept"][0]
-    return f"{_headline(plan)}: {_why_kept(first)}"
+    if not answer["deletions"]:
+        return f"{_headline(plan)}: {_why_kept(answer['kept'][0])}"
+    by = Counter(deletion["reason"] for deletion in answer["deletions"])
+    rules = ", ".join(f"{count:,} {_RULES[rule]}" for rule, count in by.items())
+    return "\n".join([_headline(plan), f"  {rules}", *(f"  {note}" for note in answer["settings"])])
 
 
 def delete_records_text(plan: Plan) -> str:
@@ -50,7 +48,8 @@ def _moved(plan: Plan) -> str:
     before, after = answer["log_start_offset_before"], answer["state"]["log_start_offset"]
     if not answer["moved"]:
         return f"begins at offset {after:,} already"
-    return f"begins at offset {after:,}, not at {before:,}; {count_text(len(answer['deletions']), 'segment')} go"
+    gone = len(answer["deletions"])
+    return f"begins at offset {after:,}, not at {before:,}; {count_text(gone, 'segment')} go{'es' * (gone == 1)}"
 
 
 def _lines(plan: Plan) -> Iterator[str]:

@@ -57,14 +57,22 @@ def lines_of(log: LoadedLog, first_dirty_at_most: int | None = None) -> Checkpoi
 
 
 def plan_checkpoints(
-    command: str, log_dir: str, arguments: Mapping[str, Any], partitions: Sequence[CheckpointLines]
+    command: str,
+    log_dir: str,
+    arguments: Mapping[str, Any],
+    partitions: Sequence[CheckpointLines],
+    *,
+    is_path: bool = False,
 ) -> tuple[Plan | None, Plan | None]:
     """What is to be done to the log dir's files before the partitions are written to, and what after that; None where
-    nothing is. A file that cannot be read is left alone, which a note says."""
+    nothing is. is_path: the command is about the log dir itself, not about one partition in it.
+
+    A file that cannot be read is left alone, which a note says."""
     draft = Draft.of(log_dir)
-    notes: list[str] = []
+    notes = [] if is_path else [ONLY_IN_PLACE]
     changed = {kind: found for kind in _NEW_LINES if (found := _changed(draft, kind, partitions, notes)) is not None}
-    first = {_LOG_STARTS: changed.pop(_LOG_STARTS)} if _comes_down(draft, changed.get(_LOG_STARTS)) else {}
+    comes_down = _LOG_STARTS in changed and _comes_down(_read(draft, _LOG_STARTS), partitions)
+    first = {_LOG_STARTS: changed.pop(_LOG_STARTS)} if comes_down else {}
     before, after = (_plan(command, draft, arguments, contents, notes) for contents in (first, changed))
     return before, after
 
@@ -81,7 +89,7 @@ def _plan(
     )
     steps = (Write(kind.value, (build_offset_checkpoint(offsets),)) for kind, offsets in changed.items())
     told = (line for kind, offsets in changed.items() for line in _told(draft, kind, offsets))
-    return Plan(command, draft.path, arguments, tuple(facts), tuple(steps), (), {}, (*told, *notes, ONLY_IN_PLACE))
+    return Plan(command, draft.path, arguments, tuple(facts), tuple(steps), (), {}, (*told, *notes))
 
 
 def _told(draft: Draft, kind: FileKind, offsets: Offsets) -> Iterator[str]:
@@ -115,12 +123,9 @@ def _changed(draft: Draft, kind: FileKind, partitions: Sequence[CheckpointLines]
     return None if offsets == before else offsets
 
 
-def _comes_down(draft: Draft, log_starts: Offsets | None) -> bool:
-    """Whether no line rises."""
-    if log_starts is None:
-        return False
-    before = _read(draft, _LOG_STARTS)
-    return all(offset <= before.get(key, 0) for key, offset in log_starts.items())
+def _comes_down(before: Offsets, partitions: Sequence[CheckpointLines]) -> bool:
+    """Whether a log begins below its line. A line that goes since the log begins above it does not."""
+    return any(lines.log_start_offset < before.get(lines.topic_partition, 0) for lines in partitions)
 
 
 def _high_watermark(lines: CheckpointLines, before: int | None) -> int | None:

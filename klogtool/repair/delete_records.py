@@ -1,6 +1,7 @@
 """delete-records: a later beginning of a partition, and the segments gone that lie wholly below it.
 
-What a broker does with a DeleteRecords request (Partition.deleteRecordsOnLeader), and with its next retention.
+What a broker does with a DeleteRecords request (Partition.deleteRecordsOnLeader), and with its next retention; but
+what that would delete by time or size is left to `retain`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from klogtool.repair.change import Change, plan_change
 from klogtool.repair.kept_segments import ages_of
 from klogtool.repair.loading import LoadedLog
 from klogtool.repair.plan import Plan, SegmentVerdict
-from klogtool.repair.retain import SETTINGS, deletion_verdicts, deletions_answer
-from klogtool.repair.retention import delete_old_segments
+from klogtool.repair.retain import deletion_verdicts, deletions_answer
+from klogtool.repair.retention import delete_below_log_start
 
 COMMAND = "delete-records"
 HIGH_WATERMARK = -1  # DeleteRecordsRequest.HIGH_WATERMARK: whatever that is
@@ -50,10 +51,10 @@ def _delete_records(log: LoadedLog, before: int) -> Change:
     start_before, ages = log.log_start_offset, ages_of(log)
     moved = log.maybe_increment_log_start_offset(offset)
     log.run_scheduled()
-    deleted = delete_old_segments(log)
+    deleted = delete_below_log_start(log)
     answer = {"moved": moved, "deletions": deletions_answer(deleted), "log_start_offset_before": start_before}
     verdicts = (*deletion_verdicts(log, deleted, ages), *_first_kept(log))
-    return Change(answer, verdicts, tuple(log.terms.setting_notes(SETTINGS)))
+    return Change(answer, verdicts, tuple(log.terms.setting_notes(("cleanup.policy",))))
 
 
 def _first_kept(log: LoadedLog) -> Iterator[SegmentVerdict]:

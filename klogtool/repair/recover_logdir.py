@@ -73,7 +73,7 @@ def plan_log_dir(path: str, arguments: Mapping[str, Any], plan_partition: PlanPa
             if log.log_start_checkpoint is not None:
                 starts[key] = log.log_start_checkpoint
     if errors:
-        raise _first_of(errors)
+        raise first_of(errors)
     if arguments.get("mark_clean"):
         yield _with_marker(path, arguments, ends, starts)
 
@@ -169,8 +169,8 @@ def _skipped(parsed: PartitionDirName) -> str | None:
     return None
 
 
-def _first_of(errors: list[KlogError]) -> KlogError:
-    """The first error; of how many, it says."""
+def first_of(errors: list[KlogError]) -> KlogError:
+    """The first error, of several partitions; of how many, it says."""
     first = errors[0]
     if len(errors) > 1:
         others = ", ".join(str(error.path) for error in errors[1:4])

@@ -9,7 +9,9 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from klogtool.errors import KlogError
 from klogtool.format.names import PartitionDirState
+from klogtool.log.file import Unreadable
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.repair.change import Change, plan_change, plan_partition
@@ -18,7 +20,7 @@ from klogtool.repair.circumstances import Checkpoints, is_log_dir
 from klogtool.repair.kept_segments import Age, Kept, ages_of, explain_kept
 from klogtool.repair.loading import LoadedLog
 from klogtool.repair.plan import Plan, SegmentVerdict
-from klogtool.repair.recover_logdir import walk_partition_dirs
+from klogtool.repair.recover_logdir import first_of, walk_partition_dirs
 from klogtool.repair.retention import LOG_START, SIZE, Deletion, delete_old_segments
 from klogtool.repair.timestamps import duration_text
 
@@ -39,9 +41,10 @@ def decide(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
 
 
 def _plan_log_dir(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
-    """A partition's plan begins with its name's; the checkpoints' is the last, as a broker writes them behind."""
+    """A plan for each partition dir, and the last one for the checkpoints. Where partitions are refused, the first of
+    these errors is raised behind the plans of the others."""
     checkpoints = Checkpoints(path if is_log_dir(path) else None)
-    all_lines = []
+    all_lines, errors = [], []
     for name, parsed, skipped in walk_partition_dirs(path):
         folder = os.path.join(path, name)
         if parsed.state is PartitionDirState.STRAY:
@@ -49,25 +52,35 @@ def _plan_log_dir(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
         if skipped is not None:
             yield Plan(COMMAND, folder, arguments, (), (), (), {"skipped": skipped}, (skipped,))
             continue
-        plan, lines = plan_partition(COMMAND, folder, arguments, _retain, checkpoints)
+        try:
+            plan, lines = plan_partition(COMMAND, folder, arguments, _retain, checkpoints)
+        except Unreadable:
+            raise
+        except KlogError as error:
+            errors.append(error)
+            continue
         yield plan
         if lines is not None and plan.answer["deletions"]:
             all_lines.append(lines)
+    if errors:
+        raise first_of(errors)
     if all_lines and checkpoints.log_dir is not None:
-        yield from (plan for plan in plan_checkpoints(COMMAND, path, arguments, all_lines) if plan is not None)
+        plans = plan_checkpoints(COMMAND, path, arguments, all_lines, is_path=True)
+        yield from (plan for plan in plans if plan is not None)
 
 
 def _retain(log: LoadedLog) -> Change:
     """Retention once, at the log's clock."""
     start_before, ages = log.log_start_offset, ages_of(log)
     deleted = delete_old_segments(log)
-    kept = list(explain_kept(log, ages))
+    kept, settings = list(explain_kept(log, ages)), list(log.terms.setting_notes(SETTINGS))
     answer = {
         "deletions": deletions_answer(deleted),
         "kept": [segment.as_json() for segment in kept],
         "log_start_offset_before": start_before,
+        "settings": settings,
     }
-    return Change(answer, (*deletion_verdicts(log, deleted, ages), *_kept_verdicts(kept, ages)), _notes(log))
+    return Change(answer, (*deletion_verdicts(log, deleted, ages), *_kept_verdicts(kept, ages)), tuple(settings))
 
 
 def deletions_answer(deleted: list[Deletion]) -> list[dict[str, Any]]:
@@ -104,7 +117,3 @@ def _why_deleted(log: LoadedLog, deletion: Deletion) -> str:
     over_ms = log.terms.now_ms - deletion.largest_timestamp - config.retention_ms
     by = "retention.ms, by the file's own time" if deletion.is_file_time else "retention.ms"
     return f"{by}: {duration_text(over_ms)} past its time"
-
-
-def _notes(log: LoadedLog) -> tuple[str, ...]:
-    return tuple(log.terms.setting_notes(SETTINGS))

@@ -38,7 +38,7 @@ def delete_old_segments(log: LoadedLog) -> list[Deletion]:
 
     Raises Refused or Corrupt, with Kafka's class, where Kafka fails.
     """
-    deleted = _delete_below_log_start(log)
+    deleted = delete_below_log_start(log)
     if log.terms.config.delete:
         deleted += _delete_too_much(log)
         deleted += _delete_too_old(log)
@@ -63,7 +63,9 @@ def largest_timestamp(segment: LogSegment, draft: Draft, now_ms: int) -> tuple[i
     return now_ms if mtime_ns is None else mtime_ns // NS_PER_MS, True
 
 
-def _delete_below_log_start(log: LoadedLog) -> list[Deletion]:
+def delete_below_log_start(log: LoadedLog) -> list[Deletion]:
+    """What lies wholly below the log start offset: the first of the rules, alone. Raises as delete_old_segments."""
+
     def is_below(segment: LogSegment) -> Deletion | None:
         following = log.segments.higher(segment.base_offset)
         if following is None or following.base_offset > log.log_start_offset:
