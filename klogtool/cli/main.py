@@ -26,6 +26,7 @@ COMMANDS = {
     "read": ("klogtool.cli.read", "The bytes that a fetch gets: raw, or as records."),
     "salvage": ("klogtool.cli.salvage", "Keep every good batch of a damaged partition."),
     "rebuild-index": ("klogtool.cli.rebuild_index", "Build indexes, snapshots and leader epochs anew from the logs."),
+    "append": ("klogtool.cli.append", "Append batches or records, validated as a broker validates them."),
     "truncate": ("klogtool.cli.truncate", "Cut a partition at an offset, or begin it anew at one."),
     "roll": ("klogtool.cli.roll", "Tell whether the active segment is due to be closed, and close it."),
     "retain": ("klogtool.cli.retain", "Delete the segments that retention no longer keeps; say why others stay."),

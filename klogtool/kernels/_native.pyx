@@ -51,5 +51,6 @@ include "_resync.pxi"
 include "_recover.pxi"
 include "_scan.pxi"
 include "_producers.pxi"
+include "_append.pxi"
 
 make_crc_tables()

@@ -163,6 +163,12 @@ class ProducerState:
             self.current_txn_first_offset,
         )
 
+    def copied(self) -> ProducerState:
+        """The same producer once more."""
+        copy = self.without_batches()
+        copy.batches.extend(self.batches)
+        return copy
+
     def without_batches(self) -> ProducerState:
         """A copy that has yet to see its first batch (ProducerStateEntry.withProducerId)."""
         return ProducerState(
@@ -451,6 +457,22 @@ class ProducerStateManager:
             if self.keeps_ended:
                 self._unreplicated[txn.first_offset] = txn
         for txn in begun:
+            self._put_ongoing(txn)
+
+    def copied(self) -> ProducerStateManager:
+        """The producers and transactions as they are now, for `return_to`."""
+        kept = ProducerStateManager()
+        kept.return_to(self)
+        return kept
+
+    def return_to(self, kept: ProducerStateManager) -> None:
+        """Producers and transactions become what they were; offsets of snapshots stay."""
+        self.clear()
+        for producer_id in kept._order.in_order:
+            self._put(kept.producers[producer_id].copied())
+        self.map_end_offset = kept.map_end_offset
+        self._unreplicated.update(kept._unreplicated)
+        for txn in kept.ongoing_txns:
             self._put_ongoing(txn)
 
     def producer_of_txn(self, first_offset: int) -> int | None:

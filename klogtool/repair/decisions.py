@@ -14,6 +14,7 @@ DECISIONS = {
     "verify --recover": "klogtool.repair.recover",
     "rebuild-index": "klogtool.repair.rebuild",
     "salvage": "klogtool.repair.salvage",
+    "append": "klogtool.repair.append",
     "truncate": "klogtool.repair.truncate",
     "roll": "klogtool.repair.roll",
     "retain": "klogtool.repair.retain",

@@ -135,6 +135,11 @@ class _MappedIndex:
         """Room for all entries that there may be."""
         self.resize(self._max_bytes)
 
+    def keep_entries(self, count: int) -> None:
+        """Entries behind the first so many go."""
+        if count < self.entries:
+            self._truncate_to_entries(count)
+
     def write_back(self) -> None:
         """The draft has the file as it now is."""
         if not self._is_changed:
@@ -381,6 +386,15 @@ class TransactionIndex:
                 self.last_offset = last_offset
                 return
             last_offset = entry.last_offset
+
+    def mark(self) -> tuple[int, int | None]:
+        """How far it has come, for `return_to`."""
+        return len(self._data), self.last_offset
+
+    def return_to(self, mark: tuple[int, int | None]) -> None:
+        """Entries that have come since then go."""
+        size, self.last_offset = mark
+        self._cut(size)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTxn], bool]:
         """Entries that overlap a fetch, and whether later segments have no more of them (collectAbortedTxns)."""

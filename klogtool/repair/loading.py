@@ -49,7 +49,8 @@ class LoadReport:
     stopped_by: base offset to the error at which its log was cut. emptied: base offsets of segments that were given up.
     removed: names that the first pass removed, in a safe order; replaced: those that a swapped segment stands for;
     swapped: names that lost their `.swap`. After loading: cleaned: base offsets of segments that the log cleaner made;
-    dropped: those of the oldest segments, which retention takes away.
+    dropped: those of the oldest segments, which retention takes away; cut_off: those that a truncation takes away;
+    began_anew: that of the empty segment which stands for all, if it took them all.
     """
 
     recovered: list[int] = field(default_factory=list)
@@ -66,6 +67,8 @@ class LoadReport:
     swapped: list[str] = field(default_factory=list)
     dropped: list[int] = field(default_factory=list)
     cleaned: set[int] = field(default_factory=set)
+    cut_off: list[int] = field(default_factory=list)
+    began_anew: int | None = None
 
 
 class LogParts:

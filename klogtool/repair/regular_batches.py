@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from klogtool import kernels
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
@@ -21,16 +21,33 @@ from klogtool.repair.segment import walk_valid
 
 if TYPE_CHECKING:
     from klogtool.log.entries import Entry
+    from klogtool.log.leader_epochs import LeaderEpochFileCache
+    from klogtool.log.producer_state import ProducerStateManager
     from klogtool.repair.content_file import ContentFile
-    from klogtool.repair.recovery import SegmentRecovery
+    from klogtool.repair.segment import LogSegment
 
 ENDED_FIELDS = 5  # longs of a row, see native.Recovery.take_txns_ended
+
+
+class Indexing(Protocol):
+    """What goes on batch by batch: SegmentRecovery, mostly. valid_bytes: where the next batch lies; last_indexed: the
+    position of the last one that has an index entry."""
+
+    segment: LogSegment
+    epochs: LeaderEpochFileCache
+    producers: ProducerStateManager
+    index_interval_bytes: int
+    valid_bytes: int
+    last_indexed: int
+
+    def take(self, entry: Entry) -> None:
+        """One more batch, whose checksum is right."""
 
 
 class RegularBatches:
     """A SegmentRecovery's walk over a log from its beginning, with the kernel (a pieces.Reader)."""
 
-    def __init__(self, recovery: SegmentRecovery) -> None:
+    def __init__(self, recovery: Indexing) -> None:
         self._recovery, self._segment, self._producers = recovery, recovery.segment, recovery.producers
         self._kernel = kernels.native.Recovery()
         self._pick_up()
@@ -121,7 +138,7 @@ class RegularBatches:
         rows = [ended[n : n + ENDED_FIELDS] for n in range(0, len(ended), ENDED_FIELDS)]
         self._producers.map_end_offset = kernel.map_end_offset
         self._producers.take_over(
-            [_producer(*fields) for fields in kernel.take_producers_changed()],
+            [producer_of(*fields) for fields in kernel.take_producers_changed()],
             [TxnMetadata(*row[:3]) for row in rows],
             [TxnMetadata(*fields) for fields in kernel.take_txns_begun()],
         )
@@ -132,7 +149,7 @@ class RegularBatches:
                 )
 
 
-def _producer(
+def producer_of(
     producer_id: int,
     producer_epoch: int,
     coordinator_epoch: int,
@@ -140,6 +157,7 @@ def _producer(
     txn_first_offset: int | None,
     batches: list[tuple[int, int, int, int]],
 ) -> ProducerState:
+    """A producer as native.Recovery tells of it."""
     producer = ProducerState(producer_id, producer_epoch, coordinator_epoch, last_timestamp, txn_first_offset)
     producer.batches.extend(BatchMetadata(*fields) for fields in batches)
     return producer

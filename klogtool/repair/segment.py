@@ -53,6 +53,17 @@ class BatchPosition:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class IndexMarks:
+    """What a segment remembers of its indexes at some moment. txn: bytes and last offset of the transaction index."""
+
+    max_timestamp_so_far: TimeIndexEntry | None
+    bytes_since_last_index_entry: int
+    offset_entries: int
+    time_entries: int
+    txn: tuple[int, int | None]
+
+
 class LogSegment:
     """One segment. max_timestamp_so_far: (timestamp, offset), or None as long as nobody has asked. created_ms: when it
     was made, or emptied; None for one that was there when the log was loaded."""
@@ -253,6 +264,24 @@ class LogSegment:
             self.append_time_entry()
             self.bytes_since_last_index_entry = 0
         self.bytes_since_last_index_entry += entry.size
+
+    def index_marks(self) -> IndexMarks:
+        """How far its indexes have come, for `return_to`."""
+        return IndexMarks(
+            self.max_timestamp_so_far,
+            self.bytes_since_last_index_entry,
+            self.offset_index.entries,
+            self.time_index.entries,
+            self.txn_index.mark(),
+        )
+
+    def return_to(self, marks: IndexMarks) -> None:
+        """Entries that have come since then go."""
+        self.max_timestamp_so_far = marks.max_timestamp_so_far
+        self.bytes_since_last_index_entry = marks.bytes_since_last_index_entry
+        self.offset_index.keep_entries(marks.offset_entries)
+        self.time_index.keep_entries(marks.time_entries)
+        self.txn_index.return_to(marks.txn)
 
     def become_inactive(self) -> None:
         """The last time entry, and no room to spare (onBecomeInactiveSegment)."""

@@ -14,17 +14,24 @@ nothing lost on the way. What that asks for:
  4. Segments that the cleaner made take the place of others by Kafka's own protocol: see swap_steps.py.
  5. Segments behind a cut go before the cut is made, the last one first, and of each its `.log` first. Whoever loads it
     in between finds the damage, cuts there, and removes the rest. But where the whole log goes, since it ends below its
-    start, the last segment goes last: it is the one that says so; and the leader epochs go before all.
+    start, the last segment goes last: it is the one that says so; and the leader epochs go before all. A truncation has
+    no damage to tell of it: whoever loads the log in between ends at a segment's end, with all that is to stay.
  6. Leader epochs that only batches know of are written before an `.index` goes: segments without one are recovered
     before all others, and epochs are taken up in that order, the higher ones for good. Epochs that only go are written
     behind all else: as long as they are there, no batch adds others.
  7. A segment that is cut loses its `.index` before its `.log` is: without an index a broker recovers it whatever the
     last stop was, and whatever the recovery point is. But one that was given up is emptied first: its damage would make
-    a broker refuse, if it met it in that way.
+    a broker refuse, if it met it in that way. So a log that is half cut is believed nowhere, not even beside a clean
+    marker, which may therefore stay where it is. (Damage before the cut that nobody has noticed is cut off, too, by a
+    start that comes just in between; `undo` has it still.)
  8. Producer snapshots: the newest of those that are new comes first, and those that are not to stay go when they are
     there. A log without any, after a clean stop, is one whose producers are forgotten.
  9. A new `.index` comes behind all these: as long as it is missing, they are made again. Where it was the transaction
     index that made a broker recover the segment, that one is last.
+10. The `.log` of a segment that begins empty behind others, as a roll makes it, comes with that: what it is behind is
+    then as it is to stay, for a broker looks no further back. But where the whole log begins anew, the empty segment is
+    first, and the others go towards it from both ends: the log never has a hole, and is never without segments. One of
+    the same base offset is emptied in its place, if there is no other; a copy of it becomes the `.deleted`.
 """
 
 from __future__ import annotations
@@ -66,10 +73,13 @@ class _Steps:
         if self.report.below_start:
             self._write_epochs()
         self._drop_oldest()
+        self._begin_anew()
+        self._drop_cut_off()
         self._remove_segments()
         if self.report.epochs_added:
             self._write_epochs()
         self._cut_logs()
+        self._write_new_logs()
         self._write_the_rest()
         return tuple(self.steps)
 
@@ -148,6 +158,26 @@ class _Steps:
             for kind in _ORDER:
                 self._drop(build_file_name(kind, base_offset))
 
+    def _begin_anew(self) -> None:
+        base_offset = self.report.began_anew
+        if base_offset is None:
+            return
+        name, index = (build_file_name(kind, base_offset) for kind in (_LOG, _INDEX))
+        files = map(parse_file_name, self.state)
+        is_only_one = not any(file.kind is _LOG and not file.suffix and file.name != name for file in files)
+        if name in self.state and name + DELETED in self.wanted:
+            (self.change if is_only_one else self._doom)(name + DELETED)
+        self.delete(index)
+        self.change(name)
+
+    def _drop_cut_off(self) -> None:
+        new = self.report.began_anew
+        above = sorted((base for base in self.report.cut_off if new is None or base > new), reverse=True)
+        below = sorted(base for base in self.report.cut_off if new is not None and base < new)
+        for base_offset in (*above, *below):
+            for kind in _ORDER:
+                self._drop(build_file_name(kind, base_offset))
+
     def _drop(self, name: str) -> None:
         if name + DELETED in self.wanted:
             self._doom(name + DELETED)
@@ -190,10 +220,18 @@ class _Steps:
                 self._cut_log(name, name.removesuffix(_LOG.value) + _INDEX.value)
 
     def _cut_log(self, name: str, index: str) -> None:
-        if not self.wanted[name].size:
+        if parse_file_name(name).base_offset in self.report.emptied:
             self.change(name)
         self.delete(index)
         self.change(name)
+
+    def _write_new_logs(self) -> None:
+        """Of an append that rolled: in order, so that the log has no hole while they come. Empty ones can wait."""
+        for name in self.differing():
+            file = parse_file_name(name)
+            is_new = name in self.wanted and name not in self.state
+            if file.kind is _LOG and not file.suffix and is_new and self.wanted[name].size:
+                self.change(name)
 
     def _write_epochs(self) -> None:
         if _EPOCHS + _TEMPORARY not in self.wanted:
@@ -209,13 +247,17 @@ class _Steps:
                 self.change(name)
 
     def _when(self, name: str) -> tuple[int, int, str]:
-        """Side files, snapshots that are new, what goes, `.index`, transaction indexes that were damaged, epochs."""
+        """Side files, snapshots that are new, what goes, `.index` and new segments that are empty, transaction indexes
+        that were damaged, epochs."""
         file = parse_file_name(name)
         if name == _EPOCHS + _TEMPORARY or (file.kind is FileKind.TXN_INDEX and file.base_offset in self.report.unfit):
             return 4, 0, name
         if name not in self.wanted or name.endswith(DELETED):
             return 2, 0, name
-        order = {FileKind.PRODUCER_SNAPSHOT: 1, _INDEX: 3, FileKind.LEADER_EPOCH_CHECKPOINT: 5}
+        epochs = 2 if self.report.epochs_appended else 5
+        order = {FileKind.PRODUCER_SNAPSHOT: 1, _INDEX: 3, FileKind.LEADER_EPOCH_CHECKPOINT: epochs}
+        if file.kind is _LOG and name not in self.state and not self.wanted[name].size:
+            return 3, -(file.base_offset or 0), name
         return order.get(file.kind, 0), -(file.base_offset or 0), name
 
 

@@ -1,0 +1,58 @@
+"""An entry with another last offset, leader epoch and time, its records as they are: what a leader does to a batch.
+
+The checksum is computed anew only if something under it changes (MutableRecordBatch.setLastOffset, setMaxTimestamp,
+setPartitionLeaderEpoch).
+"""
+
+from __future__ import annotations
+
+from klogtool.format.batch import (
+    BATCH_HEADER,
+    CODEC_MASK,
+    CONTROL_BIT,
+    CRC_COVERS_FROM,
+    DELETE_HORIZON_BIT,
+    LOG_APPEND_TIME,
+    RECORD_BATCH_OVERHEAD,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    RecordBatch,
+)
+from klogtool.format.checksums import crc32, crc32c
+from klogtool.format.java_numbers import wrap_long
+from klogtool.format.message import CRC_COVERS_FROM as MESSAGE_CRC_COVERS_FROM
+from klogtool.format.message import ENTRY_HEAD, MESSAGE_V1_HEAD, Message
+
+_KEPT_BITS = CODEC_MASK | TRANSACTIONAL_BIT | CONTROL_BIT | DELETE_HORIZON_BIT
+
+
+def restamp_batch(
+    batch: RecordBatch, last_offset: int, partition_leader_epoch: int, timestamp_type: str, max_timestamp: int
+) -> bytes:
+    """The bytes of the batch, changed so; max_timestamp: ms."""
+    fields = {name: getattr(batch, name) for name in BATCH_HEADER.names}
+    fields["base_offset"] = wrap_long(last_offset - batch.last_offset_delta)
+    fields["partition_leader_epoch"] = partition_leader_epoch
+    body = bytes(batch.data[RECORD_BATCH_OVERHEAD : batch.size])
+    if (batch.timestamp_type, batch.max_timestamp) != (timestamp_type, max_timestamp):
+        fields["attributes"] = batch.attributes & _KEPT_BITS | _type_bit(timestamp_type)
+        fields["max_timestamp"] = max_timestamp
+        fields["crc"] = crc32c((BATCH_HEADER.build(fields) + body)[CRC_COVERS_FROM:])
+    return BATCH_HEADER.build(fields) + body
+
+
+def restamp_message(message: Message, offset: int, timestamp_type: str, timestamp: int) -> bytes:
+    """The bytes of the message with another offset; one of magic 1 with another time, too (ms)."""
+    data = bytes(message.message)
+    if message.magic > 0 and (message.timestamp_type, message.timestamp) != (timestamp_type, timestamp):
+        head_size = MESSAGE_V1_HEAD.sizeof()
+        attributes = message.attributes & CODEC_MASK | _type_bit(timestamp_type)
+        fields = {"crc": 0, "magic": message.magic, "attributes": attributes, "timestamp": timestamp}
+        data = MESSAGE_V1_HEAD.build(fields) + data[head_size:]
+        fields["crc"] = crc32(data[MESSAGE_CRC_COVERS_FROM:])
+        data = MESSAGE_V1_HEAD.build(fields) + data[head_size:]
+    return ENTRY_HEAD.build({"offset": offset, "message_size": len(data)}) + data
+
+
+def _type_bit(timestamp_type: str) -> int:
+    return TIMESTAMP_TYPE_BIT if timestamp_type == LOG_APPEND_TIME else 0

@@ -1,0 +1,48 @@
+"""What appending comes to, for people: how many calls went in, what was refused and why, where the log ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from klogtool.render.changes import change_text, count_text, log_dir_text
+from klogtool.repair.plan import Plan
+
+_MOST_REFUSALS = 8
+_LONGEST_MESSAGE = 300
+
+
+def append_text(plan: Plan) -> str:
+    """The plan of a partition, or of its log dir."""
+    return log_dir_text(plan) or change_text(plan, _headline(plan.answer), _refusals(plan.answer["appends"]))
+
+
+def _headline(answer: Any) -> str:
+    rows = answer["appends"]
+    done = [row for row in rows if "error" not in row]
+    refused = f"; {len(rows) - len(done):,} REFUSED" if len(done) < len(rows) else ""
+    return (
+        f"{count_text(len(done), 'append')}{_span(done)}{refused}; ends at offset {answer['state']['log_end_offset']:,}"
+    )
+
+
+def _span(done: list[Any]) -> str:
+    """The offsets that went in; of old formats only the last is told."""
+    lasts = [row["last_offset"] for row in done if row["valid_bytes"]]
+    if not lasts:
+        return ""
+    firsts = [row["first_offset"] for row in done if row["valid_bytes"] and row["first_offset"] >= 0]
+    rolls = sum(row["rolled"] for row in done)
+    size = sum(row["valid_bytes"] for row in done)
+    span = f"offsets {min(firsts):,} to {max(lasts):,}" if firsts else f"offsets up to {max(lasts):,}"
+    return f", {span}, {size:,} bytes" + (f", {count_text(rolls, 'roll')}" if rolls else "")
+
+
+def _refusals(rows: list[Any]) -> Iterator[str]:
+    refused = [(n, row["error"]) for n, row in enumerate(rows, 1) if "error" in row]
+    for n, error in refused[:_MOST_REFUSALS]:
+        message = error["message"]
+        shown = message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "..."
+        yield f"refused  append {n}: {error['class']}: {shown}"
+    if len(refused) > _MOST_REFUSALS:
+        yield f"and {len(refused) - _MOST_REFUSALS:,} more (--format json has all)"
