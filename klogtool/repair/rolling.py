@@ -91,7 +91,8 @@ def put_in_place(log: LoadedLog, new_base: int, old: LogSegment) -> LogSegment:
 
 
 def add_segment(log: LoadedLog, base_offset: int) -> LogSegment:
-    """An empty segment that is new. Its room (preallocate) is of no account: stopping trims it."""
+    """An empty segment that is new. Its room (preallocate) is of no account: stopping trims it. Only of one that is
+    deleted before that, Kafka's `.log.deleted` keeps so many zeros for a minute; ours is empty."""
     segment = LogSegment(log.draft, base_offset, log.terms.config)
     segment.created_ms = log.terms.now_ms
     log.segments.add(segment)

@@ -54,6 +54,8 @@ def truncate_fully_and_start_at(log: LoadedLog, new_offset: int, log_start_offse
     *others, last = log.segments.all
     _remove_segments(log, others)
     put_in_place(log, new_offset, last)
+    log.report.cut_off.append(last.base_offset)
+    log.report.began_anew = new_offset
     log.move_log_end(new_offset)
     log.epochs.clear()
     log.producers.truncate_fully_and_start_at(new_offset)
@@ -64,6 +66,7 @@ def truncate_fully_and_start_at(log: LoadedLog, new_offset: int, log_start_offse
 
 def _remove_segments(log: LoadedLog, segments: list[LogSegment]) -> None:
     """LocalLog.removeAndDeleteSegments."""
+    log.report.cut_off += [segment.base_offset for segment in segments]
     for segment in segments:
         log.segments.remove(segment.base_offset)
     for segment in segments:
