@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from klogtool.cli import options
+from klogtool.cli.loading import load_and_tell
 from klogtool.cli.output import Output, error_line
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import is_refusal
@@ -25,7 +26,7 @@ from klogtool.render.lookup import (
     timestamp_text,
 )
 from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.loaded import LoadedPartition, load
+from klogtool.repair.loaded import LoadedPartition
 from klogtool.repair.lookup import WORDS
 
 COMMAND = "lookup"
@@ -108,7 +109,7 @@ def command(
 
     def answer(kind: str, asked: Any) -> Answer:
         if not loaded:
-            loaded.append(load(partition, given, chosen["jobs"]))
+            loaded.append(load_and_tell(partition, given, chosen))
         return _ANSWERS[kind](loaded[0], asked, explain)
 
     for kind, asked in questions:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from klogtool.cli import options
+from klogtool.cli.loading import load_and_tell
 from klogtool.cli.output import Output, error_line, note
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import is_refusal
@@ -23,7 +24,7 @@ from klogtool.render.lookup import refusal_row
 from klogtool.render.read import fetched_row, fetched_text, walk_json_records, walk_text_records
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.draft import content_size
-from klogtool.repair.loaded import FetchedBytes, LoadedPartition, load
+from klogtool.repair.loaded import FetchedBytes, LoadedPartition
 from klogtool.repair.reading import Isolation
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _asked(
 ) -> _Read:
     try:
         if path not in loaded:
-            loaded[path] = load(path, given, chosen["jobs"])
+            loaded[path] = load_and_tell(path, given, chosen)
         found = loaded[path].read(
             offset,
             chosen["max_bytes"],

@@ -18,6 +18,7 @@ from klogtool.log.entries import Entry, read_entry
 from klogtool.log.file import LogFile
 from klogtool.log.windows import Window
 
+FIRST_PIECE_BYTES = 1 << 12  # a look at one entry costs a page; who goes on gets larger pieces
 PIECE_BYTES = 1 << 16
 RECORD_BATCH_MAGIC = 2
 
@@ -27,7 +28,7 @@ class FrameReader:
 
     def __init__(self, file: LogFile) -> None:
         self.file = file
-        self._base, self._piece = 0, b""
+        self._base, self._piece, self._next_bytes = 0, b"", FIRST_PIECE_BYTES
 
     def find(self, position: int, end: int) -> Frame | Stop:
         """The entry at a position of a log that ends at `end`, or why there is none."""
@@ -65,5 +66,6 @@ class FrameReader:
     def _piece_at(self, position: int, size: int) -> bytes:
         """A piece that holds `size` bytes from `position` on, as far as the file does."""
         if not self._base <= position <= self._base + len(self._piece) - size:
-            self._base, self._piece = position, self.file.read(position, PIECE_BYTES)
+            self._base, self._piece = position, self.file.read(position, self._next_bytes)
+            self._next_bytes = min(2 * self._next_bytes, PIECE_BYTES)
         return self._piece

@@ -218,9 +218,9 @@ def _steps_to(
 def _up_to(reader: FrameReader, start: int, last: int) -> Iterator[Frame]:
     """Frames up to the one at `last`, with that."""
     for frame in walk_from(reader, start):
-        if frame.position > last:
-            return
         yield frame
+        if frame.position >= last:  # what follows is not looked at: it may be damaged
+            return
 
 
 # By timestamp.
