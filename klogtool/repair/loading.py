@@ -50,7 +50,8 @@ class LoadReport:
     removed: names that the first pass removed, in a safe order; replaced: those that a swapped segment stands for;
     swapped: names that lost their `.swap`. After loading: cleaned: base offsets of segments that the log cleaner made;
     dropped: those of the oldest segments, which retention takes away; cut_off: those that a truncation takes away;
-    began_anew: that of the empty segment which stands for all, if it took them all.
+    began_anew: that of the empty segment which stands for all, if it took them all; overlapped: that of the one which
+    held its offset.
     """
 
     recovered: list[int] = field(default_factory=list)
@@ -69,6 +70,7 @@ class LoadReport:
     cleaned: set[int] = field(default_factory=set)
     cut_off: list[int] = field(default_factory=list)
     began_anew: int | None = None
+    overlapped: int | None = None
 
 
 class LogParts:

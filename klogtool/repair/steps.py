@@ -29,9 +29,10 @@ nothing lost on the way. What that asks for:
  9. A new `.index` comes behind all these: as long as it is missing, they are made again. Where it was the transaction
     index that made a broker recover the segment, that one is last.
 10. The `.log` of a segment that begins empty behind others, as a roll makes it, comes with that: what it is behind is
-    then as it is to stay, for a broker looks no further back. But where the whole log begins anew, the empty segment is
-    first, and the others go towards it from both ends: the log never has a hole, and is never without segments. One of
-    the same base offset is emptied in its place, if there is no other; a copy of it becomes the `.deleted`.
+    then as it is to stay, for a broker looks no further back. But where the whole log begins anew, the others go
+    towards the new segment from both ends, and those that reach into it before it comes: the log never has a hole, no offset
+    twice, and is never without segments. If there is none before the one that holds the offset, that one is emptied in
+    its place, and a copy of it becomes the `.deleted`.
 """
 
 from __future__ import annotations
@@ -73,7 +74,6 @@ class _Steps:
         if self.report.below_start:
             self._write_epochs()
         self._drop_oldest()
-        self._begin_anew()
         self._drop_cut_off()
         self._remove_segments()
         if self.report.epochs_added:
@@ -158,23 +158,36 @@ class _Steps:
             for kind in _ORDER:
                 self._drop(build_file_name(kind, base_offset))
 
-    def _begin_anew(self) -> None:
-        base_offset = self.report.began_anew
+    def _drop_cut_off(self) -> None:
+        new, old = self.report.began_anew, sorted(self.report.cut_off, reverse=True)
+        if new is None:
+            self._drop_segments(old)
+            return
+        above = [base for base in old if base > new]
+        last = [above.pop()] if len(above) == len(old) else []
+        self._drop_segments(above)
+        self._make_way(self.report.overlapped, is_first=self.report.overlapped == old[-1])
+        self.change(build_file_name(_LOG, new))
+        self._drop_segments([*last, *sorted(base for base in old if base < new)])
+
+    def _make_way(self, base_offset: int | None, *, is_first: bool) -> None:
+        """The segment that reaches into the new one goes, or, without one before it, is emptied in its place."""
         if base_offset is None:
             return
         name, index = (build_file_name(kind, base_offset) for kind in (_LOG, _INDEX))
-        files = map(parse_file_name, self.state)
-        is_only_one = not any(file.kind is _LOG and not file.suffix and file.name != name for file in files)
-        if name in self.state and name + DELETED in self.wanted:
-            (self.change if is_only_one else self._doom)(name + DELETED)
+        if not is_first and name + DELETED in self.wanted:
+            self._drop_segments([base_offset])
+            self.delete(index)
+            return
+        if name + DELETED in self.wanted:
+            self.change(name + DELETED)  # a copy
         self.delete(index)
-        self.change(name)
+        if self.state[name].size:
+            self.state[name] = DraftFile(())
+            self.steps.append(Truncate(name, 0))
 
-    def _drop_cut_off(self) -> None:
-        new = self.report.began_anew
-        above = sorted((base for base in self.report.cut_off if new is None or base > new), reverse=True)
-        below = sorted(base for base in self.report.cut_off if new is not None and base < new)
-        for base_offset in (*above, *below):
+    def _drop_segments(self, base_offsets: Iterable[int]) -> None:
+        for base_offset in base_offsets:
             for kind in _ORDER:
                 self._drop(build_file_name(kind, base_offset))
 

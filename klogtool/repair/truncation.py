@@ -51,11 +51,13 @@ def truncate_fully_and_start_at(log: LoadedLog, new_offset: int, log_start_offse
 
     Raises Refused (IllegalArgumentException) for a negative offset.
     """
+    holder = log.segments.floor(new_offset) if new_offset < log.log_end_offset or new_offset in log.segments else None
     *others, last = log.segments.all
     _remove_segments(log, others)
     put_in_place(log, new_offset, last)
     log.report.cut_off.append(last.base_offset)
     log.report.began_anew = new_offset
+    log.report.overlapped = None if holder is None else holder.base_offset
     log.move_log_end(new_offset)
     log.epochs.clear()
     log.producers.truncate_fully_and_start_at(new_offset)

@@ -18,20 +18,24 @@ from typing import Any, TypeAlias
 
 import pytest
 
+import klogtool
 from klogtool.errors import KlogError
 from klogtool.repair import roll, truncate
 from klogtool.repair.change import Change, plan_change
+from klogtool.repair.draft import Draft
 from klogtool.repair.plan import Plan
 from klogtool.repair.rolling import roll as roll_log
+from klogtool.repair.steps import carried_out
 
 from .kafka import scratch_folder
 from .random_logs import Case, Files, Makers, Path, files_of, put, wound
-from .test_loading_against_kafka import asked, differences, refusal, result_of, simple_name
+from .test_loading_against_kafka import asked, differences, read_all, refusal, result_of, simple_name
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared]
 
 COUNT = int(os.environ.get("KLOGTOOL_LOG_COUNT", "120"))
 VARIANTS = 8  # questions about one log
+STATES_OF_A_PLAN = 5
 SHAPES: tuple[dict[str, Any], ...] = (
     {},
     {"magics": (0, 1, 2)},
@@ -245,11 +249,60 @@ def check_roll_ahead(oracle: Any, case: Case, rng: random.Random, tally: Tally) 
     )
 
 
+def check_broken_off(oracle: Any, case: Case, rng: random.Random, tally: Tally) -> Iterator[str]:
+    """Plans of which some steps were done, and the broker starts then, by a clean marker or without one: it starts; all
+    that is to stay is there, nothing else than was there; verify finds no fault that was not there."""
+    if case.story:
+        return
+    for name in ("segment.index.bytes", "high_watermark"):
+        case.args["config"].pop(name, None)
+        case.args.pop(name, None)
+    case.args.update(clean=True, log_start_offset=min(_bases(files_of(case.dir))))
+    to = _offset(rng, files_of(case.dir))
+    asked_for = rng.choice(({"to": to}, {"to": to}, {"start_at": to}, {"force": True}))
+    decide = roll.decide if "force" in asked_for else truncate.decide
+    (plan,) = decide(str(case.dir), arguments_of(case, purge=rng.random() < 0.5, **asked_for))
+    before, after = files_of(case.dir), result_of(plan)
+    faults = _faults(case.dir, before)
+    for done in sorted(rng.sample(range(len(plan.steps) + 1), min(len(plan.steps) + 1, STATES_OF_A_PLAN))):
+        state = read_all(carried_out(Draft.of(plan.path).before, plan.steps[:done]))
+        case.args.update(clean=rng.random() < 0.5, recovery_point=2**62)
+        answer, found = asked(oracle, "recover", case, state)
+        tally["states"] += 1
+        told = f"{asked_for}, after {done} of {len(plan.steps)} steps ({case.args['clean']=}): "
+        if "error" in answer:
+            yield f"{told}{answer['error']}"
+            continue
+        yield from (told + wrong for wrong in _wrong_logs(before, after, found))
+        if new := _faults(case.dir, found) - faults:
+            yield f"{told}verify finds {sorted(new)}"
+
+
+def _wrong_logs(before: Files, after: Files, found: Files) -> Iterator[str]:
+    """Logs that are no beginnings of what they were, or lack what is to stay."""
+    for name, data in found.items():
+        if name.endswith(".log") and not before.get(name, b"").startswith(data):
+            yield f"{name} is not what it was"
+    for name, data in after.items():
+        if name.endswith(".log") and not found.get(name, b"").startswith(data):
+            yield f"{name} lacks what was to stay"
+
+
+def _faults(folder: Path, files: Files) -> set[str]:
+    """Ids of the warnings and errors that verify finds."""
+    at = folder.parent.parent / "verified" / folder.name
+    shutil.rmtree(at.parent, ignore_errors=True)
+    partition = klogtool.open(put(at, files))
+    assert isinstance(partition, klogtool.Partition)
+    return {found.id for found in partition.verify(deep=True) if found.severity.value != "info"}
+
+
 CHECKS: dict[str, Check] = {
     "truncate": check_truncate,
     "start-at": check_start_at,
     "roll": check_roll,
     "roll-ahead": check_roll_ahead,
+    "broken-off": check_broken_off,
 }
 
 
@@ -258,7 +311,7 @@ def test_random_questions_about_random_logs(what: str) -> None:
     tally: Tally = Counter()
     told = list(run(what, seed=1, count=COUNT // len(CHECKS), tally=tally))
     assert not told, f"{len(told)} differ ({dict(tally)}); the first:\n{told[0]}"
-    assert tally["done"] > COUNT // len(CHECKS) // 3, tally
+    assert tally["done"] + tally["states"] > COUNT // len(CHECKS) // 3, tally
 
 
 def run(what: str, *, seed: int, count: int, tally: Tally, only: str | None = None) -> Iterator[str]:
