@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from klogtool.format import batch as format_batch
+from klogtool.format import message as format_message
 from klogtool.format.entry import parse_entry
 from klogtool.format.framing import walk_frames
 from klogtool.format.indexes import AbortedTxn
@@ -15,14 +17,14 @@ from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.log.entries import Entry
 from klogtool.repair.cleaned_transactions import CleanedTransactions
 from klogtool.repair.cleaner_reads import ReadBuffer, walk_batches
-from klogtool.repair.cleaning_filter import FilterTerms, Kept, Tally, filter_batch
+from klogtool.repair.cleaning_filter import FilterTerms, Kept, Tally, filter_batch, walk_parts
 from klogtool.repair.cleaning_range import LogToClean, last_modified_ms
 from klogtool.repair.config import LogConfig
 from klogtool.repair.content_file import ContentFile
 from klogtool.repair.content_writer import ContentWriter
 from klogtool.repair.loading import LoadedLog
 from klogtool.repair.offset_map import OffsetMap
-from klogtool.repair.segment import LogSegment, LogSegmentOffsetOverflow
+from klogtool.repair.segment import BatchMarks, LogSegment, LogSegmentOffsetOverflow
 from klogtool.repair.split import CLEANED, copy_mtime, replace_segments, split_overflowed_segment
 
 
@@ -109,11 +111,11 @@ class _Pass:
         if batch.is_control or is_aborted:
             self.stats.map_messages_read += 1 if batch.is_control else batch.records_count or 0
             return True
-        for record in batch.records():
-            if record.key is not None and record.offset >= first_dirty:
+        for part in walk_parts(batch):
+            if part.key_size >= 0 and part.offset >= first_dirty:
                 if self.offsets.is_full:
                     return False
-                self.offsets.put(record.key, record.offset)
+                self.offsets.put(part.key or b"", part.offset)
             self.stats.map_messages_read += 1
         return True
 
@@ -159,7 +161,8 @@ class _Pass:
         self.stats.groups[cleaned.base_offset] = [segment.base_offset for segment in group]
         writer, terms = ContentWriter(), self._terms()
         for n, segment in enumerate(group):
-            end = group[n + 1].base_offset if n + 1 < len(group) else segment.read_next_offset()
+            next_offset = segment.read_next_offset()  # Kafka asks in any case, and fails of damage that it meets there
+            end = group[n + 1].base_offset if n + 1 < len(group) else next_offset
             self.transactions.add_aborted(self._aborted_between(segment.base_offset, end))
             terms.tally = self.stats.tallies[segment.base_offset] = Tally()
             terms.retains_legacy_tombstones = last_modified_ms(log, segment) > self.legacy_horizon_ms
@@ -187,11 +190,13 @@ class _Pass:
 
     def _clean_into(self, cleaned: LogSegment, source: LogSegment, writer: ContentWriter, terms: FilterTerms) -> None:
         with source.open_log() as file:
+            chunk = _Chunk(cleaned, writer, self.buffer)
             for batch in walk_batches(file, self.buffer):
+                chunk.begin(batch)
                 kept = filter_batch(batch, terms, self.transactions)
                 if kept is not None:
-                    cleaned.ensure_offset_in_range(kept.max_offset)
-                    _append(cleaned, writer, file, batch, kept)
+                    chunk.append(file, batch, kept)
+            chunk.end()
             writer.end_run()
         self.buffer.restore()
 
@@ -213,12 +218,47 @@ def _index_sizes(segment: LogSegment) -> tuple[int, int]:
     return offset_index.entries * offset_index.entry_size, time_index.entries * time_index.entry_size
 
 
-def _append(cleaned: LogSegment, writer: ContentWriter, source: ContentFile, batch: Entry, kept: Kept) -> None:
-    position = writer.size
-    if kept.data is None:
-        writer.copy(source, batch.position, batch.position + batch.size)
-        cleaned.note_batch(batch, position)
-        return
-    writer.write(kept.data)
-    for frame in walk_frames(kept.data, 0, len(kept.data)):
-        cleaned.note_batch(parse_entry(kept.data, frame), position + frame.position)
+class _Chunk:
+    """What was read into the buffer at a time, and what of it goes into the new segment together: only then is it seen
+    whether the largest offset of all is one that the segment can have."""
+
+    def __init__(self, cleaned: LogSegment, writer: ContentWriter, buffer: ReadBuffer) -> None:
+        self._cleaned, self._writer, self._buffer = cleaned, writer, buffer
+        self._start, self._stop = 0, 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._batches: list[tuple[BatchMarks, int]] = []
+        self._written, self._max_offset = 0, -1
+
+    def begin(self, batch: Entry) -> None:
+        """The next batch is read: with those before it, if the buffer has room for it and for what they left."""
+        self._stop = batch.position + batch.size
+        if self._stop - self._start > self._buffer.capacity or self._written > self._buffer.capacity:
+            self.end()
+            self._start = batch.position
+
+    def append(self, source: ContentFile, batch: Entry, kept: Kept) -> None:
+        """Something stays of it."""
+        position = self._writer.size
+        if kept.data is None:
+            self._writer.copy(source, batch.position, self._stop)
+            self._batches.append((_marks(batch), position))
+        else:
+            self._writer.write(kept.data)
+            for frame in walk_frames(kept.data, 0, len(kept.data)):
+                self._batches.append((_marks(parse_entry(kept.data, frame)), position + frame.position))
+        self._written += self._writer.size - position
+        self._max_offset = max(self._max_offset, kept.max_offset)
+
+    def end(self) -> None:
+        """Raises LogSegmentOffsetOverflow, and Corrupt where an index does not take it."""
+        if self._batches:
+            self._cleaned.ensure_offset_in_range(self._max_offset)
+        for marks, position in self._batches:
+            self._cleaned.note_batch(marks, position)
+        self._clear()
+
+
+def _marks(batch: format_batch.RecordBatch | format_message.Message) -> BatchMarks:
+    return BatchMarks(batch.size, batch.last_offset, batch.max_timestamp)

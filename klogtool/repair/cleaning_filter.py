@@ -6,10 +6,11 @@ right one. Kept messages of magic 0 and 1 become batches of magic 2, as since 4.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.format import message as format_message
 from klogtool.format.batch import (
     CREATE_TIME,
     LOG_APPEND_TIME,
@@ -29,7 +30,7 @@ from klogtool.repair.offset_map import OffsetMap
 
 CURRENT_MAGIC = 2
 REASONS = ("superseded", "tombstones", "keyless", "aborted", "markers")
-Reason = Literal["superseded", "tombstones", "keyless", "aborted", "markers"]
+Part: TypeAlias = Record | format_message.Message
 
 
 @dataclass(slots=True)
@@ -136,50 +137,54 @@ def _count_discarded(batch: Entry, tally: Tally) -> None:
 
 def _keep(batch: Entry, terms: FilterTerms, *, discards: bool, sets_marker_horizon: bool) -> Kept | None:
     """The records that stay, as a batch; None if there are none."""
-    kept: list[Record] = []
+    kept: list[Part] = []
     is_whole = batch.magic >= CURRENT_MAGIC or terms.keeps_magic
-    for record, magic in _records_of(batch):
+    for part in walk_parts(batch):
         terms.tally.messages_read += 1
-        if not discards and (batch.is_control or _should_retain(batch, record, terms)):
-            kept.append(record)
-            is_whole = is_whole and magic == batch.magic  # KAFKA-4298: a wrapper around messages of another magic
+        if not discards and (batch.is_control or _should_retain(batch, part, terms)):
+            kept.append(part)
+            # KAFKA-4298: a wrapper may have messages of another magic around it.
+            is_whole = is_whole and (isinstance(part, Record) or part.magic == batch.magic)
         else:
             is_whole = False
     if not kept:
         return None
-    has_tombstones = any(record.value is None for record in kept)
+    has_tombstones = any(part.value_size < 0 for part in kept)
     sets_horizon = (has_tombstones or sets_marker_horizon) and batch.delete_horizon_ms is None
     if terms.keeps_magic and batch.magic < CURRENT_MAGIC:
         sets_horizon = False
-    last_kept = max(record.offset for record in kept)
+    last_kept = max(part.offset for part in kept)
     if is_whole and not sets_horizon:
         return Kept(batch.last_offset, len(kept))
     horizon_ms = wrap_long(terms.now_ms + terms.delete_retention_ms) if sets_horizon else batch.delete_horizon_ms
     return Kept(last_kept, len(kept), _build(batch, kept, horizon_ms, keeps_magic=terms.keeps_magic))
 
 
-def _records_of(batch: Entry) -> list[tuple[Record, int]]:
-    """Its records, each with its magic, which only that in a wrapper may have of its own."""
+def walk_parts(batch: Entry) -> Iterator[Part]:
+    """The records of a batch, or the messages. Of a message, key and value are looked at when they are asked for: one
+    that is damaged does no harm as long as it goes. Raises Corrupt or Unsupported."""
     if isinstance(batch, RecordBatch):
-        return [(record, batch.magic) for record in batch.records()]
+        yield from batch.records()
+        return
     try:
-        return [(to_record(message), message.magic) for message in walk_messages(batch)]
+        yield from walk_messages(batch)
     except KlogError as error:
         error.at_path(batch.path)
         raise
 
 
-def _should_retain(batch: Entry, record: Record, terms: FilterTerms) -> bool:
+def _should_retain(batch: Entry, part: Part, terms: FilterTerms) -> bool:
     """Cleaner.shouldRetainRecord."""
-    if record.offset > terms.offsets.latest_offset:
+    if part.offset > terms.offsets.latest_offset:
         return True
-    if record.key is None:
+    key = part.key if part.key_size >= 0 else None
+    if key is None:
         terms.tally.keyless += 1
         return False
-    if record.offset < terms.offsets.get(record.key):
+    if part.offset < terms.offsets.get(key):
         terms.tally.superseded += 1
         return False
-    if record.value is None and not _retains_tombstones(batch, terms):
+    if part.value_size < 0 and not _retains_tombstones(batch, terms):
         terms.tally.tombstones += 1
         return False
     return True
@@ -219,8 +224,9 @@ def _emptied(batch: Entry) -> bytes:
     )
 
 
-def _build(batch: Entry, kept: list[Record], horizon_ms: int | None, *, keeps_magic: bool) -> bytes:
+def _build(batch: Entry, parts: list[Part], horizon_ms: int | None, *, keeps_magic: bool) -> bytes:
     """A batch of the kept records (buildRetainedRecordsInto)."""
+    kept = [part if isinstance(part, Record) else to_record(part) for part in parts]
     append_time = batch.max_timestamp if batch.timestamp_type == LOG_APPEND_TIME else None
     if isinstance(batch, Message) and keeps_magic:
         return build_message_set(

@@ -54,6 +54,15 @@ class BatchPosition:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchMarks:
+    """What indexes want to know of a batch."""
+
+    size: int
+    last_offset: int
+    max_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
 class IndexMarks:
     """What a segment remembers of its indexes at some moment. txn: bytes and last offset of the transaction index."""
 
@@ -256,7 +265,7 @@ class LogSegment:
             self.note_batch(entry, position)
             position += entry.size
 
-    def note_batch(self, entry: format_batch.RecordBatch | format_message.Message, position: int) -> None:
+    def note_batch(self, entry: format_batch.RecordBatch | format_message.Message | BatchMarks, position: int) -> None:
         """What appending a batch at a position does to the indexes."""
         self.note_timestamp(entry.max_timestamp, entry.last_offset)
         if self.bytes_since_last_index_entry > self.config.index_interval_bytes:

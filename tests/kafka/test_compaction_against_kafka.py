@@ -1,0 +1,267 @@
+"""What Kafka's cleaner makes of random logs, and what klogtool decides: passes, statistics, every file byte for byte.
+
+Keys few and many, tombstones, transactions of all fates, idempotent producers, all codecs and magics, small maps and
+buffers, lags, ratios, retention behind the cleaning, several rounds with the clock moving on; some logs are damaged.
+KLOGTOOL_COMPACT_COUNT: how many cases are asked (default 120). For more: `python -m
+tests.kafka.test_compaction_against_kafka --count N --seed S`; `--case SEED.VARIANT` makes one again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import pytest
+
+from klogtool.errors import KlogError
+from klogtool.repair import compact
+from klogtool.repair.circumstances import Circumstances
+from klogtool.repair.plan import Plan, Rename, Write
+
+from .kafka import scratch_folder
+from .random_logs import Case, Files, Makers, Path, files_of, put, wound
+from .test_loading_against_kafka import FORGIVEN, differences, result_of, simple_name
+
+pytestmark = [pytest.mark.kafka, pytest.mark.shared]
+
+COUNT = int(os.environ.get("KLOGTOOL_COMPACT_COUNT", "120"))
+VARIANTS = 8  # questions about one log
+V2: dict[str, Any] = {"magics": (2,), "times": "rise"}
+SHAPES: tuple[dict[str, Any], ...] = (
+    V2,
+    {**V2, "keys": 4, "tombstones": 0.4},
+    {**V2, "keys": 200, "max_records": 6},
+    {**V2, "transactional": 4, "idempotent": 1, "end_open": 0.0},
+    {**V2, "transactional": 4, "idempotent": 3, "tombstones": 0.3},
+    {**V2, "idempotent": 5, "keys": 6},
+    {**V2, "headers": 0.5, "append_time": 0.6},
+    {**V2, "null_keys": 0.4},
+    {**V2, "codecs": ("none",), "max_value": 150, "max_records": 6},
+    {"magics": (0, 1, 2), "idempotent": 2},
+    {"magics": (1,), "codecs": ("gzip", "lz4", "snappy"), "max_records": 6, "append_time": 0.3},
+    {"magics": (0, 1), "tombstones": 0.4, "transactional": 0, "idempotent": 0},
+    {},
+)
+FIELDS = (
+    "first_dirty_offset",
+    "first_uncleanable_offset",
+    "bound",
+    "clean_bytes",
+    "cleanable_bytes",
+    "cleanable_ratio",
+    "eligible",
+    "end_offset",
+)
+STATE = ("log_start_offset", "log_end_offset", "log_start_checkpoint")
+
+Tally: TypeAlias = Counter[str]
+
+
+def walk_logs(makers: Makers, oracle: Any, work: Path, seed: int, count: int) -> Iterator[Case]:
+    """So many logs to clean, some of each made; a case is gone when the next one is asked for."""
+    made = 0
+    while made < count:
+        rng = random.Random(f"compact:{seed}")
+        bench = makers.cases.Bench(oracle, rng, work / "made", 0)
+        try:
+            folder, config, shape = bench.log(**rng.choice(SHAPES))
+            files = files_of(folder)
+            for variant in range(min(VARIANTS, count - made)):
+                made += 1
+                yield _case(makers, work, f"{seed}.{variant}", folder.name, files, dict(config), shape)
+        except RuntimeError:  # a random log that Kafka does not append; the next one
+            continue
+        finally:
+            seed += 1
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def _case(makers: Makers, work: Path, told: str, folder: str, files: Files, config: dict[str, str], shape: Any) -> Case:
+    rng = random.Random(f"compact:{told}")
+    shutil.rmtree(work / "case", ignore_errors=True)
+    path, start_ms = put(work / "case" / folder, files), makers.logs.T0
+    bases = sorted(int(name.removesuffix(".log")) for name in files if name.endswith(".log"))
+    args: dict[str, Any] = {"now_ms": start_ms + rng.choice((1000, 1000, 10**6)), "log_start_offset": bases[0]}
+    if rng.random() < 0.15:
+        args["log_start_offset"] = rng.choice(bases) + rng.choice((0, 0, 1, 3))
+    if rng.random() < 0.3:
+        args["cleaner_checkpoint"] = max(0, rng.choice((*bases, rng.randint(bases[0], bases[-1]))) + rng.choice((0, 1)))
+    if rng.random() < 0.1:
+        args["high_watermark"] = rng.randint(bases[0], bases[-1] + 9)
+    story = [wound(rng, path, args, config) for _ in range(rng.choice((0, 0, 0, 0, 0, 0, 1)))]
+    _choose_settings(rng, config, bases)
+    args["cleaner"] = {
+        "log.cleaner.dedupe.buffer.size": 24 * rng.choice((5, 9, 20, 1000, 1000, 1000)),
+        "log.cleaner.io.buffer.size": rng.choice((512, 2048, 65_536, 65_536)),
+        "log.cleaner.io.buffer.load.factor": rng.choice((0.5, 0.9, 0.9, 1.0)),
+    }
+    if rng.random() < 0.1:
+        args["cleaner"]["message.max.bytes"] = int(config.setdefault("max.message.bytes", "200"))
+    first_ms, passes = start_ms + 10**6, []
+    for n in range(rng.choice((1, 1, 2, 3, 5))):
+        passes.append({"at_ms": first_ms + sum(rng.choice((0, 1, 30_000, 60_000, 10**6)) for _ in range(n))})
+    args.update(passes=sorted(passes, key=lambda row: row["at_ms"]), force=rng.random() < 0.6)
+    set_times(path, start_ms)
+    return Case(told, path, {**args, "config": config}, story)
+
+
+def _choose_settings(rng: random.Random, config: dict[str, str], bases: list[int]) -> None:
+    config["cleanup.policy"] = rng.choice(("compact", "compact", "compact", "compact,delete"))
+    config["delete.retention.ms"] = rng.choice(("0", "1", "60000", "60000", "2000000"))
+    config["min.cleanable.dirty.ratio"] = rng.choice(("0", "0", "0.3", "0.7"))
+    config["index.interval.bytes"] = rng.choice(("0", "50", "300", "4096"))
+    if rng.random() < 0.3:
+        config["segment.bytes"] = rng.choice(("2000", "4000", "20000"))
+    if rng.random() < 0.2:
+        config["min.compaction.lag.ms"] = rng.choice(("1000", "960000", "990000"))
+    if rng.random() < 0.1:
+        config["max.compaction.lag.ms"] = rng.choice(("10000", "2000000"))
+    if "delete" in config["cleanup.policy"]:
+        config["retention.ms"] = rng.choice(("-1", "980000", "1000000"))
+        config["retention.bytes"] = rng.choice(("-1", "-1", "3000"))
+
+
+def set_times(folder: Path, start_ms: int) -> None:
+    """Logs a minute apart: tombstones of magic 0 and 1 are judged by that."""
+    for n, path in enumerate(sorted(folder.glob("*.log"))):
+        os.utime(path, ns=((start_ms + 60_000 * n) * 10**6,) * 2)
+
+
+# --- the comparison ---------------------------------------------------------------------------------------------------
+
+
+def ask(oracle: Any, case: Case, start_ms: int) -> tuple[dict[str, Any], Files, dict[str, int]]:
+    """Kafka's answer, asked on a copy; the files afterwards and their times, in ms."""
+    folder = case.dir.parent.parent / "asked" / case.dir.name
+    shutil.rmtree(folder.parent, ignore_errors=True)
+    put(folder, files_of(case.dir))
+    set_times(folder, start_ms)
+    answer = oracle.ask("clean", dir=str(folder), **case.args)
+    return answer, files_of(folder), {path.name: path.stat().st_mtime_ns // 10**6 for path in folder.iterdir()}
+
+
+def arguments_of(case: Case) -> dict[str, Any]:
+    args = case.args
+    settings = {name: str(value) for group in (args["config"], args["cleaner"]) for name, value in group.items()}
+    given = Circumstances(
+        args["now_ms"],
+        settings=settings,
+        recovery_point=args.get("recovery_point"),
+        log_start_offset=args.get("log_start_offset"),
+        high_watermark=args.get("high_watermark"),
+        last_stop=None if "clean" not in args else "clean" if args["clean"] else "unclean",
+    )
+    return {
+        **given.as_arguments(),
+        "jobs": 1,
+        "first_dirty_offset": args.get("cleaner_checkpoint"),
+        "passes_at_ms": [row["at_ms"] for row in args["passes"]],
+        "force": args["force"],
+    }
+
+
+def compare(oracle: Any, case: Case, start_ms: int, tally: Tally) -> Iterator[str]:
+    answer, after, times = ask(oracle, case, start_ms)
+    broken = answer if "error" in answer else next((row for row in answer["passes"] if "error" in row), None)
+    tally[simple_name(broken["error"]) if broken else _done(answer)] += 1
+    try:
+        (plan,) = compact.decide(str(case.dir), arguments_of(case))
+    except KlogError as error:
+        kafkas = simple_name(broken["error"]) if broken else None
+        if kafkas != error.kafka_class and (kafkas, error.kafka_class) not in FORGIVEN:
+            yield f"klogtool refuses ({error.kafka_class}: {error}), Kafka: {broken and broken['error']}"
+        return
+    if broken:
+        yield f"Kafka refuses: {broken['error']}"
+        return
+    yield from _answers(plan.answer, answer)
+    yield from differences(result_of(plan), after)
+    yield from _times(plan, times)
+
+
+def _done(answer: dict[str, Any]) -> str:
+    cleaned = sum("stats" in row for row in answer["passes"])
+    return f"{cleaned} passes" + (", split" if any(row.get("aborted") for row in answer["passes"]) else "")
+
+
+def _answers(ours: Any, kafkas: Any) -> Iterator[str]:
+    if ours["cleaner_checkpoint"] != kafkas.get("cleaner_checkpoint"):
+        yield f"cleaner_checkpoint: {ours['cleaner_checkpoint']}, Kafka {kafkas.get('cleaner_checkpoint')}"
+    for n, (row, wanted) in enumerate(zip(ours["passes"], kafkas["passes"], strict=True)):
+        for name in FIELDS:
+            if row.get(name) != wanted.get(name):
+                yield f"pass {n}: {name}: {row.get(name)}, Kafka {wanted.get(name)}"
+        for name, value in (row.get("stats") or {}).items():
+            if value != wanted["stats"][name]:
+                yield f"pass {n}: {name}: {value}, Kafka {wanted['stats'][name]}"
+    for name in STATE:
+        if ours["state"][name] != kafkas["state"][name]:
+            yield f"state.{name}: {ours['state'][name]}, Kafka {kafkas['state'][name]}"
+
+
+def _times(plan: Plan, kafkas: dict[str, int]) -> Iterator[str]:
+    """Of segments that were cleaned."""
+    times = {step.path: step.mtime_ns for step in plan.steps if isinstance(step, Write)}
+    for step in plan.steps:
+        if isinstance(step, Rename) and step.path in times:
+            times[step.to] = times.pop(step.path)
+    for name, mtime_ns in times.items():
+        if (
+            mtime_ns is not None
+            and name.endswith((".log", ".index", ".timeindex"))
+            and mtime_ns // 10**6 != kafkas[name]
+        ):
+            yield f"modification time of {name}: {mtime_ns // 10**6}, Kafka {kafkas[name]}"
+
+
+def has_new_segment(case: Case) -> bool:
+    """Whether loading makes a `.log` anew, for a name with fewer digits: its time is then the machine's clock, which is
+    ahead of the case's by years."""
+    return any(len(path.stem) != 20 for path in case.dir.glob("*.log"))
+
+
+def test_random_logs_are_cleaned_as_kafka_cleans_them() -> None:
+    tally: Tally = Counter()
+    told = list(run(seed=1, count=COUNT, tally=tally))
+    assert not told, f"{len(told)} differ ({dict(tally)}); the first:\n{told[0]}"
+    assert tally
+
+
+def run(*, seed: int, count: int, tally: Tally, only: str | None = None) -> Iterator[str]:
+    """Cases that differ, each told."""
+    makers = Makers()
+    work = scratch_folder("klogtool-compact-")
+    try:
+        with makers.cases.Oracle() as oracle:
+            for case in walk_logs(makers, oracle, work / "work", seed, count):
+                if only in (None, case.told) and not has_new_segment(case):
+                    for difference in compare(oracle, case, makers.logs.T0, tally):
+                        yield f"case {case.told}: {case.story} {case.args}\n    {difference}"
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def main(args: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--case", metavar="SEED.VARIANT")
+    given = parser.parse_args(args)
+    seed, count = (int(given.case.split(".")[0]), VARIANTS) if given.case else (given.seed, given.count)
+    tally: Tally = Counter()
+    status = 0
+    for told in run(seed=seed, count=count, tally=tally, only=given.case):
+        status = 1
+        print(told, flush=True)
+    print(dict(tally.most_common()), flush=True)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
