@@ -1,0 +1,104 @@
+"""retain and delete-records --apply, killed after every call: what is left begins later, has no hole, ends as before.
+
+After a start, as klogtool foresees a broker's, retention once more ends where it should have ended at once.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+from typing import Any
+
+import pytest
+from made import HEAD, contents
+from mortal import Died, HastyDisk, MortalDisk
+from running import FIXTURES
+
+from klogtool.disk.output import carry_out_to
+from klogtool.disk.writer import InPlace
+from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
+from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.repair.decisions import decide
+from klogtool.repair.saved_plan import SavedPlan
+
+LOGS = FIXTURES / "retention" / "logdir"
+NOW_MS = 1_700_000_300_000  # minutes after the records
+LOG_END = 110  # of each of them
+EPOCHS = "leader-epoch-checkpoint"
+CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "some by size": ("inside-0", "retain", {"config": {"retention.bytes": "3000", "retention.ms": "-1"}}),
+    "all by time": ("start-0", "retain", {"config": {"retention.ms": "1"}}),
+    "all, purged": ("inside-0", "retain", {"config": {"retention.ms": "1"}, "purge": True}),
+    "records": ("inside-0", "delete-records", {"before": 100}),
+    "all records": ("start-0", "delete-records", {"before": -1}),
+}
+
+
+def decided(command: str, folder: pathlib.Path, more: dict[str, Any]) -> list[SavedPlan]:
+    asked = {"now_ms": NOW_MS, "jobs": 1, **more}
+    return [SavedPlan.of(plan) for plan in decide(command, str(folder), asked)]
+
+
+def lasting(folder: pathlib.Path) -> dict[str, Any]:
+    """Its files, without those that a broker removes now or at its next start: a snapshot at the very beginning of the
+    log is one of them, and a leader epoch at its very end. Of leader epochs those that the log reaches."""
+    files: dict[str, Any] = {
+        name: data for name, data in contents(folder).items() if not name.endswith((".deleted", ".tmp"))
+    }
+    first = bases_of(files)[0]
+    files.pop(f"{first:020d}.snapshot", None)
+    epochs = LeaderEpochFileCache(parse_leader_epoch_checkpoint(files[EPOCHS]))
+    epochs.truncate_from_start(first)
+    epochs.truncate_from_end(LOG_END)
+    return {**files, EPOCHS: epochs.entries}
+
+
+def bases_of(files: dict[str, Any]) -> list[int]:
+    return sorted(int(name[:20]) for name in files if name.endswith(".log"))
+
+
+def done_again(log_dir: pathlib.Path, case: str, at: pathlib.Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a start makes of the partition, and what the command makes of that."""
+    name, command, more = CASES[case]
+    started = at / "started" / name
+    shutil.rmtree(at, ignore_errors=True)
+    for folder in (started.parent, at / "again"):
+        folder.mkdir(parents=True)
+    for file in log_dir.iterdir():
+        if file.is_file():
+            shutil.copy2(file, started.parent)
+    recover = {"now_ms": NOW_MS, "last_stop": "unclean", "jobs": 1}
+    plans = [SavedPlan.of(plan) for plan in decide("verify --recover", str(log_dir / name), recover)]
+    carry_out_to(plans, str(log_dir / name), str(started), disk=HastyDisk())
+    carry_out_to(decided(command, started, more), str(started), str(at / "again" / name), disk=HastyDisk())
+    return lasting(started), lasting(at / "again" / name)
+
+
+@pytest.mark.parametrize("loses", ["nothing", "everything", "mixed 1"])
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_left_has_no_hole_and_is_finished_later(box: pathlib.Path, case: str, loses: str) -> None:
+    name, command, more = CASES[case]
+    log_dir, aside = box / "logdir", box.parent / "aside"
+    shutil.copytree(LOGS, log_dir)
+    for other in log_dir.iterdir():
+        shutil.rmtree(other) if other.is_dir() and other.name != name else None
+    before = bases_of(lasting(log_dir / name))
+    wanted = done_again(log_dir, case, aside)[1]
+    shutil.copytree(log_dir, box.parent / "kept")
+    for n in range(10_000):
+        shutil.rmtree(box)
+        shutil.copytree(box.parent / "kept", log_dir)
+        died = False
+        try:
+            InPlace(decided(command, log_dir / name, more), HEAD, disk=(disk := MortalDisk([box], n))).carry_out()
+        except Died:
+            died = True
+            disk.crash(loses)
+        started, again = done_again(log_dir, case, aside)
+        bases = bases_of(started)
+        new = [base for base in bases if base not in before]
+        assert bases in [[*before[gone:], *new] for gone in range(len(before) + 1)], (n, bases)
+        assert again == wanted, n
+        if not died:
+            break
+    assert n > 10
