@@ -30,9 +30,9 @@ nothing lost on the way. What that asks for:
     index that made a broker recover the segment, that one is last.
 10. The `.log` of a segment that begins empty behind others, as a roll makes it, comes with that: what it is behind is
     then as it is to stay, for a broker looks no further back. But where the whole log begins anew, the others go
-    towards the new segment from both ends, and those that reach into it before it comes: the log never has a hole, no offset
-    twice, and is never without segments. If there is none before the one that holds the offset, that one is emptied in
-    its place, and a copy of it becomes the `.deleted`.
+    towards the new segment from both ends, and those that reach into it before it comes: the log never has a hole, no
+    offset twice, and is never without segments. If there is none before the one that holds the offset, that one is
+    emptied in its place, and a copy of it becomes the `.deleted`.
 """
 
 from __future__ import annotations
