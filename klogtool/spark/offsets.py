@@ -71,7 +71,8 @@ def _names(partitions: set[tuple[str, int]]) -> str:
 
 
 def _resolved(query: Query, copy: Copy, notes: list[str]) -> Wanted:
-    first = copy.log_start_offset
+    # The other tables are of what lies there, also before the log start offset.
+    first = copy.log_start_offset if query.shape.table == "records" else copy.segments[0].base_offset
     start, end = _start_of(query, copy, first, notes), _end_of(query, copy, first, notes)
     if not query.is_committed_only:
         return Wanted(copy, start, end)

@@ -152,7 +152,7 @@ def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = Fa
         ending=ending,
         fails_without_later_time=_one_of(options, "startingoffsetsbytimestampstrategy", ("error", "latest")) == "error",
         is_committed_only=_one_of(options, "kafka.isolation.level", ISOLATION_LEVELS) == "read_committed",
-        mode=_one_of({"mode": options.get("mode", MODES[0]).upper()}, "mode", MODES),
+        mode=_mode(options),
         fails_on_data_loss=_flag(options, "failondataloss", default=True),
         least_splits=_positive(options, "minpartitions"),
         most_records=_positive(options, "maxrecordsperpartition"),
@@ -160,6 +160,12 @@ def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = Fa
         deep=_flag(options, "deep"),
         **(_rates(options) if stream else {}),
     )
+
+
+def _mode(options: Mapping[str, str]) -> str:
+    """Records are strict, as Kafka's consumer is; the other tables are there to look at damage."""
+    default = "FAILFAST" if options.get("table", "records") == "records" else "PERMISSIVE"
+    return _one_of({"mode": options.get("mode", default).upper()}, "mode", MODES)
 
 
 def _rates(options: Mapping[str, str]) -> dict[str, int]:

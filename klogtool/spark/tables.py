@@ -15,16 +15,17 @@ from klogtool.format.batch import RecordBatch
 from klogtool.format.codec_names import CODEC_NAMES
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind
+from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import find_partition_dir_name
+from klogtool.log.resync import find_next_batch
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head, walk_heads
 from klogtool.spark.planning import Part, Piece, Split
-from klogtool.spark.reading import METADATA_COLUMNS, RECORD_COLUMNS, columns_of, spare_collections
+from klogtool.spark.reading import LOGGER, METADATA_COLUMNS, RECORD_COLUMNS, columns_of, spare_collections
 from klogtool.spark.storage import open_place
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from klogtool.log.file import LogFile
     from klogtool.spark.options import Shape
 
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
@@ -177,11 +178,19 @@ def _batch_rows(piece: Piece, _columns: Sequence[str], *, is_strict: bool) -> It
 
 
 def _heads(file: LogFile, piece: Piece, *, is_strict: bool) -> Iterator[Head]:
-    try:
-        yield from walk_heads(file, piece.start, piece.end)
-    except KlogError:
-        if is_strict:
-            raise
+    """Headers; behind damage from the next batch on that proves itself, unless damage is an error."""
+    at: int | None = piece.start
+    while at is not None:
+        try:
+            for head in walk_heads(file, at, piece.end):
+                yield head
+                at = head.end
+            return
+        except KlogError as error:
+            if is_strict or isinstance(error, Unreadable):
+                raise
+            LOGGER.warning("left out: %s", error)
+            at = find_next_batch(file, at + 1, end=piece.end, lowest=piece.base_offset)
 
 
 def _fields_of(head: Head) -> dict[str, Any]:
@@ -200,7 +209,7 @@ def _fields_of(head: Head) -> dict[str, Any]:
         "is_transactional": entry.is_transactional,
         "is_control": entry.is_control,
         "delete_horizon_ms": entry.delete_horizon_ms,
-        "max_timestamp": entry.max_timestamp,
+        "max_timestamp": entry.max_timestamp if entry.magic else None,
         "producer_id": entry.producer_id,
         "producer_epoch": entry.producer_epoch,
         "base_sequence": entry.base_sequence,

@@ -1,0 +1,336 @@
+"""What is planned and read is every record once, whatever the cuts; files change under it, and are damaged."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import random
+import shutil
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from damage import append_bytes, flip_bit, overwrite, tear_at, zero_from
+from planned import by_klogtool, offsets, read, splits_of
+from repair.loading import NOW_MS, data, make, marker, name_of
+from running import FIXTURES
+
+from klogtool.errors import Corrupt, Refused
+from klogtool.log.logdir import LogDir
+from klogtool.spark.filters import Bounds
+from klogtool.spark.reading import Task, read_split
+
+ALL = {"includeHeaders": True, "includeMetadata": True}
+LOG_DIRS = [p for p in sorted(FIXTURES.glob("*/logdir")) if p.parent.name != "killed-mid-append"]
+SIZE = len(data(0))
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.mark.parametrize("log_dir", LOG_DIRS, ids=lambda path: path.parent.name)
+def test_every_fixture_reads_as_klogtool_reads_it(log_dir: pathlib.Path) -> None:
+    for options in ({}, {"splitBytes": 300}, {"maxRecordsPerPartition": 7}):
+        splits = splits_of(log_dir, **options)
+        folders = dict.fromkeys(os.path.dirname(piece.log.path) for split in splits for piece in split.pieces)
+        table, same = read(log_dir, **ALL, **options), by_klogtool(*folders)
+        starts = checkpointed_starts(log_dir)
+        if starts:
+            kept = pa.array([starts.get(tp, 0) <= o for tp, o in rows_of(same)])
+            same = same.filter(kept)
+        assert table.equals(same.select(table.column_names)), options
+
+
+def checkpointed_starts(log_dir: pathlib.Path) -> dict[Any, int]:
+    found = {}
+    for part in (log_dir, *log_dir.iterdir()):
+        if part.is_dir():
+            found |= LogDir(str(part)).log_start_offsets or {}
+    return {(tp.topic, tp.partition): offset for tp, offset in found.items()}
+
+
+def rows_of(table: Any) -> list[tuple[Any, ...]]:
+    names = ("topic", "partition", "offset")
+    return [((t, p), o) for t, p, o in zip(*(table.column(name).to_pylist() for name in names), strict=True)]
+
+
+@pytest.fixture
+def log(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Partition t-0 with 160 records: segments from offset 0, 60 and 100 on, a batch every two records."""
+    bases = (0, 60, 100, 160)
+    logs = {a: [data(n, records=2) for n in range(a, b, 2)] for a, b in pairwise(bases)}
+    return make(tmp_path / "t-0", logs)
+
+
+def without_index(log: pathlib.Path) -> None:
+    for path in log.glob("*.index"):
+        path.unlink()
+
+
+def with_positions_off(log: pathlib.Path) -> None:
+    for path in log.glob("*.index"):
+        size = path.stat().st_size
+        for at in range(7, size, 8):
+            flip_bit(path, at, bit=1)
+
+
+def with_random_indexes(log: pathlib.Path) -> None:
+    made = random.Random(7)
+    for path in log.glob("*.index"):
+        path.write_bytes(made.randbytes(path.stat().st_size))
+
+
+def untouched(log: pathlib.Path) -> None:
+    pass
+
+
+@pytest.mark.parametrize("wound", [untouched, without_index, with_positions_off, with_random_indexes])
+def test_cuts_lose_nothing_and_double_nothing_by_any_index(log: pathlib.Path, wound: Any) -> None:
+    whole = read(log, **ALL)
+    assert offsets(whole) == list(range(160))
+    wound(log)
+    for options in ({"splitBytes": 3 * SIZE}, {"minPartitions": 11}, {"maxRecordsPerPartition": 9}):
+        splits = splits_of(log, **options)
+        assert len(splits) >= 10, "nothing was cut"
+        assert read(log, **ALL, **options).equals(whole)
+
+
+def test_a_split_has_no_more_offsets_than_was_asked_for(log: pathlib.Path) -> None:
+    task = Task(("offset",), Bounds(), "FAILFAST")
+    for split in splits_of(log, maxRecordsPerPartition=9):
+        assert 0 < sum(batch.num_rows for batch in read_split(split, task)) <= 9
+
+
+def test_what_is_appended_after_the_plan_is_not_seen(log: pathlib.Path) -> None:
+    splits = splits_of(log)
+    append_bytes(log / name_of(100, "log"), data(160))
+    (log / name_of(161, "log")).write_bytes(data(161))
+    task = Task(("offset",), Bounds(), "FAILFAST")
+    seen = [o for split in splits for b in read_split(split, task) for o in b.column("offset").to_pylist()]
+    assert seen == list(range(160))
+    assert offsets(read(log)) == list(range(162))
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 160), (13, 14), (59, 61), (60, 100), (99, 131), (7, 7), (150, 160)])
+def test_offsets_from_and_to(log: pathlib.Path, first: int, last: int) -> None:
+    bounds = {"startingOffsets": f'{{"t":{{"0":{first}}}}}', "endingOffsets": f'{{"t":{{"0":{last}}}}}'}
+    assert offsets(read(log, **bounds)) == list(range(first, last))
+    read_bytes = sum(split.bytes for split in splits_of(log, **bounds))
+    assert read_bytes <= (last - first + 8) * SIZE, "more was planned than lies there"
+
+
+def test_offsets_by_time_are_those_of_the_first_record_that_is_not_older(log: pathlib.Path) -> None:
+    for offset, shift, found in ((0, 0, 0), (17, -1, 17), (17, 1, 18), (60, 0, 60), (99, 500, 100), (159, 0, 159)):
+        time = NOW_MS + 1000 * offset + shift
+        assert offsets(read(log, startingTimestamp=time)) == list(range(found, 160))
+        assert offsets(read(log, endingTimestamp=time)) == list(range(found))
+        each = f'{{"t":{{"0":{time}}}}}'
+        both = {"startingOffsetsByTimestamp": each, "endingTimestamp": time + 3000}
+        assert offsets(read(log, **both)) == list(range(found, min(found + 3, 160)))
+
+
+def test_a_time_behind_all_records(log: pathlib.Path) -> None:
+    late = NOW_MS + 10**9
+    with pytest.raises(Refused, match="No offset matched from request of topic-partition t-0"):
+        read(log, startingTimestamp=late)
+    assert not offsets(read(log, startingTimestamp=late, startingOffsetsByTimestampStrategy="latest"))
+    assert offsets(read(log, endingTimestamp=late)) == list(range(160))
+
+
+def test_lost_offsets_fail_unless_they_need_not(log: pathlib.Path) -> None:
+    for kind in ("log", "index", "timeindex"):
+        (log / name_of(0, kind)).unlink()
+    for bound, wanted in (("startingOffsets", 3), ("endingOffsets", 170)):
+        option = {bound: f'{{"t":{{"0":{wanted}}}}}'}
+        with pytest.raises(Refused, match="failOnDataLoss"):
+            read(log, **option)
+        notes: list[str] = []
+        splits_of(log, notes=notes, failOnDataLoss=False, **option)
+        assert len(notes) == 1
+        assert offsets(read(log, failOnDataLoss=False, **option)) == list(range(60, 160))
+
+
+def test_offsets_have_to_name_every_partition(log: pathlib.Path) -> None:
+    make(log.parent / "t-1", {0: data(0)})
+    with pytest.raises(Refused, match=r"you must specify all TopicPartitions.*Assigned: \[t-0, t-1\]"):
+        read(log.parent, startingOffsets='{"t":{"0":3}}')
+    assert len(offsets(read(log.parent, startingOffsets='{"t":{"0":150,"1":-2}}'))) == 11
+
+
+def test_topics_by_name_by_pattern_and_by_number(log: pathlib.Path) -> None:
+    root = log.parent
+    for name in ("t-1", "other-0", "__consumer_offsets-0"):
+        make(root / name, {0: data(0)})
+    for options, rows in (
+        ({}, 163),
+        ({"subscribe": "t"}, 161),
+        ({"subscribe": "t, other"}, 162),
+        ({"subscribePattern": "o.*r|t"}, 162),
+        ({"subscribePattern": ".*"}, 162),
+        ({"assign": '{"t":[1],"other":[0]}'}, 2),
+    ):
+        assert read(root, **options).num_rows == rows, options
+    with pytest.raises(Refused, match="no such topic: nope"):
+        read(root, subscribe="t,nope")
+    with pytest.raises(Refused, match="no such partition: t-2"):
+        read(root, assign='{"t":[2]}')
+
+
+# Copies.
+
+
+def test_replicas_are_not_counted_twice_and_the_one_of_the_latest_epoch_is_read(tmp_path: pathlib.Path) -> None:
+    for broker, records, epoch in (("b1", 9, 1), ("b2", 5, 3), ("b3", 4, 3)):
+        (tmp_path / broker).mkdir()
+        make(tmp_path / broker / "t-0", {0: [data(n, epoch=epoch) for n in range(records)]})
+        make(tmp_path / broker / f"only-{broker[1]}", {0: data(0)})
+    notes: list[str] = []
+    splits_of(tmp_path, notes=notes)
+    assert offsets(read(tmp_path, subscribe="t")) == list(range(5))
+    assert read(tmp_path).num_rows == 5 + 3
+    (note,) = notes
+    assert f"t-0 lies there 3 times: {tmp_path}/b2/t-0 is read" in note
+
+
+def test_copies_of_different_topics_are_refused(tmp_path: pathlib.Path) -> None:
+    for name, topic_id in (("b1", "AAAAAAAAAAAAAAAAAAAAAQ"), ("b2", "AAAAAAAAAAAAAAAAAAAAAg")):
+        (tmp_path / name).mkdir()
+        folder = make(tmp_path / name / "t-0", {0: data(0)})
+        (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
+    with pytest.raises(Refused, match="different topic ids"):
+        read(tmp_path)
+
+
+def test_doomed_stray_and_future_dirs_are_left_out(tmp_path: pathlib.Path) -> None:
+    make(tmp_path / "t-0", {0: data(0)})
+    for state in ("delete", "future", "stray"):
+        shutil.copytree(tmp_path / "t-0", tmp_path / f"t-0.0123456789abcdef0123456789abcdef-{state}")
+    assert read(tmp_path).num_rows == 1
+
+
+def test_a_single_file_and_a_pattern_of_paths(log: pathlib.Path) -> None:
+    assert offsets(read(log / name_of(60, "log"))) == list(range(60, 100))
+    make(log.parent / "u-0", {0: data(0)})
+    assert read(log.parent / "[tu]-0").num_rows == 161
+    (log.parent / "empty").mkdir()
+    with pytest.raises(Refused, match=r"no partition dir with a \.log file"):
+        read(log.parent / "empty")
+
+
+# Transactions.
+
+
+def txn(offset: int, producer_id: int, records: int = 1) -> bytes:
+    header = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": offset, "is_transactional": True}
+    return data(offset, records=records, **header)
+
+
+@pytest.fixture
+def transactions(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Producer 1: 0 and 2 committed, 9 and 10 aborted; producer 2: 1 and 4 aborted; 3 and 12: open, from 12 on."""
+    first = [txn(0, 1), txn(1, 2), txn(2, 1), data(3), txn(4, 2), marker(5, 1, aborts=False)]
+    second = [marker(6, 2), data(7), txn(8, 2), txn(9, 1, 2), marker(11, 1), marker(12, 2, aborts=False)]
+    third = [data(13), txn(14, 1), data(15), txn(16, 3), marker(17, 1)]
+    return make(tmp_path / "t-0", {0: first, 6: second, 13: third})
+
+
+WRITTEN = [0, 1, 2, 3, 4, 7, 8, 9, 10, 13, 14, 15, 16]
+COMMITTED = [0, 2, 3, 7, 8, 13, 15]
+
+
+def test_aborted_and_open_transactions_are_for_those_who_ask(transactions: pathlib.Path) -> None:
+    assert offsets(read(transactions)) == WRITTEN
+    for options in ({}, {"splitBytes": 1}, {"maxRecordsPerPartition": 2}, {"columns": "offset"}):
+        assert offsets(read(transactions, kafka_isolation_level="read_committed", **options)) == COMMITTED
+
+
+def without_snapshots(log: pathlib.Path) -> None:
+    for path in log.glob("*.snapshot"):
+        path.unlink()
+
+
+def with_broken_txn_index(log: pathlib.Path) -> None:
+    for path in log.glob("*.txnindex"):
+        overwrite(path, 0, b"\x7f")
+
+
+@pytest.mark.parametrize("wound", [without_snapshots, with_broken_txn_index, without_index])
+def test_transactions_without_what_the_broker_noted_of_them(transactions: pathlib.Path, wound: Any) -> None:
+    wound(transactions)
+    assert offsets(read(transactions, kafka_isolation_level="read_committed")) == COMMITTED
+
+
+@pytest.mark.parametrize("name", ["t-0", "t-1"])
+def test_committed_records_of_a_broker_are_those_that_a_consumer_saw(name: str) -> None:
+    """Consumer rules over the batches, as Kafka's own client has them (CompletedFetch)."""
+    log = FIXTURES / "transactions" / "logdir" / name
+    assert offsets(read(log, kafka_isolation_level="read_committed")) == consumed(log)
+
+
+def consumed(log: pathlib.Path) -> list[int]:
+    from klogtool import Partition
+    from klogtool.format.control import parse_end_transaction_marker
+
+    open_txns: dict[int, list[int]] = {}
+    seen: list[int] = []
+    began: dict[int, int] = {}
+    for segment in Partition(str(log)).segments:
+        for batch in segment.batches():
+            found = [record.offset for record in batch.records()]
+            if batch.is_control:
+                (record,) = batch.records()
+                kept = open_txns.pop(batch.producer_id, [])
+                began.pop(batch.producer_id, None)
+                seen += [] if parse_end_transaction_marker(record.key, record.value).is_abort else kept
+            elif batch.is_transactional:
+                open_txns.setdefault(batch.producer_id, []).extend(found)
+                began.setdefault(batch.producer_id, batch.base_offset)
+            else:
+                seen += found
+    stable = min(began.values(), default=2**63)
+    return sorted(offset for offset in seen if offset < stable)
+
+
+# Damage.
+
+
+def read_in(mode: str, log: pathlib.Path, **options: Any) -> list[int]:
+    return offsets(read(log, mode=mode, **options))
+
+
+def test_a_wrong_checksum(log: pathlib.Path) -> None:
+    flip_bit(log / name_of(60, "log"), 4 * len(data(0, records=2)) + 70)
+    with pytest.raises(Corrupt, match="checksum") as error:
+        read(log)
+    assert error.value.position == 4 * len(data(0, records=2))
+    assert read_in("DROPMALFORMED", log) == [n for n in range(160) if n not in (68, 69)]
+    table = read(log, mode="PERMISSIVE", includeMetadata=True)
+    assert [o for o, ok in zip(offsets(table), table.column("_crc_ok").to_pylist(), strict=True) if not ok] == [68, 69]
+    assert offsets(table) == list(range(160))
+
+
+def test_a_length_that_cannot_be(log: pathlib.Path) -> None:
+    overwrite(log / name_of(60, "log"), 4 * len(data(0, records=2)) + 8, bytes(4))
+    for options in ({}, {"splitBytes": 3 * SIZE}):
+        with pytest.raises(Corrupt, match="record size 0"):
+            read(log, **options)
+        for mode in ("DROPMALFORMED", "PERMISSIVE"):
+            assert read_in(mode, log, **options) == [n for n in range(160) if n not in (68, 69)]
+
+
+def test_a_torn_tail_is_damage_but_at_the_end_of_the_log(log: pathlib.Path) -> None:
+    last = log / name_of(100, "log")
+    tear_at(last, last.stat().st_size - 5)
+    assert offsets(read(log)) == list(range(158)), "what is being written is not there yet"
+    middle = log / name_of(60, "log")
+    tear_at(middle, middle.stat().st_size - 5)
+    with pytest.raises(Corrupt, match="no whole batch"):
+        read(log)
+    assert read_in("PERMISSIVE", log) == [n for n in range(158) if n not in (98, 99)]
+
+
+def test_zeros_at_the_end(log: pathlib.Path) -> None:
+    last = log / name_of(100, "log")
+    zero_from(last, last.stat().st_size - SIZE)
+    with pytest.raises(Corrupt):
+        read(log)
+    assert read_in("PERMISSIVE", log) == list(range(158))
