@@ -31,13 +31,15 @@ _KRAFT_DELETED = ".checkpoint" + DELETED
 class Change:
     """What was done to a loaded log: the contract's answer (`state` comes by itself), verdicts on segments, notes.
 
-    first_dirty_at_most: where cleaning has to begin at the latest, if the operation brings that down.
+    first_dirty_at_most: where cleaning has to begin at the latest, if the operation brings that down; first_dirty:
+    where it is to begin next, if the operation is a cleaning.
     """
 
     answer: Mapping[str, Any] = field(default_factory=dict)
     verdicts: tuple[SegmentVerdict, ...] = ()
     notes: tuple[str, ...] = ()
     first_dirty_at_most: int | None = None
+    first_dirty: int | None = None
 
 
 # Does something to a log, and tells what.
@@ -94,7 +96,7 @@ def plan_draft(
     steps = order_steps(draft, log.report)
     notes = (*terms.notes, *changed.notes)
     plan = Plan(command, draft.path, arguments, facts, steps, changed.verdicts, answer, notes)
-    return plan, lines_of(log, changed.first_dirty_at_most)
+    return plan, lines_of(log, changed.first_dirty_at_most, changed.first_dirty)
 
 
 def state_of(log: LoadedLog) -> dict[str, Any]:

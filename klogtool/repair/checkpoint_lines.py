@@ -1,7 +1,7 @@
 """What a log dir's own checkpoints are to say of partitions that were written to: what a clean stop would write.
 
 A line that fits the log stays, and so do all others; a file that is not there is not made, but for that of log starts,
-without which a start that was moved is forgotten. Where a log start comes down, its line does so before the log is cut:
+without which a start that was moved is forgotten, and that of first dirty offsets where something was cleaned. Where a log start comes down, its line does so before the log is cut:
 a log that ends below its line is thrown away whole. All other lines follow the log: a recovery point that runs ahead
 would vouch for bytes that are not there.
 """
@@ -32,7 +32,8 @@ ONLY_IN_PLACE = "in place only: --output leaves the log dir alone; state.log_sta
 class CheckpointLines:
     """A partition as its log dir is to know it. log_start_checkpoint: None if no line belongs there.
 
-    first_dirty_at_most: cleaning has to begin no later than here; None: as before.
+    first_dirty_at_most: cleaning has to begin no later than here; None: as before. first_dirty: where it begins next;
+    None: nothing was cleaned.
     """
 
     topic_partition: TopicPartition
@@ -40,9 +41,12 @@ class CheckpointLines:
     log_end_offset: int
     log_start_checkpoint: int | None
     first_dirty_at_most: int | None = None
+    first_dirty: int | None = None
 
 
-def lines_of(log: LoadedLog, first_dirty_at_most: int | None = None) -> CheckpointLines | None:
+def lines_of(
+    log: LoadedLog, first_dirty_at_most: int | None = None, first_dirty: int | None = None
+) -> CheckpointLines | None:
     """Of a log after all that was done to it; None for one that no checkpoint knows."""
     name = find_partition_dir_name(own_name(log.draft.path))
     if name is None or name.state not in _HELD or name.topic == METADATA_TOPIC:
@@ -53,6 +57,7 @@ def lines_of(log: LoadedLog, first_dirty_at_most: int | None = None) -> Checkpoi
         log.log_end_offset,
         log.log_start_checkpoint,
         first_dirty_at_most,
+        first_dirty,
     )
 
 
@@ -111,7 +116,10 @@ def _changed(draft: Draft, kind: FileKind, partitions: Sequence[CheckpointLines]
     except Corrupt as error:
         notes.append(f"{kind.value} is left as it is: {error.reason}")
         return None
-    if kind.value not in draft and kind is not _LOG_STARTS:
+    is_made = kind is _LOG_STARTS or (
+        kind is _FIRST_DIRTY and any(lines.first_dirty is not None for lines in partitions)
+    )
+    if kind.value not in draft and not is_made:
         return None
     offsets = dict(before)
     for lines in partitions:
@@ -133,7 +141,9 @@ def _high_watermark(lines: CheckpointLines, before: int | None) -> int | None:
 
 
 def _first_dirty(lines: CheckpointLines, before: int | None) -> int | None:
-    """LogCleanerManager.maybeTruncateCheckpoint."""
+    """LogCleanerManager.updateCheckpoints, maybeTruncateCheckpoint."""
+    if lines.first_dirty is not None:
+        return lines.first_dirty
     return before if before is None or lines.first_dirty_at_most is None else min(before, lines.first_dirty_at_most)
 
 

@@ -79,10 +79,9 @@ def find_log_to_clean(log: LoadedLog, checkpoint: int | None, now_ms: int) -> Lo
 
 def last_stable_offset(log: LoadedLog) -> int:
     """The high watermark, or the first offset of a transaction below it that is not decided (lastStableOffset)."""
-    first_unstable = log.producers.first_unstable_offset
-    if first_unstable is None:
+    if log.first_unstable_offset is None:
         return log.high_watermark
-    return min(max(first_unstable, log.log_start_offset), log.high_watermark)
+    return min(log.first_unstable_offset, log.high_watermark)
 
 
 def non_active_from(segments: LogSegments, offset: int) -> list[LogSegment]:

@@ -84,7 +84,12 @@ class LogParts:
 
 
 class LoadedLog(LogParts):
-    """A log as a broker has it in memory after loading. All further change goes to `draft`; `stop` is the last."""
+    """A log as a broker has it in memory after loading. All further change goes to `draft`; `stop` is the last.
+
+    first_unstable_offset: where the first transaction begins that is open, or ended above the high watermark.
+    """
+
+    first_unstable_offset: int | None = None
 
     def __init__(self, draft: Draft, terms: LoadTerms, jobs: int = 1) -> None:
         """Loads it. Raises Corrupt, Refused or Unsupported, with Kafka's class, where a broker refuses to."""
@@ -178,14 +183,16 @@ class LoadedLog(LogParts):
         self._find_first_unstable_offset()
 
     def _find_first_unstable_offset(self) -> None:
-        """Kafka looks it up, which opens the index of its segment, and fails if the search meets damage."""
-        first_unstable = self.producers.first_unstable_offset
-        if first_unstable is None:
+        """Kafka looks it up, which opens the index of its segment, and fails if the search meets damage. It goes by the
+        base offset of the batch that it finds; without one, by the log's end."""
+        self.first_unstable_offset = self.producers.first_unstable_offset
+        if self.first_unstable_offset is None:
             return
-        offset = max(first_unstable, self.log_start_offset)
-        segment = self.segments.floor(offset) if offset < self.log_end_offset else None
-        while segment is not None and segment.translate_offset(offset) is None:
+        offset = max(self.first_unstable_offset, self.log_start_offset)
+        segment, found = self.segments.floor(offset) if offset < self.log_end_offset else None, None
+        while segment is not None and (found := segment.translate_offset(offset)) is None:
             segment = self.segments.higher(segment.base_offset)
+        self.first_unstable_offset = self.log_end_offset if found is None else found.base_offset
 
     def _check_partition_metadata(self) -> None:
         name = FileKind.PARTITION_METADATA.value
