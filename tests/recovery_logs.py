@@ -19,49 +19,75 @@ BASE_OFFSET = 1000
 TIMESTAMP = 1_700_000_000_000
 LARGEST_BODY = 300
 # Data outside of a transaction, from a producer that has one open, fails a load.
-PRODUCERS_OF = {"plain": (-1,), "idempotent": (0, 4000, 2**62), "txn": (1, 2, 3, 7), "marker": (1, 2, 3, 7, 1, 2, 3, 0)}
+PRODUCERS_OF = {
+    "plain": (-1,),
+    "idempotent": (0, 4000, 2**62),
+    "txn": (1, 2, 3, 7),
+    "marker": (1, 2, 3, 7, 1, 2, 3, 0),
+    "emptied": (1, 2, 3, 7, 9, 5000, 2**61),
+}
 PRODUCERS = (0, 1, 2, 3, 7, 4000, 2**62)
 
 
-def recovery_log(rng: random.Random, batches: int) -> bytes:
-    """A log of so many batches from BASE_OFFSET on."""
-    return b"".join(_walk(rng, batches))
+KINDS = (("plain",), ("idempotent",), ("txn", "marker"), ("plain", "idempotent", "txn", "marker"))
+PRODUCER_EPOCHS = (0, 0, 0, 1)
 
 
-def _walk(rng: random.Random, batches: int) -> Iterator[bytes]:
+def recovery_log(
+    rng: random.Random,
+    batches: int,
+    kinds_of: tuple[tuple[str, ...], ...] = KINDS,
+    producer_epochs: tuple[int, ...] = PRODUCER_EPOCHS,
+) -> bytes:
+    """A log of so many batches from BASE_OFFSET on. kinds_of: one of these has the kinds that occur; "emptied": markers
+    of which compaction has left the header."""
+    return b"".join(_walk(rng, batches, rng.choice(kinds_of), producer_epochs))
+
+
+def _walk(
+    rng: random.Random, batches: int, kinds: tuple[str, ...], producer_epochs: tuple[int, ...]
+) -> Iterator[bytes]:
     offset, timestamp, epoch = BASE_OFFSET, TIMESTAMP, rng.choice((-1, 0, 3))
     magics = rng.choice(((2,), (2,), (2,), (0, 1, 2), (1,)))
-    kinds = rng.choice((("plain",), ("idempotent",), ("txn", "marker"), ("plain", "idempotent", "txn", "marker")))
     odds = rng.choice((0, 0, 0.003, 0.1))
     for _ in range(batches):
         timestamp += rng.choice((0, 1, 1, 5, -3, 0))
         epoch += rng.random() < 0.02
         count = rng.choice((1, 1, 1, 2, 5))
-        made = _entry(rng, rng.choice(magics), rng.choice(kinds), offset, count, timestamp, epoch, rng.random() < odds)
+        producer_epoch, odd = rng.choice(producer_epochs), rng.random() < odds
+        made = _entry(rng, rng.choice(magics), rng.choice(kinds), offset, count, timestamp, epoch, producer_epoch, odd)
         offset += count + (rng.random() < 0.02) * rng.randrange(1000)
         yield made
 
 
 def _entry(
-    rng: random.Random, magic: int, kind: str, offset: int, count: int, timestamp: int, epoch: int, odd: bool
+    rng: random.Random,
+    magic: int,
+    kind: str,
+    offset: int,
+    count: int,
+    timestamp: int,
+    epoch: int,
+    producer_epoch: int,
+    odd: bool,
 ) -> bytes:
     if magic < 2:
         return _message(rng, magic, offset, count, timestamp)
-    is_marker = kind == "marker"
+    is_marker, is_empty = kind in ("marker", "emptied"), kind == "emptied"
     fields = {
         "base_offset": offset,
         "last_offset_delta": 0 if is_marker else count - 1,
-        "attributes": {"txn": TRANSACTIONAL_BIT, "marker": TRANSACTIONAL_BIT | CONTROL_BIT}.get(kind, 0)
+        "attributes": (TRANSACTIONAL_BIT | CONTROL_BIT if is_marker else TRANSACTIONAL_BIT if kind == "txn" else 0)
         | rng.choice((0, 0, TIMESTAMP_TYPE_BIT)),
         "base_timestamp": timestamp,
         "max_timestamp": timestamp + rng.choice((0, 0, 4)),
         "producer_id": rng.choice(PRODUCERS_OF[kind]),
-        "producer_epoch": rng.choice((0, 0, 0, 1)),
-        "base_sequence": -1 if kind in ("plain", "marker") else rng.choice((0, 5, 2**31 - 2, rng.randrange(2**31))),
-        "records_count": 1,
+        "producer_epoch": producer_epoch,
+        "base_sequence": -1 if is_marker or kind == "plain" else rng.choice((0, 5, 2**31 - 2, rng.randrange(2**31))),
+        "records_count": 0 if is_empty else 1,
         "partition_leader_epoch": epoch,
     }
-    body = _marker_body(rng, odd) if is_marker else bytes(rng.randrange(LARGEST_BODY))
+    body = b"" if is_empty else _marker_body(rng, odd) if is_marker else bytes(rng.randrange(LARGEST_BODY))
     if odd:
         name = rng.choice(list(fields))
         fields[name] = rng.choice(ODD_VALUES[name])

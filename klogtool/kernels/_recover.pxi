@@ -153,7 +153,8 @@ cdef class Recovery:
     """What is known of a segment between one batch and the next.
 
     The numbers are those of SegmentRecovery, of its indexes and of the producers' state; whoever changes these for
-    batches that the kernel has left to it sets them again.
+    batches that the kernel has left to it sets them again. goes_back: an epoch was below that of its producer before, or
+    a transaction began below an offset that was there; nobody but whoever asks resets it.
     """
 
     cdef public int64_t base_offset, index_interval_bytes, valid_bytes, last_indexed
@@ -162,7 +163,7 @@ cdef class Recovery:
     cdef public int64_t offset_entries, most_offset_entries, last_offset
     cdef public int64_t time_entries, most_time_entries, last_timestamp, last_timestamp_offset
     cdef public int64_t last_aborted_offset
-    cdef public bint has_aborted, keeps_ended
+    cdef public bint has_aborted, keeps_ended, goes_back
     cdef Growing offsets, times, ended
     cdef Producer* producers        # in the order in which they came up
     cdef int64_t producer_count, producer_room
@@ -315,6 +316,7 @@ cdef class Recovery:
         p.last_timestamp = kept.timestamp
         if begins:
             p.is_open, p.txn_first_offset = True, base_offset
+            self.goes_back |= base_offset < self.map_end_offset
         return True
 
     cdef bint end_txn(self, Bytes b, int64_t n, int64_t offset, Marker* marker) noexcept nogil:
@@ -329,6 +331,7 @@ cdef class Recovery:
 
     cdef inline void set_epoch(self, Producer* p, int16_t epoch) noexcept nogil:
         if epoch != p.epoch:
+            self.goes_back |= epoch < p.epoch
             p.count, p.epoch = 0, epoch
 
     cdef inline uint64_t home(self, int64_t producer_id) noexcept nogil:

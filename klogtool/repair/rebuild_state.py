@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from klogtool.errors import Corrupt
-from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
-from klogtool.format.java_hash import LongHashKeys
-from klogtool.log.producer_state import CompletedTxn, ProducerAppendInfo, ProducerStateManager
+from klogtool.log.producer_state import ProducerStateManager
 from klogtool.repair.log_segments import LogSegments
 from klogtool.repair.producer_snapshots import SnapshottedProducers
-from klogtool.repair.segment import LogSegment, walk_entries
+from klogtool.repair.replayed_batches import replay_batches
+from klogtool.repair.segment import LogSegment
 
 
 def rebuild_producer_state(
@@ -54,26 +53,4 @@ def _load_segment(producers: ProducerStateManager, segment: LogSegment, start_of
             position=start.position,
             kafka_class="IllegalArgumentException",
         )
-    _load_batches(producers, segment, start.position, end_position)
-
-
-def _load_batches(producers: ProducerStateManager, segment: LogSegment, start: int, end: int) -> None:
-    """All are looked at before any counts (loadProducersFromRecords)."""
-    looked_at: dict[int, ProducerAppendInfo] = {}
-    order = LongHashKeys()
-    completed: list[CompletedTxn] = []
-    with segment.open_log() as file:
-        for entry in walk_entries(file, start, end):
-            if not isinstance(entry, RecordBatch) or entry.producer_id <= NO_PRODUCER_ID:
-                continue
-            order.compute_if_absent(entry.producer_id)
-            append_info = looked_at.get(entry.producer_id)
-            if append_info is None:
-                append_info = looked_at[entry.producer_id] = producers.prepare_update(entry.producer_id)
-            txn = append_info.append(entry)
-            if txn is not None:
-                completed.append(txn)
-    for producer_id in order.in_order:
-        producers.update(looked_at[producer_id])
-    for txn in completed:
-        producers.complete_txn(txn)
+    replay_batches(producers, segment, start.position, end_position)
