@@ -117,6 +117,22 @@ class Partition(partition.Partition):
         """Its side files made anew from its logs; given as in `plan_recover`. Raises Refused for a damaged log."""
         return _plan("rebuild-index", self.path, now_ms, given)
 
+    def plan_truncate(self, *, now_ms: int, **given: Any) -> Planned:
+        """Cut at an offset (`to`), or begun anew at one (`start_at`, with or without `log_start_offset_after`).
+
+        given: these; `purge`: leave no `.deleted` files; and as in `load`. Raises Refused, Corrupt or Unsupported, with
+        Kafka's class of exception, where a broker refuses.
+        """
+        return _plan("truncate", self.path, now_ms, given)
+
+    def plan_roll(self, *, now_ms: int, **given: Any) -> Planned:
+        """Its active segment closed, if it is due, and why it is or not.
+
+        given: what is to be appended, `incoming_bytes`, `incoming_timestamp`, `incoming_offset` (default: nothing, now,
+        at the log end); `force`: due or not; `purge`; and as in `load`. Raises as `plan_truncate` does.
+        """
+        return _plan("roll", self.path, now_ms, given)
+
 
 class LogDir(logdir.LogDir):
     """A log dir. The four checkpoints are dicts by topic and partition, or None where there is no such file."""

@@ -33,28 +33,25 @@ def _evidence(answer: Any) -> Iterator[str]:
         for holds, what, told in (_size_row(answer), _time_row(answer), *_index_rows(answer), _offset_row(answer))
     ]
     yield from table_text(rows).splitlines()
+    to_come = answer["incoming"]
+    at = time_text(to_come["max_timestamp"])
+    yield f"to come: {to_come['bytes']:,} bytes, newest of {at}, last offset {to_come['last_offset']:,}"
 
 
 def _size_row(answer: Any) -> tuple[bool, str, str]:
-    size, incoming = answer["active"]["size"], answer["incoming"]["bytes"]
-    to_come = f" and {incoming:,} to come" if incoming else ""
-    return (
-        answer["why"]["size"],
-        "size",
-        f"{size:,} bytes{to_come}; segment.bytes is {answer['limits']['segment_bytes']:,}",
-    )
+    size, limit = answer["active"]["size"], answer["limits"]["segment_bytes"]
+    return answer["why"]["size"], "size", f"{size:,} bytes and what is to come; segment.bytes {limit:,}"
 
 
 def _time_row(answer: Any) -> tuple[bool, str, str]:
     waited, first, limit = answer["why"]["waited_ms"], answer["first_timestamp"], answer["limits"]["max_segment_ms"]
     if not answer["active"]["size"]:
-        told = "it is empty, and then time does not count"
+        told = "empty, and then time does not count"
     elif first >= 0:
-        to = time_text(answer["incoming"]["max_timestamp"])
-        told = f"{_span(waited)} from {time_text(first)} (its first batch) to {to} (what is to come)"
+        told = f"{_span(waited)} since its first batch, {time_text(first)}"
     else:
-        told = f"{_span(waited)} since the log was loaded (--loaded-at): its first batch has no timestamp"
-    return answer["why"]["time"], "time", f"{told}; segment.ms is {limit:,} ({duration_text(limit)})"
+        told = f"{_span(waited)} since --loaded-at: its first batch has no timestamp"
+    return answer["why"]["time"], "time", f"{told}; segment.ms {duration_text(limit)}"
 
 
 def _span(ms: int) -> str:
@@ -64,18 +61,10 @@ def _span(ms: int) -> str:
 def _index_rows(answer: Any) -> Iterator[tuple[bool, str, str]]:
     for what, name in (("offset_index", "index"), ("time_index", "time index")):
         entries, most = answer["active"][what]
-        kept = ", the last of them kept for closing" if what == "time_index" else ""
-        yield (
-            answer["why"][f"{what}_full"],
-            name,
-            f"{entries:,} entries; segment.index.bytes has room for {most:,}{kept}",
-        )
+        kept = ", one of them for closing" if what == "time_index" else ""
+        yield answer["why"][f"{what}_full"], name, f"{entries:,} entries; room for {most:,}{kept}"
 
 
 def _offset_row(answer: Any) -> tuple[bool, str, str]:
-    offset, base = answer["incoming"]["last_offset"], answer["active"]["segment"]
-    return (
-        answer["why"]["offset_overflow"],
-        "offset",
-        f"{offset:,} to come, {offset - base:,} above its base; at most 2,147,483,647",
-    )
+    above = answer["incoming"]["last_offset"] - answer["active"]["segment"]
+    return answer["why"]["offset_overflow"], "offset", f"{above:,} above its base to come; at most 2,147,483,647"

@@ -19,5 +19,6 @@ def _headline(plan: Plan) -> str:
     first = max(start, min(after["log_end_offset"], end)) if "truncated" in plan.answer else start
     gone = f"offsets {first:,} to {end - 1:,} go" if first < end else "no record goes"
     sizes = sum(s.more["size"] - s.more["size_after"] for s in plan.segments)
-    moved = "" if after["log_start_offset"] == start else f", starts at {after['log_start_offset']:,}"
-    return f"{gone}, {sizes:,} bytes{moved}; then it ends at offset {after['log_end_offset']:,}"
+    after_start, after_end = after["log_start_offset"], after["log_end_offset"]
+    starts = "" if after_start == start else f"starts at {after_start:,} and "
+    return f"{gone}, {sizes:,} bytes; then it {starts}ends at offset {after_end:,}"

@@ -31,11 +31,13 @@ def decide(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
 
 
 def _truncate(log: LoadedLog, to: int) -> Change:
-    before = _Before(log)
+    before, high_watermark = _Before(log), log.high_watermark
     truncated = truncate_to(log, to)
+    is_below = truncated and to < high_watermark
     return Change(
         {"truncated": truncated, **before.answer},
         tuple(before.verdicts(log)),
+        (f"below the high watermark {high_watermark}: records go that consumers may have read",) if is_below else (),
         first_dirty_at_most=_first_dirty_at_most(log) if truncated else None,
     )
 
