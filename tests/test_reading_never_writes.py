@@ -97,6 +97,36 @@ def test_verify(
     assert "Traceback" not in done.err
 
 
+ASKED = {
+    "lookup": ["lookup", "--offset", "5", "--timestamp", "max", "--leader-epoch", "0", "--explain"],
+    "read": ["read", "--offset", "5", "--isolation", "read_committed", "--records"],
+    "raw": ["read", "--offset", "5", "--raw", "-", "--framing", "message-set"],
+    "json": ["read", "--offset", "5", "--format", "json", "--last-stop", "clean"],
+}
+
+
+@pytest.mark.parametrize("way", ASKED)
+def test_lookups_and_fetches(
+    unchanged: Callable[[pathlib.Path], AbstractContextManager[None]], log_dir: pathlib.Path, way: str
+) -> None:
+    partitions = [path for path in sorted(log_dir.iterdir()) if path.is_dir()]
+    with unchanged(log_dir):
+        done = [run_here([*ASKED[way], str(path)], ROOT) for path in partitions]
+    assert len(done) == 6
+    assert all(one.out and one.status in (0, 1) and "Traceback" not in one.err for one in done)
+
+
+@pytest.mark.parametrize("way", ASKED)
+def test_lookups_and_fetches_in_a_read_only_folder(
+    unchanged: Callable[[pathlib.Path], AbstractContextManager[None]], read_only_folder: pathlib.Path, way: str
+) -> None:
+    words = [*ASKED[way], "--now=0", str(read_only_folder / "torn-tail-0")]
+    open_to_all = run_here(words, ROOT)
+    with unchanged(read_only_folder):
+        done = run_apart(*words, before=without_power_over_files)
+    assert (done.status, done.out) == (open_to_all.status, open_to_all.out)
+
+
 def test_verify_in_a_read_only_folder(
     unchanged: Callable[[pathlib.Path], AbstractContextManager[None]], read_only_folder: pathlib.Path
 ) -> None:
