@@ -133,6 +133,20 @@ class Partition(partition.Partition):
         """
         return _plan("roll", self.path, now_ms, given)
 
+    def plan_retain(self, *, now_ms: int, **given: Any) -> Planned:
+        """What retention deletes at that time, and why other segments stay, until when.
+
+        given: `purge`: leave no `.deleted` files; and as in `load`. Raises as `plan_truncate` does.
+        """
+        return _plan("retain", self.path, now_ms, given)
+
+    def plan_delete_records(self, *, now_ms: int, **given: Any) -> Planned:
+        """A later beginning (`before`; -1: the high watermark), and the segments gone that lie wholly below it.
+
+        given: that; `purge`; and as in `load`. Raises Refused above the high watermark; and as `plan_truncate` does.
+        """
+        return _plan("delete-records", self.path, now_ms, given)
+
 
 class LogDir(logdir.LogDir):
     """A log dir. The four checkpoints are dicts by topic and partition, or None where there is no such file."""
@@ -151,6 +165,10 @@ class LogDir(logdir.LogDir):
     def plan_recover(self, *, now_ms: int, **given: Any) -> Planned:
         """What a broker's start would make of all its partitions; see `Partition.plan_recover`."""
         return _plan("verify --recover", self.path, now_ms, given)
+
+    def plan_retain(self, *, now_ms: int, **given: Any) -> Planned:
+        """What retention deletes of all its partitions; see `Partition.plan_retain`."""
+        return _plan("retain", self.path, now_ms, given)
 
 
 Opened: TypeAlias = LogDir | Partition | Segment | KraftSnapshot | EntriesFile[Any] | PropertiesFile[Any]

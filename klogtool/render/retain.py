@@ -70,12 +70,12 @@ def _lines(plan: Plan) -> Iterator[str]:
 
 def _headline(plan: Plan) -> str:
     name, answer = os.path.basename(plan.path), plan.answer
-    gone, stays = len(answer["deletions"]), len(answer["kept"])
+    gone, there = len(answer["deletions"]), sum(verdict.action != "create" for verdict in plan.segments)
     if not gone:
-        return f"{name}: nothing to delete, {count_text(stays, 'segment')}"
+        return f"{name}: nothing to delete, {count_text(there, 'segment')}"
     size = sum(verdict.more["size"] for verdict in plan.segments if verdict.action == "delete")
     start = answer["state"]["log_start_offset"]
-    told = f"{name}: {count_text(gone, 'segment')} of {gone + stays:,} go, {size_text(size)}"
+    told = f"{name}: {gone:,} of {count_text(there, 'segment')} {'goes' if gone == 1 else 'go'}, {size_text(size)}"
     moved = "" if start == answer["log_start_offset_before"] else f", not at {answer['log_start_offset_before']:,}"
     return f"{told}; begins at offset {start:,} then{moved}"
 

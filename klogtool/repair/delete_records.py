@@ -44,7 +44,7 @@ def _delete_records(log: LoadedLog, before: int) -> Change:
     offset = log.high_watermark if before == HIGH_WATERMARK else before
     if offset < 0:
         raise Refused(
-            f"The offset {offset} for partition is not valid",
+            f"The offset {offset} for partition {own_name(log.draft.path)} is not valid",
             path=log.draft.path,
             kafka_class="OffsetOutOfRangeException",
         )

@@ -14,6 +14,7 @@ from klogtool.format.names import PartitionDirState
 from klogtool.log.file import Unreadable
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
+from klogtool.log.partition import Partition
 from klogtool.repair.change import Change, plan_change, plan_partition
 from klogtool.repair.checkpoint_lines import plan_checkpoints
 from klogtool.repair.circumstances import Checkpoints, is_log_dir
@@ -34,10 +35,13 @@ def decide(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
     arguments: those of Circumstances; `purge`: no `.deleted` file stays; `jobs`. Raises Corrupt, Refused or
     Unsupported, with Kafka's class, where a broker does not load it; KlogError for what is neither.
     """
-    if isinstance(open_path(path), LogDir):
+    opened = open_path(path)
+    if isinstance(opened, LogDir):
         yield from _plan_log_dir(path, arguments)
-    else:
+    elif isinstance(opened, Partition):
         yield from plan_change(COMMAND, path, arguments, _retain)
+    else:
+        raise KlogError("neither a partition dir nor a log dir", path=path)
 
 
 def _plan_log_dir(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
