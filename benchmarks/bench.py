@@ -31,6 +31,9 @@ BATCHES = "import sys, klogtool\nfor _ in klogtool.columns(sys.argv[1], jobs=int
 RECOVERIES = {"rebuild-index": ["rebuild-index"], "verify": ["verify"]}
 WALKS = ("walk",)
 STARTS = ("help", "small")
+LOOKUPS = ("lookup",)
+READS = {"raw to a file": "--raw {sink}", "raw to a pipe": "--raw - | cat > /dev/null", "SHA-256": "--format json"}
+FETCHES = ("read",)
 SMALL_FILE = ROOT / "fixtures/every-codec/logdir/create-0/00000000000000000000.log"
 # Kafka's time over ours, at least (one job).
 WANTED = {
@@ -256,6 +259,35 @@ def starts(setup: Setup, only: Callable[[str], bool]) -> Table:
     return table
 
 
+def lookups(setup: Setup, _: Callable[[str], bool]) -> Table:
+    """The cost of finding something, which the size of the log is not to matter for."""
+    each = [f"{what} {figure}" for what in ("offset", "time", "fetch") for figure in ("us", "99 %")]
+    table = Table("sparse log", "segments", "load ms", *each)
+    asked = [sys.executable, str(HERE / "lookups.py"), str(setup.exports / "lookups")]
+    for line in subprocess.run(asked, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines():
+        table.add(*line.split("\t"))
+    return table
+
+
+def reads(setup: Setup, only: Callable[[str], bool]) -> Table:
+    """A whole segment, as one fetch: moved by the kernel, or read for its SHA-256; cp beside it."""
+    table = Table("data", "where to", "s", "GB/s", "MB")
+    sink = setup.exports / "fetched"
+    for name in filter(only, DATA_SETS):
+        log = setup.log(name)
+        read = f"{KLOGTOOL} read {pathlib.Path(log).parent} --offset 0 --max-bytes 2147483647 --quiet "
+        ways = {"cp": f"cp {log} {sink}", **{way: read + words.format(sink=sink) for way, words in READS.items()}}
+        for way, words in ways.items():
+            ours = Samples(["/bin/sh", "-c", words if "|" in words else f"exec {words}"])
+            for _ in range(setup.runs):
+                sink.unlink(missing_ok=True)
+                ours.run()
+            rate = os.path.getsize(log) / ours.median / 1e9
+            table.add(name, way, f"{ours.median:.3f}", f"{rate:.2f}", f"{ours.peak:.0f}")
+    sink.unlink(missing_ok=True)
+    return table
+
+
 def machine() -> str:
     cpu = "unknown CPU"
     for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
@@ -273,7 +305,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--exports", type=pathlib.Path, help="folder for Arrow and Parquet files (default: the data's)")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--jobs", default="1,2", help="klogtool's --jobs, each a column")
-    names = ",".join([*DATA_SETS, *DUMPS, *EXPORTS, *RECOVERIES, *WALKS, *STARTS])
+    names = ",".join([*DATA_SETS, *DUMPS, *EXPORTS, *RECOVERIES, *WALKS, *LOOKUPS, *FETCHES, *STARTS])
     parser.add_argument("--only", default=names, help=f"of {names}: data sets and what to do with them")
     parser.add_argument("--compare", action="store_true", help="first see that both print the same bytes")
     parser.add_argument("--markdown", action="store_true", help="the tables again, for docs/performance.md")
@@ -284,9 +316,8 @@ def main() -> None:
     arguments = parse_arguments()
     chosen = arguments.only.split(",")
     # naming no data set means all of them; naming no job likewise
-    named = [
-        group for group in (DATA_SETS, (*DUMPS, *EXPORTS, *RECOVERIES, *WALKS, *STARTS)) if set(group) & set(chosen)
-    ]
+    jobs_named = (*DUMPS, *EXPORTS, *RECOVERIES, *WALKS, *LOOKUPS, *FETCHES, *STARTS)
+    named = [group for group in (DATA_SETS, jobs_named) if set(group) & set(chosen)]
 
     def only(name: str) -> bool:
         return name in chosen or not any(name in group for group in named)
@@ -298,7 +329,15 @@ def main() -> None:
     setup = Setup(data, f"{home}/lib/*", arguments.runs, jobs, arguments.compare, arguments.exports or data)
     print(machine())
     tables = []
-    parts = ((dumps, DUMPS), (exports, EXPORTS), (recoveries, RECOVERIES), (walks, WALKS), (starts, STARTS))
+    parts = (
+        (dumps, DUMPS),
+        (exports, EXPORTS),
+        (recoveries, RECOVERIES),
+        (walks, WALKS),
+        (lookups, LOOKUPS),
+        (reads, FETCHES),
+        (starts, STARTS),
+    )
     for make, names in parts:
         if any(map(only, names)):
             tables.append(make(setup, only))
