@@ -119,7 +119,22 @@ def new_folder(plans: Sequence[SavedPlan], source: str, output: str) -> NewFolde
     files, folders = _listed(source)
     whole = NewFolder(output, source, folders, files, plans)
     changed = set(_names_changed(whole))
-    return replace(whole, copied={name: file for name, file in files.items() if name not in changed})
+    copied = {name: file for name, file in files.items() if not _is_within(name, changed)}
+    return replace(whole, folders=_out_of_the_way(folders, changed), copied=copied)
+
+
+def _out_of_the_way(folders: Iterable[str], changed: set[str]) -> list[str]:
+    """A folder that has the name of a file of a plan's gives way to it: salvage puts one there."""
+    return [name for name in folders if not _is_within(name, changed)]
+
+
+def _is_within(name: str, names: set[str]) -> bool:
+    """Whether it is one of the names, or below one."""
+    while name:
+        if name in names:
+            return True
+        name = os.path.dirname(name)
+    return False
 
 
 def _names_changed(folder: NewFolder) -> Iterator[str]:
@@ -232,7 +247,7 @@ def _check_source(result: NewFolder) -> None:
     for name, file in result.copied.items():
         if files.get(name) != file:
             raise StalePlan("changed while it was copied", path=os.path.join(result.source, name))
-    if folders != result.folders:
+    if _out_of_the_way(folders, set(_names_changed(result))) != result.folders:
         raise StalePlan("a folder came or went while it was copied", path=result.source)
 
 

@@ -67,10 +67,15 @@ class DraftFile:
 
 
 class Draft:
-    """The regular files of one folder, by name. `before` is how it was found and stays so; `files` is what changes."""
+    """The regular files of one folder, by name. `before` is how it was found and stays so; `files` is what changes.
 
-    def __init__(self, path: str, files: dict[str, DraftFile]) -> None:
-        self.path = path
+    folders, devices: names of what else is there, and in the way of files.
+    """
+
+    def __init__(
+        self, path: str, files: dict[str, DraftFile], folders: Iterable[str] = (), devices: Iterable[str] = ()
+    ) -> None:
+        self.path, self.folders, self.devices = path, frozenset(folders), frozenset(devices)
         self.before = dict(files)
         self.files = files
 
@@ -78,8 +83,9 @@ class Draft:
     def of(cls, path: str) -> Draft:
         """A folder as it is on the disk. Raises KlogError if it cannot be listed."""
         try:
-            with os.scandir(path) as entries:
-                found = [(entry.name, entry.stat()) for entry in entries if entry.is_file()]
+            with os.scandir(path) as scanned:
+                entries = list(scanned)
+            found = [(entry.name, entry.stat()) for entry in entries if entry.is_file()]
         except OSError as error:
             raise unreadable(path, error) from error
         return cls(
@@ -88,6 +94,8 @@ class Draft:
                 name: DraftFile((Piece(os.path.join(path, name), 0, stat.st_size),), stat.st_mtime_ns)
                 for name, stat in sorted(found)
             },
+            (entry.name for entry in entries if entry.is_dir()),
+            (entry.name for entry in entries if not entry.is_dir() and not entry.is_file() and os.path.exists(entry)),
         )
 
     def names(self) -> list[str]:
@@ -99,7 +107,7 @@ class Draft:
 
     def is_folder(self, name: str) -> bool:
         """Whether a folder has the name, so that no file can come to have it."""
-        return name not in self.before and os.path.isdir(os.path.join(self.path, name))
+        return name in self.folders
 
     def check_is_no_folder(self, name: str, kafka_class: str = "FileSystemException") -> None:
         """Raises Corrupt, of the class that Kafka throws when it opens one, if a folder has the name."""

@@ -88,6 +88,7 @@ def _draft(
     draft = Draft.of(path)
     # Of a dir that is to be deleted a broker would not recover anything; what is salvaged from it lies elsewhere.
     draft.path = path.removesuffix(PartitionDirState.DELETE.value)
+    draft.folders = draft.devices = frozenset()  # nor does what stands in the way of files there
     for name in draft.names():
         if not _stays(name):
             draft.delete(name)

@@ -349,8 +349,7 @@ class _Loader:
 
     def _exists(self, name: str) -> bool:
         """As a file of the draft, or as something else that has the name."""
-        is_other = name not in self.draft.before and os.path.exists(os.path.join(self.draft.path, name))
-        return name in self.draft or is_other
+        return name in self.draft or name in self.draft.folders or name in self.draft.devices
 
     # Recovery (recoverLog).
 

@@ -58,6 +58,23 @@ def test_where_nothing_is_rejected_there_is_no_folder_for_it(tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["t-0"]
 
 
+@pytest.mark.parametrize("suffix", [".snapshot", ".log", ".index"])
+def test_a_folder_that_has_a_files_name_is_not_in_the_results_way(tmp_path: Path, suffix: str) -> None:
+    partition = Path(shutil.copytree(SOUND, tmp_path / "t-0"))
+    names = sorted(path.name for path in partition.glob(f"*{suffix}"))
+    doomed = partition / names[-1]
+    if suffix == ".log":
+        doomed = partition / "00000000000000099999.log"
+    else:
+        doomed.unlink()
+    (doomed / "inner").mkdir(parents=True)
+    done = run(tmp_path, partition, "--output", "out")
+    assert done.status == 0, done.told
+    logs = {path.name for path in (tmp_path / "out").glob("*.log") if path.is_file()}
+    assert logs == {path.name for path in SOUND.glob("*.log")}
+    assert (tmp_path / "out" / names[-1]).is_file()
+
+
 def test_a_log_dir_is_no_place_for_rejected_bytes(tmp_path: Path) -> None:
     log_dir = Path(shutil.copytree(FIXTURES / "two-disks/logdir/d1", tmp_path / "logdir"))
     for args in (["--output", log_dir / "flip-bit-0"], ["--output", "out", "--rejected", log_dir / "bad-0"]):
