@@ -147,6 +147,15 @@ class Partition(partition.Partition):
         """
         return _plan("delete-records", self.path, now_ms, given)
 
+    def plan_compact(self, *, now_ms: int, **given: Any) -> Planned:
+        """Cleaned as the broker's log cleaner does it, if it is due.
+
+        given: `first_dirty_offset` (default: the line in cleaner-offset-checkpoint); `passes_at_ms`, times of passes
+        one behind the other (default: one, now); `force`: due or not; `keep_magic`; `purge`; and as in `load`. Raises
+        Refused, Corrupt or Unsupported, with Kafka's class of exception, where a broker's cleaner breaks off.
+        """
+        return _plan("compact", self.path, now_ms, given)
+
 
 class LogDir(logdir.LogDir):
     """A log dir. The four checkpoints are dicts by topic and partition, or None where there is no such file."""
@@ -165,6 +174,10 @@ class LogDir(logdir.LogDir):
     def plan_recover(self, *, now_ms: int, **given: Any) -> Planned:
         """What a broker's start would make of all its partitions; see `Partition.plan_recover`."""
         return _plan("verify --recover", self.path, now_ms, given)
+
+    def plan_compact(self, *, now_ms: int, **given: Any) -> Planned:
+        """Its compacted logs cleaned, the filthiest first; see `Partition.plan_compact`."""
+        return _plan("compact", self.path, now_ms, given)
 
     def plan_retain(self, *, now_ms: int, **given: Any) -> Planned:
         """What retention deletes of all its partitions; see `Partition.plan_retain`."""

@@ -31,6 +31,7 @@ COMMANDS = {
     "roll": ("klogtool.cli.roll", "Tell whether the active segment is due to be closed, and close it."),
     "retain": ("klogtool.cli.retain", "Delete the segments that retention no longer keeps; say why others stay."),
     "delete-records": ("klogtool.cli.delete_records", "Let a partition begin at a later offset."),
+    "compact": ("klogtool.cli.compact", "Clean compacted logs as a broker does; say why one is not cleaned."),
     "apply": ("klogtool.cli.apply", "Carry out a saved plan, or finish a run that was cut short."),
     "undo": ("klogtool.cli.undo", "Take back what --apply did; list it, or give it up."),
 }

@@ -1,9 +1,9 @@
 """What a log dir's own checkpoints are to say of partitions that were written to: what a clean stop would write.
 
 A line that fits the log stays, and so do all others; a file that is not there is not made, but for that of log starts,
-without which a start that was moved is forgotten, and that of first dirty offsets where something was cleaned. Where a log start comes down, its line does so before the log is cut:
-a log that ends below its line is thrown away whole. All other lines follow the log: a recovery point that runs ahead
-would vouch for bytes that are not there.
+without which a start that was moved is forgotten, and that of first dirty offsets where something was cleaned. Where a
+log start comes down, its line does so before the log is cut: a log that ends below its line is thrown away whole. All
+other lines follow the log: a recovery point that runs ahead would vouch for bytes that are not there.
 """
 
 from __future__ import annotations
@@ -54,11 +54,20 @@ def lines_of(
     return CheckpointLines(
         TopicPartition(name.topic, name.partition),
         log.log_start_offset,
-        log.log_end_offset,
+        _end_at_next_start(log),
         log.log_start_checkpoint,
         first_dirty_at_most,
         first_dirty,
     )
+
+
+def _end_at_next_start(log: LoadedLog) -> int:
+    """Behind the last batch. A log that was cut inside a batch ends at the cut as long as a broker runs; Kafka's recovery
+    point is that, too, and then stands for records that no start finds any more, as after a loss."""
+    last = log.segments.last
+    if log.log_end_offset <= last.base_offset:
+        return log.log_end_offset
+    return min(log.log_end_offset, last.read_next_offset())
 
 
 def plan_checkpoints(

@@ -31,11 +31,13 @@ from klogtool.repair.split import CLEANED, copy_mtime, replace_segments, split_o
 @dataclass(slots=True)
 class CleaningStats:
     """What a pass read and wrote. groups: base offset of each new segment to those it was made of; tallies: of the
-    latter. aborted: a segment overflowed and was split instead; a broker starts over later."""
+    latter. map_is_full: the pass ended where no further key had room. aborted: a segment overflowed and was split
+    instead; a broker starts over later."""
 
     map_messages_read: int = 0
     map_bytes_read: int = 0
     map_entries: int = 0
+    map_is_full: bool = False
     total: Tally = field(default_factory=Tally)
     groups: dict[int, list[int]] = field(default_factory=dict)
     tallies: dict[int, Tally] = field(default_factory=dict)
@@ -77,8 +79,8 @@ class _Pass:
             for group in self._grouped(segments.values(0, end_offset)):
                 self._clean_group(group)
         except _CleaningAborted:
-            self.stats.aborted = True
-            return first_dirty, self.stats
+            self.log.report.was_split = True
+            return first_dirty, CleaningStats(groups=self.stats.groups, aborted=True)
         return end_offset, self.stats
 
     # The map (buildOffsetMap).
@@ -90,6 +92,7 @@ class _Pass:
         for n, segment in enumerate(dirty):
             end = dirty[n + 1].base_offset if n + 1 < len(dirty) else self.bound
             if not self._map_segment(segment, first_dirty, transactions):
+                self.stats.map_is_full = True
                 break
             self.offsets.latest_offset = end - 1  # over offsets that nothing has
             self.buffer.restore()
@@ -203,6 +206,7 @@ class _Pass:
     def _split(self, segment: LogSegment, cleaned: LogSegment) -> None:
         """What a broker does with a segment whose offsets do not fit: it splits it, and cleans another time."""
         cleaned.delete()
+        del self.stats.groups[cleaned.base_offset]
         for gone in split_overflowed_segment(segment, self.log.segments):
             self.log.producers.mark_snapshot_deleted(gone.base_offset)
         raise _CleaningAborted

@@ -1,73 +1,259 @@
 """compact: what the broker's log cleaner makes of a partition, in one pass or several as the clock moves on.
 
 Each pass is judged as a broker's would be: what is not due is left alone, unless it is forced. A pass that breaks off
-refuses the whole. After each, retention has its turn, as in the cleaner's own thread.
+refuses the whole. After each, retention has its turn, as in the cleaner's own thread. Of a log dir, those partitions
+are cleaned whose cleanup.policy asks for it, the filthiest first.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from klogtool.errors import Corrupt, KlogError
+from klogtool.format.names import FileKind, PartitionDirState, TopicPartition, build_file_name
 from klogtool.lazy_dataclasses import replace
-from klogtool.repair.change import Change, plan_change
+from klogtool.log.cores import usable_cores
+from klogtool.log.file import Unreadable
+from klogtool.log.folder import find_partition_dir_name, own_name
+from klogtool.log.in_order import in_order
+from klogtool.log.logdir import LogDir
+from klogtool.log.opened import open_path
+from klogtool.repair.change import Change, plan_change, plan_partition
+from klogtool.repair.checkpoint_lines import CheckpointLines, plan_checkpoints
+from klogtool.repair.circumstances import Checkpoints, Circumstances, is_log_dir, terms_of
 from klogtool.repair.cleaning import CleaningStats, clean
 from klogtool.repair.cleaning_range import LogToClean, find_log_to_clean
+from klogtool.repair.draft import Draft
 from klogtool.repair.loading import LoadedLog
-from klogtool.repair.plan import Plan
+from klogtool.repair.plan import Plan, SegmentVerdict
+from klogtool.repair.recover_logdir import first_of, walk_partition_dirs
+from klogtool.repair.retain import deletions_answer
 from klogtool.repair.retention import delete_old_segments
 
 COMMAND = "compact"
+SETTINGS = (
+    "cleanup.policy",
+    "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms",
+    "max.compaction.lag.ms",
+    "delete.retention.ms",
+    "log.cleaner.dedupe.buffer.size",
+)
+NOT_COMPACTED = "cleanup.policy has no compact"
 
 
 def decide(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
-    """The plan for a partition dir. arguments: those of Circumstances; `first_dirty_offset`, `passes_at_ms`, `force`,
-    `keep_magic`; `purge`, `jobs`.
+    """The plan for a partition dir, or for each compacted one of a log dir, and for the log dir's checkpoints.
 
-    Raises Corrupt, Unsupported or Refused, with Kafka's class, where a broker refuses to load the log or its cleaner
-    breaks off.
+    arguments: those of Circumstances; `first_dirty_offset`, `passes_at_ms`, `force`, `keep_magic`; `purge`, `jobs`.
+    Raises Corrupt, Unsupported or Refused, with Kafka's class, where a broker refuses to load a log or its cleaner
+    breaks off; KlogError for what is neither.
     """
-    yield from plan_change(COMMAND, path, arguments, lambda log: _clean(log, arguments))
-
-
-def _clean(log: LoadedLog, arguments: Mapping[str, Any]) -> Change:
+    if isinstance(open_path(path), LogDir):
+        yield from _plan_log_dir(path, arguments)
+        return
     checkpoint = arguments.get("first_dirty_offset")
-    rows = []
+    if checkpoint is None:
+        checkpoint = find_first_dirty(path, Checkpoints.beside(path))
+    yield from plan_change(COMMAND, path, arguments, lambda log: compact_log(log, checkpoint, arguments))
+
+
+def find_first_dirty(path: str, checkpoints: Checkpoints) -> int | None:
+    """A partition's line in cleaner-offset-checkpoint, or None.
+
+    Raises Corrupt, with Kafka's class, for a file that a broker's cleaner cannot read: it takes up no log any more.
+    """
+    name = find_partition_dir_name(own_name(path))
+    if name is None or checkpoints.log_dir is None:
+        return None
+    offset, why = checkpoints.find(FileKind.CLEANER_CHECKPOINT, TopicPartition(name.topic, name.partition))
+    if "cannot be read" in why:
+        raise Corrupt(why, path=checkpoints.log_dir, kafka_class="NumberFormatException")
+    return offset
+
+
+# --- a log dir --------------------------------------------------------------------------------------------------------
+
+
+def _plan_log_dir(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
+    """Those that are left alone first, then the filthiest; the checkpoints last. Where partitions are refused, the
+    first of these errors is raised behind the plans of the others."""
+    checkpoints = Checkpoints(path if is_log_dir(path) else None)
+    ratios: dict[str, float] = {}
+    for name, parsed, skipped in walk_partition_dirs(path):
+        folder = os.path.join(path, name)
+        if parsed.state is PartitionDirState.STRAY:
+            skipped = "stray: no partition of this broker, which leaves it alone"
+        if skipped is None and not _terms(folder, arguments, checkpoints).config.compact:
+            skipped = NOT_COMPACTED
+        if skipped is None:
+            ratios[folder] = dirty_ratio(folder, arguments, checkpoints)
+        else:
+            yield Plan(COMMAND, folder, arguments, (), (), (), {"skipped": skipped}, (skipped,))
+    errors: list[KlogError] = []
+    all_lines: list[CheckpointLines] = []
+    for found in _planned(sorted(ratios, key=lambda folder: -ratios[folder]), arguments, checkpoints):
+        if isinstance(found, KlogError):
+            errors.append(found)
+            continue
+        plan, lines = found
+        yield plan
+        if lines is not None and (plan.steps or lines.first_dirty is not None):
+            all_lines.append(lines)
+    if errors:
+        raise first_of(errors)
+    if all_lines and checkpoints.log_dir is not None:
+        plans = plan_checkpoints(COMMAND, path, arguments, all_lines, is_path=True)
+        yield from (plan for plan in plans if plan is not None)
+
+
+def _planned(
+    folders: list[str], arguments: Mapping[str, Any], checkpoints: Checkpoints
+) -> Iterator[tuple[Plan, CheckpointLines | None] | KlogError]:
+    """Several partitions at a time, each on a thread of its own."""
+
+    def plan(folder: str) -> tuple[Plan, CheckpointLines | None] | KlogError:
+        try:
+            given = arguments.get("first_dirty_offset")
+            checkpoint = find_first_dirty(folder, checkpoints) if given is None else given
+            change = lambda log: compact_log(log, checkpoint, arguments)  # noqa: E731
+            return plan_partition(COMMAND, folder, arguments, change, checkpoints)
+        except Unreadable:
+            raise
+        except KlogError as error:
+            return error.at_path(folder)
+
+    jobs = int(arguments.get("jobs") or usable_cores())
+    for _, found in in_order(lambda: plan, iter(folders), jobs):
+        yield found
+
+
+def dirty_ratio(folder: str, arguments: Mapping[str, Any], checkpoints: Checkpoints) -> float:
+    """How dirty a log is, by what a first look at it says; -1 of one that has nothing, or that cannot be loaded."""
+    try:
+        log = LoadedLog(Draft.of(folder), _terms(folder, arguments, checkpoints))
+        ratio = find_log_to_clean(log, find_first_dirty(folder, checkpoints), log.terms.now_ms).cleanable_ratio
+    except Unreadable:
+        raise
+    except KlogError:  # told when its turn comes
+        return -1.0
+    return -1.0 if ratio is None else ratio
+
+
+def _terms(folder: str, arguments: Mapping[str, Any], checkpoints: Checkpoints) -> Any:
+    return terms_of(folder, Circumstances.of_arguments(arguments), checkpoints=checkpoints)
+
+
+# --- a partition ------------------------------------------------------------------------------------------------------
+
+
+def compact_log(log: LoadedLog, checkpoint: int | None, arguments: Mapping[str, Any]) -> Change:
+    """All passes over a log. checkpoint: where its dirty part begins, None if nobody knows.
+
+    Raises as `decide` does.
+    """
+    rows: list[dict[str, Any]] = []
+    verdicts: dict[int, SegmentVerdict] = {}
+    line: int | None = None
+    sizes = {segment.base_offset: segment.size for segment in log.segments.all}
     for now_ms in arguments.get("passes_at_ms") or [log.terms.now_ms]:
         log.terms = replace(log.terms, now_ms=now_ms)
         log.producers.now_ms = now_ms
         to_clean = find_log_to_clean(log, checkpoint, now_ms)
-        row = _range_row(to_clean)
-        if to_clean.is_eligible or arguments.get("force"):
-            end_offset, stats = clean(log, to_clean, now_ms, keeps_magic=bool(arguments.get("keep_magic")))
-            checkpoint = end_offset
-            row |= {"end_offset": end_offset, "stats": _stats_row(stats)}
+        row = _range_row(log, to_clean)
+        if to_clean.is_reset:
+            line = to_clean.first_dirty_offset
+        if (to_clean.is_eligible and log.terms.config.compact) or arguments.get("force"):
+            checkpoint, stats = clean(log, to_clean, now_ms, keeps_magic=bool(arguments.get("keep_magic")))
+            line = checkpoint
+            row |= _stats_row(checkpoint, stats)
             log.report.cleaned |= set(stats.groups)
+            for verdict in _verdicts(stats, sizes):
+                verdicts.setdefault(verdict.segment, verdict)
         log.run_scheduled()
-        delete_old_segments(log)
+        # A log that has no compact in its policy is none of the cleaner's; retention has its own time for it.
+        row["deletions"] = deletions_answer(delete_old_segments(log)) if log.terms.config.compact else []
         log.run_scheduled()
         rows.append(row)
-    return Change({"passes": rows, "cleaner_checkpoint": checkpoint})
+    kept = [_kept_verdict(base, size, to_clean) for base, size in sizes.items() if base not in verdicts]
+    answer = {"passes": rows, "cleaner_checkpoint": checkpoint, "producers": _producers_from(log)}
+    notes = tuple(log.terms.setting_notes(SETTINGS))
+    in_order_of_base = sorted((*verdicts.values(), *kept), key=lambda verdict: verdict.segment)
+    return Change(answer, tuple(in_order_of_base), notes, first_dirty=line)
 
 
-def _range_row(to_clean: LogToClean) -> dict[str, Any]:
+def _range_row(log: LoadedLog, to_clean: LogToClean) -> dict[str, Any]:
+    uncleanable = log.segments.values(to_clean.bound)
     return {
         "first_dirty_offset": to_clean.first_dirty_offset,
         "first_uncleanable_offset": to_clean.first_uncleanable_offset,
         "bound": to_clean.bound,
         "clean_bytes": to_clean.clean_bytes,
         "cleanable_bytes": to_clean.cleanable_bytes,
+        "uncleanable_bytes": sum(segment.size for segment in uncleanable),
         "cleanable_ratio": to_clean.cleanable_ratio,
         "eligible": to_clean.is_eligible,
-        "why": to_clean.why,
+        "why": why_due(log, to_clean),
+        "reset_checkpoint": to_clean.is_reset,
+        "now_ms": log.terms.now_ms,
     }
 
 
-def _stats_row(stats: CleaningStats) -> dict[str, int]:
+def why_due(log: LoadedLog, to_clean: LogToClean) -> str:
+    """Why a pass is due, or is not."""
+    ratio, least = to_clean.cleanable_ratio, to_clean.min_cleanable_dirty_ratio
+    if ratio is None:
+        return "nothing but uncleanable bytes" if log.segments.last.size else "the log is empty"
+    if to_clean.is_eligible and ratio <= least:
+        return f"max.compaction.lag.ms is over since {to_clean.compaction_delay_ms} ms"
+    told = f"dirty ratio {ratio:.3f}, needs more than {least:g}"
+    return told if log.terms.config.compact else f"{NOT_COMPACTED}; {told}"
+
+
+def _stats_row(end_offset: int, stats: CleaningStats) -> dict[str, Any]:
+    total = stats.total
     return {
-        "messages_read": stats.total.messages_read,
-        "messages_written": stats.total.messages_written,
-        "map_messages_read": stats.map_messages_read,
-        "bytes_read": stats.total.bytes_read,
-        "bytes_written": stats.total.bytes_written,
+        "end_offset": end_offset,
+        "stats": {
+            "messages_read": total.messages_read,
+            "messages_written": total.messages_written,
+            "map_messages_read": stats.map_messages_read,
+            "bytes_read": total.bytes_read,
+            "bytes_written": total.bytes_written,
+        },
+        "gone": total.gone,
+        "map_is_full": stats.map_is_full,
+        "split": stats.aborted,
     }
+
+
+def _verdicts(stats: CleaningStats, sizes: Mapping[int, int]) -> Iterator[SegmentVerdict]:
+    """What becomes of each segment that was cleaned: the new one's base, what stays and what goes."""
+    for into, group in stats.groups.items():
+        for base in group:
+            tally = stats.tallies.get(base)
+            if base not in sizes or tally is None:
+                continue
+            gone = ", ".join(f"{count:,} {reason}" for reason, count in tally.gone.items()) or "nothing"
+            action = "clean" if base == into else "merge"
+            reason = f"{tally.messages_written:,} records stay, {tally.bytes_written:,} bytes; goes: {gone}"
+            more = {"into": into, "size": sizes[base], "bytes_written": tally.bytes_written, "gone": tally.gone}
+            yield SegmentVerdict(base, action, reason, more)
+
+
+def _kept_verdict(base: int, size: int, to_clean: LogToClean) -> SegmentVerdict:
+    if base >= to_clean.bound:
+        return SegmentVerdict(base, "keep", f"uncleanable: {to_clean.why}", {"size": size, "part": "uncleanable"})
+    part = "clean" if base < to_clean.first_dirty_offset else "dirty"
+    return SegmentVerdict(base, "keep", part, {"size": size, "part": part})
+
+
+def _producers_from(log: LoadedLog) -> str:
+    """Where the producer state is from that says which batches are a producer's last."""
+    offset = log.producers.loaded_from
+    if offset is None:
+        return "rebuilt from the log" if log.producers.producers else "none is known"
+    name = build_file_name(FileKind.PRODUCER_SNAPSHOT, offset)
+    return f"by {name}" if offset >= log.log_end_offset else f"by {name}, and the log from there on"

@@ -19,6 +19,7 @@ DECISIONS = {
     "roll": "klogtool.repair.roll",
     "retain": "klogtool.repair.retain",
     "delete-records": "klogtool.repair.delete_records",
+    "compact": "klogtool.repair.compact",
 }
 
 

@@ -26,6 +26,7 @@ class SnapshottedProducers(ProducerStateManager):
         super().__init__()
         self._draft, self._config, self.now_ms = draft, config, now_ms
         self._snapshots = self._list()
+        self.loaded_from: int | None = None  # offset of the snapshot that the state was read from, if it was
 
     @property
     def latest_snapshot_offset(self) -> int | None:
@@ -101,7 +102,7 @@ class SnapshottedProducers(ProducerStateManager):
                 self._delete(latest)
                 continue
             self.load(entries, self.now_ms, self._config.producer_id_expiration_ms)
-            self.last_snapshot_offset = self.map_end_offset = latest
+            self.last_snapshot_offset = self.map_end_offset = self.loaded_from = latest
             return
         self.last_snapshot_offset = self.map_end_offset = log_start_offset
 

@@ -1,0 +1,106 @@
+"""What the cleaner leaves of a log, for people: how much stays, then what goes and why, then each segment."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from klogtool.render.changes import count_text, log_dir_text
+from klogtool.render.retain import size_text
+from klogtool.repair.plan import Plan, SegmentVerdict
+
+_WIDTH = 100
+_MOST_SEGMENTS = 12
+_GONE = {
+    "superseded": "superseded by a later record of the key",
+    "tombstones": "tombstones whose time is over",
+    "keyless": "without a key",
+    "aborted": "of aborted transactions",
+    "markers": "markers of transactions of which nothing is left",
+}
+
+
+def compact_text(plan: Plan) -> str:
+    """The plan of a partition, or of its log dir."""
+    if "skipped" in plan.answer:
+        return f"{os.path.basename(plan.path)}: {plan.answer['skipped']}"
+    return log_dir_text(plan) or "\n".join(_lines(plan))
+
+
+def compact_brief(plan: Plan) -> str:
+    """The same, one of many: no segment by itself."""
+    if "passes" not in plan.answer:
+        return compact_text(plan)
+    lines = [_headline(plan), *(f"  {line}" for row in plan.answer["passes"] for line in _pass_lines(row))]
+    return "\n".join(lines)
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    answer = plan.answer
+    yield _headline(plan)
+    for n, row in enumerate(answer["passes"]):
+        if len(answer["passes"]) > 1:
+            yield f"  pass {n + 1}"
+        yield from (f"  {line}" for line in _pass_lines(row))
+    yield from _table(list(plan.segments))
+    yield f"  producers: {answer['producers']}"
+    yield from (f"  {note}" for note in plan.notes)
+    deleted = sum(verdict.more["size"] for verdict in plan.segments if verdict.action in ("clean", "merge"))
+    if deleted and not plan.arguments.get("purge"):
+        yield f"  the old segments, {size_text(deleted)}, stay as .deleted until a broker removes them; or --purge"
+    if plan.steps:
+        changes = count_text(len(plan.steps), "change")
+        yield f"  {changes} of files; {plan.bytes_held:,} bytes are held for undo (--apply)"
+
+
+def _headline(plan: Plan) -> str:
+    name, cleaned = os.path.basename(plan.path), [row for row in plan.answer["passes"] if "stats" in row]
+    if not cleaned:
+        last = plan.answer["passes"][-1]
+        return f"{name}: not due: {last['why']}"
+    if cleaned[-1]["split"]:
+        return f"{name}: offsets do not fit into a segment; it is split, and cleaned another time"
+    first, last = cleaned[0]["stats"], cleaned[-1]["stats"]
+    read, kept = first["bytes_read"], last["bytes_written"]
+    gone = sum((Counter(row["gone"]) for row in cleaned), Counter[str]())
+    won = f"{size_text(read - kept)} won" if read >= kept else f"{size_text(kept - read)} more than before"
+    return f"{name}: {sum(gone.values()):,} records go, {last['messages_written']:,} stay; {won} of {size_text(read)}"
+
+
+def _pass_lines(row: Mapping[str, Any]) -> Iterator[str]:
+    parts = (("clean", "clean_bytes"), ("dirty", "cleanable_bytes"), ("uncleanable", "uncleanable_bytes"))
+    yield ", ".join(f"{name} {size_text(row[field])}" for name, field in parts) + f"; {row['why']}"
+    if row["reset_checkpoint"]:
+        start = row["first_dirty_offset"]
+        yield f"cleaner-offset-checkpoint does not fit the log: all from offset {start:,} on is dirty"
+    if "stats" not in row:
+        return
+    if row["map_is_full"]:
+        told = "log.cleaner.dedupe.buffer.size has room for no more keys"
+        yield f"ended at offset {row['end_offset']:,} of {row['bound']:,}: {told}; another pass goes on there"
+    yield from (f"{count:,} {_GONE[reason]}" for reason, count in row["gone"].items())
+    if row["deletions"]:
+        yield f"{count_text(len(row['deletions']), 'segment')} deleted by retention"
+
+
+def _table(verdicts: list[SegmentVerdict]) -> Iterator[str]:
+    """Cells under one another; the last one in as many lines as it needs."""
+    hidden = len(verdicts) - _MOST_SEGMENTS
+    shown = verdicts if hidden <= 0 else [*verdicts[: _MOST_SEGMENTS // 2], *verdicts[-_MOST_SEGMENTS // 2 :]]
+    rows = [("segment", "size", "verdict", ""), *map(_row, shown)]
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:3]]
+    indent = 2 + sum(widths) + 2 * len(widths)
+    for row in rows:
+        front = "  " + "".join(f"{cell:<{width}}  " for cell, width in zip(row[:3], widths, strict=True))
+        first, *rest = textwrap.wrap(row[3], max(30, _WIDTH - indent)) or [""]
+        yield (front + first).rstrip()
+        yield from (" " * indent + line for line in rest)
+    if hidden > 0:
+        yield f"  and {count_text(hidden, 'segment')} in between (--format json has all)"
+
+
+def _row(verdict: SegmentVerdict) -> tuple[str, str, str, str]:
+    return f"…{verdict.segment}", size_text(verdict.more.get("size", 0)), verdict.action, verdict.reason
