@@ -11,7 +11,7 @@ cdef class AppendSurvey:
     leader_epoch: batches of a higher one are the reference's. epochs of runs: OLD_FORMAT for magic 0 and 1.
     """
 
-    cdef public int64_t leader_epoch, last_offset, max_timestamp, latest_epoch
+    cdef public int64_t leader_epoch, last_offset, max_timestamp, latest_epoch, latest_start
     cdef public int codec
     cdef list epochs
 
@@ -19,7 +19,8 @@ cdef class AppendSurvey:
         self.epochs = []
 
     def fetch_epochs(self):
-        """(leader epoch, base offset) of each run of batches that began since the last call."""
+        """(leader epoch, base offset) of each run of batches that began since the last call; again, if one of them
+        begins lower."""
         found, self.epochs = self.epochs, []
         return found
 
@@ -60,10 +61,10 @@ cdef class AppendSurvey:
                 timestamp = be64(b + LOG_OVERHEAD + MESSAGE1_TIMESTAMP)
         if last_offset <= self.last_offset or attributes & CODEC_MASK >= CODECS or (is_batch and epoch > self.leader_epoch):
             return False
-        if epoch != self.latest_epoch:
+        if epoch != self.latest_epoch or (is_batch and base_offset < self.latest_start):
             with gil:
                 self.epochs.append((epoch, base_offset))
-            self.latest_epoch = epoch
+            self.latest_epoch, self.latest_start = epoch, base_offset
         if attributes & CODEC_MASK:
             self.codec = attributes & CODEC_MASK
         self.last_offset, self.max_timestamp = last_offset, max(self.max_timestamp, timestamp)

@@ -21,6 +21,7 @@ from klogtool.format.batch import (
     RecordBatch,
 )
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame
+from klogtool.format.message import walk_messages
 from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.log.entries import Entry, read_entry
 from klogtool.log.producer_state import AppendOrigin
@@ -31,6 +32,7 @@ from klogtool.repair.segment import walk_windows_of
 
 UNKNOWN_OFFSET = -1
 FIRST_OFFSETS_SHOWN = 10  # UnexpectedAppendOffsetException
+OFFSETS_SHOWN = 1000  # OffsetsOutOfOrderException, where Kafka shows all
 _LAST_OFFSET_DELTA_END = 27  # a batch that ends before it has no last offset
 _MAX_MAGIC = 2
 KERNEL_FROM_BYTES = 1 << 16  # a smaller set is looked at by the reference
@@ -55,7 +57,7 @@ class AppendInfo:
     """What an append comes to (LogAppendInfo). first_offset: UNKNOWN_OFFSET of a follower's set of magic 0 or 1.
 
     codec: of the last batch that has one. epochs: of each run of batches its leader epoch (None: of magic 0 or 1) and
-    the base offset of the first one.
+    the base offset of the first one; the same again, if a later one begins lower.
     """
 
     first_offset: int = UNKNOWN_OFFSET
@@ -100,7 +102,7 @@ class _Analysis:
             return int(kernels.native.REFERENCE)
         kernel.leader_epoch, kernel.last_offset = self._rules.leader_epoch, info.last_offset
         kernel.max_timestamp, kernel.codec = info.max_timestamp, CODEC_NAMES.index(info.codec)
-        kernel.latest_epoch = _number(info.epochs[-1][0])
+        kernel.latest_epoch, kernel.latest_start = _number(info.epochs[-1][0]), info.epochs[-1][1]
         to, why = kernel.take(piece.data, piece.reached - base, piece.stop - base)
         info.last_offset, info.max_timestamp = kernel.last_offset, kernel.max_timestamp
         info.codec = CODEC_NAMES[kernel.codec]
@@ -156,9 +158,10 @@ class _Analysis:
             info.codec = entry.codec  # raises for one that there is not
         if self._rules.is_follower and not is_monotonic:
             raise self._out_of_order()
-        epoch = entry.partition_leader_epoch if is_batch else None
-        if not info.epochs or info.epochs[-1][0] != epoch:
-            info.epochs.append((epoch, entry.base_offset or 0))
+        epoch, base_offset = entry.partition_leader_epoch if is_batch else None, entry.base_offset or 0
+        is_lower = is_batch and info.epochs and base_offset < info.epochs[-1][1]
+        if not info.epochs or epoch != info.epochs[-1][0] or is_lower:
+            info.epochs.append((epoch, base_offset))
 
     def _check_size_and_checksum(self, entry: Entry) -> None:
         rules = self._rules
@@ -175,7 +178,11 @@ class _Analysis:
             )
 
     def _out_of_order(self) -> KlogError:
-        offsets = ",".join(map(str, islice(walk_offsets(self._file), FIRST_OFFSETS_SHOWN * 10)))
+        shown: list[str] = []
+        for offset in walk_offsets(self._file):  # to the end, since what Kafka meets there is its answer
+            if len(shown) < OFFSETS_SHOWN:
+                shown.append(str(offset))
+        offsets = ",".join(shown)
         return Refused(
             f"Out of order offsets found in append to {self._rules.partition}: {offsets}",
             kafka_class="OffsetsOutOfOrderException",
@@ -207,9 +214,12 @@ def walk_set(file: ContentFile, start: int = 0, end: int | None = None) -> Itera
 
 def walk_offsets(file: ContentFile) -> Iterator[int]:
     """The offsets of all records. Raises Corrupt or Unsupported where they cannot be read."""
+    end = 0
     for entry in walk_set(file):
-        for record in entry.records():
+        end = entry.position + entry.size
+        for record in entry.records() if isinstance(entry, RecordBatch) else walk_messages(entry):
             yield record.offset
+    _check_tail(file, end)
 
 
 def _read(window: Window, frame: Frame, path: str) -> Entry:

@@ -20,6 +20,7 @@ from klogtool.repair.plan import Fact
 
 MOST_LINE_BYTES = 256 << 20
 READ_BYTES = 1 << 20
+MAX_SHORT = (1 << 15) - 1
 LEADER, FOLLOWER = "leader", "follower"
 
 
@@ -109,14 +110,18 @@ def _call_of(request: Mapping[str, Any], folder: str, facts: Facts) -> Call:
     origin = str(request.get("origin") or "client").lower()
     if origin not in (known.value for known in AppendOrigin):
         raise ValueError(f"no such origin: {origin}")
+    to_magic = _int(request, "record_version", CURRENT_MAGIC, CURRENT_MAGIC, least=0)
+    transaction_version = _int(request, "transaction_version", TV_UNKNOWN, MAX_SHORT)
+    if request.get("record_version") is not None:  # appendAsLeaderWithRecordVersion: always from a client
+        origin, transaction_version = AppendOrigin.CLIENT.value, TV_UNKNOWN
     return Call(
         _content_of_request(request, folder, facts),
         role == FOLLOWER,
         _int(request, "leader_epoch", 0, MAX_INT),
         _int(request, "now_ms", 0, MAX_LONG) if request.get("now_ms") is not None else None,
         AppendOrigin(origin),
-        _int(request, "transaction_version", TV_UNKNOWN, (1 << 15) - 1),
-        _int(request, "record_version", CURRENT_MAGIC, CURRENT_MAGIC, least=0),
+        transaction_version,
+        to_magic,
     )
 
 

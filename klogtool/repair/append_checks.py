@@ -156,6 +156,7 @@ def record_error(entry: Entry, record: AnyRecord, index: int, rules: Validation)
     where = f"in topic partition {rules.partition}"
     if isinstance(record, Message):
         if record.magic != entry.magic:
+            _check_printable(record)
             return RecordError(
                 index, f"Record of magic {record.magic}'s magic does not match outer magic {entry.magic} {where}"
             )
@@ -164,6 +165,11 @@ def record_error(entry: Entry, record: AnyRecord, index: int, rules: Validation)
     if rules.config.compact and record.key_size < 0:
         return RecordError(index, f"Compacted topic cannot accept message without key {where}")
     return _timestamp_error(entry, record, index, rules)
+
+
+def _check_printable(message: Message) -> None:
+    """Kafka prints a message that it turns away, and fails at a codec or at sizes that cannot be."""
+    _ = message.codec, message.key, message.value
 
 
 def _timestamp_error(entry: Entry, record: AnyRecord, index: int, rules: Validation) -> RecordError | None:
@@ -179,6 +185,8 @@ def _timestamp_error(entry: Entry, record: AnyRecord, index: int, rules: Validat
         )
     if entry.timestamp_type != LOG_APPEND_TIME:
         return None
+    if isinstance(record, Message):
+        _check_printable(record)
     return RecordError(
         index,
         f"Invalid timestamp type in message of offset {record.offset}. Producer should not set timestamp type to "

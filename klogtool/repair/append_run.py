@@ -23,13 +23,16 @@ from klogtool.repair.regular_batches import ENDED_FIELDS, RegularBatches, produc
 from klogtool.repair.segment import LogSegment
 
 
-def append_by_kernel(log: LoadedLog, segment: LogSegment, file: ContentFile) -> None:
+def append_by_kernel(log: LoadedLog, segment: LogSegment, file: ContentFile) -> list[int]:
     """What appending a set, whose checksums are known to be right, does to indexes and producers of the log; its bytes
-    are the caller's. Raises Corrupt or Refused, with Kafka's class; nothing has changed then."""
+    are the caller's. Returns where transactions begin in it.
+
+    Raises Corrupt or Refused, with Kafka's class; nothing has changed then.
+    """
     marks, kept = segment.index_marks(), log.producers.copied()
     run = _AppendRun(log, segment)
     try:
-        run.walk_set(file)
+        return run.walk_set(file)
     except KlogError:
         segment.return_to(marks)
         log.producers.return_to(kept)
@@ -75,12 +78,12 @@ class _AppendRun(RegularBatches):
         self._open_before = {txn.first_offset: txn.producer_id for txn in log.producers.ongoing_txns}
         super().__init__(self._indexing)
 
-    def walk_set(self, file: ContentFile) -> None:
-        """All of it."""
+    def walk_set(self, file: ContentFile) -> list[int]:
+        """All of it. Returns where transactions begin."""
         walk_pieces(file, self, jobs=1, are_checked=False)
         self._put_down()
         self._segment.bytes_since_last_index_entry = self._indexing.valid_bytes - self._indexing.last_indexed
-        self._append_aborted()
+        return self._append_aborted()
 
     def take(self, piece: Piece) -> int:
         """Entries that the kernel takes; their checksums have been looked at."""
@@ -107,8 +110,9 @@ class _AppendRun(RegularBatches):
         )
         self._indexing.ended += [(row[0], row[1], row[2], bool(row[3])) for row in ended]
 
-    def _append_aborted(self) -> None:
-        """Entries of the transaction index, each with the last stable offset as it is when the whole set counts."""
+    def _append_aborted(self) -> list[int]:
+        """Entries of the transaction index, each with the last stable offset as it is when the whole set counts; where
+        transactions begin in it."""
         owners = dict(self._open_before)
         owners |= {txn.first_offset: txn.producer_id for txn in self._producers.ongoing_txns}
         owners |= {first_offset: producer_id for producer_id, first_offset, _, _ in self._indexing.ended}
@@ -123,3 +127,4 @@ class _AppendRun(RegularBatches):
                     AbortedTxn(CURRENT_ABORTED_TXN_VERSION, producer_id, first_offset, last_offset, stable)
                 )
             del still_open[bisect_left(still_open, first_offset)]
+        return [first_offset for first_offset in owners if first_offset not in self._open_before]

@@ -60,6 +60,11 @@ class Call:
     transaction_version: int = TV_UNKNOWN
     to_magic: int = CURRENT_MAGIC
 
+    @property
+    def from_whom(self) -> AppendOrigin:
+        """What decides which checks are made: a follower has all from its leader."""
+        return AppendOrigin.REPLICATION if self.is_follower else self.origin
+
 
 class Appender:
     """Appends to one log, call by call. follows_end: the high watermark is the log's end, for nobody said otherwise."""
@@ -85,8 +90,8 @@ class Appender:
     def append(self, call: Call) -> AppendInfo:
         """One append. Raises Refused, Corrupt or Unsupported, with Kafka's class, for a set that is turned away."""
         self._set_clock(call.now_ms)
-        origin = AppendOrigin.REPLICATION if call.is_follower else call.origin
-        keeps_offsets = origin in (AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER)
+        origin = call.from_whom
+        keeps_offsets = call.is_follower or origin is AppendOrigin.RAFT_LEADER
         limit = None if call.is_follower else self._log.terms.config.max_message_bytes
         rules = AppendRules(self._partition, origin, call.leader_epoch, keeps_offsets, limit)
         with ContentFile(self._partition, call.content) as file:
@@ -99,7 +104,7 @@ class Appender:
             else:
                 content = (self._validated(file, info, call),)
         with ContentFile(self._partition, content) as valid:
-            return self._append_valid(valid, content, info, origin, call.transaction_version)
+            return self._append_valid(valid, content, info, call)
 
     def _set_clock(self, now_ms: int | None) -> None:
         if now_ms is not None and now_ms != self._log.terms.now_ms:
@@ -149,21 +154,17 @@ class Appender:
 
     # What is valid.
 
-    def _append_valid(
-        self, file: ContentFile, content: Content, info: AppendInfo, origin: AppendOrigin, transaction_version: int
-    ) -> AppendInfo:
+    def _append_valid(self, file: ContentFile, content: Content, info: AppendInfo, call: Call) -> AppendInfo:
         self._assign_epochs(info)
         self._check_fits_a_segment(file.size)
         segment = self._maybe_roll(file.size, info)
-        if origin is AppendOrigin.REPLICATION and file.size >= KERNEL_FROM_BYTES and kernels.native is not None:
-            segment.ensure_offset_in_range(info.last_offset)
-            append_by_kernel(self._log, segment, file)
-        elif not self._append_batch_by_batch(segment, file, info, origin, transaction_version):
+        begun = self._append_by_kernel(segment, file, info) if self._is_large(file, call) else None
+        if begun is None:
+            begun = self._append_batch_by_batch(segment, file, info, call)
+        if begun is None:
             return info
         _grow(segment, content)
-        self._log.move_log_end(info.last_offset + 1)
-        self._log.keep_high_watermark_in_log()
-        self._log.producers.map_end_offset = info.last_offset + 1
+        self._log.note_appended(info.last_offset + 1, begun)
         return info
 
     def _assign_epochs(self, info: AppendInfo) -> None:
@@ -192,17 +193,30 @@ class Appender:
         is_known = info.first_offset != UNKNOWN_OFFSET
         return roll(self._log, info.first_offset if is_known else info.last_offset - MAX_INT)
 
+    def _is_large(self, file: ContentFile, call: Call) -> bool:
+        return call.is_follower and file.size >= KERNEL_FROM_BYTES and kernels.native is not None
+
+    def _append_by_kernel(self, segment: LogSegment, file: ContentFile, info: AppendInfo) -> list[int] | None:
+        """None, and nothing has changed, for a set that is refused: the reference says what Kafka comes upon first."""
+        try:
+            segment.ensure_offset_in_range(info.last_offset)
+            return append_by_kernel(self._log, segment, file)
+        except KlogError:
+            return None
+
     def _append_batch_by_batch(
-        self, segment: LogSegment, file: ContentFile, info: AppendInfo, origin: AppendOrigin, transaction_version: int
-    ) -> bool:
-        """False if it was appended before: the answer is that of then."""
+        self, segment: LogSegment, file: ContentFile, info: AppendInfo, call: Call
+    ) -> list[int] | None:
+        """Where transactions begin in it; None if it was appended before: the answer is that of then."""
         log, producers = self._log, self._log.producers
         verifies = log.terms.config.transaction_partition_verification_enable
-        examined = examine_producers(producers, walk_set(file), origin, transaction_version, verifies=verifies)
+        examined = examine_producers(
+            producers, walk_set(file), call.from_whom, call.transaction_version, verifies=verifies
+        )
         if examined.duplicate is not None:
             info.first_offset, info.last_offset = examined.duplicate.first_offset, examined.duplicate.last_offset
             info.log_append_time = examined.duplicate.timestamp
-            return False
+            return None
         if file.size:
             segment.ensure_offset_in_range(info.last_offset)
             _note_batches(segment, walk_set(file))
@@ -212,7 +226,7 @@ class Appender:
             aborted = producers.complete_txn(completed)
             if aborted is not None:
                 segment.txn_index.append(aborted)
-        return True
+        return [txn.first_offset for update in examined.updates for txn in update.started]
 
 
 def _told(info: AppendInfo) -> dict[str, Any]:

@@ -7,7 +7,7 @@ recovery, leader epochs, producer state. Everything that happens happens to the 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from klogtool.errors import Corrupt, KlogError, Refused
@@ -100,12 +100,13 @@ class LoadedLog(LogParts):
         self.log_start_offset = max(terms.log_start_offset, self.segments.first.base_offset)
         self.high_watermark = self.log_start_offset
         self.recovery_point = max(self.recovery_point, self.log_start_offset)
+        self._flushes: list[int] = []
+        self._placed_txns: set[int] = set()  # by first offset
         self._find_first_unstable_offset()
         self._check_partition_metadata()
         write_leader_epochs(draft, self.epochs)
         self.update_high_watermark(self.log_end_offset if terms.high_watermark is None else terms.high_watermark)
         self.producers.now_ms = terms.now_ms
-        self._flushes: list[int] = []
 
     @property
     def log_start_checkpoint(self) -> int | None:
@@ -182,6 +183,15 @@ class LoadedLog(LogParts):
         self.producers.on_high_watermark_updated(offset)
         self._find_first_unstable_offset()
 
+    def note_appended(self, end_offset: int, begun: Iterable[int]) -> None:
+        """Batches were appended up to an offset. begun: first offsets of transactions that begin in them, whose place
+        is known, and need not be looked up."""
+        self.move_log_end(end_offset)
+        self.keep_high_watermark_in_log()
+        self.producers.map_end_offset = end_offset
+        self._placed_txns.update(begun)
+        self._find_first_unstable_offset()
+
     def _find_first_unstable_offset(self) -> None:
         """Kafka looks it up, which opens the index of its segment, and fails if the search meets damage. It goes by the
         base offset of the batch that it finds; without one, by the log's end."""
@@ -189,6 +199,8 @@ class LoadedLog(LogParts):
         if self.first_unstable_offset is None:
             return
         offset = max(self.first_unstable_offset, self.log_start_offset)
+        if offset == self.first_unstable_offset and offset in self._placed_txns:
+            return
         segment, found = self.segments.floor(offset) if offset < self.log_end_offset else None, None
         while segment is not None and (found := segment.translate_offset(offset)) is None:
             segment = self.segments.higher(segment.base_offset)
