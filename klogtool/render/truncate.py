@@ -16,7 +16,7 @@ def _headline(plan: Plan) -> str:
     end, start = before["log_end_offset"], before["log_start_offset"]
     if plan.answer.get("truncated") is False:
         return f"nothing to cut; it ends at offset {end:,}"
-    first = max(start, min(after["log_end_offset"], end)) if "truncated" in plan.answer else start
+    first = max(start, plan.answer.get("end_at_next_start", start))
     gone = f"offsets {first:,} to {end - 1:,} go" if first < end else "no record goes"
     sizes = sum(s.more["size"] - s.more["size_after"] for s in plan.segments)
     after_start, after_end = after["log_start_offset"], after["log_end_offset"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from klogtool.errors import Corrupt
+from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
 from klogtool.lazy_dataclasses import dataclass
@@ -54,20 +54,23 @@ def lines_of(
     return CheckpointLines(
         TopicPartition(name.topic, name.partition),
         log.log_start_offset,
-        _end_at_next_start(log),
+        end_at_next_start(log),
         log.log_start_checkpoint,
         first_dirty_at_most,
         first_dirty,
     )
 
 
-def _end_at_next_start(log: LoadedLog) -> int:
-    """Behind the last batch. A log that was cut inside a batch ends at the cut as long as a broker runs; Kafka's recovery
-    point is that, too, and then stands for records that no start finds any more, as after a loss."""
+def end_at_next_start(log: LoadedLog) -> int:
+    """Behind the last batch. A log that was cut inside a batch ends at the cut only as long as a broker runs. (Kafka's
+    recovery point is that, and then stands for records that no start finds any more, as after a loss.)"""
     last = log.segments.last
     if log.log_end_offset <= last.base_offset:
         return log.log_end_offset
-    return min(log.log_end_offset, last.read_next_offset())
+    try:
+        return min(log.log_end_offset, last.read_next_offset())
+    except (Corrupt, Unsupported):  # that start will tell
+        return log.log_end_offset
 
 
 def plan_checkpoints(

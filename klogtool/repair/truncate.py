@@ -7,6 +7,7 @@ from typing import Any
 
 from klogtool.errors import KlogError
 from klogtool.repair.change import Change, plan_change
+from klogtool.repair.checkpoint_lines import end_at_next_start
 from klogtool.repair.loading import LoadedLog
 from klogtool.repair.plan import Plan, SegmentVerdict
 from klogtool.repair.truncation import truncate_fully_and_start_at, truncate_to
@@ -33,13 +34,20 @@ def decide(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
 def _truncate(log: LoadedLog, to: int) -> Change:
     before, high_watermark = _Before(log), log.high_watermark
     truncated = truncate_to(log, to)
-    is_below = truncated and to < high_watermark
+    found = end_at_next_start(log)
     return Change(
-        {"truncated": truncated, **before.answer},
+        {"truncated": truncated, **before.answer, "end_at_next_start": found},
         tuple(before.verdicts(log)),
-        (f"below the high watermark {high_watermark}: records go that consumers may have read",) if is_below else (),
+        tuple(_notes(to, high_watermark, found)) if truncated else (),
         first_dirty_at_most=_first_dirty_at_most(log) if truncated else None,
     )
+
+
+def _notes(to: int, high_watermark: int, end_at_start: int) -> Iterator[str]:
+    if to < high_watermark:
+        yield f"below the high watermark {high_watermark}: records go that consumers may have read"
+    if end_at_start < to:
+        yield f"no batch ends at offset {to}: the next start finds the log's end at {end_at_start}"
 
 
 def _start(log: LoadedLog, start_at: int, log_start_offset_after: int | None) -> Change:

@@ -30,6 +30,7 @@ POINTS, STARTS, REPLICATED = (f"{what}-offset-checkpoint" for what in ("recovery
 CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
     "cut": ("truncate", {"to": 20}),
     "cut at a base": ("truncate", {"to": 36}),
+    "cut in a batch": ("truncate", {"to": 6}),
     "cut, purged": ("truncate", {"to": 36, "purge": True}),
     "cut below the start": ("truncate", {"to": 5}),
     "anew at 0": ("truncate", {"start_at": 0}),
@@ -122,6 +123,7 @@ def test_the_log_dir_knows_of_it(log_dir: pathlib.Path) -> None:
     for what, end, start, replicated in (
         ("cut", 20, 8, 20),
         ("cut below the start", 5, 5, 5),
+        ("cut in a batch", 5, 6, 5),  # where the next start finds the end: offset 5 went with its batch
         ("anew behind", 500, None, 500),
         ("rolled", 62, 8, 62),
     ):

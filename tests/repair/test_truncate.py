@@ -75,6 +75,7 @@ def test_inside_a_batch_that_goes_whole(tmp_path: pathlib.Path) -> None:
     assert state_of(plan) == (0, 7, None)
     assert len(files[f"{0:020d}.log"]) == len(data(0, records=6))
     assert names_of(files, "snapshot") == [7]
+    assert any("the next start finds the log's end at 6" in note for note in plan.notes)
 
 
 def test_at_a_gap(tmp_path: pathlib.Path) -> None:
