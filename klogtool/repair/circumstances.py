@@ -20,6 +20,8 @@ from klogtool.repair.cluster_config import ClusterConfig, layers_of
 from klogtool.repair.config import LogConfig, settle, value_text
 
 CLEAN, UNCLEAN = "clean", "unclean"
+LOADING_SETTINGS = ("segment.index.bytes", "index.interval.bytes", "producer.id.expiration.ms")
+OTHERS_ARE_DEFAULTS = "all other settings: Kafka's defaults"
 
 _TELLING_KINDS = (
     FileKind.CLEAN_SHUTDOWN,
@@ -125,10 +127,15 @@ class LoadTerms:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def setting_notes(self, names: Iterable[str]) -> Iterator[str]:
-        """Values that a command goes by, of the settings of these names, and where they are from."""
+        """Values that a command goes by beside loading, of the settings of these names, and where they are from."""
         used = [name for name in names if name in self.sources]
-        yield from (f"{name}: {value_text(self.config, name)}, {self.sources[name]}" for name in used)
-        yield "all other settings: Kafka's defaults" if used else "settings: Kafka's defaults, nothing says otherwise"
+        yield from _setting_notes(self.config, self.sources, used)
+        is_default = not used and not any(name in self.sources for name in LOADING_SETTINGS)
+        yield "settings: Kafka's defaults, nothing says otherwise" if is_default else OTHERS_ARE_DEFAULTS
+
+
+def _setting_notes(config: LogConfig, sources: Mapping[str, str], names: Iterable[str]) -> Iterator[str]:
+    yield from (f"{name}: {value_text(config, name)}, {sources[name]}" for name in names if name in sources)
 
 
 class Checkpoints:
@@ -204,7 +211,11 @@ def terms_of(
         log_start_offset or 0,
         high_watermark,
         is_clean,
-        (*notes, *beside.cluster.notes(topic_partition.topic)),
+        (
+            *notes,
+            *_setting_notes(config, sources, LOADING_SETTINGS),
+            *beside.cluster.notes(topic_partition.topic, path),
+        ),
         sources,
     )
 

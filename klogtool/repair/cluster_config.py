@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from klogtool.errors import KlogError
 from klogtool.format.identity import MetaProperties
 from klogtool.log.logdir import LogDir
+from klogtool.log.partition import Partition
 from klogtool.repair.config import BROKER_NAMES, KNOWN_NAMES, fitting
 
 if TYPE_CHECKING:
@@ -52,11 +53,18 @@ class ClusterConfig:
 
         return cls(read_cluster_metadata(path), _broker_of(log_dir))
 
-    def notes(self, topic: str) -> Iterator[str]:
-        """What is wrong with it, or with what it says of a topic."""
+    def topic_id(self, topic: str) -> str | None:
+        """The id of a topic as Kafka prints it, or None if it is not known."""
+        return None if self.metadata is None else self.metadata.topic_ids.get(topic)
+
+    def notes(self, topic: str, path: str) -> Iterator[str]:
+        """What is wrong with it, or with what it says of a topic. path: a partition dir of the topic."""
         metadata = self.metadata
         if metadata is None:
             return
+        topic_id, own_id = self.topic_id(topic), _topic_id_of(path)
+        if topic_id is not None and own_id not in (None, topic_id):
+            yield f"topic id: {own_id}, by __cluster_metadata {topic_id}: a broker would not hold it, but call it stray"
         if metadata.problem is not None:
             yield f"__cluster_metadata is not whole: {metadata.problem}; what stands before that counts"
         if topic not in metadata.topic_ids:
@@ -98,6 +106,13 @@ def _all_from(settings: Settings, where: str) -> dict[str, tuple[str, str]]:
 
 def _layer(told: Mapping[str, tuple[str, str]]) -> Layer:
     return {name: text for name, (text, _) in told.items()}, {name: where for name, (_, where) in told.items()}
+
+
+def _topic_id_of(path: str) -> str | None:
+    try:
+        return Partition(path).topic_id
+    except KlogError:  # verify says so, and loading
+        return None
 
 
 def _broker_of(log_dir: str) -> str | None:

@@ -57,7 +57,7 @@ def test_an_option_without_its_argument() -> None:
 
 def test_a_command_that_is_none() -> None:
     assert_usage(run_apart("dumplog"), "No such command 'dumplog'. Did you mean 'dump-log'?", "klogtool")
-    assert_usage(run_apart("frobnicate"), "No such command 'frobnicate'.", "klogtool")
+    assert_usage(run_apart("xyzzy"), "No such command 'xyzzy'.", "klogtool")
     path = str(PARTITION)
     assert_usage(run_apart(path), f"No such command '{path}'. Did you mean 'klogtool dump-log {path}'?", "klogtool")
 

@@ -108,3 +108,15 @@ def test_from_python(log_dir: pathlib.Path) -> None:
         {"segment": 34, "reason": "time"},
         {"segment": 81, "reason": "time"},
     ]
+
+
+def test_a_saved_plan_is_refused_where_the_cluster_says_otherwise_now(tmp_path: pathlib.Path) -> None:
+    log_dir = pathlib.Path(shutil.copytree(FIXTURES / "metadata" / "logdir", tmp_path / "logdir"))
+    words = ["retain", str(log_dir / "topic-0-0"), "--config", "cleanup.policy=delete", "--now", "2030-01-01"]
+    status, out, _ = told([*words, "--plan-out", str(tmp_path / "plan")], tmp_path)
+    assert (status, "retention.ms: 3600000000, by __cluster_metadata" in out) == (0, True)
+    shutil.rmtree(log_dir / "__cluster_metadata-0")
+    before = files(log_dir)
+    assert told(["apply", str(tmp_path / "plan")], tmp_path)[0] == 3
+    (log_dir / ".lock").unlink(missing_ok=True)
+    assert files(log_dir) == before
