@@ -117,13 +117,15 @@ def walk_record_batches(
     resync: bool = False,
     span_bytes: int = SPAN_BYTES,
     blocks: Blocks | None = None,
+    maker: BatchMaker | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The records of a log file, in order, in record batches of at most 65 536 rows and 16 MiB, none empty.
 
     start, end: bytes; entries that do not end by `end` are left out. jobs: threads, default one for each core up to 4.
     columns: only these. with_control: control records, too, such as the end markers of transactions. span_bytes: of the
     file, what a thread takes at a time, and the most that a record batch is made of. blocks: memory shared by several
-    walks. A single larger record has a record batch to itself.
+    walks. maker: who made the record batches of the file before (see its `take_up`), and is to make these, alone. A
+    single larger record has a record batch to itself.
 
     Records of a batch with a wrong checksum are given, with `_crc_ok` false. What cannot be read is not: then, and for
     stray bytes at the end of the file, `on_damage` is called with the error between the record batches, and the walk
@@ -131,11 +133,16 @@ def walk_record_batches(
     is broken there is no next one, unless `resync` looks for it. I/O errors are raised always.
     """
     stop = file.size if end is None else min(end, file.size)
-    extract = Extract(file, stop, topic, partition, schema(columns), selection, with_control)
+    kind = schema(columns) if maker is None else maker.extract.schema
+    extract = Extract(file, stop, topic, partition, kind, selection, with_control)
     common, threads = Common(blocks or Blocks()), jobs or min(usable_cores(), MOST_JOBS)
 
+    if maker is not None:
+        maker.take_up(extract)
+        threads = 1
+
     def make_work() -> Callable[[Span], Made]:
-        return BatchMaker(extract, common).batches
+        return (maker or BatchMaker(extract, common)).batches
 
     at: int | None = start
     last_offset = NONE_SEEN

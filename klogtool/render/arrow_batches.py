@@ -24,6 +24,7 @@ from klogtool.render.arrow_memory import Blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     import pyarrow as pa
 
@@ -121,10 +122,14 @@ class Common:
 
 
 class BatchMaker:
-    """Makes record batches of the spans of a file; one for each thread, for it keeps its buffers."""
+    """Makes record batches of the spans of a file; one for each thread, for it keeps its buffers.
 
-    def __init__(self, extract: Extract, common: Common) -> None:
-        self.extract, self._common = extract, common
+    holds: rows that are less than a record batch are kept for those of the next span, or file (see `take_up`), until
+    somebody asks for the `rest`.
+    """
+
+    def __init__(self, extract: Extract, common: Common, *, holds: bool = False) -> None:
+        self.extract, self._common, self._holds = extract, common, holds
         self._pool = BufferPool()
         self._constants = Constants(extract.file.path, extract.topic, extract.partition, extract.schema)
         self._rows: ReferenceRows | None = None
@@ -134,14 +139,30 @@ class BatchMaker:
         self._state = array("q", bytes(8 * 8))
         self._work, self._knows_zstd = self.native.Workspace(), False
         self._filling: KernelRows | None = None
-        chosen = extract.selection
-        self._selection = chosen and self.native.Selection(
+        self._selection = self._kernel_selection()
+
+    def _kernel_selection(self) -> Any:
+        chosen = self.extract.selection
+        return chosen and self.native.Selection(
             chosen.offsets, chosen.timestamps, chosen.producer_id, chosen.key, chosen.grep or None
         )
 
+    def take_up(self, extract: Extract) -> None:
+        """From now on another file, of the same partition and with the same columns, `_segment` not among them."""
+        self.extract = extract
+        if self.native is not None:
+            self._selection = self._kernel_selection()
+
+    def rest(self) -> Made:
+        """The rows that are held."""
+        made = Made()
+        self._emit(made)
+        return made
+
     def batches(self, span: Span) -> Made:
         """The record batches of a span. An error of reading is its last piece."""
-        if self.native is None or not should_map(self.extract.file):
+        # What is held cannot be taken back, if a mapped file turns out to have been cut.
+        if self.native is None or self._holds or not should_map(self.extract.file):
             return self._batches(span, None)
         half = self._common.halves.get(span.start)
         with MappedReads(self.extract.file, self._pool) as reads:
@@ -171,7 +192,8 @@ class BatchMaker:
             self._whole_span(made, reads, stop)
         if made.reached < stop and not made.enough:
             self._by_windows(made, stop)
-        self._emit(made)
+        if not self._holds:
+            self._emit(made)
 
     def _whole_span(self, made: Made, reads: MappedReads, stop: int) -> None:
         """All of it at once, as far as the kernel comes: it finds the entries itself."""

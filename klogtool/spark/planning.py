@@ -25,7 +25,7 @@ from klogtool.spark.options import Query
 from klogtool.spark.storage import LOCAL_SCHEMES, Place, Stored, open_place
 from klogtool.spark.transactions import AbortedRange
 
-OPEN_COST_BYTES = 1 << 20  # of a file, beside its bytes
+OPEN_COST_BYTES = 1 << 18  # of a file, beside its bytes
 LEAST_SPLIT_BYTES = 8 << 20  # below that a further task costs more than it brings
 
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.lazy_dataclasses import dataclass
-from klogtool.render.arrow import Tally, walk_record_batches
+from klogtool.log.file import LogFile
+from klogtool.render.arrow import Tally, schema, walk_record_batches
+from klogtool.render.arrow_batches import BatchMaker, Common, Extract
 from klogtool.render.arrow_memory import Blocks
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
 from klogtool.spark.filters import Bounds
@@ -35,6 +37,7 @@ METADATA_COLUMNS = (
     "_crc_ok",
     "_partition_leader_epoch",
 )
+SMALL_BYTES = 4 << 20
 PRODUCER_COLUMNS = ("offset", "_producer_id", "_is_transactional")
 LOGGER = logging.getLogger("klogtool.spark")
 
@@ -67,8 +70,8 @@ def read_split(split: Split, task: Task) -> Iterator[pa.RecordBatch]:
     """
     spare_collections()
     blocks = Blocks()
-    for piece in split.pieces:
-        for batch in _read_piece(piece, task, blocks):
+    for run in _runs(split.pieces, task):
+        for batch in _Reader(run, task, blocks).read():
             if batch.num_rows:
                 yield batch
 
@@ -80,32 +83,91 @@ def spare_collections() -> None:
     gc.freeze()
 
 
-def _read_piece(piece: Piece, task: Task, blocks: Blocks) -> Iterator[pa.RecordBatch]:
-    extra = PRODUCER_COLUMNS if piece.aborted else ()
-    tally, storage = Tally(), open_place(piece.place)[0]
-    whole = piece.next_base_offset is not None and piece.end == piece.log.size
-    with storage.open(piece.log) as file:
-        walk = walk_record_batches(
+def _runs(pieces: Sequence[Piece], task: Task) -> Iterator[list[Piece]]:
+    """Small pieces of a partition that follow each other, together: they share record batches. All others alone."""
+    run: list[Piece] = []
+    for piece in pieces:
+        if run and ("_segment" in task.columns or not _share(run[-1], piece)):
+            yield run
+            run = []
+        run.append(piece)
+    if run:
+        yield run
+
+
+def _share(one: Piece, other: Piece) -> bool:
+    same = (one.topic, one.partition, one.place) == (other.topic, other.partition, other.place)
+    return same and max(one.end - one.start, other.end - other.start) <= SMALL_BYTES
+
+
+class _Reader:
+    """Reads a run of pieces. invalid: batches of a wrong checksum so far."""
+
+    def __init__(self, run: list[Piece], task: Task, blocks: Blocks) -> None:
+        self._run, self._task, self._blocks = run, task, blocks
+        self._aborted = tuple(dict.fromkeys(txn for piece in run for txn in piece.aborted))
+        extra = PRODUCER_COLUMNS if self._aborted else ()
+        self._columns = tuple(dict.fromkeys((*task.columns, *extra, "_crc_ok")))
+        self._maker: BatchMaker | None = None
+        self._tally, self._invalid = Tally(), 0
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Its record batches."""
+        for piece in self._run:
+            with open_place(piece.place)[0].open(piece.log) as file:
+                for batch in self._walk(file, piece):
+                    self._judge(file.path)
+                    yield self._left(batch)
+                self._judge(file.path)
+        if self._maker is not None:
+            for batch in self._maker.rest().pieces:
+                yield self._left(batch)
+
+    def _walk(self, file: LogFile, piece: Piece) -> Iterator[pa.RecordBatch]:
+        whole = piece.next_base_offset is not None and piece.end == piece.log.size
+        strict, chosen = self._task.is_strict, _selection(piece, self._task.bounds)
+        if len(self._run) > 1 and self._maker is None:
+            kind = schema(self._columns)
+            extract = Extract(file, piece.end, piece.topic, piece.partition, kind, chosen, with_control=False)
+            self._maker = BatchMaker(extract, Common(self._blocks), holds=True)
+        return walk_record_batches(
             file,
             topic=piece.topic,
             partition=piece.partition,
-            selection=_selection(piece, task.bounds),
+            selection=chosen,
             start=piece.start,
             end=None if whole else piece.end,  # behind the last batch of a whole segment nothing is to lie
             jobs=1,
-            columns=tuple(dict.fromkeys((*task.columns, *extra, "_crc_ok"))),
+            columns=self._columns,
             with_control=False,
-            on_damage=None if task.is_strict else _tell,
-            tally=tally,
-            resync=not task.is_strict,
-            blocks=blocks,
+            on_damage=None if strict else _tell,
+            tally=self._tally,
+            resync=not strict,
+            blocks=self._blocks,
+            maker=self._maker,
         )
-        invalid = 0
-        for batch in walk:
-            if tally.invalid > invalid:
-                _judge(file.path, tally, task)
-                invalid = tally.invalid
-            yield _left(batch, piece.aborted, task, has_invalid=invalid > 0)
+
+    def _judge(self, path: str) -> None:
+        """Batches with a wrong checksum."""
+        if self._tally.invalid == self._invalid:
+            return
+        self._invalid = self._tally.invalid
+        path, position = self._tally.first_invalid or (path, None)
+        error = Corrupt("the checksum does not match", path=path, position=position)
+        if self._task.is_strict:
+            raise error
+        LOGGER.warning("%s: %s", "left out" if self._task.mode == "DROPMALFORMED" else "given all the same", error)
+
+    def _left(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Without rows that nobody is to see, and without columns that nobody asked for."""
+        import pyarrow.compute as pc
+
+        if self._aborted:
+            batch = batch.filter(pc.invert(_is_aborted(batch, self._aborted)))
+        if self._invalid and self._task.mode == "DROPMALFORMED":
+            batch = batch.filter(batch.column("_crc_ok"))
+        wanted = list(self._task.columns)
+        return batch if batch.schema.names == wanted else batch.select(wanted)
 
 
 def _selection(piece: Piece, bounds: Bounds) -> Selection | None:
@@ -117,28 +179,6 @@ def _selection(piece: Piece, bounds: Bounds) -> Selection | None:
 
 def _tell(error: KlogError) -> None:
     LOGGER.warning("left out: %s", error)
-
-
-def _judge(path: str, tally: Tally, task: Task) -> None:
-    """Batches with a wrong checksum."""
-    first = tally.first_invalid
-    error = Corrupt(
-        "the checksum does not match", path=first[0] if first else path, position=first[1] if first else None
-    )
-    if task.is_strict:
-        raise error
-    LOGGER.warning("%s: %s", "left out" if task.mode == "DROPMALFORMED" else "given all the same", error)
-
-
-def _left(batch: pa.RecordBatch, aborted: Sequence[AbortedRange], task: Task, *, has_invalid: bool) -> pa.RecordBatch:
-    """Without rows that nobody is to see, and without columns that nobody asked for."""
-    import pyarrow.compute as pc
-
-    if aborted:
-        batch = batch.filter(pc.invert(_is_aborted(batch, aborted)))
-    if has_invalid and task.mode == "DROPMALFORMED":
-        batch = batch.filter(batch.column("_crc_ok"))
-    return batch.select(list(task.columns)) if batch.schema.names != list(task.columns) else batch
 
 
 def _is_aborted(batch: pa.RecordBatch, aborted: Sequence[AbortedRange]) -> Any:

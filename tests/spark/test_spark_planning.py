@@ -100,6 +100,18 @@ def test_a_split_has_no_more_offsets_than_was_asked_for(log: pathlib.Path) -> No
         assert 0 < sum(batch.num_rows for batch in read_split(split, task)) <= 9
 
 
+def test_small_segments_share_record_batches(log: pathlib.Path) -> None:
+    (split,) = splits_of(log)
+    for columns, batches in ((("key", "offset"), 1), (("offset", "_segment"), 3)):
+        assert len(list(read_split(split, Task(columns, Bounds(), "FAILFAST")))) == batches
+
+
+def test_segments_that_overlap_give_each_offset_once(log: pathlib.Path) -> None:
+    append_bytes(log / name_of(0, "log"), b"".join(data(n, records=2) for n in range(60, 70, 2)))
+    for columns in ("offset", "offset,_segment"):
+        assert offsets(read(log, columns=columns)) == list(range(160))
+
+
 def test_what_is_appended_after_the_plan_is_not_seen(log: pathlib.Path) -> None:
     splits = splits_of(log)
     append_bytes(log / name_of(100, "log"), data(160))
