@@ -20,6 +20,7 @@ from klogtool.format.checksums import crc32, crc32c
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, Frame, find_frame
 from klogtool.format.message import CRC_COVERS_FROM as MESSAGE_CRC_COVERS_FROM
 from klogtool.format.message import MESSAGE_V0_HEAD, MESSAGE_V1_HEAD, SIZE_FIELD_SIZE, parse_message
+from klogtool.format.proof import SMALLEST_RECORD_BYTES
 from klogtool.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
@@ -127,6 +128,15 @@ def is_plausible(data: Buffer, frame: Frame, sought: Sought) -> bool:
         and 0 <= batch.records_count <= batch.last_offset_delta + 1
         and batch.last_offset_delta >= 0
         and batch.producer_id >= NO_PRODUCER_ID
+        and _has_room(batch)
+    )
+
+
+def _has_room(batch: RecordBatch) -> bool:
+    """Whether so many records go into a batch of its size; numbers in a row look like headers in all else."""
+    count, body_size = batch.records_count, batch.size - RECORD_BATCH_OVERHEAD
+    return bool(count) == bool(body_size) and (
+        batch.attributes & 0x07 != 0 or count * SMALLEST_RECORD_BYTES <= body_size
     )
 
 

@@ -34,7 +34,8 @@ cdef inline bint plausible(Bytes b, int64_t have, int64_t end, int64_t lowest) n
         return size >= BATCH_SIZE
     attributes, delta, count = be16(b + BATCH_ATTRIBUTES), be32(b + BATCH_LAST_OFFSET_DELTA), be32(b + BATCH_RECORDS_COUNT)
     return (attributes & ~0x7F == 0 and attributes & CODEC_MASK <= CODEC_ZSTD and delta >= 0 and 0 <= count <= delta + 1
-            and be64(b + BATCH_PRODUCER_ID) >= -1)
+            and be64(b + BATCH_PRODUCER_ID) >= -1 and (count == 0) == (size == BATCH_SIZE)
+            and (attributes & CODEC_MASK != CODEC_NONE or size - BATCH_SIZE >= SMALLEST_BODY * count))
 
 cdef inline bint proved(Bytes b, int64_t size) noexcept nogil:
     if b[FRAME_MAGIC] < 2:

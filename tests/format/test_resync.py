@@ -18,6 +18,7 @@ from vectors import (
     Vector,
 )
 
+from klogtool.format.batch import build_raw_batch
 from klogtool.format.resync import (
     LARGEST_SOUGHT_BYTES,
     OFFSETS_OF_A_SEGMENT,
@@ -99,6 +100,7 @@ def test_offsets_beyond_a_segment_are_left_out() -> None:
         ("attributes", 0x80),
         ("attributes", 0x0100),
         ("records_count", -1),
+        ("records_count", 0),
         ("records_count", 3),
         ("last_offset_delta", 0),
         ("last_offset_delta", -1),
@@ -109,6 +111,15 @@ def test_a_header_that_cannot_be_is_not_proved_by_its_checksum(field: str, value
     assert found_in(changed(BATCH, field, value)) == NOTHING
 
 
+@pytest.mark.parametrize(("body_size", "attributes", "found"), [(13, 0, NOTHING), (14, 0, (0, 0)), (13, 1, (0, 0))])
+def test_records_have_seven_bytes_at_least_unless_compressed(
+    body_size: int, attributes: int, found: tuple[int, int]
+) -> None:
+    fields = {"base_offset": 5, "partition_leader_epoch": 0, "last_offset_delta": 1, "base_timestamp": 0}
+    fields |= {"max_timestamp": 0, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1, "records_count": 2}
+    assert found_in(build_raw_batch(bytes(body_size), attributes=attributes, **fields)) == found
+
+
 def test_a_batch_that_ends_before_it_begins_is_none() -> None:
     assert found_in(BATCH_EMPTIED.data) == (0, 0)
     assert found_in(changed(BATCH_EMPTIED, "last_offset_delta", -1)) == NOTHING
@@ -116,7 +127,7 @@ def test_a_batch_that_ends_before_it_begins_is_none() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("attributes", 0x7C), ("records_count", 0), ("records_count", 1), ("last_offset_delta", 2**31 - 1)],
+    [("attributes", 0x7C), ("records_count", 1), ("last_offset_delta", 2**31 - 1)],
 )
 def test_a_header_that_can_be_is(field: str, value: int) -> None:
     assert found_in(changed(BATCH, field, value)) == (0, 0)
