@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -192,6 +193,8 @@ def _write_raw(path: str, content: Content | None) -> None:
     from klogtool.disk.moving import send
 
     if path == STDOUT:
+        if sys.stdout is None:
+            raise KlogError("stdout is closed")
         sys.stdout.flush()
         send(sys.stdout.fileno(), content)
         return
@@ -204,6 +207,11 @@ def _write_raw(path: str, content: Content | None) -> None:
 # The answers.
 
 
+def _stderr() -> BinaryIO:
+    """For answers; where it is closed nobody gets them."""
+    return io.BytesIO() if sys.stderr is None else sys.stderr.buffer
+
+
 class _Show:
     """Answers as they come, refusals in their place; on stderr where stdout has the bytes."""
 
@@ -212,7 +220,7 @@ class _Show:
         self._chosen, self._with_path = chosen, with_path
         self._is_aside = chosen["raw"] == STDOUT
         self._isolation = Isolation(chosen["isolation"])
-        self.out = Output(sys.stderr.buffer) if self._is_aside else Output()
+        self.out = Output(_stderr()) if self._is_aside else Output()
         if self.json:
             self.out.line(row_line(header(COMMAND)))
 
