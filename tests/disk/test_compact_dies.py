@@ -1,0 +1,105 @@
+"""compact --apply, killed after every few calls: what a start finds is the log as it was, or as it is to be.
+
+Nothing is lost on the way: the last value of each key is there, aborted data stays unread. Once more, compact ends where
+it should have ended at once.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+from typing import Any
+
+import pytest
+from made import HEAD, contents
+from mortal import Died, HastyDisk, MortalDisk
+from running import FIXTURES
+
+from klogtool.disk.output import carry_out_to
+from klogtool.disk.writer import InPlace
+from klogtool.format.indexes import parse_txn_index
+from klogtool.log.entries import walk_entries
+from klogtool.repair.decisions import decide
+from klogtool.repair.saved_plan import SavedPlan
+
+LOGS, NAME = FIXTURES / "transactions" / "logdir", "t-0"
+NOW_MS = 1_700_000_300_000
+CONFIG = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": "1"}
+CASES: dict[str, dict[str, Any]] = {
+    "one segment of all": {},
+    "several segments": {"config": {"segment.bytes": "1200"}},
+    "purged": {"purge": True},
+    "several passes": {
+        "passes_at_ms": [NOW_MS, NOW_MS + 1000, NOW_MS + 2000],
+        "force": True,
+        "config": {"segment.bytes": "2000", "log.cleaner.dedupe.buffer.size": "120"},
+    },
+}
+
+
+def decided(case: str, folder: pathlib.Path) -> list[SavedPlan]:
+    asked = {"now_ms": NOW_MS, "jobs": 1, **CASES[case]}
+    asked["config"] = CONFIG | asked.get("config", {})
+    return [SavedPlan.of(plan) for plan in decide("compact", str(folder), asked)]
+
+
+def started(log_dir: pathlib.Path, at: pathlib.Path) -> pathlib.Path:
+    """What a broker's start makes of the partition."""
+    shutil.rmtree(at, ignore_errors=True)
+    at.mkdir(parents=True)
+    recover = {"now_ms": NOW_MS, "last_stop": "unclean", "jobs": 1}
+    plans = [SavedPlan.of(plan) for plan in decide("verify --recover", str(log_dir / NAME), recover)]
+    carry_out_to(plans, str(log_dir / NAME), str(at / NAME), disk=HastyDisk())
+    return at / NAME
+
+
+def readable(folder: pathlib.Path) -> dict[bytes | None, bytes | None]:
+    """The last value of each key, as a reader of committed data finds it. Keys without one are left out."""
+    logs = sorted(folder.glob("*.log"))
+    aborted = [txn for path in folder.glob("*.txnindex") for txn in parse_txn_index(path.read_bytes())]
+    found: dict[bytes | None, bytes | None] = {}
+    for batch in (batch for path in logs for batch in walk_entries(str(path))):
+        is_aborted = batch.is_transactional and any(
+            txn.producer_id == batch.producer_id and txn.first_offset <= batch.last_offset <= txn.last_offset
+            for txn in aborted
+        )
+        if not batch.is_control and not is_aborted:
+            found |= {record.key: record.value for record in batch.records()}
+    return {key: value for key, value in found.items() if key is not None and value is not None}
+
+
+def offsets(folder: pathlib.Path) -> list[int]:
+    return [batch.last_offset for path in sorted(folder.glob("*.log")) for batch in walk_entries(str(path))]
+
+
+@pytest.mark.parametrize("loses", ["nothing", "everything", "mixed 1"])
+@pytest.mark.parametrize("case", CASES)
+def test_a_start_finds_all_that_is_to_stay(box: pathlib.Path, case: str, loses: str) -> None:
+    log_dir, aside = box / "logdir", box.parent / "aside"
+    log_dir.mkdir()
+    shutil.copytree(LOGS / NAME, log_dir / NAME)
+    for file in LOGS.iterdir():
+        if file.is_file():
+            shutil.copy2(file, log_dir)
+    before, values = offsets(log_dir / NAME), readable(log_dir / NAME)
+    shutil.copytree(log_dir, box.parent / "kept")
+    (aside / "whole").mkdir(parents=True)
+    carry_out_to(decided(case, log_dir / NAME)[:1], str(log_dir / NAME), str(aside / "whole" / NAME), disk=HastyDisk())
+    after = offsets(aside / "whole" / NAME)
+    died = True
+    for n in range(0, 10_000, 3):
+        shutil.rmtree(box)
+        shutil.copytree(box.parent / "kept", log_dir)
+        try:
+            InPlace(decided(case, log_dir / NAME), HEAD, disk=(disk := MortalDisk([box], n))).carry_out()
+            died = False
+        except Died:
+            disk.crash(loses)
+        found = started(log_dir, aside / "started")
+        assert readable(found) == values, n
+        assert set(after) <= set(offsets(found)) <= set(before), n
+        assert not [name for name in contents(found) if name.endswith((".cleaned", ".swap"))], n
+        if not died:
+            break
+    assert not died
+    assert n > 10
