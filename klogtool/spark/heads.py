@@ -54,7 +54,7 @@ def walk_heads(file: LogFile, start: int, end: int) -> Iterator[Head]:
     at, base, piece, count = start, start, b"", 0
     while True:
         if base + len(piece) - at < HEAD_BYTES and base + len(piece) < end:
-            far = count > 0 and at - start > count * FAR_BYTES
+            far = count == 0 or at - start > count * FAR_BYTES  # nothing is known of the first one
             base, piece = at, file.read(at, min(FAR_PIECE_BYTES if far else NEAR_PIECE_BYTES, end - at))
         found = (
             find_frame(piece, at - base, end - base) if len(piece) > at - base + HEADER_SIZE_UP_TO_MAGIC else Stop.END

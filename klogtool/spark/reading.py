@@ -9,8 +9,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from klogtool.errors import Corrupt, KlogError
-from klogtool.lazy_dataclasses import dataclass
+from klogtool.lazy_dataclasses import dataclass, replace
 from klogtool.log.file import LogFile
+from klogtool.log.windows import SLACK_BYTES
 from klogtool.render.arrow import Tally, schema, walk_record_batches
 from klogtool.render.arrow_batches import BatchMaker, Common, Extract
 from klogtool.render.arrow_memory import Blocks
@@ -114,7 +115,8 @@ class _Reader:
     def read(self) -> Iterator[pa.RecordBatch]:
         """Its record batches."""
         for piece in self._run:
-            with open_place(piece.place)[0].open(piece.log) as file:
+            upto = min(piece.log.size, piece.end + SLACK_BYTES)  # nothing behind it is fetched
+            with open_place(piece.place)[0].open(replace(piece.log, size=upto)) as file:
                 for batch in self._walk(file, piece):
                     self._judge(file.path)
                     yield self._left(batch)
