@@ -12,6 +12,7 @@ from klogtool.repair.rolling import Incoming, RollVerdict, roll, should_roll
 from klogtool.repair.segment import LogSegment
 
 COMMAND = "roll"
+SETTINGS = ("segment.bytes", "segment.ms", "max.compaction.lag.ms")
 
 
 def decide(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
@@ -51,7 +52,8 @@ def _roll_if_due(log: LoadedLog, arguments: Mapping[str, Any]) -> Change:
         "offset_overflow": verdict.offset_overflow,
     }
     answer = {"due": verdict.due, "why": why, "rolled_to": rolled_to, **told}
-    return Change(answer, _verdicts(log, active, ", ".join(reasons_of(verdict)) or "not due"))
+    notes = tuple(log.terms.setting_notes(SETTINGS))
+    return Change(answer, _verdicts(log, active, ", ".join(reasons_of(verdict)) or "not due"), notes)
 
 
 def reasons_of(verdict: RollVerdict) -> Iterator[str]:
