@@ -172,7 +172,7 @@ class _Steps:
 
     def _make_way(self, base_offset: int | None, *, is_first: bool) -> None:
         """The segment that reaches into the new one goes, or, without one before it, is emptied in its place."""
-        if base_offset is None:
+        if base_offset is None or build_file_name(_LOG, base_offset) not in self.state:
             return
         name, index = (build_file_name(kind, base_offset) for kind in (_LOG, _INDEX))
         if not is_first and name + DELETED in self.wanted:
@@ -239,7 +239,10 @@ class _Steps:
         self.change(name)
 
     def _write_new_logs(self) -> None:
-        """Of an append that rolled: in order, so that the log has no hole while they come. Empty ones can wait."""
+        """Of an append that rolled: in order, so that the log has no hole while they come. Empty ones can wait. Before
+        all, whose partition it is: a dir with a log and without that is a stray one to a broker."""
+        if FileKind.PARTITION_METADATA.value not in self.state:
+            self.change(FileKind.PARTITION_METADATA.value)
         for name in self.differing():
             file = parse_file_name(name)
             is_new = name in self.wanted and name not in self.state

@@ -16,6 +16,7 @@ from made import HEAD, contents, picture
 from mortal import Died, HastyDisk, MortalDisk
 from running import FIXTURES
 
+import klogtool
 from klogtool.disk.journal import Entry, walk_entries
 from klogtool.disk.output import carry_out_to
 from klogtool.disk.writer import InPlace, resume, undo
@@ -69,6 +70,18 @@ def started(log_dir: pathlib.Path, at: pathlib.Path, last_stop: str | None) -> L
     return {name: data for name, data in contents(at).items() if name.endswith(".log")}
 
 
+def is_of_one_piece(found: Logs, logs: Logs) -> bool:
+    """Whether no segment is missing between two that are there."""
+    there = [n for n, name in enumerate(sorted(logs)) if found.get(name)]
+    return not there or there == list(range(there[0], there[-1] + 1))
+
+
+def has_offsets_twice(partition: pathlib.Path) -> bool:
+    opened = klogtool.open(partition)
+    assert isinstance(opened, klogtool.Partition)
+    return any(found.id == "segment-overlap" for found in opened.verify())
+
+
 def lines(log_dir: pathlib.Path, name: str) -> Mapping[TopicPartition, int]:
     return parse_offset_checkpoint((log_dir / name).read_bytes())
 
@@ -105,6 +118,8 @@ def test_killed_anywhere_it_is_a_log_that_a_broker_believes_rightly(
             found = started(log_dir, box.parent / "out", last_stop)
             assert all(logs.get(name, b"").startswith(data) for name, data in found.items()), (n, last_stop)
             assert all(found.get(name, b"").startswith(data) for name, data in wanted.items()), (n, last_stop)
+            assert is_of_one_piece(found, logs), (n, last_stop)
+            assert not has_offsets_twice(box.parent / "out"), (n, last_stop)
         for entry in entries(log_dir):
             if n % 2 and run.begun:
                 resume(entry, disk=HastyDisk())
