@@ -1,7 +1,6 @@
 """compact --apply, killed after every few calls: what a start finds is the log as it was, or as it is to be.
 
-Nothing is lost on the way: the last value of each key is there, aborted data stays unread. Once more, compact ends where
-it should have ended at once.
+Nothing is lost on the way: the last value of each key is there, aborted data stays unread.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""compact: laws that hold whatever Kafka says, and rules one by one; tests/kafka has Kafka's own word for random logs."""
+"""compact: laws that hold whatever Kafka says, and rules one by one; tests/kafka has Kafka's word for random logs."""
 
 from __future__ import annotations
 
