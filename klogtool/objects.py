@@ -14,7 +14,7 @@ from klogtool.log.segment import KraftSnapshot, Segment
 from klogtool.log.side_file import EntriesFile, PropertiesFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from klogtool.repair.findings import Finding
     from klogtool.repair.loaded import FetchedBytes, LoadedPartition
@@ -124,6 +124,26 @@ class Partition(partition.Partition):
         Kafka's class of exception, where a broker refuses.
         """
         return _plan("truncate", self.path, now_ms, given)
+
+    def plan_append(
+        self,
+        *,
+        now_ms: int,
+        batches: Iterable[str | os.PathLike[str]] = (),
+        records: str | os.PathLike[str] | None = None,
+        requests: str | os.PathLike[str] | None = None,
+        **given: Any,
+    ) -> Planned:
+        """Appended to, as by a broker: `answers[0]["appends"]` says what became of each call.
+
+        One of: batches, files of raw batches that keep their offsets, a call each; records, a file of JSON lines as
+        dump-log prints them, which get the next offsets; requests, a file of calls in JSON lines. given: of records
+        `codec`, `magic`, `batch_bytes`, `batch_records`; `leader_epoch`; and as in `load`. A call that is refused does
+        not keep the others from being done. Raises KlogError for input that is none; and as `plan_truncate` does.
+        """
+        ways: dict[str, Any] = {"batches": [os.path.abspath(path) for path in batches] or None}
+        ways |= {"records": records and os.path.abspath(records), "requests": requests and os.path.abspath(requests)}
+        return _plan("append", self.path, now_ms, {name: way for name, way in ways.items() if way} | given)
 
     def plan_roll(self, *, now_ms: int, **given: Any) -> Planned:
         """Its active segment closed, if it is due, and why it is or not.

@@ -99,6 +99,11 @@ class Entry:
         """Whether there was no `.lock` before the run. Raises KlogError."""
         return self.head().get("made_lock") is True
 
+    def made_folders(self) -> list[str]:
+        """Folders that the run has made, outer ones first. Raises KlogError."""
+        made = self.head().get("made_folders")
+        return [str(folder) for folder in made] if isinstance(made, list) else []
+
     def folder_times(self) -> dict[str, int]:
         """Modification times of the folders that the run changes, from before it. Raises KlogError."""
         times = self.head().get("folders")
@@ -115,6 +120,8 @@ class Entry:
 def log_dir_of(path: str) -> str:
     """The log dir that a plan's folder is, or lies in."""
     path = os.path.realpath(path)
+    if not os.path.lexists(path):  # a partition dir that is to come to be
+        return os.path.dirname(path)
     try:
         is_log_dir = isinstance(open_path(path), LogDir)
     except Unsupported:  # neither, by what is in it

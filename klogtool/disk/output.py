@@ -158,6 +158,8 @@ def _listed(source: str) -> tuple[dict[str, DraftFile], list[str]]:
     """
     files: dict[str, DraftFile] = {}
     folders = [""]
+    if not os.path.lexists(source):  # it comes to be
+        return files, []
     for folder in folders:
         try:
             with os.scandir(os.path.join(source, folder)) as entries:
@@ -289,7 +291,7 @@ def _build(disk: Disk, folder: NewFolder, part: str) -> None:
         check_written(os.path.join(part, name), file.content)
     changed = {os.path.dirname(name) for name in (*_names_changed(folder), *folder.further)}
     for name in reversed(["", *folder.folders]):
-        path, like = os.path.join(part, name), about(os.path.join(folder.source, name)).permitted()
+        path, like = os.path.join(part, name), about(_there(os.path.join(folder.source, name))).permitted()
         disk.describe(path, like.written_now() if name in changed else like)
         disk.sync_dir(path)
 
@@ -305,8 +307,13 @@ def _about_file(folder: NewFolder, name: str, file: DraftFile) -> About:
     before = os.path.join(folder.source, name)
     moved = [part.path for part in file.content if isinstance(part, Piece) and len(file.content) == 1]
     like = next(filter(os.path.isfile, [*moved, before]), None)
-    found = about(like) if like is not None else about_new_file(os.path.dirname(before))
+    found = about(like) if like is not None else about_new_file(_there(os.path.dirname(before)))
     return replace(found, mtime_ns=file.mtime_ns).permitted()
+
+
+def _there(folder: str) -> str:
+    """The folder, or the one that it is to lie in."""
+    return folder if os.path.isdir(folder) else os.path.dirname(os.path.abspath(folder))
 
 
 def _publish(disk: Disk, part: str, place: str) -> None:

@@ -55,9 +55,10 @@ def room_needed(plans: Collection[SavedPlan], journal: str) -> dict[str, int]:
     keeping = journal if os.path.isdir(journal) else os.path.dirname(journal)
     needed = {keeping: BLOCK_BYTES}
     for plan in plans:
-        same = os.stat(plan.path).st_dev == os.stat(keeping).st_dev
+        folder = plan.path if os.path.isdir(plan.path) else os.path.dirname(plan.path)
+        same = os.stat(folder).st_dev == os.stat(keeping).st_dev
         written = sum(step.size + BLOCK_BYTES for step in plan.steps if step.kind == "write")
-        needed[plan.path] = needed.get(plan.path, 0) + written
+        needed[folder] = needed.get(folder, 0) + written
         needed[keeping] += sum(_kept_sizes(plan, copied=not same))
     return needed
 

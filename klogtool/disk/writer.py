@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
+from klogtool.disk.about import about
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.facts import check_facts, looks_like_log_dir
 from klogtool.disk.journal import (
@@ -112,9 +113,13 @@ class InPlace:
             for (log_dir, journal), plans in self._groups.items():
                 make_journal(self._disk, journal, log_dir)
                 entry = new_entry(journal, plans)
+                made = [plan.path for plan in plans if not os.path.lexists(plan.path)]
+                cleaning.callback(remove_made, self._disk, made)
+                make_folders(self._disk, made)
                 times = folder_times(plans)
                 cleaning.callback(clean, self._disk, entry, plans, times)
                 head = {**self._head, "log_dir": log_dir, "made_lock": locks[log_dir], "folders": times}
+                head |= {"made_folders": made} if made else {}
                 make_entry(self._disk, entry, head, plans)
                 records = [stage(self._disk, entry, k, plan.decided()) for k, plan in enumerate(plans)]
                 self._disk.sync_dir(entry.path)
@@ -143,6 +148,7 @@ class InPlace:
                     _forget(self._disk, entry)
                 else:
                     take_back(self._disk, entry, manifest)
+                    remove_made(self._disk, entry.made_folders())
                 remove_entry(self._disk, entry)
                 self.entries = [other for other in self.entries if other != entry]
         self.begun = bool(self.entries)
@@ -170,6 +176,23 @@ def folder_times(plans: Sequence[SavedPlan]) -> dict[str, int]:
     """Modification times of the folders in which names change, in ns."""
     names = (os.path.join(plan.path, name) for plan in plans for step in plan.steps for name in step.names)
     return {folder: os.stat(folder).st_mtime_ns for folder in dict.fromkeys(map(os.path.dirname, names))}
+
+
+def make_folders(disk: Disk, folders: Sequence[str]) -> None:
+    """Partition dirs that are not there yet, like the log dir that they lie in."""
+    for folder in folders:
+        above = os.path.dirname(folder)
+        disk.mkdir(folder)
+        disk.describe(folder, replace(about(above).permitted(), mtime_ns=None))
+        disk.sync_dir(above)
+
+
+def remove_made(disk: Disk, folders: Sequence[str]) -> None:
+    """They go again; one that somebody has put something into stays."""
+    for folder in folders:
+        with suppress(OSError):
+            disk.rmdir(folder)
+            disk.sync_dir(os.path.dirname(folder))
 
 
 def clean(disk: Disk, entry: Entry, plans: Sequence[SavedPlan], times: Mapping[str, int]) -> None:
@@ -277,8 +300,9 @@ def resume(entry: Entry, *, disk: Disk | None = None) -> Entry:
             return entry
         if entry.is_torn():
             raise Refused("killed before it was written what is to be done: undo it", path=entry.path)
-        head, plans = entry.head(), entry.plans()
+        head, plans, made = entry.head(), entry.plans(), entry.made_folders()
         clean(disk, entry, plans, entry.folder_times())
+        remove_made(disk, made)
     run = InPlace(decide_saved(plans, paths_of(head)), head, journal=entry.journal, disk=disk)
     run.carry_out()
     return run.entries[0]
@@ -295,6 +319,8 @@ def undo(entry: Entry, *, disk: Disk | None = None) -> None:
             check_untouched(entry, manifest)
             check_room(entry, manifest)
             take_back(disk, entry, manifest)
+        if not entry.is_torn():
+            remove_made(disk, entry.made_folders())
         remove_entry(disk, entry)
     drop_journal(disk, entry.journal)
 
@@ -327,4 +353,6 @@ def _held(disk: Disk, entry: Entry) -> Iterator[None]:
 def _forget(disk: Disk, entry: Entry) -> None:
     """Of a run that was killed before it changed anything: what waits in the log dir's folders goes."""
     if not entry.is_torn():
+        made = entry.made_folders()
         clean(disk, entry, entry.plans(), entry.folder_times())
+        remove_made(disk, made)

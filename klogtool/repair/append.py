@@ -103,9 +103,8 @@ def _walk_records(log: LoadedLog, arguments: Mapping[str, Any], facts: Facts, no
     if batching.magic < CURRENT_MAGIC and batching.codec == "zstd":
         raise Refused(f"zstd is not for magic {batching.magic}")
     if epoch is None:
-        notes.append(
-            f"leader epoch: {batching.leader_epoch}, " + ("the latest of the log" if latest else "none is known")
-        )
+        why = "the log knows none" if latest is None else "the latest of the log"
+        notes.append(f"leader epoch: {batching.leader_epoch}, {why}")
     lines, path = _lines(arguments, "records", facts)
     yield from walk_record_calls(lines, path, batching)
     if batching.control_records:

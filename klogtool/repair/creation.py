@@ -23,8 +23,10 @@ _MOST_METADATA_BYTES = 1 << 16
 
 
 def is_to_be_created(path: str, arguments: Mapping[str, Any]) -> bool:
-    """Whether there is nothing, and that was said. `create`: make it."""
-    return bool(arguments.get("create")) and not os.path.lexists(path)
+    """Whether there is nothing, or an empty folder, and that was said. `create`: make it."""
+    if not arguments.get("create"):
+        return False
+    return not os.path.lexists(path) or (os.path.isdir(path) and not os.listdir(path))
 
 
 def plan_creation(command: str, path: str, arguments: Mapping[str, Any], change: ChangeLog) -> Iterator[Plan]:
