@@ -13,7 +13,7 @@ from klogtool.render.moments import time_text
 from klogtool.repair.plan import Plan, SegmentVerdict
 from klogtool.repair.timestamps import LARGEST_MS, in_milliseconds
 
-_WIDTH = 100
+_WIDTH, _LEAST_WIDTH = 80, 28
 _MOST_SEGMENTS = 12
 _YEAR_MS = 31_556_952_000
 _RULES = {"log_start": "below the log start offset", "size": "by retention.bytes", "time": "by retention.ms"}
@@ -84,7 +84,7 @@ def _row(verdict: SegmentVerdict, kept: Mapping[int, Mapping[str, Any]]) -> tupl
     more = verdict.more
     why = _why_kept(kept[verdict.segment]) if verdict.action == "keep" else verdict.reason
     newest = more.get("newest_ms")
-    told = "" if newest is None else str(newest) if newest > LARGEST_MS else time_text(newest)
+    told = "" if newest is None else str(newest) if newest > LARGEST_MS else _seconds(newest)
     mark = " (file)" if told and more["file_time"] else ""
     return f"…{verdict.segment}", size_text(more.get("size", 0)), told + mark, verdict.action, why
 
@@ -99,14 +99,19 @@ def _why_kept(row: Mapping[str, Any]) -> str:
         return f"{row['detail']}; {due}"
     producer = holder["producer_id"]
     by = f" (producer {producer})" if producer is not None and producer >= 0 else ""
-    meant = ""
+    told = str(row["detail"]).removeprefix("the newest record ")
     if row["reason"] != "future":
-        meant = f", and would be {time_text(in_milliseconds(holder['timestamp']))}"
-    return f"held by offset {holder['offset']:,}{by}: {row['detail']}{meant}; {due}"
+        told = f"is in {row['reason']} by its size, {_seconds(in_milliseconds(holder['timestamp']))}"
+    return f"held by offset {holder['offset']:,}{by}: its timestamp {told}; {due}"
 
 
 def _due(due_ms: int) -> str:
-    return f"due {time_text(due_ms)}" if due_ms <= LARGEST_MS else f"due in some {due_ms // _YEAR_MS:,} years"
+    return f"due {_seconds(due_ms)}" if due_ms <= LARGEST_MS else f"due in some {due_ms // _YEAR_MS:,} years"
+
+
+def _seconds(ms: int) -> str:
+    """A time without its milliseconds, which JSON has."""
+    return time_text(ms // 1000 * 1000)
 
 
 def _table(rows: list[tuple[str, str, str, str, str]]) -> Iterator[str]:
@@ -116,7 +121,7 @@ def _table(rows: list[tuple[str, str, str, str, str]]) -> Iterator[str]:
     indent = 2 + sum(widths) + 2 * len(widths)
     for row in (heads, *rows):
         front = "  " + "".join(f"{cell:<{width}}  " for cell, width in zip(row[:4], widths, strict=True))
-        first, *rest = textwrap.wrap(row[4], max(30, _WIDTH - indent)) or [""]
+        first, *rest = textwrap.wrap(row[4], max(_LEAST_WIDTH, _WIDTH - indent)) or [""]
         yield (front + first).rstrip()
         yield from (" " * indent + line for line in rest)
 

@@ -10,6 +10,7 @@ from retaining import gone, kept, retained
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.message import build_message_set
+from klogtool.render.retain import retain_text
 
 DAY_MS = 86_400_000
 LIMIT = {"retention.ms": str(DAY_MS)}
@@ -108,3 +109,19 @@ def test_where_the_record_is_not_found_the_index_has_the_word(tmp_path: pathlib.
     file.write_bytes(bytes(len(file.read_bytes())))
     row = one(retained(log, LIMIT), 0)
     assert row["held_by"] == {"segment": 0, "offset": 3, "producer_id": None, "timestamp": NOW_MS + 3000}
+
+
+def test_the_table_for_people_says_it_in_words(tmp_path: pathlib.Path) -> None:
+    held = batch_of(4, [NOW_MS * 1000], producer_id=9001, producer_epoch=0, base_sequence=0)
+    log = make(tmp_path / "t-0", {0: data(0, time_ms=NOW_MS), 4: held, 8: data(8, time_ms=NOW_MS)})
+    text = retain_text(retained(log, LIMIT, LATER_MS + DAY_MS))
+    assert all(len(line) <= 80 for line in text.splitlines()[1:8])
+    told = " ".join(text.split())
+    for words in (
+        "t-0: 1 of 3 segments goes, 79 B; begins at offset 4 then, not at 0",
+        "delete retention.ms: 1 h past its time",
+        "held by offset 4 (producer 9001): its timestamp is in microseconds by its size, 2023-11-14T22:13:20Z; due in some",
+        "keep after segment 4, which stays: a log has no holes",
+        "retention.ms: 86400000, as given",
+    ):
+        assert words in told
