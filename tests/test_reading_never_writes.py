@@ -102,6 +102,7 @@ ASKED = {
     "read": ["read", "--offset", "5", "--isolation", "read_committed", "--records"],
     "raw": ["read", "--offset", "5", "--raw", "-", "--framing", "message-set"],
     "json": ["read", "--offset", "5", "--format", "json", "--last-stop", "clean"],
+    "txns": ["txns"],
 }
 
 

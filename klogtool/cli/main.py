@@ -24,6 +24,7 @@ COMMANDS = {
     "verify": ("klogtool.cli.verify", "Find every damage under a path: bytes, offsets, what to do."),
     "lookup": ("klogtool.cli.lookup", "Find an offset, a time or a leader epoch, as a broker does."),
     "read": ("klogtool.cli.read", "The bytes that a fetch gets: raw, or as records."),
+    "txns": ("klogtool.cli.txns", "The transactions of a partition, and what a broker knows of producers."),
     "salvage": ("klogtool.cli.salvage", "Keep every good batch of a damaged partition."),
     "rebuild-index": ("klogtool.cli.rebuild_index", "Build indexes, snapshots and leader epochs anew from the logs."),
     "append": ("klogtool.cli.append", "Append batches or records, validated as a broker validates them."),

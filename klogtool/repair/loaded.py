@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from klogtool.errors import Corrupt, KlogError
-from klogtool.format.control import ControlRecordType, parse_control_type_id
 from klogtool.log.cores import usable_cores
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
@@ -20,6 +19,7 @@ from klogtool.repair.draft import Draft
 from klogtool.repair.loading import LoadedLog
 from klogtool.repair.reading import Fetched, Isolation
 from klogtool.repair.segment import walk_entries
+from klogtool.repair.transactions import Transaction, TransactionState, transaction_state, walk_transactions
 
 if TYPE_CHECKING:
     from klogtool.format.batch import Record
@@ -109,6 +109,19 @@ class LoadedPartition:
             )
         return FetchedBytes(self.log, offset, fetched)
 
+    def transactions(self) -> Iterator[Transaction]:
+        """Every transaction of the log, as its marker comes, and the open ones last; reads all of the log.
+
+        Raises Corrupt or Unsupported where a batch cannot be read.
+        """
+        with self._named():
+            yield from walk_transactions(self.log)
+
+    def transaction_state(self) -> TransactionState:
+        """What a broker knows of producers and transactions. Raises Corrupt or Unsupported where it cannot look."""
+        with self._named():
+            return transaction_state(self.log)
+
     def _named(self) -> _Named:
         return _Named(self.path)
 
@@ -197,6 +210,8 @@ def walk_committed(entries: Iterable[Entry], aborted: Iterable[AbortedTxn]) -> I
 
 
 def _is_abort_marker(entry: Entry) -> bool:
+    from klogtool.format.control import ControlRecordType, parse_control_type_id  # with Kafka's schemas
+
     first = next(iter(entry.records()), None)
     if first is None:
         return False

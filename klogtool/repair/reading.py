@@ -105,11 +105,19 @@ def end_of(log: LoadedLog, isolation: Isolation) -> OffsetMetadata:
     high_watermark = _fetch_high_watermark(log)
     if isolation is Isolation.HIGH_WATERMARK:
         return high_watermark
-    first_unstable = log.producers.first_unstable_offset
-    if first_unstable is None:
+    first_unstable = find_first_unstable(log)
+    if first_unstable is None or first_unstable.offset >= high_watermark.offset:
         return high_watermark
-    found = _locate(log, max(first_unstable, log.log_start_offset))
-    return found if found.offset < high_watermark.offset else high_watermark
+    return first_unstable
+
+
+def find_first_unstable(log: LoadedLog) -> OffsetMetadata | None:
+    """The batch that begins the first transaction which is open, or not decided below the high watermark, if any.
+
+    Raises Corrupt or Unsupported where the search meets damage.
+    """
+    first_unstable = log.producers.first_unstable_offset
+    return None if first_unstable is None else _locate(log, max(first_unstable, log.log_start_offset))
 
 
 def _log_end(log: LoadedLog) -> OffsetMetadata:

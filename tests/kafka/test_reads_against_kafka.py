@@ -21,9 +21,11 @@ import pytest
 from klogtool.errors import KlogError
 from klogtool.render.lookup import epoch_row, offset_row, timestamp_row
 from klogtool.render.read import fetched_row
+from klogtool.render.txns import state_row
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.loaded import LoadedPartition, load
 from klogtool.repair.reading import Isolation
+from klogtool.repair.transactions import Status
 
 from .kafka import scratch_folder
 from .random_logs import Case, Makers, files_of, walk_cases
@@ -37,6 +39,7 @@ ISOLATIONS = [isolation.value for isolation in Isolation]
 ORACLE_WORDS = ("earliest", "latest", "max", "earliest-local", "latest-tiered")
 OFFSET_FIELDS = ("end", "segment", "position", "size", "base_offset", "last_offset", "floor_segment", "index_entry")
 READ_FIELDS = ("segment", "position", "base_offset", "size", "sha256", "first_entry_incomplete", "aborted")
+TXNS_FIELDS = ("producers", "high_watermark", "last_stable_offset", "first_unstable_offset", "aborted")
 
 Tally: TypeAlias = Counter[str]
 Row: TypeAlias = Mapping[str, Any]
@@ -187,6 +190,7 @@ class Questioner:
         yield from self.by_timestamp(loaded, some_timestamps(self.rng, 1_700_000_000_000))
         yield from self.by_epoch(loaded)
         yield from self.fetches(loaded, some_reads(self.rng, some_offsets(self.rng, bases, end)))
+        yield from self.transactions(loaded)
         if files_of(case.dir) != before:
             yield "klogtool changed a file"
 
@@ -248,6 +252,18 @@ class Questioner:
                 return fetched_row(found, isolation)
 
             yield from compared(read, answer, kafkas, READ_FIELDS)
+
+    def transactions(self, loaded: LoadedPartition) -> Iterator[str]:
+        """Producers and offsets; and of what the batches tell that those are open which a broker holds for open."""
+        kafkas = self.ask("txns")
+        told = kafkas if "error" in kafkas else kafkas["txns"]
+        self.tally["txns"] += 1
+        yield from compared("txns", lambda: state_row(loaded.transaction_state()), told, TXNS_FIELDS)
+        if self.case.told.endswith("sound") and "error" not in kafkas:
+            ours = {txn.producer_id for txn in loaded.transactions() if txn.status is Status.OPEN}
+            open_there = {row["producer_id"] for row in told["producers"] if row["txn_first_offset"] is not None}
+            if not ours <= open_there:
+                yield f"open transactions: klogtool {ours}, Kafka {open_there}"
 
     def paired(self, op: str, field: str, **questions: list[Any]) -> Iterator[tuple[Any, Any]]:
         """Each question with Kafka's answer."""

@@ -1,0 +1,75 @@
+"""Transactions of a log, as JSON rows of the contract, and for people: what holds readers back first, then each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from klogtool.render.lookup import time_text
+from klogtool.repair.transactions import Status, Transaction, TransactionState
+
+if TYPE_CHECKING:
+    from klogtool.log.producer_state import ProducerState
+
+Row = dict[str, Any]
+
+
+def transaction_row(txn: Transaction) -> Row:
+    """A line of JSON."""
+    row: Row = {"type": "transaction"} | {name: getattr(txn, name) for name in txn.__match_args__}
+    return row | {"status": txn.status.value}
+
+
+def state_row(state: TransactionState) -> Row:
+    """The contract's answer."""
+    return {
+        "producers": [_producer_row(producer) for producer in state.producers],
+        "high_watermark": state.high_watermark,
+        "last_stable_offset": state.last_stable_offset,
+        "first_unstable_offset": state.first_unstable_offset,
+        "aborted": [
+            [txn.producer_id, txn.first_offset, txn.last_offset, txn.last_stable_offset] for txn in state.aborted
+        ],
+    }
+
+
+def _producer_row(producer: ProducerState) -> Row:
+    return {
+        "producer_id": producer.producer_id,
+        "epoch": producer.producer_epoch,
+        "coordinator_epoch": producer.coordinator_epoch,
+        "last_timestamp": producer.last_timestamp,
+        "txn_first_offset": producer.current_txn_first_offset,
+        "batches": [
+            [batch.first_sequence, batch.last_sequence, batch.first_offset, batch.last_offset, batch.timestamp]
+            for batch in producer.batches
+        ],
+    }
+
+
+def state_text(state: TransactionState) -> str:
+    """Up to where read_committed readers get, and what holds them."""
+    held = [producer for producer in state.producers if producer.current_txn_first_offset is not None]
+    lines = [f"last stable offset {state.last_stable_offset:,}, high watermark {state.high_watermark:,}"]
+    for producer in held:
+        lines.append(
+            f"  open since offset {producer.current_txn_first_offset:,}: producer {producer.producer_id} epoch "
+            f"{producer.producer_epoch}, last heard of {time_text(producer.last_timestamp)}"
+        )
+    if not held and state.last_stable_offset < state.high_watermark:
+        lines.append("  held by a transaction that ended above the high watermark")
+    return "\n".join(lines)
+
+
+def transaction_text(txn: Transaction) -> str:
+    """A line."""
+    where = "no data" if txn.first_offset is None else f"offsets {txn.first_offset:,} to {txn.last_offset:,}"
+    marker = "" if txn.marker_offset is None else f", marker {txn.marker_offset:,}"
+    since = "" if txn.first_timestamp is None else f"   {time_text(txn.first_timestamp)}"
+    return f"{txn.status.value:<10} producer {txn.producer_id} epoch {txn.producer_epoch}   {where}{marker}{since}"
+
+
+def closing_text(counts: Counter[Status], producers: int) -> str:
+    """How many of each."""
+    told = ", ".join(f"{counts[status]:,} {status.value}" for status in Status)
+    return f"{told}; {producers:,} producer{'' if producers == 1 else 's'} known"
