@@ -16,12 +16,13 @@ from klogtool.log.frames import FrameReader
 from klogtool.repair.draft import Draft
 from klogtool.repair.index_files import TimeIndex
 from klogtool.repair.loading import LoadedLog
-from klogtool.repair.retention import NS_PER_MS, upper_bound_of
+from klogtool.repair.retention import NS_PER_MS, is_tiered, upper_bound_of
 from klogtool.repair.segment import LogSegment
 from klogtool.repair.timestamps import duration_text, unit_of
 
 # Reasons that have nothing to do with time.
-EMPTY, HIGH_WATERMARK, POLICY, UNLIMITED, SIZE = "active_and_empty", "high_watermark", "policy", "unlimited", "size"
+EMPTY, HIGH_WATERMARK, POLICY = "active_and_empty", "high_watermark", "policy"
+TIERED, UNLIMITED, SIZE = "tiered", "unlimited", "size"
 # Those of time. A timestamp of another unit is named after it.
 YOUNG, FUTURE, BEHIND = "young", "future", "behind"
 
@@ -121,6 +122,8 @@ class _Explainer:
         if not config.delete:
             policy = ",".join(config.cleanup_policy) or "empty"
             return Kept(base, POLICY, f"cleanup.policy is {policy}: only what is below the log start offset goes")
+        if is_tiered(log):
+            return Kept(base, TIERED, "tiered: only a broker knows whether it is in remote storage")
         if config.retention_ms >= 0:
             return None
         if config.retention_bytes < 0:

@@ -26,7 +26,7 @@ from klogtool.repair.retention import LOG_START, SIZE, Deletion, delete_old_segm
 from klogtool.repair.timestamps import duration_text
 
 COMMAND = "retain"
-SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "file.delete.delay.ms")
+SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "remote.storage.enable", "remote.log.copy.disable")
 
 
 def decide(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
@@ -77,14 +77,26 @@ def _retain(log: LoadedLog) -> Change:
     """Retention once, at the log's clock."""
     start_before, ages = log.log_start_offset, ages_of(log)
     deleted = delete_old_segments(log)
-    kept, settings = list(explain_kept(log, ages)), list(log.terms.setting_notes(SETTINGS))
+    kept = list(explain_kept(log, ages))
+    settings = [*log.terms.setting_notes(SETTINGS), *_tiered_note(log, min(ages))]
     answer = {
         "deletions": deletions_answer(deleted),
         "kept": [segment.as_json() for segment in kept],
         "log_start_offset_before": start_before,
         "settings": settings,
     }
-    return Change(answer, (*deletion_verdicts(log, deleted, ages), *_kept_verdicts(kept, ages)), tuple(settings))
+    verdicts = (*deletion_verdicts(log, deleted, ages), *_kept_verdicts(kept, ages))
+    return Change(answer, verdicts, tuple(settings))
+
+
+def _tiered_note(log: LoadedLog, first_base: int) -> Iterator[str]:
+    """A log start below all segments is how a tiered topic looks from here, and hardly anything else."""
+    line = log.terms.log_start_offset
+    if 0 < line < first_base and not log.terms.config.remote_storage_enable:
+        yield (
+            f"the log start, {line}, is below the first segment: if the topic is tiered, say so with --config "
+            "remote.storage.enable=true"
+        )
 
 
 def deletions_answer(deleted: list[Deletion]) -> list[dict[str, Any]]:

@@ -39,10 +39,17 @@ def delete_old_segments(log: LoadedLog) -> list[Deletion]:
     Raises Refused or Corrupt, with Kafka's class, where Kafka fails.
     """
     deleted = delete_below_log_start(log)
-    if log.terms.config.delete:
+    if log.terms.config.delete and not is_tiered(log):
         deleted += _delete_too_much(log)
         deleted += _delete_too_old(log)
     return deleted
+
+
+def is_tiered(log: LoadedLog) -> bool:
+    """Whether segments go only when they are in remote storage (remoteLogEnabledAndRemoteCopyEnabled), which only a
+    running broker knows. A topic has the setting only where its brokers have remote storage."""
+    config = log.terms.config
+    return config.remote_storage_enable and not config.compact and not config.remote_log_copy_disable
 
 
 def upper_bound_of(log: LoadedLog, segment: LogSegment) -> int:

@@ -90,6 +90,7 @@ def test_what_can_never_be_due_has_no_time(tmp_path: pathlib.Path) -> None:
         ({"cleanup.policy": "compact"}, {}, "policy", "cleanup.policy is compact: "),
         ({"cleanup.policy": ""}, {}, "policy", "cleanup.policy is empty: "),
         ({"retention.bytes": "9999"}, {}, "size", "without it less than retention.bytes"),
+        ({**LIMIT, "remote.storage.enable": "true"}, {}, "tiered", "only a broker knows"),
         (LIMIT, {"high_watermark": 2}, "high_watermark", "reaches up to offset 4, the high watermark is 2"),
     ],
 )

@@ -184,3 +184,13 @@ def test_the_epoch_in_which_the_log_begins_begins_there(
     logs = {base: segment(base, epoch=epoch) for base, epoch in zip((0, 4, 8), starts, strict=True)}
     log = make(tmp_path / "t-0", logs)
     assert after(retained(log, {"retention.bytes": str(2 * SIZE)}))[EPOCHS] == wanted
+
+
+def test_a_log_that_looks_tiered_is_asked_about(tmp_path: pathlib.Path) -> None:
+    log = make(tmp_path / "t-0", {base: segment(base) for base in (8, 12)})
+    plan = retained(log, {"retention.ms": "1"}, NOW_MS + DAY_MS, log_start_offset=3)
+    assert gone(plan) == [(8, "time"), (12, "time")]
+    assert plan.notes[-1].endswith("if the topic is tiered, say so with --config remote.storage.enable=true")
+    tiered = {"retention.ms": "1", "remote.storage.enable": "true"}
+    assert gone(retained(log, tiered, NOW_MS + DAY_MS, log_start_offset=3)) == []
+    assert gone(retained(log, tiered, NOW_MS + DAY_MS, log_start_offset=12)) == [(8, "log_start")]
