@@ -30,6 +30,10 @@ EXPORTS = ("json", "batches", "arrow", "parquet")
 BATCHES = "import sys, klogtool\nfor _ in klogtool.columns(sys.argv[1], jobs=int(sys.argv[2])): pass"
 RECOVERIES = {"rebuild-index": ["rebuild-index"], "verify": ["verify"]}
 WALKS = ("walk",)
+RESYNCS = ("resync",)
+DEEPS = ("verify-deep",)
+PYTHON_READERS = ("kafka-python", "aiokafka")
+READERS_MIB = 32  # of each log: the slower of them takes minutes for a GiB
 STARTS = ("help", "small")
 LOOKUPS = ("lookup",)
 READS = {"raw to a file": "--raw {sink}", "raw to a pipe": "--raw - | cat > /dev/null", "SHA-256": "--format json"}
@@ -215,6 +219,44 @@ def walks(setup: Setup, only: Callable[[str], bool]) -> Table:
     return table
 
 
+def resyncs(setup: Setup, only: Callable[[str], bool]) -> Table:
+    """The search for the next good batch through a GiB of damage, by what the damage is; processor time."""
+    table = Table("damage", "GB/s", "wanted", "outcome")
+    name = next(filter(only, DATA_SETS))
+    walk = [sys.executable, str(HERE / "resync_walk.py"), str(setup.exports), setup.log(name), "1024"]
+    told = subprocess.run(walk, check=True, stdout=subprocess.PIPE, text=True).stdout
+    for line in told.splitlines():
+        kind, rate, outcome = line.split("\t")
+        table.add(kind, f"{float(rate) / 1e9:.2f}", "1", outcome)
+    return table
+
+
+def deep_verifications(setup: Setup, only: Callable[[str], bool]) -> Table:
+    """Records a second of `verify --deep`, a whole process, beside Python's Kafka clients in one that is running."""
+    jobs = [f"{n} job{'s' * (n > 1)}" for n in setup.jobs]
+    table = Table("data", *(f"verify --deep, {j}" for j in jobs), *PYTHON_READERS, "in")
+    for name in filter(only, DATA_SETS):
+        log = setup.log(name)
+        command = [KLOGTOOL, "verify", os.path.dirname(log), "--deep", "-q", "--jobs"]
+        ours = [Samples([*command, str(n)], (0, 1)) for n in setup.jobs]
+        in_turn(setup.runs, *ours)
+        records = last_offset(log) + 1
+        table.add(
+            name,
+            *(f"{records / o.median / 1e6:.2f}" for o in ours),
+            *(python_rate(log, p) for p in PYTHON_READERS),
+            "million records/s",
+        )
+    return table
+
+
+def python_rate(log: str, package: str) -> str:
+    """Million records a second of a client in Python; "-" where it is not installed."""
+    reader = [sys.executable, str(HERE / "python_readers.py"), package, log, str(READERS_MIB)]
+    told = subprocess.run(reader, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    return f"{int(told[0]) / float(told[1]) / 1e6:.3f}" if told else "-"
+
+
 def last_offset(log: str) -> int:
     """The last offset of a segment, from the last line of its dump (which is long: it does not come in here)."""
     dump = subprocess.Popen([KLOGTOOL, "dump-log", "--files", log], stdout=subprocess.PIPE)
@@ -305,7 +347,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--exports", type=pathlib.Path, help="folder for Arrow and Parquet files (default: the data's)")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--jobs", default="1,2", help="klogtool's --jobs, each a column")
-    names = ",".join([*DATA_SETS, *DUMPS, *EXPORTS, *RECOVERIES, *WALKS, *LOOKUPS, *FETCHES, *STARTS])
+    names = ",".join([*DATA_SETS, *DUMPS, *EXPORTS, *RECOVERIES, *WALKS, *RESYNCS, *DEEPS, *LOOKUPS, *FETCHES, *STARTS])
     parser.add_argument("--only", default=names, help=f"of {names}: data sets and what to do with them")
     parser.add_argument("--compare", action="store_true", help="first see that both print the same bytes")
     parser.add_argument("--markdown", action="store_true", help="the tables again, for docs/performance.md")
@@ -316,7 +358,7 @@ def main() -> None:
     arguments = parse_arguments()
     chosen = arguments.only.split(",")
     # naming no data set means all of them; naming no job likewise
-    jobs_named = (*DUMPS, *EXPORTS, *RECOVERIES, *WALKS, *LOOKUPS, *FETCHES, *STARTS)
+    jobs_named = (*DUMPS, *EXPORTS, *RECOVERIES, *WALKS, *RESYNCS, *DEEPS, *LOOKUPS, *FETCHES, *STARTS)
     named = [group for group in (DATA_SETS, jobs_named) if set(group) & set(chosen)]
 
     def only(name: str) -> bool:
@@ -334,6 +376,8 @@ def main() -> None:
         (exports, EXPORTS),
         (recoveries, RECOVERIES),
         (walks, WALKS),
+        (resyncs, RESYNCS),
+        (deep_verifications, DEEPS),
         (lookups, LOOKUPS),
         (reads, FETCHES),
         (starts, STARTS),
