@@ -5,21 +5,25 @@ PYTHON ?= python3
 DEMO := .venv
 DEV := .work/venv
 RUN := $(DEV)/bin/python
+SPARK := .work/venv-spark
 PYTEST_ARGS ?=
 EXTENSION := $(wildcard klogtool/kernels/*.pyx klogtool/kernels/*.pxi klogtool/kernels/*.pxd klogtool/kernels/*.h)
 SOURCES := $(shell find klogtool -name '*.py' -o -name '*.json' -o -name '*.pyx' -o -name '*.pxi' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build lint bench fuzz sanitize docs fixtures clean
+.PHONY: help demo test test-spark build lint bench fuzz sanitize docs fixtures clean
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
 demo: $(DEMO)/.installed  ## install klogtool into .venv and look at a log dir that a killed broker left
 	@tools/demo.sh $(DEMO)/bin
 
 test: $(DEV)/.ready  ## all tests (those that ask Kafka itself only where Java and mvn are found)
 	$(RUN) -m pytest -n 2 $(PYTEST_ARGS)
+
+test-spark: $(SPARK)/.ready  ## the tests that ask Spark (installs PySpark, half a gigabyte; needs Java 17 or later)
+	KLOGTOOL_NO_SKIP=1 $(SPARK)/bin/python -m pytest tests/spark $(PYTEST_ARGS)
 
 build: $(DEV)/.ready  ## build the extension into this checkout (an editable install does not notice changes)
 
@@ -58,6 +62,12 @@ $(DEV)/.ready: pyproject.toml $(EXTENSION)
 	$(call new_venv,$(DEV))
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	@$(RUN) -m pip install --quiet --group dev --editable '.[arrow]'
+	@touch $@
+
+$(SPARK)/.ready: pyproject.toml $(EXTENSION)
+	$(call new_venv,$(SPARK))
+	@$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(SPARK)/bin/python -m pip install --quiet --group spark --editable '.[spark]'
 	@touch $@
 
 # Where there is no atheris for this Python, fuzz/directories.py says so and goes on without it.

@@ -121,7 +121,7 @@ def _target_bytes(query: Query, total: int) -> int:
 def _segments(wanted: Wanted, bounds: Bounds) -> Iterator[SegmentFiles]:
     """Those that may have rows, by their names and time indexes."""
     end = LARGEST if wanted.end is None else wanted.end
-    for segment in wanted.copy.segments:
+    for segment in wanted.copy.segments if wanted.start < end else ():
         after = segment.next_base_offset
         if segment.base_offset >= end or (after is not None and after <= wanted.start):
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-NEEDED = ("pyspark", "pandas", "moto", "s3fs")
+NEEDED = ("pyspark", "pandas", "moto", "fsspec")
 MISSING = [name for name in NEEDED if find_spec(name) is None]
 collect_ignore = ["live"] if MISSING else []
 

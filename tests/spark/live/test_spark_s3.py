@@ -1,0 +1,135 @@
+"""Log dirs on an S3 endpoint of this machine (moto), which counts what it is asked for; and on what fsspec opens."""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+from planned import read
+from repair.loading import make
+from running import FIXTURES
+
+from klogtool.format.batch import Record, build_batch
+from klogtool.spark.storage import open_place
+
+BUCKET = "logs"
+LARGE = 500_000
+
+
+class Counting:
+    """A WSGI application around another one. asked: (method, path, range, bytes sent) of each request."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self.asked: list[tuple[str, str, str, int]] = []
+
+    def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        body = b"".join(self._app(environ, start))
+        wanted = environ.get("HTTP_RANGE", "")
+        sent = 0 if environ["REQUEST_METHOD"] == "HEAD" else len(body)
+        self.asked.append((environ["REQUEST_METHOD"], environ["PATH_INFO"], wanted, sent))
+        return [body]
+
+    def gets(self, end: str = ".log") -> list[tuple[str, str, str, int]]:
+        return [request for request in self.asked if request[0] == "GET" and request[1].endswith(end)]
+
+
+class S3:
+    """The endpoint. server: what it was asked."""
+
+    def __init__(self, server: Counting, port: int) -> None:
+        self.server, self._port = server, port
+
+    def client(self) -> Any:
+        import boto3
+
+        return boto3.client("s3", endpoint_url=f"http://127.0.0.1:{self._port}", region_name="us-east-1")
+
+    def put(self, folder: pathlib.Path, prefix: str) -> str:
+        """A folder as objects; its URI."""
+        client = self.client()
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                client.put_object(Bucket=BUCKET, Key=f"{prefix}/{path.relative_to(folder)}", Body=path.read_bytes())
+        self.server.asked.clear()
+        return f"s3://{BUCKET}/{prefix}?endpoint_override=127.0.0.1:{self._port}&scheme=http&region=us-east-1"
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3]:
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test")):
+            patch.setenv(name, value)
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        counting = Counting(DomainDispatcherApplication(create_backend_app))
+        server = make_server("127.0.0.1", 0, counting, threaded=True)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        endpoint = S3(counting, server.server_port)
+        endpoint.client().create_bucket(Bucket=BUCKET)
+        yield endpoint
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def large_batches(tmp_path: pathlib.Path) -> pathlib.Path:
+    """20 batches of half a megabyte."""
+
+    def batch(offset: int) -> bytes:
+        return build_batch([Record(offset, 1_700_000_000_000 + offset, b"k", bytes(LARGE))], partition_leader_epoch=1)
+
+    make(tmp_path / "t-0", {0: [batch(n) for n in range(20)]})
+    return tmp_path
+
+
+@pytest.mark.parametrize("table", ["records", "batches", "segments"])
+def test_the_same_rows_as_from_this_machine(s3: S3, table: str) -> None:
+    folder = FIXTURES / "transactions" / "logdir"
+    here, there = read(folder, table=table), read(s3.put(folder, "transactions"), table=table)
+    left = [c for c in here.column_names if c not in ("file", "modified")]
+    assert there.select(left).equals(here.select(left))
+    committed = {"kafka_isolation_level": "read_committed"}
+    assert read(s3.put(folder, "transactions"), **committed).equals(read(folder, **committed))
+
+
+def test_headers_of_large_batches_do_not_cost_their_records(s3: S3, large_batches: pathlib.Path) -> None:
+    uri = s3.put(large_batches, "large")
+    assert read(uri, table="batches").num_rows == 20
+    gets = s3.server.gets()
+    assert len(gets) <= 21
+    assert sum(sent for *_, sent in gets) < 20 * 5000
+    assert all(wanted for _, _, wanted, _ in gets), "a whole object was asked for"
+
+
+def test_records_take_few_requests(s3: S3, large_batches: pathlib.Path) -> None:
+    uri = s3.put(large_batches, "large")
+    assert read(uri).num_rows == 20
+    gets = s3.server.gets()
+    assert len(gets) <= 2
+    assert sum(sent for *_, sent in gets) < 20.5 * LARGE
+
+
+def test_spark_reads_from_there(
+    s3: S3, spark: Any, large_batches: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = s3.put(large_batches, "spark")
+    offsets = [row.offset for row in spark.read.format("klog").load(uri).select("offset").collect()]
+    assert offsets == list(range(20))
+
+
+def test_what_only_fsspec_opens() -> None:
+    import fsspec
+
+    folder = FIXTURES / "transactions" / "logdir"
+    memory = fsspec.filesystem("memory")
+    memory.put(str(folder), "/copy", recursive=True)
+    open_place.cache_clear()
+    assert read("memory://copy").equals(read(folder))
+    assert read("memory://copy", storageOptions="{}").num_rows == read(folder).num_rows
