@@ -25,6 +25,7 @@ from typing import Any
 from klogtool.disk.about import about
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.facts import check_facts, looks_like_log_dir
+from klogtool.disk.joining import joined
 from klogtool.disk.journal import (
     Entry,
     check_journal,
@@ -69,7 +70,7 @@ class InPlace:
         self.begun = False
         self._plans = [plan for plan in plans if plan.steps]
         self._head, self._journal, self._disk = head, journal, disk or Disk()
-        self._groups: dict[tuple[str, str], list[SavedPlan]] = {}  # by log dir and journal
+        self._groups: dict[tuple[str, str], Sequence[SavedPlan]] = {}  # by log dir and journal
 
     def carry_out(self) -> None:
         """Do it all; see the head of this module.
@@ -77,10 +78,12 @@ class InPlace:
         Raises Refused, LogDirInUse, StalePlan, KlogError or OSError: all is as it was then, unless `begun`.
         """
         check_facts(self._plans)
+        groups: dict[tuple[str, str], list[SavedPlan]] = {}
         for plan in self._plans:
             log_dir = log_dir_of(plan.path)
             journal = journal_of(log_dir) if self._journal is None else os.path.realpath(self._journal)
-            self._groups.setdefault((log_dir, journal), []).append(plan)
+            groups.setdefault((log_dir, journal), []).append(plan)
+        self._groups = {key: joined(plans, key[0]) for key, plans in groups.items()}
         self._check_room()
         try:
             with ExitStack() as held:

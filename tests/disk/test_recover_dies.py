@@ -15,6 +15,7 @@ from mortal import Died, HastyDisk, MortalDisk
 from running import FIXTURES, run_here
 
 from klogtool.disk.journal import walk_entries
+from klogtool.disk.manifest import Progress
 from klogtool.disk.output import carry_out_to
 from klogtool.disk.writer import InPlace, resume, undo
 from klogtool.repair.decisions import decide
@@ -105,6 +106,34 @@ def test_the_clean_marker_is_there_only_if_all_is_done(box: pathlib.Path, loses:
         pathlib.Path(f"{log_dir}.klogtool").mkdir(exist_ok=True)
         seen.add(marked := (log_dir / ".kafka_cleanshutdown").exists())
         assert not marked or {**contents(log_dir), ".lock": b""} == {**wanted, ".lock": b""}, n
+    assert seen == {False, True}
+
+
+def test_a_false_marker_goes_first_and_comes_back_last(box: pathlib.Path) -> None:
+    """The run's first step and its last one are about the same file."""
+    log_dir, asked = box / "logdir", {**ASKED, "mark_clean": True}
+    shutil.copytree(LOGS, log_dir)
+    (marker := log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":3}')
+    before = picture(log_dir)
+    plans = [SavedPlan.of(plan) for plan in decide("verify --recover", str(log_dir), asked)]
+    InPlace(plans, HEAD, disk=(whole := MortalDisk([box]))).carry_out()
+    wanted, seen = contents(log_dir), set()
+    assert marker.exists()
+    for n in (*range(whole.done // 2, whole.done - 6, 83), *range(whole.done - 6, whole.done)):
+        for entry in walk_entries(f"{log_dir}.klogtool"):
+            undo(entry, disk=HastyDisk())
+        (log_dir / ".lock").unlink(missing_ok=True)
+        assert {name for name in before if picture(log_dir).get(name) != before[name]} - {"."} == set(), n
+        with pytest.raises(Died):
+            InPlace(plans, HEAD, disk=(disk := MortalDisk([box], n))).carry_out()
+        disk.crash("everything")
+        done = {**contents(log_dir), ".lock": b""} == {**wanted, ".lock": b""}
+        (entry,) = walk_entries(f"{log_dir}.klogtool")
+        seen.add(marker.exists())
+        assert not marker.exists() or done or entry.progress() is Progress.PREPARING, n
+        if entry.progress() is Progress.STAGED and n % 2:
+            resume(entry, disk=HastyDisk())
+            assert {**contents(log_dir), ".lock": b""} == {**wanted, ".lock": b""}, n
     assert seen == {False, True}
 
 
