@@ -31,6 +31,8 @@ static inline void fetch_ahead(const uint8_t *p, int64_t size) {
     for (int64_t n = 0; n < size; n += LINE_BYTES) __builtin_prefetch(p + AHEAD_BYTES + n);
 }
 
+static inline void fetch_line(const uint8_t *p) { __builtin_prefetch(p); }
+
 /* Text, 16 bytes at a time, by the compiler's own vectors (SSE2, NEON). */
 typedef int8_t sixteen __attribute__((vector_size(16)));
 

@@ -25,8 +25,7 @@ from klogtool.format.message import build_message_set, to_record, walk_messages
 from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.log.entries import Entry, Message, RecordBatch
 from klogtool.log.producer_state import ProducerState
-from klogtool.repair.cleaned_transactions import CleanedTransactions
-from klogtool.repair.offset_map import OffsetMap
+from klogtool.repair.offset_map import KeyMap
 
 CURRENT_MAGIC = 2
 REASONS = ("superseded", "tombstones", "keyless", "aborted", "markers")
@@ -79,7 +78,7 @@ class FilterTerms:
     bound: where the pass ends. retains_legacy_tombstones: of the segment that is read. keeps_magic: of kept messages.
     """
 
-    offsets: OffsetMap
+    offsets: KeyMap
     now_ms: int
     delete_retention_ms: int
     bound: int
@@ -89,21 +88,17 @@ class FilterTerms:
     tally: Tally = field(default_factory=Tally)
 
 
-def filter_batch(batch: Entry, terms: FilterTerms, transactions: CleanedTransactions) -> Kept | None:
-    """What stays of the next batch, or None.
+def filter_batch(batch: Entry, terms: FilterTerms, *, can_discard: bool) -> Kept | None:
+    """What stays of a batch, or None. can_discard: by CleanedTransactions.
 
     Raises Corrupt, Unsupported or Refused, with Kafka's class, where Kafka's cleaner breaks off.
     """
     tally = terms.tally
     tally.bytes_read += batch.size
-    can_discard = transactions.can_discard(batch)
-    discards = can_discard
-    if batch.is_control:
-        horizon = batch.delete_horizon_ms
-        discards = can_discard and horizon is not None and horizon <= terms.now_ms
+    discards = should_discard(batch, terms, can_discard=can_discard)
     retains_empty = _is_last_of_producer(batch, terms) or wrap_long(batch.last_offset + 1) == terms.bound
     if discards:
-        _count_discarded(batch, tally)
+        count_discarded(batch, tally)
         if not retains_empty:
             return None
     kept = _keep(batch, terms, discards=discards, sets_marker_horizon=can_discard and batch.is_control)
@@ -113,6 +108,14 @@ def filter_batch(batch: Entry, terms: FilterTerms, transactions: CleanedTransact
         tally.messages_written += kept.messages
         tally.bytes_written += batch.size if kept.data is None else len(kept.data)
     return kept
+
+
+def should_discard(batch: Entry, terms: FilterTerms, *, can_discard: bool) -> bool:
+    """Whether its records go, whatever they are: a marker's only when its time is over."""
+    if not batch.is_control:
+        return can_discard
+    horizon = batch.delete_horizon_ms
+    return can_discard and horizon is not None and horizon <= terms.now_ms
 
 
 def _is_last_of_producer(batch: Entry, terms: FilterTerms) -> bool:
@@ -127,7 +130,8 @@ def _is_last_of_producer(batch: Entry, terms: FilterTerms) -> bool:
     return bool(batch.is_control and batch.producer_epoch == producer.producer_epoch)
 
 
-def _count_discarded(batch: Entry, tally: Tally) -> None:
+def count_discarded(batch: Entry, tally: Tally) -> None:
+    """Count what goes unread, by what its header says."""
     count = batch.records_count or 0
     if batch.is_control:
         tally.markers += count

@@ -10,7 +10,9 @@ from __future__ import annotations
 import mmap
 import secrets
 from hashlib import blake2b
+from typing import Protocol
 
+from klogtool import kernels
 from klogtool.errors import Refused
 from klogtool.format.fixed import LONG, Fixed
 from klogtool.format.java_numbers import MAX_INT, wrap_int
@@ -20,6 +22,26 @@ NOT_FOUND = -1
 _HASH_SIZE = 16
 _HASH = Fixed(high=LONG, low=LONG)
 _SLOT = Fixed(high=LONG, low=LONG, offset_plus_one=LONG)
+
+
+class KeyMap(Protocol):
+    """What a map is asked, this one or the kernel's."""
+
+    latest_offset: int
+
+    @property
+    def is_full(self) -> bool:
+        """No further record is to be put, whatever its key."""
+
+    @property
+    def entries(self) -> int:
+        """Keys in it."""
+
+    def put(self, key: bytes, offset: int) -> None:
+        """The offset of a record with this key."""
+
+    def get(self, key: bytes) -> int:
+        """The last offset with this key, or NOT_FOUND."""
 
 
 class OffsetMap:
@@ -32,8 +54,7 @@ class OffsetMap:
         """Raises Refused (IllegalArgumentException) for memory that is less than none."""
         if memory_bytes < 0:
             raise Refused(f"capacity < 0: ({memory_bytes} < 0)", kafka_class="IllegalArgumentException")
-        self.slots = memory_bytes // BYTES_PER_ENTRY
-        self.usable = usable_slots(self.slots, load_factor)
+        self.slots, self.usable = slots_of(memory_bytes, load_factor)
         self.entries = 0
         self.latest_offset = -1
         self._secret = secrets.token_bytes(_HASH_SIZE)
@@ -77,6 +98,16 @@ class OffsetMap:
         return 0, high, low, 0  # every slot has another key: only a key that is not there is looked for so long
 
 
-def usable_slots(slots: int, load_factor: float) -> int:
-    """How many slots are filled at most: an int of Java's, cut from slots times load factor."""
-    return int(max(min(slots * load_factor, MAX_INT), wrap_int(MAX_INT + 1)))
+def slots_of(memory_bytes: int, load_factor: float) -> tuple[int, int]:
+    """How many slots there are, and how many of them are filled at most: an int of Java's."""
+    slots = memory_bytes // BYTES_PER_ENTRY
+    return slots, int(max(min(slots * load_factor, MAX_INT), wrap_int(MAX_INT + 1)))
+
+
+def new_key_map(memory_bytes: int, load_factor: float) -> KeyMap:
+    """The kernel's where there is one, and nothing is strange about the sizes. Raises Refused as OffsetMap does."""
+    slots, usable = slots_of(memory_bytes, load_factor)
+    if kernels.native is None or slots < 1 or usable > slots:
+        return OffsetMap(memory_bytes, load_factor)
+    found: KeyMap = kernels.native.OffsetMap(slots, usable, secrets.token_bytes(_HASH_SIZE))
+    return found
