@@ -20,7 +20,7 @@ QUESTIONS = {
     "explained": ["lookup", "--explain", "--offset", "12", "--offset", "61", "--timestamp", "0"],
     "read": ["read", "--offset", "20", "--isolation", "read_committed", "--records", "--committed-only"],
     "raw": ["read", "--offset", "20", "--raw", "-"],
-    "txns": ["txns", "--format", "json"],
+    "txns": ["txns"],
 }
 Path = pathlib.Path
 FILES = [

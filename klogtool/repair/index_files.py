@@ -397,8 +397,14 @@ class TransactionIndex:
         self._cut(size)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTxn], bool]:
-        """Entries that overlap a fetch, and whether later segments have no more of them (collectAbortedTxns)."""
-        return find_aborted_txns(bytes(self._data), fetch_offset, upper_bound_offset)
+        """Entries that overlap a fetch, and whether later segments have no more of them (collectAbortedTxns).
+
+        Raises Corrupt (KafkaException) at one of a later version."""
+        try:
+            return find_aborted_txns(bytes(self._data), fetch_offset, upper_bound_offset)
+        except Corrupt as error:
+            error.at_path(self.path)
+            raise
 
     def sanity_check(self) -> None:
         """Raises Corrupt: CorruptIndexException, or KafkaException for an entry of a later version."""
