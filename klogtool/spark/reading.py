@@ -158,7 +158,8 @@ class _Reader:
         error = Corrupt("the checksum does not match", path=path, position=position)
         if self._task.is_strict:
             raise error
-        LOGGER.warning("%s: %s", "left out" if self._task.mode == "DROPMALFORMED" else "given all the same", error)
+        left = "left out" if self._task.mode == "DROPMALFORMED" else "given as far as it can be read"
+        LOGGER.warning("%s: %s", left, error)
 
     def _left(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Without rows that nobody is to see, and without columns that nobody asked for."""
