@@ -24,6 +24,13 @@ class CleanedTransactions:
         self._ahead: list[tuple[int, int, AbortedTxn]] = []
         self._added = 0
 
+    def copy(self, index: TransactionIndex) -> CleanedTransactions:
+        """The same, whose entries go elsewhere."""
+        other = CleanedTransactions(index)
+        other._committed, other._aborted = set(self._committed), dict(self._aborted)
+        other._ahead, other._added = list(self._ahead), self._added
+        return other
+
     def add_aborted(self, found: Iterable[AbortedTxn]) -> None:
         """Aborted transactions that the batches to come may be of."""
         for txn in found:

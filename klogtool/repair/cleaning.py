@@ -17,13 +17,14 @@ from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.log.entries import Entry
 from klogtool.repair.cleaned_transactions import CleanedTransactions
 from klogtool.repair.cleaner_reads import ReadBuffer, walk_batches
-from klogtool.repair.cleaning_filter import FilterTerms, Kept, Tally, filter_batch, walk_parts
+from klogtool.repair.cleaning_filter import FilterTerms, Kept, Tally, filter_batch, put_records
 from klogtool.repair.cleaning_range import LogToClean, last_modified_ms
 from klogtool.repair.config import LogConfig
 from klogtool.repair.content_file import ContentFile
 from klogtool.repair.content_writer import ContentWriter
 from klogtool.repair.loading import LoadedLog
-from klogtool.repair.offset_map import OffsetMap
+from klogtool.repair.offset_map import KeyMap, new_key_map
+from klogtool.repair.regular_cleaning import GroupCleaning, IrregularGroup, MapFilling, has_kernels_map, walk
 from klogtool.repair.segment import BatchMarks, LogSegment, LogSegmentOffsetOverflow
 from klogtool.repair.split import CLEANED, copy_mtime, replace_segments, split_overflowed_segment
 
@@ -35,7 +36,6 @@ class CleaningStats:
     instead; a broker starts over later."""
 
     map_messages_read: int = 0
-    map_bytes_read: int = 0
     map_entries: int = 0
     map_is_full: bool = False
     total: Tally = field(default_factory=Tally)
@@ -52,10 +52,10 @@ def clean(log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: boo
     return _Pass(log, to_clean, now_ms, keeps_magic=keeps_magic).run()
 
 
-def new_offset_map(config: LogConfig) -> OffsetMap:
+def new_offset_map(config: LogConfig) -> KeyMap:
     """As large as a cleaner thread's. Raises Refused for what Kafka cannot make."""
     memory = min(config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads, MAX_INT)
-    return OffsetMap(memory, config.log_cleaner_io_buffer_load_factor)
+    return new_key_map(memory, config.log_cleaner_io_buffer_load_factor)
 
 
 class _Pass:
@@ -100,11 +100,16 @@ class _Pass:
 
     def _map_segment(self, segment: LogSegment, first_dirty: int, transactions: CleanedTransactions) -> bool:
         """Whether all of it had room."""
+        stats, start = self.stats, segment.offset_index.lookup(first_dirty).position
         with segment.open_log() as file:
-            for batch in walk_batches(file, self.buffer, segment.offset_index.lookup(first_dirty).position):
+            if has_kernels_map(self.offsets) and start >= 0:
+                filling = MapFilling(self.offsets, first_dirty, transactions)
+                is_all = walk(filling, file, start, self.buffer)
+                stats.map_messages_read += filling.messages_read
+                return is_all
+            for batch in walk_batches(file, self.buffer, start):
                 if not self._map_batch(batch, first_dirty, transactions):
                     return False
-                self.stats.map_bytes_read += batch.size
                 if batch.last_offset >= first_dirty:
                     self.offsets.latest_offset = batch.last_offset
         return True
@@ -114,13 +119,9 @@ class _Pass:
         if batch.is_control or is_aborted:
             self.stats.map_messages_read += 1 if batch.is_control else batch.records_count or 0
             return True
-        for part in walk_parts(batch):
-            if part.key_size >= 0 and part.offset >= first_dirty:
-                if self.offsets.is_full:
-                    return False
-                self.offsets.put(part.key or b"", part.offset)
-            self.stats.map_messages_read += 1
-        return True
+        count, is_all = put_records(batch, self.offsets, first_dirty)
+        self.stats.map_messages_read += count
+        return is_all
 
     def _aborted_between(self, start: int, end: int) -> Iterator[AbortedTxn]:
         """Aborted transactions of [start, end), as the transaction indexes have them; some of others, too.
@@ -159,27 +160,57 @@ class _Pass:
     # Cleaning (cleanSegments, cleanInto).
 
     def _clean_group(self, group: list[LogSegment]) -> None:
-        log, cleaned = self.log, LogSegment(self.log.draft, group[0].base_offset, self.config, CLEANED)
+        """One new segment in place of several."""
+        base_offset, terms = group[0].base_offset, self._terms()
+        self.stats.groups[base_offset] = [segment.base_offset for segment in group]
+        cleaned = self._clean_by_kernel(group, terms) if has_kernels_map(self.offsets) else None
+        if cleaned is None:
+            cleaned = LogSegment(self.log.draft, base_offset, self.config, CLEANED)
+            self._clean_by_reference(group, cleaned, terms)
+        for segment in group:
+            self.stats.total.add(self.stats.tallies[segment.base_offset])
+        cleaned.become_inactive()
+        cleaned.write_back()
+        copy_mtime(cleaned, group[-1])
+        for segment in replace_segments(self.log.segments, [cleaned], group):
+            self.log.producers.mark_snapshot_deleted(segment.base_offset)
+
+    def _clean_by_kernel(self, group: list[LogSegment], terms: FilterTerms) -> LogSegment | None:
+        """The new segment; None, and nothing has changed, if it is the reference's to say what is wrong with it."""
+        cleaned = LogSegment(self.log.draft, group[0].base_offset, self.config, CLEANED)
+        before, self.transactions = self.transactions, self.transactions.copy(cleaned.txn_index)
+        cleaning = GroupCleaning(cleaned, terms, self.transactions)
+        try:
+            for segment in self._walk_group(group, terms):
+                with segment.open_log() as file:
+                    cleaning.clean(file, self.buffer)
+                self.buffer.restore()
+        except IrregularGroup:
+            cleaned.delete()
+            self.transactions = before
+            return None
+        cleaning.finish()
+        return cleaned
+
+    def _clean_by_reference(self, group: list[LogSegment], cleaned: LogSegment, terms: FilterTerms) -> None:
         self.transactions.index = cleaned.txn_index
-        self.stats.groups[cleaned.base_offset] = [segment.base_offset for segment in group]
-        writer, terms = ContentWriter(), self._terms()
+        writer = ContentWriter()
+        for segment in self._walk_group(group, terms):
+            try:
+                self._clean_into(cleaned, segment, writer, terms)
+            except LogSegmentOffsetOverflow:
+                self._split(segment, cleaned)
+        self.log.draft.write(cleaned.log_name, writer.content())
+
+    def _walk_group(self, group: list[LogSegment], terms: FilterTerms) -> Iterator[LogSegment]:
+        """Each segment, when the terms and the transactions are those of it."""
         for n, segment in enumerate(group):
             next_offset = segment.read_next_offset()  # Kafka asks in any case, and fails of damage that it meets there
             end = group[n + 1].base_offset if n + 1 < len(group) else next_offset
             self.transactions.add_aborted(self._aborted_between(segment.base_offset, end))
             terms.tally = self.stats.tallies[segment.base_offset] = Tally()
-            terms.retains_legacy_tombstones = last_modified_ms(log, segment) > self.legacy_horizon_ms
-            try:
-                self._clean_into(cleaned, segment, writer, terms)
-            except LogSegmentOffsetOverflow:
-                self._split(segment, cleaned)
-            self.stats.total.add(terms.tally)
-        log.draft.write(cleaned.log_name, writer.content())
-        cleaned.become_inactive()
-        cleaned.write_back()
-        copy_mtime(cleaned, group[-1])
-        for segment in replace_segments(log.segments, [cleaned], group):
-            log.producers.mark_snapshot_deleted(segment.base_offset)
+            terms.retains_legacy_tombstones = last_modified_ms(self.log, segment) > self.legacy_horizon_ms
+            yield segment
 
     def _terms(self) -> FilterTerms:
         return FilterTerms(
@@ -196,7 +227,7 @@ class _Pass:
             chunk = _Chunk(cleaned, writer, self.buffer)
             for batch in walk_batches(file, self.buffer):
                 chunk.begin(batch)
-                kept = filter_batch(batch, terms, self.transactions)
+                kept = filter_batch(batch, terms, can_discard=self.transactions.can_discard(batch))
                 if kept is not None:
                     chunk.append(file, batch, kept)
             chunk.end()

@@ -110,6 +110,19 @@ def filter_batch(batch: Entry, terms: FilterTerms, *, can_discard: bool) -> Kept
     return kept
 
 
+def put_records(batch: Entry, offsets: KeyMap, first_dirty: int) -> tuple[int, bool]:
+    """The keys of a batch into the map, with the offsets of their records; how many records were read, and whether all
+    had room. Raises KlogError."""
+    count = 0
+    for part in walk_parts(batch):
+        if part.key_size >= 0 and part.offset >= first_dirty:
+            if offsets.is_full:
+                return count, False
+            offsets.put(part.key or b"", part.offset)
+        count += 1
+    return count, True
+
+
 def should_discard(batch: Entry, terms: FilterTerms, *, can_discard: bool) -> bool:
     """Whether its records go, whatever they are: a marker's only when its time is over."""
     if not batch.is_control:

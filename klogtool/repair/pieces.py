@@ -37,6 +37,11 @@ class Piece:
         self.stop, self.last = span.stop, False
         self.data = self._read()
 
+    @property
+    def path(self) -> str:
+        """Of the log."""
+        return self._file.path
+
     def check(self) -> int:
         """See how far checksums match, from what is reached on; why no further, as native.check_batches tells."""
         to, why, last = kernels.native.check_batches(self.data, self.reached - self.base, self.stop - self.base)
