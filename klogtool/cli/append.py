@@ -33,6 +33,13 @@ MOST_STDIN_BYTES = 256 << 20
     metavar="FILE...",
     help="Raw batches (a fetch's bytes, a .log), a call each, offsets as they are: as a follower appends. - is stdin.",
 )
+@click.option(
+    "--fetch-bytes",
+    type=click.IntRange(1, 2**31 - 1),
+    default=None,
+    metavar="N",
+    help="Of --batches: so many bytes a call, as a follower fetches.  [default: a file is a call]",
+)
 @click.option("--records", metavar="FILE", help="Records in JSON lines, as dump-log prints them. - is stdin.")
 @click.option("--requests", metavar="FILE", help="A call a line, in JSON: hex or file, as, leader_epoch, now_ms, ...")
 @click.option("--leader-epoch", callback=options.long, metavar="N", help="Whose epoch it is.  [default: the latest]")
@@ -81,7 +88,17 @@ def command(partition: str, more_files: tuple[str, ...], given: Circumstances, *
         raise click.UsageError(f"--{ways[0]} takes one file, and not {more_files[0]}.")
     _check_goes_with(ways[0], chosen)
     arguments = given.as_arguments() | _input(ways[0], chosen, more_files)
-    names = ("leader_epoch", "codec", "magic", "batch_bytes", "batch_records", "create", "topic_id", "jobs")
+    names = (
+        "leader_epoch",
+        "fetch_bytes",
+        "codec",
+        "magic",
+        "batch_bytes",
+        "batch_records",
+        "create",
+        "topic_id",
+        "jobs",
+    )
     arguments |= options.only_given(chosen, names)
     if chosen["create"]:
         arguments["new_topic_id"] = build_uuid(uuid.uuid4().bytes)
@@ -99,6 +116,8 @@ def _check_goes_with(way: str, chosen: dict[str, Any]) -> None:
     for name in ("codec", "magic", "batch_bytes", "batch_records"):
         if chosen[name] is not None and way != "records":
             raise click.UsageError(f"--{name.replace('_', '-')} goes with --records.")
+    if chosen["fetch_bytes"] is not None and way != "batches":
+        raise click.UsageError("--fetch-bytes goes with --batches.")
     if chosen["leader_epoch"] is not None and way == "requests":
         raise click.UsageError("--leader-epoch does not go with --requests: each call has its own.")
     if chosen["topic_id"] is not None and not chosen["create"]:

@@ -23,6 +23,7 @@ from klogtool.format.java_numbers import wrap_long
 from klogtool.format.message import CRC_COVERS_FROM as MESSAGE_CRC_COVERS_FROM
 from klogtool.format.message import ENTRY_HEAD, MESSAGE_V1_HEAD, Message
 
+_BATCH_HEADER = BATCH_HEADER.numbers
 _KEPT_BITS = CODEC_MASK | TRANSACTIONAL_BIT | CONTROL_BIT | DELETE_HORIZON_BIT
 
 
@@ -37,8 +38,8 @@ def restamp_batch(
     if (batch.timestamp_type, batch.max_timestamp) != (timestamp_type, max_timestamp):
         fields["attributes"] = batch.attributes & _KEPT_BITS | _type_bit(timestamp_type)
         fields["max_timestamp"] = max_timestamp
-        fields["crc"] = crc32c((BATCH_HEADER.build(fields) + body)[CRC_COVERS_FROM:])
-    return BATCH_HEADER.build(fields) + body
+        fields["crc"] = crc32c((_BATCH_HEADER.pack(*fields.values()) + body)[CRC_COVERS_FROM:])
+    return _BATCH_HEADER.pack(*fields.values()) + body
 
 
 def restamp_message(message: Message, offset: int, timestamp_type: str, timestamp: int) -> bytes:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 from klogtool.render.changes import change_text, count_text, log_dir_text
 from klogtool.repair.plan import Plan
 
-_MOST_REFUSALS = 8
-_LONGEST_MESSAGE = 300
+_MOST_REFUSALS = 4
+_LONGEST_MESSAGE = 240
 
 
 def append_text(plan: Plan) -> str:
@@ -39,10 +40,15 @@ def _span(done: list[Any]) -> str:
 
 
 def _refusals(rows: list[Any]) -> Iterator[str]:
-    refused = [(n, row["error"]) for n, row in enumerate(rows, 1) if "error" in row]
-    for n, error in refused[:_MOST_REFUSALS]:
-        message = error["message"]
-        shown = message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "..."
-        yield f"refused  append {n}: {error['class']}: {shown}"
+    refused = [(n, row) for n, row in enumerate(rows, 1) if "error" in row]
+    for n, row in refused[:_MOST_REFUSALS]:
+        of = f" ({os.path.basename(row['file'])})" if "file" in row else ""
+        yield f"refused  append {n}{of}: {row['error']['class']}"
+        yield f"         {shortened(row['error']['message'])}"
     if len(refused) > _MOST_REFUSALS:
-        yield f"and {len(refused) - _MOST_REFUSALS:,} more (--format json has all)"
+        yield f"and {len(refused) - _MOST_REFUSALS:,} more are refused (--format json has all)"
+
+
+def shortened(message: str) -> str:
+    """So much of a message as goes into two or three lines."""
+    return message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "..."

@@ -25,10 +25,14 @@ WAYS = ("batches", "records", "requests")
 
 
 def decide(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
-    """The plans for one partition dir and its log dir. arguments: those of Circumstances; one of `batches`: paths, or
-    `batches_base64`: the bytes; `records` or `requests`: a path, or `records_text`, `requests_text`: the lines;
-    `folder`: where names of files in requests count from; `leader_epoch`; of records `codec`, `magic`, `batch_bytes`,
-    `batch_records`; `create`, `topic_id`: see creation.py; `jobs`.
+    """The plans for one partition dir and its log dir. arguments: those of Circumstances; one of
+
+    - `batches`: paths, or `batches_base64`: the bytes; with `leader_epoch`, `fetch_bytes`
+    - `records`: a path, or `records_text`: the lines; with `leader_epoch`, `codec`, `magic`, `batch_bytes`,
+      `batch_records`
+    - `requests`: a path, or `requests_text`; with `folder`: where names of files in them count from
+
+    and `create`, `topic_id`: see creation.py; `jobs`.
 
     Raises as `plan_change` does, and KlogError for input that is none. What a call is refused for is in the answer.
     """
@@ -84,7 +88,7 @@ def _walk_batches(arguments: Mapping[str, Any], facts: Facts) -> Iterator[Call]:
     coded = arguments.get("batches_base64")
     if coded is not None:
         yield Call((base64.b64decode(coded),), True, MAX_INT if epoch is None else epoch, None)
-    yield from walk_batch_files(list(arguments.get("batches") or ()), epoch, facts)
+    yield from walk_batch_files(list(arguments.get("batches") or ()), epoch, facts, arguments.get("fetch_bytes"))
 
 
 def _walk_records(log: LoadedLog, arguments: Mapping[str, Any], facts: Facts, notes: list[str]) -> Iterator[Call]:

@@ -20,7 +20,7 @@ from klogtool.format.batch import (
     RECORD_BATCH_OVERHEAD,
     RecordBatch,
 )
-from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, walk_frames
 from klogtool.format.message import walk_messages
 from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.log.entries import Entry, read_entry
@@ -201,15 +201,24 @@ def invalid_record(reason: str) -> Refused:
     return Refused(reason, kafka_class="InvalidRecordException")
 
 
-def walk_set(file: ContentFile, start: int = 0, end: int | None = None) -> Iterator[Entry]:
+def walk_set(file: ContentFile, start: int = 0) -> Iterator[Entry]:
     """The whole batches of a set, each good until the next one is asked for (ByteBufferLogInputStream).
 
     Raises Corrupt (CorruptRecordException) at a length or a magic that cannot be.
     """
-    for window, frame in walk_windows_of(file, start, end):
+    is_small = file.size < KERNEL_FROM_BYTES
+    for window, frame in _walk_small(file, start) if is_small else walk_windows_of(file, start):
         if not 0 <= frame.magic <= _MAX_MAGIC:
             raise _invalid_magic(frame.magic, window.base + frame.position)
         yield _read(window, frame, file.path)
+
+
+def _walk_small(file: ContentFile, start: int) -> Iterator[tuple[Window, Frame]]:
+    """The same as walk_windows_of, in one window."""
+    data = memoryview(file.read(start, file.size - start))
+    window = Window(start, data, len(data), last=True)
+    for frame in walk_frames(data, 0, len(data), base=start):
+        yield window, frame
 
 
 def walk_offsets(file: ContentFile) -> Iterator[int]:

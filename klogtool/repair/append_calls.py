@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from klogtool.errors import KlogError
+from klogtool.format.framing import FRAME, Frame, find_frame
 from klogtool.format.java_numbers import MAX_INT, MAX_LONG
 from klogtool.log.file import LogFile, unreadable
 from klogtool.log.producer_state import TV_UNKNOWN, AppendOrigin
@@ -20,6 +21,7 @@ from klogtool.repair.plan import Fact
 
 MOST_LINE_BYTES = 256 << 20
 READ_BYTES = 1 << 20
+_decode = json.JSONDecoder().decode
 MAX_SHORT = (1 << 15) - 1
 LEADER, FOLLOWER = "leader", "follower"
 
@@ -46,10 +48,34 @@ class Facts:
         return tuple(self._by_path.values())
 
 
-def walk_batch_files(paths: list[str], leader_epoch: int | None, facts: Facts) -> Iterator[Call]:
-    """A follower's call for each file. leader_epoch None: batches of any are taken."""
+def walk_batch_files(
+    paths: list[str], leader_epoch: int | None, facts: Facts, fetch_bytes: int | None = None
+) -> Iterator[Call]:
+    """A follower's call for each file, or for each fetch of so many bytes of it. leader_epoch None: batches of any are
+    taken."""
+    epoch = MAX_INT if leader_epoch is None else leader_epoch
     for path in paths:
-        yield Call(_content_of(path, facts), True, MAX_INT if leader_epoch is None else leader_epoch, None)
+        content = _content_of(path, facts)
+        for part in [content] if fetch_bytes is None else _walk_fetches(path, fetch_bytes):
+            yield Call(part, True, epoch, None, file=path)
+
+
+def _walk_fetches(path: str, fetch_bytes: int) -> Iterator[Content]:
+    """Whole batches, as many as go into so many bytes, one at least; what follows the last one is a part of its own."""
+    with LogFile(path) as file:
+        start = at = 0
+        while True:
+            head = file.read(at, FRAME.sizeof())
+            frame = find_frame(head.ljust(FRAME.sizeof() + 1, b"\0"), 0, file.size - at)
+            size = frame.size if isinstance(frame, Frame) else 0
+            if at > start and (not size or at + size - start > fetch_bytes):
+                yield (Piece(path, start, at),)
+                start = at
+            if not size:
+                break
+            at += size
+        if start < file.size:
+            yield (Piece(path, start, file.size),)
 
 
 def walk_requests(lines: Iterator[tuple[int, bytes]], path: str, folder: str, facts: Facts) -> Iterator[Call]:
@@ -89,7 +115,7 @@ def split_lines(pieces: Iterator[bytes], path: str) -> Iterator[tuple[int, bytes
 def parse_line(line: bytes, number: int, path: str) -> dict[str, Any]:
     """A JSON object. Raises KlogError for a line that is none."""
     try:
-        row = json.loads(line)
+        row = _decode(line.decode())
     except (ValueError, RecursionError) as error:
         raise wrong_line(number, path, f"not JSON: {error}") from None
     if not isinstance(row, dict):

@@ -41,7 +41,7 @@ from klogtool.repair.rolling import Incoming, roll, should_roll
 from klogtool.repair.segment import LogSegment
 
 CURRENT_MAGIC = 2
-GROWN_BYTES = 64 << 10  # new bytes are put together up to there: a file of many small parts is slow to read
+MOST_MERGED_BYTES = 16 << 20  # new bytes are put together up to there: a file of many small parts is slow to read
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Call:
     """One append. content: the set, bytes or pieces of files. is_follower: offsets are as given, else those to come.
 
     leader_epoch: what a leader's batches get; a follower takes none of a higher one. now_ms: the clock; None:
-    as it was. to_magic: the format of the log, for a leader.
+    as it was. to_magic: the format of the log, for a leader. file: what the answer names it by.
     """
 
     content: Content
@@ -59,6 +59,7 @@ class Call:
     origin: AppendOrigin = AppendOrigin.CLIENT
     transaction_version: int = TV_UNKNOWN
     to_magic: int = CURRENT_MAGIC
+    file: str | None = None
 
     @property
     def from_whom(self) -> AppendOrigin:
@@ -85,7 +86,9 @@ class Appender:
         if self._follows_end:
             self._log.update_high_watermark(self._log.log_end_offset)
         self._log.run_scheduled()
-        return {**row, "rolled": len(self._log.segments) > segments, "log_end_offset": self._log.log_end_offset}
+        named = {} if call.file is None else {"file": call.file}
+        rolled = len(self._log.segments) > segments
+        return {**named, **row, "rolled": rolled, "log_end_offset": self._log.log_end_offset}
 
     def append(self, call: Call) -> AppendInfo:
         """One append. Raises Refused, Corrupt or Unsupported, with Kafka's class, for a set that is turned away."""
@@ -274,11 +277,22 @@ def _grow(segment: LogSegment, content: Content) -> None:
         last = parts[-1] if parts else None
         if isinstance(last, Piece) and isinstance(part, Piece) and (last.path, last.stop) == (part.path, part.start):
             parts[-1] = Piece(last.path, last.start, part.stop)
-        elif isinstance(last, bytes) and isinstance(part, bytes) and len(last) < GROWN_BYTES:
-            parts[-1] = last + part
         else:
             parts.append(part)
+            _merge_tail(parts)
     draft.write(name, tuple(parts))
+
+
+def _merge_tail(parts: list[Piece | bytes]) -> None:
+    """New bytes behind new bytes become one part, where they are of about the same size: so each byte is copied only
+    some times, however many calls there are."""
+    while len(parts) > 1:
+        before, last = parts[-2:]
+        if isinstance(before, Piece) or isinstance(last, Piece) or len(before) > 2 * len(last):
+            return
+        if len(before) + len(last) > MOST_MERGED_BYTES:
+            return
+        parts[-2:] = [before + last]
 
 
 def _head(content: Content, size: int) -> Content:
