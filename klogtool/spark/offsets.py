@@ -8,6 +8,7 @@ from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.framing import Frame
 from klogtool.format.indexes import (
     TIME_INDEX_ENTRY_SIZE,
+    TimeIndexEntry,
     entries_before_zero_tail,
     find_time_index_entry,
     parse_time_index_entry,
@@ -132,7 +133,20 @@ def largest_timestamp(copy: Copy, segment: SegmentFiles) -> int | None:
     if not count or count * TIME_INDEX_ENTRY_SIZE != len(data):  # not as a segment that was rolled leaves it
         return None
     last = parse_time_index_entry(data, segment.base_offset, count - 1)
-    return last.timestamp if segment.base_offset <= last.offset < segment.next_base_offset else None
+    return last.timestamp if _is_true(copy, segment, last) else None
+
+
+def _is_true(copy: Copy, segment: SegmentFiles, entry: TimeIndexEntry) -> bool:
+    """Whether the batch with an entry's offset has its timestamp: what an index leaves out is not looked at again."""
+    index = segment.indexes.get(FileKind.OFFSET_INDEX)
+    start = find_position(copy.storage, segment.log, index, segment.base_offset, entry.offset)
+    with copy.storage.open(segment.log, ahead_bytes=FAR_PIECE_BYTES) as file:
+        try:
+            heads = walk_heads(file, start, segment.size)
+            found = next((head.entry for head in heads if head.entry.last_offset >= entry.offset), None)
+        except Corrupt:
+            return False
+    return found is not None and found.max_timestamp == entry.timestamp
 
 
 def find_offset_by_time(copy: Copy, timestamp: int, first: int) -> int | None:

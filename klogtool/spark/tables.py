@@ -112,6 +112,8 @@ FINDINGS = {
 TABLES = {"records": RECORDS, "batches": BATCHES, "segments": LISTED | WALKED, "findings": FINDINGS}
 ROWS_AT_ONCE = 1 << 14
 
+Row = tuple[Any, ...]
+
 
 def default_columns(shape: Shape) -> tuple[str, ...]:
     """The columns of a table as the options ask for them. Raises Refused for one that there is not."""
@@ -164,17 +166,19 @@ def read_table(split: Split, table: str, columns: Sequence[str], *, is_strict: b
     spare_collections()
     walk = _batch_rows if table == "batches" else _segment_rows
     rows = (row for piece in split.pieces for row in walk(piece, columns, is_strict=is_strict))
-    schema = arrow_schema(table, columns)
+    schema, names = arrow_schema(table, columns), list(TABLES[table])
     while some := list(islice(rows, ROWS_AT_ONCE)):
-        yield pa.RecordBatch.from_pylist(some, schema)
+        values = dict(zip(names, zip(*some, strict=True), strict=True))
+        arrays = [pa.array(values[field.name], field.type) for field in schema]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _batch_rows(piece: Piece, _columns: Sequence[str], *, is_strict: bool) -> Iterator[dict[str, Any]]:
+def _batch_rows(piece: Piece, _columns: Sequence[str], *, is_strict: bool) -> Iterator[Row]:
     with open_place(piece.place)[0].open(piece.log, ahead_bytes=FAR_PIECE_BYTES) as file:
-        common = {"topic": piece.topic, "partition": piece.partition, "file": file.path}
+        common = (piece.topic, piece.partition, file.path)
         for head in _heads(file, piece, is_strict=is_strict):
             if head.entry.last_offset >= piece.first_offset and (head.entry.base_offset or 0) <= piece.last_offset:
-                yield common | _fields_of(head)
+                yield common + _fields_of(head)
 
 
 def _heads(file: LogFile, piece: Piece, *, is_strict: bool) -> Iterator[Head]:
@@ -193,32 +197,32 @@ def _heads(file: LogFile, piece: Piece, *, is_strict: bool) -> Iterator[Head]:
             at = find_next_batch(file, at + 1, end=piece.end, lowest=piece.base_offset)
 
 
-def _fields_of(head: Head) -> dict[str, Any]:
+def _fields_of(head: Head) -> Row:
+    """In the order of BATCHES, from `position` on."""
     entry = head.entry
-    fields = {
-        "position": head.position,
-        "size": head.size,
-        "base_offset": entry.base_offset,
-        "last_offset": entry.last_offset,
-        "partition_leader_epoch": entry.partition_leader_epoch,
-        "magic": entry.magic,
-        "crc": entry.crc,
-        "attributes": entry.attributes,
-        "codec": codec_of(head),
-        "timestamp_type": entry.timestamp_type,
-        "is_transactional": entry.is_transactional,
-        "is_control": entry.is_control,
-        "delete_horizon_ms": entry.delete_horizon_ms,
-        "max_timestamp": entry.max_timestamp if entry.magic else None,
-        "producer_id": entry.producer_id,
-        "producer_epoch": entry.producer_epoch,
-        "base_sequence": entry.base_sequence,
-        "last_sequence": entry.last_sequence,
-        "records_count": entry.records_count,
-    }
-    if isinstance(entry, RecordBatch):
-        fields |= {"last_offset_delta": entry.last_offset_delta, "base_timestamp": entry.base_timestamp}
-    return fields
+    of_batch = (entry.last_offset_delta, entry.base_timestamp) if isinstance(entry, RecordBatch) else (None, None)
+    return (
+        head.position,
+        head.size,
+        entry.base_offset,
+        entry.last_offset,
+        entry.partition_leader_epoch,
+        entry.magic,
+        entry.crc,
+        entry.attributes,
+        codec_of(head),
+        entry.timestamp_type,
+        entry.is_transactional,
+        entry.is_control,
+        entry.delete_horizon_ms,
+        *of_batch,
+        entry.max_timestamp if entry.magic else None,
+        entry.producer_id,
+        entry.producer_epoch,
+        entry.base_sequence,
+        entry.last_sequence,
+        entry.records_count,
+    )
 
 
 def codec_of(head: Head) -> str:
@@ -229,7 +233,7 @@ def codec_of(head: Head) -> str:
         return "unknown"
 
 
-def _segment_rows(piece: Piece, columns: Sequence[str], *, is_strict: bool) -> Iterator[dict[str, Any]]:
+def _segment_rows(piece: Piece, columns: Sequence[str], *, is_strict: bool) -> Iterator[Row]:
     from datetime import UTC, datetime
 
     storage = open_place(piece.place)[0]
@@ -249,7 +253,7 @@ def _segment_rows(piece: Piece, columns: Sequence[str], *, is_strict: bool) -> I
         row["file"] = file.path
         if any(name in WALKED for name in columns):
             row |= _walked(_heads(file, piece, is_strict=is_strict))
-    yield row
+    yield tuple(row.get(name) for name in TABLES["segments"])
 
 
 def _walked(heads: Iterator[Head]) -> dict[str, Any]:

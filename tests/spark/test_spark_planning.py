@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import shutil
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +25,7 @@ from klogtool.spark.reading import Task, read_split
 ALL = {"includeHeaders": True, "includeMetadata": True}
 LOG_DIRS = [p for p in sorted(FIXTURES.glob("*/logdir")) if p.parent.name != "killed-mid-append"]
 SIZE = len(data(0))
+SIZE_OF_TWO = len(data(0, records=2))
 pytestmark = pytest.mark.filterwarnings("error")
 
 
@@ -185,6 +187,30 @@ def test_topics_by_name_by_pattern_and_by_number(log: pathlib.Path) -> None:
         read(root, subscribe="t,nope")
     with pytest.raises(Refused, match="no such partition: t-2"):
         read(root, assign='{"t":[2]}')
+
+
+class GreaterThanOrEqual:
+    """As pyspark.sql.datasource has it."""
+
+    def __init__(self, offset: int) -> None:
+        self.attribute = ("timestamp",)
+        self.value = datetime.fromtimestamp(NOW_MS / 1000 + offset, UTC)
+
+
+def test_times_leave_out_segments_by_their_time_index(log: pathlib.Path) -> None:
+    for offset, left in ((0, 160), (59, 160), (60, 100), (70, 100), (99, 100), (100, 60), (159, 60)):
+        late = [GreaterThanOrEqual(offset)]
+        planned = sum(split.bytes for split in splits_of(log, filters=late))
+        assert planned == left * SIZE_OF_TWO // 2
+        assert offsets(read(log, filters=late)) == list(range(offset, 160))
+
+
+def test_a_time_index_that_is_wrong_leaves_out_nothing(log: pathlib.Path) -> None:
+    for path in log.glob("*.timeindex"):
+        size = path.stat().st_size
+        for at in range(5, size, 12):
+            overwrite(path, at, b"\0")  # earlier
+    assert offsets(read(log, filters=[GreaterThanOrEqual(20)])) == list(range(20, 160))
 
 
 # Copies.
