@@ -7,7 +7,7 @@ whatever the threads do.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import TypeAlias
@@ -84,6 +84,11 @@ class Summary:
         """Whether nothing was left out."""
         return not self.left_out_partitions and not self.left_out_segments
 
+    def add(self, other: Summary) -> None:
+        """What was read of a partition."""
+        for name in ("partitions", "files", "batches", "records", "bytes", "left_out_segments"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
     def count(self, finding: Finding) -> None:
         """One more finding."""
         match finding.severity:
@@ -95,14 +100,53 @@ class Summary:
                 self.infos += 1
 
 
-def verify(paths: Sequence[str], options: VerifyOptions) -> Iterator[Finding | Summary]:
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A partition dir that is verified, or of which only the file `only` is."""
+
+    partition: Partition
+    around: Surroundings
+    log_dir: LogDir | None = None
+    only: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedPartition:
+    """What was found in a partition. ends: what its log dir is to know; counted: what was read of it.
+
+    is_readable: its folder could be listed; is_metadata: it is that of `__cluster_metadata`.
+    """
+
+    findings: tuple[Finding, ...]
+    ends: PartitionEnds
+    counted: Summary
+    is_readable: bool
+    is_metadata: bool = False
+
+
+VerifyElsewhere: TypeAlias = Callable[[Sequence[Target]], Iterable[VerifiedPartition]]
+
+
+def verify(
+    paths: Sequence[str], options: VerifyOptions, *, elsewhere: VerifyElsewhere | None = None
+) -> Iterator[Finding | Summary]:
     """All findings, then a summary.
 
-    Raises KlogError for a path that there is not, or that is nothing of Kafka's, before anything else is read.
+    elsewhere: verifies the partitions, each by `verify_target`, and gives what it found in their order; without it that
+    is done here. Raises KlogError for a path that there is not, or that is nothing of Kafka's, before anything else is
+    read.
     """
     once = {os.path.realpath(path): path for path in reversed(paths)}  # the first of several names for the same
     opened = [(path, open_path(path)) for path in reversed(once.values())]
-    return _Verification(opened, options).run()
+    return _Verification(opened, options, elsewhere).run()
+
+
+def verify_target(target: Target, options: VerifyOptions) -> VerifiedPartition:
+    """One partition by itself: what can be said of it without the others."""
+    alone = _Verification([], options)
+    alone.targets = [target]
+    ((_, found),) = alone.verified_partitions()
+    return found
 
 
 def log_files(paths: Sequence[str]) -> Iterator[str]:
@@ -119,24 +163,14 @@ def log_files(paths: Sequence[str]) -> Iterator[str]:
 
 
 @dataclass(slots=True)
-class _Target:
-    """A partition dir that is verified, or of which only the file `only` is."""
-
-    partition: Partition
-    around: Surroundings
-    log_dir: LogDir | None = None
-    only: str | None = None
-
-
-@dataclass(slots=True)
 class _Begun:
     """A partition on its way: what is known so far."""
 
-    target: _Target
+    target: Target
     layout: Layout | None = None
     findings: list[Finding] = field(default_factory=list)
     reports: list[SegmentReport] = field(default_factory=list)
-    left_out_segments: int = 0
+    counted: Summary = field(default_factory=Summary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,17 +190,19 @@ _Scan: TypeAlias = tuple[list[Finding], SegmentReport] | None
 class _Verification:
     """One run: what is to be verified, and what has been counted."""
 
-    def __init__(self, opened: Sequence[tuple[str, Opened]], options: VerifyOptions) -> None:
-        self.options, self.summary = options, Summary()
+    def __init__(
+        self, opened: Sequence[tuple[str, Opened]], options: VerifyOptions, elsewhere: VerifyElsewhere | None = None
+    ) -> None:
+        self.options, self.summary, self._elsewhere = options, Summary(), elsewhere
         self._log_dirs = [LogDir(path) for path, thing in opened if isinstance(thing, LogDir)]
         self._ends: dict[str, list[PartitionEnds]] = {log_dir.path: [] for log_dir in self._log_dirs}
         self._verified: list[Partition] = []  # in log dirs
-        self._metadata: Layout | None = None
-        self._targets = [target for log_dir in self._log_dirs for target in self._targets_in(log_dir)]
+        self._metadata: Partition | None = None
+        self.targets = [target for log_dir in self._log_dirs for target in self._targets_in(log_dir)]
         self._root_files: list[str] = []
         for path, thing in opened:
             if isinstance(thing, Partition):
-                self._targets.append(_Target(Partition(path), self._around(path)))
+                self.targets.append(Target(Partition(path), self._around(path)))
             elif not isinstance(thing, LogDir):
                 self._add_file(path)
 
@@ -193,15 +229,15 @@ class _Verification:
             return None
         from klogtool.repair.verify_kraft import topic_ids_by_metadata
 
-        return topic_ids_by_metadata(self._metadata)
+        return topic_ids_by_metadata(verify_names(self._metadata)[0])
 
     # What is to be verified.
 
-    def _targets_in(self, log_dir: LogDir) -> Iterator[_Target]:
+    def _targets_in(self, log_dir: LogDir) -> Iterator[Target]:
         checkpoints = Checkpoints(log_dir.path)
         with_ids = knows_topic_ids(log_dir)
         for partition in log_dir.partitions:
-            yield _Target(partition, self._surroundings(partition, checkpoints, with_ids), log_dir)
+            yield Target(partition, self._surroundings(partition, checkpoints, with_ids), log_dir)
 
     def _around(self, path: str) -> Surroundings:
         checkpoints = Checkpoints.beside(path)
@@ -223,20 +259,30 @@ class _Verification:
         if kind_of(path) in KINDS_IN_LOG_DIR:
             self._root_files.append(path)
         else:
-            self._targets.append(_Target(Partition(folder), self._around(folder), only=os.path.basename(path)))
+            self.targets.append(Target(Partition(folder), self._around(folder), only=os.path.basename(path)))
 
     # Partitions, segment by segment.
 
     def _partitions(self) -> Iterator[Finding]:
+        if self._elsewhere is None:
+            found = self.verified_partitions()
+        else:
+            found = zip(self.targets, self._elsewhere(self.targets), strict=True)
+        for target, verified in found:
+            self._add(target, verified)
+            yield from verified.findings
+
+    def verified_partitions(self) -> Iterator[tuple[Target, VerifiedPartition]]:
+        """Each target with what was found in it."""
         begun: _Begun | None = None
         for piece, scanned in self._scanned():
             if begun is not None and piece.begun is not begun:
-                yield from self._finished(begun)
+                yield begun.target, _finished(begun)
             begun = piece.begun
             if scanned is not None:
-                self._take(begun, *scanned)
+                _take(begun, *scanned)
         if begun is not None:
-            yield from self._finished(begun)
+            yield begun.target, _finished(begun)
 
     def _scanned(self) -> Iterator[tuple[_Piece, _Scan]]:
         """Each piece with what was found: small ones several at a time, large ones by several threads each."""
@@ -251,7 +297,7 @@ class _Verification:
 
     def _pieces(self) -> Iterator[_Piece]:
         number, parts = self.options.subset
-        for n, target in enumerate(self._targets):
+        for n, target in enumerate(self.targets):
             if n % parts != number - 1 or self.options.is_time_up():
                 self._leave_out(target)
                 continue
@@ -259,7 +305,7 @@ class _Verification:
             yield _Piece(begun)
             for path, context in self._segments(begun):
                 if self.options.is_time_up():
-                    begun.left_out_segments += 1
+                    begun.counted.left_out_segments += 1
                 else:
                     yield _Piece(begun, path, context, is_large=_size_of(path) >= LARGE_BYTES)
 
@@ -300,41 +346,50 @@ class _Verification:
             except StopIteration as end:
                 return findings, end.value
 
-    def _take(self, begun: _Begun, findings: list[Finding], report: SegmentReport) -> None:
-        misnamed = list(verify_segment_name(report))
-        begun.findings += misnamed
-        begun.findings += (f for f in findings if not (misnamed and f.id == "offset-order" and f.start == 0))
-        begun.reports.append(report)
-        self.summary.batches += report.batches
-        self.summary.records += report.records
-        self.summary.bytes += report.size
-
-    def _leave_out(self, target: _Target) -> None:
+    def _leave_out(self, target: Target) -> None:
         self.summary.left_out_partitions += 1
         if target.log_dir is not None:
             self._ends[target.log_dir.path].append(PartitionEnds(target.partition))
 
-    def _finished(self, begun: _Begun) -> Iterator[Finding]:
-        """All findings of a partition, in the order of its files."""
-        target, layout, findings = begun.target, begun.layout, begun.findings
-        is_whole = layout is not None and not begun.left_out_segments
-        if layout is not None:
-            if target.log_dir is not None:
-                self._verified.append(target.partition)
-                self._metadata = layout if layout.is_metadata else self._metadata
-            self.summary.files += 1 if target.only else layout.files
-        if layout is not None and is_whole:
-            findings += verify_partition(layout, begun.reports, target.around)
-        self.summary.left_out_segments += begun.left_out_segments
-        self.summary.partitions += target.only is None
-        if target.log_dir is not None:
-            self._ends[target.log_dir.path].append(_ends_of(begun) if is_whole else PartitionEnds(target.partition))
-        if target.only is not None:
-            only = os.path.join(target.partition.path, target.only)
-            findings = [finding for finding in findings if finding.path == only]
-        if target.partition.state is PartitionDirState.DELETE:  # only what stops a broker counts: it may be half gone
-            findings = [finding for finding in findings if finding.severity is not Severity.WARNING]
-        yield from sorted(findings, key=_by_place)
+    def _add(self, target: Target, verified: VerifiedPartition) -> None:
+        """What a log dir is to know of a partition."""
+        self.summary.add(verified.counted)
+        if target.log_dir is None:
+            return
+        self._ends[target.log_dir.path].append(verified.ends)
+        if verified.is_readable:
+            self._verified.append(target.partition)
+        if verified.is_metadata:
+            self._metadata = target.partition
+
+
+def _take(begun: _Begun, findings: list[Finding], report: SegmentReport) -> None:
+    misnamed = list(verify_segment_name(report))
+    begun.findings += misnamed
+    begun.findings += (f for f in findings if not (misnamed and f.id == "offset-order" and f.start == 0))
+    begun.reports.append(report)
+    begun.counted.batches += report.batches
+    begun.counted.records += report.records
+    begun.counted.bytes += report.size
+
+
+def _finished(begun: _Begun) -> VerifiedPartition:
+    """All findings of a partition, in the order of its files."""
+    target, layout, findings, counted = begun.target, begun.layout, begun.findings, begun.counted
+    is_whole = layout is not None and not counted.left_out_segments
+    if layout is not None:
+        counted.files = 1 if target.only else layout.files
+    if layout is not None and is_whole:
+        findings += verify_partition(layout, begun.reports, target.around)
+    counted.partitions = int(target.only is None)
+    ends = _ends_of(begun) if is_whole else PartitionEnds(target.partition)
+    if target.only is not None:
+        only = os.path.join(target.partition.path, target.only)
+        findings = [finding for finding in findings if finding.path == only]
+    if target.partition.state is PartitionDirState.DELETE:  # only what stops a broker counts: it may be half gone
+        findings = [finding for finding in findings if finding.severity is not Severity.WARNING]
+    in_order = tuple(sorted(findings, key=_by_place))
+    return VerifiedPartition(in_order, ends, counted, layout is not None, layout is not None and layout.is_metadata)
 
 
 def _by_place(finding: Finding) -> tuple[str, int]:
