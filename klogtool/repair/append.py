@@ -112,7 +112,7 @@ def _walk_records(log: LoadedLog, arguments: Mapping[str, Any], facts: Facts, no
     lines, path = _lines(arguments, "records", facts)
     yield from walk_record_calls(lines, path, batching)
     if batching.control_records:
-        notes.append(f"{batching.control_records:,} control records are left out: only a broker writes them")
+        notes.append(f"left out: {batching.control_records:,} of control batches, which only a broker writes")
 
 
 def _lines(arguments: Mapping[str, Any], way: str, facts: Facts) -> tuple[Iterator[tuple[int, bytes]], str]:

@@ -188,6 +188,8 @@ def _restamped(entry: Entry, last_offset: int, max_timestamp: int, rules: Valida
 def _build(records: Sequence[AnyRecord], first: Entry, first_offset: int, rules: Validation) -> Validated:
     """As MemoryRecordsBuilder builds it: one batch, or messages of their own if there is no codec."""
     check_producer(first, rules)
+    if not records and rules.is_append_time and (rules.to_magic >= 2 or rules.target_codec != NONE):
+        raise Refused("a batch without records", kafka_class="NullPointerException")  # MemoryRecordsBuilder.info
     renumbered = [
         Record(first_offset + n, record.timestamp, record.key, record.value, headers_of(record))
         for n, record in enumerate(records)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from klogtool.repair.plan import Plan
 
 _METADATA = FileKind.PARTITION_METADATA.value
 _MOST_METADATA_BYTES = 1 << 16
+_TOPIC = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 
 
 def is_to_be_created(path: str, arguments: Mapping[str, Any]) -> bool:
@@ -37,7 +39,7 @@ def plan_creation(command: str, path: str, arguments: Mapping[str, Any], change:
     `change.plan_change`.
     """
     name = find_partition_dir_name(own_name(path))
-    if name is None or name.state is not PartitionDirState.CURRENT:
+    if name is None or name.state is not PartitionDirState.CURRENT or not _TOPIC.fullmatch(name.topic):
         raise Refused("no partition dir is called so: a topic, a hyphen and a number", path=path)
     if not os.path.isdir(os.path.dirname(path)):
         raise KlogError("no such folder", path=os.path.dirname(path))

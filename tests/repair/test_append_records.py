@@ -62,7 +62,7 @@ def test_they_get_the_next_offsets(folder: pathlib.Path, tmp_path: pathlib.Path)
         [(b"h", b"x"), (b"", None)],
         [(b"\xff", None)],
     ]
-    assert "1 control records are left out: only a broker writes them" in plan.notes
+    assert "left out: 1 of control batches, which only a broker writes" in plan.notes
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
