@@ -91,19 +91,20 @@ cdef class OffsetMap:
     cdef Slot* table
     cdef uint64_t k0, k1
 
-    def __cinit__(self, int64_t slots, int64_t usable, bytes secret not None):
+    def __cinit__(self, int64_t slots, int64_t usable, bytes secret not None, bint in_large_pages=False):
         cdef Bytes key = secret
         if slots < 0 or len(secret) != SECRET_SIZE:
             raise ValueError("a map has slots, and a secret of 16 bytes")
         self.slots, self.usable, self.entries, self.latest_offset = slots, usable, 0, -1
         self.k0, self.k1 = le64(key), le64(key + 8)
         # Pages of it that no key has come to take no memory.
-        self.table = <Slot*> calloc(max(slots, 1), sizeof(Slot))
+        self.table = <Slot*> zeroed_pages(max(slots, 1) * sizeof(Slot), in_large_pages)
         if self.table == NULL:
             raise MemoryError
 
     def __dealloc__(self):
-        free(self.table)
+        if self.table != NULL:
+            free_pages(self.table, max(self.slots, 1) * sizeof(Slot))
 
     @property
     def is_full(self):
@@ -470,6 +471,11 @@ cdef class BatchCleaner:
                 parts.append((row[0], row[1]))
         self.parts.size = 0
         return parts, taken_from(&self.out)
+
+    @property
+    def out_size(self):
+        """New bytes since then."""
+        return self.out.size
 
     def take_offset_entries(self):
         """The entries of the offset index, as they stand in the file."""

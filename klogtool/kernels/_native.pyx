@@ -9,7 +9,7 @@ One extension, its text in parts, because every module that takes a memoryview c
 
 cimport cython
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memmove, memset, strlen
 
 cdef extern from "_machine.h" nogil:
@@ -23,6 +23,8 @@ cdef extern from "_machine.h" nogil:
     int json_plain_64(const uint8_t* p)
     void fetch_ahead(const uint8_t* p, int64_t size)
     void fetch_line(const uint8_t* p)
+    void* zeroed_pages(size_t size, int large)
+    void free_pages(void* pages, size_t size)
     void make_crc_tables()
     uint32_t crc32c_of(uint32_t so_far, const uint8_t* p, int64_t size)
     uint32_t crc32_of(uint32_t so_far, const uint8_t* p, int64_t size)

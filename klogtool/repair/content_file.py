@@ -45,7 +45,10 @@ class ContentFile(LogFile):
         """`size` bytes from byte `position` into a buffer that has room for them; the view is shorter where the file
         ends. Raises KlogError on an I/O error."""
         view, done = memoryview(buffer), 0
-        for part, start, stop in self._parts_of(position, size):
+        parts = list(self._parts_of(position, size))
+        if len(parts) == 1 and isinstance(part := parts[0][0], Piece):
+            return self._read_piece_into(buffer, part, parts[0][1], parts[0][2])
+        for part, start, stop in parts:
             piece = self._read_part(part, start, stop)
             view[done : done + len(piece)] = piece
             done += len(piece)
@@ -94,6 +97,13 @@ class ContentFile(LogFile):
                 yield self._parts[n], position - start, min(end, stop) - start
                 position = min(end, stop)
             n += 1
+
+    def _read_piece_into(self, buffer: bytearray | mmap.mmap, part: Piece, start: int, stop: int) -> memoryview:
+        """The same of one file, without a copy."""
+        view = self._files[part.path].read_into(buffer, part.start + start, stop - start)
+        if len(view) < stop - start:
+            self._read_part(part, start, stop)  # says what is wrong
+        return view
 
     def _read_part(self, part: Piece | bytes, start: int, stop: int) -> bytes:
         if isinstance(part, bytes):

@@ -10,6 +10,7 @@ from klogtool.repair.content_file import ContentFile
 from klogtool.repair.draft import Content, Piece
 
 SMALLEST_PIECE_BYTES = 16 << 10
+PART_BYTES = 8 << 20  # new bytes are joined up to here
 
 
 class ContentWriter:
@@ -18,7 +19,8 @@ class ContentWriter:
     def __init__(self) -> None:
         self.size = 0
         self._parts: list[Piece | bytes] = []
-        self._bytes = bytearray()
+        self._bytes: list[bytes] = []
+        self._joined = 0
         self._source: ContentFile | None = None
         self._start = self._stop = 0
 
@@ -33,7 +35,7 @@ class ContentWriter:
     def write(self, data: bytes) -> None:
         """New bytes."""
         self.end_run()
-        self._bytes += data
+        self._put(data)
         self.size += len(data)
 
     def content(self) -> Content:
@@ -50,15 +52,22 @@ class ContentWriter:
 
     def _take(self, part: Piece | bytes) -> None:
         if isinstance(part, bytes):
-            self._bytes += part
+            self._put(part)
         elif part.size < SMALLEST_PIECE_BYTES:
             with ContentFile(part.path, (part,)) as file:
-                self._bytes += file.read(0, part.size)
+                self._put(file.read(0, part.size))
         else:
             self._end_bytes()
             self._parts.append(part)
 
+    def _put(self, data: bytes) -> None:
+        if self._joined + len(data) > PART_BYTES:
+            self._end_bytes()
+        self._bytes.append(data)
+        self._joined += len(data)
+
     def _end_bytes(self) -> None:
         if self._bytes:
-            self._parts.append(bytes(self._bytes))
-            self._bytes = bytearray()
+            self._parts.append(self._bytes[0] if len(self._bytes) == 1 else b"".join(self._bytes))
+            self._bytes.clear()
+            self._joined = 0

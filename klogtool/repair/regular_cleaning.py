@@ -32,7 +32,7 @@ from klogtool.repair.cleaning_filter import (
     should_discard,
 )
 from klogtool.repair.content_file import ContentFile
-from klogtool.repair.content_writer import ContentWriter
+from klogtool.repair.content_writer import PART_BYTES, ContentWriter
 from klogtool.repair.pieces import Piece
 from klogtool.repair.segment import LogSegment
 
@@ -210,6 +210,7 @@ class GroupCleaning:
     def clean(self, file: ContentFile, buffer: ReadBuffer) -> None:
         """One more segment; what was counted is in the terms' tally. Raises IrregularGroup, KlogError."""
         walk(self, file, 0, buffer)
+        self._put_all_down(file)
         self.writer.end_run()
         tally = self._terms.tally
         for name in COUNTS:
@@ -260,7 +261,11 @@ class GroupCleaning:
         return True
 
     def put_down(self, file: ContentFile) -> None:
-        """What the kernel has made goes into the content."""
+        """What the kernel has made goes into the content, when it is much."""
+        if self.kernel.out_size >= PART_BYTES:
+            self._put_all_down(file)
+
+    def _put_all_down(self, file: ContentFile) -> None:
         parts, data = self.kernel.take_parts()
         at = 0
         for start, stop in parts:
