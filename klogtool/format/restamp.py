@@ -52,7 +52,7 @@ def restamp_message(message: Message, offset: int, timestamp_type: str, timestam
         data = MESSAGE_V1_HEAD.build(fields) + data[head_size:]
         fields["crc"] = crc32(data[MESSAGE_CRC_COVERS_FROM:])
         data = MESSAGE_V1_HEAD.build(fields) + data[head_size:]
-    return ENTRY_HEAD.build({"offset": offset, "message_size": len(data)}) + data
+    return ENTRY_HEAD.build({"offset": wrap_long(offset), "message_size": len(data)}) + data
 
 
 def _type_bit(timestamp_type: str) -> int:

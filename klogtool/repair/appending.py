@@ -13,7 +13,7 @@ from typing import Any
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.batch import RecordBatch
-from klogtool.format.java_numbers import MAX_INT
+from klogtool.format.java_numbers import MAX_INT, wrap_long
 from klogtool.format.names import FileKind
 from klogtool.lazy_dataclasses import dataclass, replace
 from klogtool.log.entries import Entry
@@ -142,7 +142,7 @@ class Appender:
             )
             info.first_offset = log.log_end_offset
             valid = validate(entries, log.log_end_offset, rules)
-        info.last_offset, info.max_timestamp = valid.last_offset, valid.max_timestamp
+        info.last_offset, info.max_timestamp = wrap_long(valid.last_offset), valid.max_timestamp
         info.log_append_time = rules.now_ms if rules.is_append_time else info.log_append_time
         with ContentFile(self._partition, (valid.data,)) as built:
             info.epochs = [_epoch_of(entry) for entry in walk_set(built)]
