@@ -351,10 +351,12 @@ class TransactionIndex:
         self.name, self.path = name, os.path.join(draft.path, name)
         self._draft, self._start_offset = draft, start_offset
         draft.check_is_no_folder(name)
-        self._data = bytearray(draft.read(name)) if name in draft else bytearray()
+        self._data, self._is_open = bytearray(), False
         # Of the last entry of this opening: Kafka does not read it from the file.
         self.last_offset: int | None = None
         self._is_changed = False
+        if name in draft:
+            self._open()
 
     def append(self, aborted: AbortedTxn) -> None:
         """One more. Raises Corrupt (IllegalArgumentException) if its marker is not behind that of the one before."""
@@ -367,9 +369,22 @@ class TransactionIndex:
                 kafka_class="IllegalArgumentException",
             )
         self.last_offset = aborted.last_offset
+        self._open()
         self._data += build_txn_index([aborted])
         self._is_changed = True
-        if self.name not in self._draft:
+
+    def rename(self, name: str) -> None:
+        """Its file has got this name. One that had no file yet does not look at what else has the name, until its first
+        entry comes, which goes behind what is there: so an entry is there twice where a split made a segment anew."""
+        self.name, self.path = name, os.path.join(self._draft.path, name)
+
+    def _open(self) -> None:
+        if self._is_open:
+            return
+        self._is_open = True
+        if self.name in self._draft:
+            self._data = bytearray(self._draft.read(self.name))
+        else:
             self._draft.write(self.name, b"")
 
     def reset(self) -> None:
