@@ -22,7 +22,8 @@ from klogtool.format.batch import (
 )
 from klogtool.format.java_numbers import MAX_INT, wrap_long
 from klogtool.format.message import build_message_set, to_record, walk_messages
-from klogtool.lazy_dataclasses import dataclass, field
+from klogtool.format.text import java_utf8
+from klogtool.lazy_dataclasses import dataclass, field, replace
 from klogtool.log.entries import Entry, Message, RecordBatch
 from klogtool.log.producer_state import ProducerState
 from klogtool.repair.offset_map import KeyMap
@@ -243,7 +244,7 @@ def _emptied(batch: Entry) -> bytes:
 
 def _build(batch: Entry, parts: list[Part], horizon_ms: int | None, *, keeps_magic: bool) -> bytes:
     """A batch of the kept records (buildRetainedRecordsInto)."""
-    kept = [part if isinstance(part, Record) else to_record(part) for part in parts]
+    kept = [_rewritten(part) if isinstance(part, Record) else to_record(part) for part in parts]
     append_time = batch.max_timestamp if batch.timestamp_type == LOG_APPEND_TIME else None
     if isinstance(batch, Message) and keeps_magic:
         return build_message_set(
@@ -268,6 +269,14 @@ def _build(batch: Entry, parts: list[Part], horizon_ms: int | None, *, keeps_mag
         is_control=batch.is_control,
         partition_leader_epoch=batch.partition_leader_epoch,
     )
+
+
+def _rewritten(record: Record) -> Record:
+    """As Kafka writes it again: the key of a header is text to it, and what is no UTF-8 in it is replaced."""
+    if all(header.key.isascii() for header in record.headers):
+        return record
+    headers = (replace(header, key=java_utf8(header.key).encode()) for header in record.headers)
+    return replace(record, headers=tuple(headers))
 
 
 def _check(batch: Entry, kept: list[Record], base_offset: int | None) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import pathlib
 import random
 import shutil
 import sys
@@ -24,9 +25,12 @@ from klogtool.repair import compact
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.plan import Plan, Rename, Write
 
-from .kafka import scratch_folder
-from .random_logs import Case, Files, Makers, Path, files_of, put, wound
-from .test_loading_against_kafka import FORGIVEN, differences, result_of, simple_name
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent)]
+from readers import READERS, Reader  # noqa: E402
+
+from .kafka import scratch_folder  # noqa: E402
+from .random_logs import Case, Files, Makers, Path, files_of, put, wound  # noqa: E402
+from .test_loading_against_kafka import FORGIVEN, differences, result_of, simple_name  # noqa: E402
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared]
 
@@ -226,9 +230,12 @@ def has_new_segment(case: Case) -> bool:
     return any(len(path.stem) != 20 for path in case.dir.glob("*.log"))
 
 
-def test_random_logs_are_cleaned_as_kafka_cleans_them() -> None:
+@pytest.mark.parametrize("reader", READERS)
+def test_random_logs_are_cleaned_as_kafka_cleans_them(reader: str) -> None:
     tally: Tally = Counter()
-    told = list(run(seed=1, count=COUNT, tally=tally))
+    with Reader(reader).reading() as native:
+        told = list(run(seed=1, count=COUNT // len(READERS), tally=tally))
+        assert native is None or native.asked["BatchCleaner"] > 0
     assert not told, f"{len(told)} differ ({dict(tally)}); the first:\n{told[0]}"
     assert tally
 
@@ -252,13 +259,15 @@ def main(args: list[str]) -> int:
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--case", metavar="SEED.VARIANT")
+    parser.add_argument("--reader", choices=READERS, default="kernel")
     given = parser.parse_args(args)
     seed, count = (int(given.case.split(".")[0]), VARIANTS) if given.case else (given.seed, given.count)
     tally: Tally = Counter()
     status = 0
-    for told in run(seed=seed, count=count, tally=tally, only=given.case):
-        status = 1
-        print(told, flush=True)
+    with Reader(given.reader).reading():
+        for told in run(seed=seed, count=count, tally=tally, only=given.case):
+            status = 1
+            print(told, flush=True)
     print(dict(tally.most_common()), flush=True)
     return status
 
