@@ -35,6 +35,7 @@ COMMANDS = {
     "compact": ("klogtool.cli.compact", "Clean compacted logs as a broker does; say why one is not cleaned."),
     "apply": ("klogtool.cli.apply", "Carry out a saved plan, or finish a run that was cut short."),
     "undo": ("klogtool.cli.undo", "Take back what --apply did; list it, or give it up."),
+    "spark": ("klogtool.cli.spark", "Many disks at once, by Spark, on this machine or a cluster."),
 }
 
 

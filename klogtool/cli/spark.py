@@ -1,0 +1,39 @@
+"""klogtool spark: the commands that spread their work over tasks of Spark."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+SPARK_COMMANDS = {
+    "verify": ("klogtool.cli.spark_verify", "Find every damage; a table of findings."),
+}
+
+
+class SparkCommands(click.Group):
+    """The commands, each in a module of its own that is imported only when it runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names, in the order of --help."""
+        return list(SPARK_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command itself, or None."""
+        if cmd_name not in SPARK_COMMANDS:
+            return None
+        found: click.Command = importlib.import_module(SPARK_COMMANDS[cmd_name][0]).command
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in SPARK_COMMANDS.items()])
+
+
+@click.group("spark", cls=SparkCommands)
+def command() -> None:
+    """Many disks at once, by Spark: on all cores of this machine, or on a cluster (--master).
+
+    Needs `pip install klogtool[spark]`, and Java 17 or later (klogtool[java] brings one).
+    """

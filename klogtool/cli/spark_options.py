@@ -1,0 +1,79 @@
+"""What all commands on Spark have in common."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+from klogtool.cli import options
+from klogtool.render.progress_bar import Bar
+from klogtool.spark.session import DEFAULT_MASTER, Session, open_session
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+WIDTH_WITHOUT_TERMINAL = 110
+
+
+def on_spark(command: Command) -> Command:
+    """--master, --spark-conf, --quiet, --no-progress, --debug."""
+    for option in (
+        options.debug,
+        options.no_progress,
+        options.quiet,
+        click.option(
+            "--spark-conf",
+            multiple=True,
+            callback=_pairs,
+            metavar="KEY=VALUE",
+            help="A setting of Spark's, such as spark.executor.memory=4g; repeatable.",
+        ),
+        click.option(
+            "--master", default=DEFAULT_MASTER, show_default=True, metavar="URL", help="Where Spark runs its tasks."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """A callback: KEY=VALUE."""
+    pairs = {}
+    for value in values:
+        key, equals, text = value.partition("=")
+        if not equals or not key.strip():
+            raise click.BadParameter(f"'{value}' is not KEY=VALUE.", ctx, param)
+        pairs[key.strip()] = text
+    return pairs
+
+
+pairs = _pairs
+
+
+@contextmanager
+def running(chosen: Mapping[str, Any]) -> Iterator[Session]:
+    """A session as the options of `on_spark` ask for it."""
+    with open_session(chosen["master"], chosen["spark_conf"]) as session:
+        yield session
+
+
+def bar_of(size: int, chosen: Mapping[str, Any]) -> Bar:
+    """A progress bar over so many bytes, if one is wanted."""
+    return Bar(size, wanted=not (chosen["quiet"] or chosen["no_progress"]))
+
+
+def absolute(paths: tuple[str, ...]) -> list[str]:
+    """Paths as every machine is to see them; URIs as they are."""
+    return [path if re.match(r"[a-z][a-z0-9+.-]*://", path) else os.path.abspath(path) for path in paths]
+
+
+def columns() -> int:
+    """How wide text may be: as COLUMNS or the terminal says."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    return os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL

@@ -1,0 +1,82 @@
+"""klogtool spark verify."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+
+from klogtool.cli import options
+from klogtool.cli.output import Output
+from klogtool.cli.spark_options import absolute, bar_of, on_spark, running
+from klogtool.cli.status import DONE, FOUND
+from klogtool.cli.writing_options import header
+from klogtool.disk.dataset import Dataset, check_new
+from klogtool.render.findings import finding_row, row_line, summary_row
+from klogtool.render.fleet import findings_text
+from klogtool.render.progress_bar import total_size
+from klogtool.repair.circumstances import Circumstances
+from klogtool.repair.findings import Finding
+from klogtool.repair.verify import Summary, log_files
+from klogtool.spark.verifying import HowToVerify, verify_with_spark, write_findings
+
+COMMAND = "spark verify"
+
+
+@click.command("verify")
+@click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
+@click.option("--output", type=click.Path(), metavar="DIR", help="Write the findings there, as Parquet; new, or empty.")
+@click.option("--deep", is_flag=True, help="Also decompress and parse every record.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning"]),
+    default="error",
+    show_default=True,
+    help="From where on the exit status is 1.",
+)
+@options.text_or_json
+@on_spark
+@options.circumstances
+def command(paths: tuple[str, ...], form: str, given: Circumstances, **chosen: Any) -> int:
+    """Find every damage under LOGDIR, several being those of one broker, with tasks of Spark.
+
+    The findings are those of `klogtool verify`: all of them as a table in --output, or as JSON Lines; on the terminal
+    how many there are of each kind, and where.
+
+    Exit status: 0 nothing wrong; 1 an error was found (--fail-on warning: or a warning); 2 wrong usage, no such path;
+    3 refused; 4 could not go on, Spark or Java is missing.
+    """
+    roots = absolute(paths)
+    if chosen["output"]:
+        check_new(chosen["output"], roots)
+    began = time.monotonic()
+    with bar_of(total_size(log_files(roots)), chosen) as bar, running(chosen) as session:
+        how = HowToVerify(given, chosen["deep"])
+        found = list(
+            verify_with_spark(session, roots, how, seconds=lambda: time.monotonic() - began, on_progress=bar.advance)
+        )
+    findings, summary = list(_findings(found)), next(item for item in found if isinstance(item, Summary))
+    if chosen["output"]:
+        write_findings(Dataset.begin(chosen["output"], roots, {"command": COMMAND, "paths": roots}), findings)
+    status = FOUND if summary.errors or (chosen["fail_on"] == "warning" and summary.warnings) else DONE
+    _show(findings, summary, form, status)
+    return status
+
+
+def _findings(found: Iterable[Finding | Summary]) -> Iterator[Finding]:
+    return (item for item in found if isinstance(item, Finding))
+
+
+def _show(findings: list[Finding], summary: Summary, form: str, status: int) -> None:
+    out = Output()
+    if form == "json":
+        out.line(row_line(header(COMMAND)))
+        for finding in findings:
+            out.line(row_line(finding_row(finding)))
+        out.line(row_line(summary_row(summary, None)))
+    else:
+        for line in findings_text(findings, summary, status):
+            out.line(line)
+    out.flush()

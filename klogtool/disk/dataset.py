@@ -1,0 +1,165 @@
+"""A folder of files that tasks write, each as often as it is tried; all of them appear at the end.
+
+Until then they lie in `_klogtool` below it, which readers of Parquet pass over. A task's files are named by nobody but
+the message that it leaves when it is done; one commit renames what the messages name, once each. Whatever is cut short
+can be gone on with: what is done is done. The commit itself, too, which renames what is not renamed yet.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO
+
+from klogtool.disk.disk import Disk
+from klogtool.disk.output import check_place
+from klogtool.errors import KlogError, Refused
+from klogtool.lazy_dataclasses import dataclass
+from klogtool.log.file import Unreadable, unreadable
+
+STATE = "_klogtool"
+PLAN = "plan.json"
+SUCCESS = "_SUCCESS"
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """The folder. plan: what is being done to it, in JSON's types."""
+
+    path: str
+    plan: Mapping[str, Any]
+
+    @classmethod
+    def begin(cls, path: str, sources: Iterable[str], plan: Mapping[str, Any]) -> Dataset:
+        """A new one. Raises Refused where something is already, or where it would lie in what is read."""
+        check_new(path, sources)
+        made = cls(os.path.abspath(path), plan)
+        try:
+            os.makedirs(made._state(), exist_ok=True)
+            _write_whole(made._state(PLAN), plan)
+        except OSError as error:
+            raise not_written(path, error) from error
+        return made
+
+    @classmethod
+    def resume(cls, path: str) -> Dataset:
+        """One that was begun, and not finished. Raises Refused where there is none."""
+        if not os.path.exists(os.path.join(path, STATE, PLAN)):
+            raise Refused("nothing was begun here that could be resumed", path=path)
+        return cls(os.path.abspath(path), _read(os.path.join(path, STATE, PLAN)))
+
+    def done(self) -> dict[int, dict[str, Any]]:
+        """The messages of tasks that are done, by their number."""
+        found = {}
+        for name in os.listdir(self._state()):
+            number, _, kind = name.partition(".")
+            if kind == "done" and number.isdecimal():
+                found[int(number)] = _read(self._state(name))
+        return found
+
+    def commit(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """All files appear that the messages name."""
+        disk, folders = Disk(), {self.path}
+        try:
+            for message in messages:
+                for file in message["files"]:
+                    self._publish(disk, message["place"], file["name"], folders)
+            for folder in sorted(folders, reverse=True):
+                disk.sync_dir(folder)
+            _write_whole(os.path.join(self.path, SUCCESS), {})
+            shutil.rmtree(self._state())
+        except OSError as error:
+            raise not_written(self.path, error) from error
+
+    def _publish(self, disk: Disk, place: str, name: str, folders: set[str]) -> None:
+        written, final = self._state(place, name), os.path.join(self.path, name)
+        folder = os.path.dirname(final)
+        if folder not in folders:
+            os.makedirs(folder, exist_ok=True)
+            folders.update({folder, os.path.dirname(folder)})
+        if os.path.exists(written) or not os.path.exists(final):
+            disk.rename(written, final)
+
+    def _state(self, *names: str) -> str:
+        return os.path.join(self.path, STATE, *names)
+
+
+def check_new(path: str, sources: Iterable[str]) -> None:
+    """Raises Refused where nothing can be begun; what was begun there is told of."""
+    if os.path.exists(os.path.join(path, STATE, PLAN)):
+        raise Refused("something was begun here and not finished: --resume goes on with it", path=path)
+    for source in sources:
+        check_place(path, source)
+
+
+class Attempt:
+    """One attempt of a task: a place of its own, and, when it is done, its message."""
+
+    def __init__(self, dataset: str, number: int) -> None:
+        self._state = os.path.join(dataset, STATE)
+        self._number, self._place = number, f"{number}.{uuid.uuid4().hex}"
+        self._files: list[dict[str, Any]] = []
+
+    @contextmanager
+    def file(self, name: str) -> Iterator[BinaryIO]:
+        """A new file, on the device when the block ends. name: below the dataset, as it will be."""
+        path = os.path.join(self._state, self._place, name)
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "xb") as sink:
+                yield sink
+                sink.flush()
+                os.fsync(sink.fileno())
+                self._files.append({"name": name, "bytes": sink.tell()})
+        except OSError as error:
+            raise not_written(path, error) from error
+
+    def finish(self, more: Mapping[str, Any]) -> dict[str, Any]:
+        """The task is done: its message, which is in the folder from now on."""
+        message = {"place": self._place, "files": self._files, **more}
+        try:
+            _write_whole(os.path.join(self._state, f"{self._number}.done"), message)
+        except OSError as error:
+            raise not_written(self._state, error) from error
+        return message
+
+    def give_up(self) -> None:
+        """What it wrote goes."""
+        shutil.rmtree(os.path.join(self._state, self._place), ignore_errors=True)
+
+
+def not_written(path: str, error: OSError) -> KlogError:
+    """What to raise where the system refuses to write."""
+    failed = Unreadable(f"cannot be written: {(error.strerror or str(error)).lower()}", path=path)
+    failed.errno = error.errno
+    return failed
+
+
+def _write_whole(path: str, value: Mapping[str, Any]) -> None:
+    part = f"{path}.{uuid.uuid4().hex}.part"
+    try:
+        with open(part, "x", encoding="utf-8") as file:
+            json.dump(value, file, separators=(",", ":"))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(part)
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except ValueError as error:
+        raise KlogError("not what klogtool wrote", path=path) from error
+    if not isinstance(found, dict):
+        raise KlogError("not what klogtool wrote", path=path)
+    return found

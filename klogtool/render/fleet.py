@@ -1,0 +1,46 @@
+"""What the commands on Spark tell people: counts, tables."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from klogtool.render.findings import closing_line
+from klogtool.repair.findings import Finding, Severity
+from klogtool.repair.verify import Summary
+
+MOST_FOLDERS = 10
+ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
+_LABELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+
+
+def findings_text(findings: Sequence[Finding], summary: Summary, status: int) -> Iterator[str]:
+    """How many findings there are of each kind, where most of the errors are, and the closing line of `verify`."""
+    kinds = Counter((ORDER.index(finding.severity), finding.id) for finding in findings)
+    for (rank, name), count in sorted(kinds.items(), key=lambda kind: (kind[0][0], -kind[1])):
+        folders = {_folder(finding) for finding in findings if finding.id == name}
+        where = next(iter(folders)) if len(folders) == 1 else f"{len(folders):,} folders"
+        yield f"{_LABELS[ORDER[rank]]:<8} {name:<26} {count:>9,}  {where}"
+    worst = Counter(_folder(finding) for finding in findings if finding.severity is Severity.ERROR)
+    if worst:
+        yield from ("", "Most errors:")
+        yield from (f"{count:>9,}  {folder}" for folder, count in worst.most_common(MOST_FOLDERS))
+    if findings:
+        yield ""
+    yield closing_line(summary, 0, notes_shown=True, status=status)
+
+
+def _folder(finding: Finding) -> str:
+    return finding.path if os.path.isdir(finding.path) else os.path.dirname(finding.path)
+
+
+def table(rows: Iterable[Sequence[str]], head: Sequence[str], *, left: int = 1) -> Iterator[str]:
+    """Rows under their heads, as wide as they are; the first `left` columns to the left, numbers to the right."""
+    lines = [list(head), *map(list, rows)]
+    widths = [max(len(line[n]) for line in lines) for n in range(len(head))]
+    for line in lines:
+        cells = (
+            cell.ljust(w) if n < left else cell.rjust(w) for n, (cell, w) in enumerate(zip(line, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()

@@ -1,0 +1,106 @@
+"""One function over many things, as tasks of Spark: what it gives comes back in order.
+
+What a task refuses or finds damaged is no failure of the task: it comes back as a value, and is raised here. A task
+that fails in any other way is tried again by Spark.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from klogtool.errors import KlogError
+from klogtool.spark.session import Session
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+LOOK_SECONDS = 0.2
+
+
+def spread(
+    session: Session,
+    work: Callable[[Item], Found],
+    items: Sequence[Item],
+    *,
+    sizes: Sequence[int] | None = None,
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> list[Found]:
+    """What `work` gives for each of the items, in their order; a task for each.
+
+    work: a function of a module, or a partial of one. sizes: bytes of each item; the largest are begun first.
+    on_progress: told of bytes that are done, about. Raises the first error that `work` raised, SparkFailed otherwise.
+    """
+    if not items:
+        return []
+    weights = [1] * len(items) if sizes is None else list(sizes)
+    order = sorted(range(len(items)), key=lambda n: -weights[n])
+    rows = session.context.parallelize([(n, items[n]) for n in order], len(items)).map(partial(_tried, work))
+    found = dict(_collected(session, rows, sum(weights) // len(items), on_progress))
+    for n in range(len(items)):
+        if isinstance(found[n], KlogError):
+            raise found[n]
+    return [found[n] for n in range(len(items))]
+
+
+def _tried(work: Callable[[Any], Any], numbered: tuple[int, Any]) -> tuple[int, Any]:
+    from klogtool.spark.reading import spare_collections
+
+    spare_collections()
+    number, item = numbered
+    try:
+        return number, work(item)
+    except KlogError as error:
+        error.__cause__ = error.__context__ = None
+        return number, error.with_traceback(None)
+
+
+def _collected(session: Session, rows: Any, size: int, on_progress: Callable[[int], None]) -> list[tuple[int, Any]]:
+    """The job in a thread of its own, so that its progress, and an interrupt, are seen here."""
+    found: list[tuple[int, Any]] = []
+    errors: list[BaseException] = []
+
+    def collect() -> None:
+        try:
+            found.extend(rows.collect())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=collect, daemon=True)
+    thread.start()
+    try:
+        told = 0
+        while thread.is_alive():
+            thread.join(LOOK_SECONDS)
+            done = _tasks_done(session)
+            if done > told:
+                on_progress((done - told) * size)
+                told = done
+    except KeyboardInterrupt:
+        session.context.cancelAllJobs()
+        raise
+    if errors:
+        raise session.failed(errors[0]) from errors[0]
+    return found
+
+
+def _tasks_done(session: Session) -> int:
+    tracker = session.context.statusTracker()
+    stages = (tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds())
+    return sum(stage.numCompletedTasks for stage in stages if stage is not None)
+
+
+def packed(items: Iterable[Item], size_of: Callable[[Item], int], target: int) -> Iterator[tuple[list[Item], int]]:
+    """Items that follow each other, as many together as make up the target; and their size."""
+    taken: list[Item] = []
+    total = 0
+    for item in items:
+        size = size_of(item)
+        if taken and total + size > target:
+            yield taken, total
+            taken, total = [], 0
+        taken.append(item)
+        total += size
+    if taken:
+        yield taken, total
