@@ -38,6 +38,8 @@ STARTS = ("help", "small")
 LOOKUPS = ("lookup",)
 READS = {"raw to a file": "--raw {sink}", "raw to a pipe": "--raw - | cat > /dev/null", "SHA-256": "--format json"}
 FETCHES = ("read",)
+APPENDS = ("append",)
+APPEND_LINES = 300_000
 SMALL_FILE = ROOT / "fixtures/every-codec/logdir/create-0/00000000000000000000.log"
 # Kafka's time over ours, at least (one job).
 WANTED = {
@@ -330,6 +332,31 @@ def reads(setup: Setup, only: Callable[[str], bool]) -> Table:
     return table
 
 
+def appends(setup: Setup, only: Callable[[str], bool]) -> Table:
+    """Batches of a segment into a new one: Kafka's LogSegment.append, which validates nothing, beside all of ours; and
+    records out of JSON lines."""
+    classes = setup.data / "classes"
+    javac = ["javac", "-d", str(classes), "-cp", setup.kafka_class_path, str(HERE / "Append.java")]
+    subprocess.run(javac, check=True, stderr=subprocess.DEVNULL)
+    java = ["java", "-Xmx3g", "-XX:+UseSerialGC", "-cp", f"{classes}:{setup.kafka_class_path}", "Append"]
+    head = ("append", "and flush", "klogtool s, decided", "written", "JSON records/s, decided", "written")
+    table = Table("data", *(f"Kafka s, {word}" for word in head[:2]), *head[2:])
+    for name in filter(only, DATA_SETS):
+        kafka = [*java, setup.log(name), str(setup.exports), str(setup.runs)]
+        passes = [line.split() for line in _told(kafka).splitlines()]
+        alone, flushed = (min(float(told[n]) for told in passes) for n in (0, 1))
+        ours = [sys.executable, str(HERE / "appends.py")]
+        batches = _told([*ours, "batches", setup.log(name), str(setup.exports)]).split()
+        records = _told([*ours, "records", setup.log(name), str(setup.exports), str(APPEND_LINES)]).split()
+        figures = (alone, flushed, *map(float, batches))
+        table.add(name, *(f"{figure:.3f}" for figure in figures), *(f"{float(rate):,.0f}" for rate in records))
+    return table
+
+
+def _told(command: Sequence[str]) -> str:
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
 def machine() -> str:
     cpu = "unknown CPU"
     for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
@@ -347,7 +374,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--exports", type=pathlib.Path, help="folder for Arrow and Parquet files (default: the data's)")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--jobs", default="1,2", help="klogtool's --jobs, each a column")
-    names = ",".join([*DATA_SETS, *DUMPS, *EXPORTS, *RECOVERIES, *WALKS, *RESYNCS, *DEEPS, *LOOKUPS, *FETCHES, *STARTS])
+    names = ",".join(
+        [*DATA_SETS, *DUMPS, *EXPORTS, *RECOVERIES, *WALKS, *RESYNCS, *DEEPS, *LOOKUPS, *FETCHES, *APPENDS, *STARTS]
+    )
     parser.add_argument("--only", default=names, help=f"of {names}: data sets and what to do with them")
     parser.add_argument("--compare", action="store_true", help="first see that both print the same bytes")
     parser.add_argument("--markdown", action="store_true", help="the tables again, for docs/performance.md")
@@ -358,7 +387,7 @@ def main() -> None:
     arguments = parse_arguments()
     chosen = arguments.only.split(",")
     # naming no data set means all of them; naming no job likewise
-    jobs_named = (*DUMPS, *EXPORTS, *RECOVERIES, *WALKS, *RESYNCS, *DEEPS, *LOOKUPS, *FETCHES, *STARTS)
+    jobs_named = (*DUMPS, *EXPORTS, *RECOVERIES, *WALKS, *RESYNCS, *DEEPS, *LOOKUPS, *FETCHES, *APPENDS, *STARTS)
     named = [group for group in (DATA_SETS, jobs_named) if set(group) & set(chosen)]
 
     def only(name: str) -> bool:
@@ -380,6 +409,7 @@ def main() -> None:
         (deep_verifications, DEEPS),
         (lookups, LOOKUPS),
         (reads, FETCHES),
+        (appends, APPENDS),
         (starts, STARTS),
     )
     for make, names in parts:

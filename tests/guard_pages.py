@@ -186,6 +186,21 @@ def try_recover(data: bytes) -> None:
         recovery.take_txns_ended()
 
 
+def try_append(data: bytes) -> None:
+    """The survey of a set; and of what may be records, or not."""
+    native = kernels.native
+    for size in range(len(data) + 1):
+        view, at, survey = IN.holding(data[:size]), 0, native.AppendSurvey()
+        survey.last_offset, survey.leader_epoch = -(2**63), 1 << 31
+        while at < size:
+            at, why = survey.take(view, at, size)
+            if why != native.DONE:
+                at += 1 + at % 3
+        survey.fetch_epochs()
+        for count in (1, 3, 1 << 40):
+            native.survey_records(view, count, 0)
+
+
 def try_replay(data: bytes) -> None:
     """Markers that the kernel is not sure of are stepped over, and what cannot be."""
     native = kernels.native
@@ -308,6 +323,7 @@ KERNELS: dict[str, Callable[[bytes], None]] = {
     "dump-torn": try_dump_torn,
     "find-batch": try_find_batch,
     "recover": try_recover,
+    "append": try_append,
     "replay": try_replay,
     "records": try_records,
     "columns": try_columns,
