@@ -8,6 +8,7 @@ import click
 
 SPARK_COMMANDS = {
     "verify": ("klogtool.cli.spark_verify", "Find every damage; a table of findings."),
+    "export": ("klogtool.cli.spark_export", "Records to Parquet, by topic and day."),
 }
 
 

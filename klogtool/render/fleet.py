@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from klogtool.render.findings import closing_line
 from klogtool.repair.findings import Finding, Severity
@@ -44,3 +45,17 @@ def table(rows: Iterable[Sequence[str]], head: Sequence[str], *, left: int = 1) 
             cell.ljust(w) if n < left else cell.rjust(w) for n, (cell, w) in enumerate(zip(line, widths, strict=True))
         )
         yield "  ".join(cells).rstrip()
+
+
+def exported_text(totals: Sequence[Mapping[str, Any]], invalid: int, output: str) -> Iterator[str]:
+    """What was exported, by topic, and where it is."""
+    rows = [
+        (row["topic"] or "(no topic)", *(f"{row[name]:,}" for name in ("rows", "files", "bytes"))) for row in totals
+    ]
+    if rows:
+        yield from table(rows, ("topic", "records", "files", "bytes"))
+        yield ""
+    records, files = sum(row["rows"] for row in totals), sum(row["files"] for row in totals)
+    yield f"{records:,} records in {files:,} files: {output}"
+    if invalid:
+        yield f"{invalid:,} keys and values are no JSON, and are null there."

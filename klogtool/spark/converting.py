@@ -1,0 +1,130 @@
+"""Keys and values as bytes, as text or as JSON; and rows by day."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from klogtool.errors import Corrupt
+from klogtool.lazy_dataclasses import dataclass
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMS = ("binary", "string", "json")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What keys and values are to be, each one of FORMS."""
+
+    key: str = "binary"
+    value: str = "binary"
+
+    def as_json(self) -> dict[str, str]:
+        """In JSON's types."""
+        return {"key": self.key, "value": self.value}
+
+
+def target_schema(schema: pa.Schema, form: Form) -> pa.Schema:
+    """The columns of records with keys and values as wanted."""
+    import pyarrow as pa
+
+    kinds = {"binary": pa.binary(), "string": pa.string(), "json": _json_type()}
+    fields = [
+        pa.field(field.name, kinds[getattr(form, field.name)]) if field.name in ("key", "value") else field
+        for field in schema
+    ]
+    return pa.schema(fields)
+
+
+def _json_type() -> Any:
+    import pyarrow as pa
+
+    return pa.json_() if hasattr(pa, "json_") else pa.string()
+
+
+def converted(batch: pa.RecordBatch, schema: pa.Schema, form: Form, *, is_strict: bool) -> tuple[pa.RecordBatch, int]:
+    """The rows with the columns of the schema, and how many keys and values are none of what they should be.
+
+    Bytes that are no UTF-8 become U+FFFD in text, as Kafka's StringDeserializer has it. What is no JSON is null, or
+    raises Corrupt, with the record's place, if `is_strict`.
+    """
+    import pyarrow as pa
+
+    columns, invalid = [], 0
+    for field in schema:
+        column = batch.column(field.name)
+        wanted = getattr(form, field.name) if field.name in ("key", "value") else "binary"
+        if wanted != "binary":
+            column = _as_text(column)
+        if wanted == "json":
+            column, wrong = _only_json(column)
+            if wrong and is_strict:
+                raise _no_json(batch, field.name, wrong[0])
+            invalid += len(wrong)
+            column = column.cast(field.type) if field.type == pa.string() else _of_type(column, field.type)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema), invalid
+
+
+def _of_type(column: Any, kind: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.ExtensionArray.from_storage(kind, column)
+
+
+def _as_text(column: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array((None if v is None else v.decode("utf-8", "replace") for v in column.to_pylist()), pa.string())
+
+
+def _only_json(column: Any) -> tuple[Any, list[int]]:
+    """The same with null for what is no JSON, and which rows that are."""
+    import pyarrow as pa
+
+    texts = column.to_pylist()
+    wrong = [n for n, text in enumerate(texts) if text is not None and not _is_json(text)]
+    if not wrong:
+        return column, wrong
+    for n in wrong:
+        texts[n] = None
+    return pa.array(texts, pa.string()), wrong
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _no_constant(name: str) -> NoReturn:
+    """NaN and Infinity are Python's, not JSON's."""
+    raise ValueError(name)
+
+
+def _no_json(batch: pa.RecordBatch, name: str, row: int) -> Corrupt:
+    topic, partition = (batch.column(column)[row].as_py() for column in ("topic", "partition"))
+    offset = batch.column("offset")[row].as_py()
+    return Corrupt(f"the {name} of {topic}-{partition} at offset {offset} is no JSON")
+
+
+def days_of(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows by the day of their timestamps (UTC), as 2026-01-31; in order of the days."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    days = pc.cast(batch.column("timestamp"), pa.date32(), safe=False)
+    every = sorted(pc.unique(days).to_pylist())
+    if len(every) == 1:
+        yield every[0].isoformat(), batch
+        return
+    for day in every:
+        yield day.isoformat(), batch.filter(pc.equal(days, pa.scalar(day, pa.date32())))

@@ -1,0 +1,274 @@
+"""Records as a folder of Parquet files, by topic and perhaps by day: written by the tasks that read them.
+
+The rows are those of `format("klog")`. What is read is fixed when an export begins, and kept with it: one that is
+resumed reads the same stretches of the same files. A task writes to a place of its own; see `disk.dataset`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from klogtool.disk.dataset import Attempt, Dataset
+from klogtool.errors import KlogError, StalePlan
+from klogtool.format.names import FileKind
+from klogtool.lazy_dataclasses import dataclass
+from klogtool.spark.converting import Form, converted, days_of, target_schema
+from klogtool.spark.filters import Bounds
+from klogtool.spark.options import parse_query
+from klogtool.spark.planning import Piece, Split, plan_splits
+from klogtool.spark.reading import Task, columns_of, read_split
+from klogtool.spark.session import Session
+from klogtool.spark.spreading import spread
+from klogtool.spark.storage import Place, Stored, open_place
+from klogtool.spark.tables import arrow_schema
+from klogtool.spark.transactions import AbortedRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+ROWS_AT_ONCE = 1 << 16
+BYTES_AT_ONCE = 32 << 20
+MOST_FILES_OPEN = 16
+NO_TOPIC = "__HIVE_DEFAULT_PARTITION__"
+VARIED = ("offset", "value")  # no dictionary is tried for them
+
+
+@dataclass(frozen=True, slots=True)
+class HowToExport:
+    """What is written. options: of the data source; form: of keys and values."""
+
+    options: Mapping[str, str]
+    form: Form = Form()
+    by_day: bool = False
+    compression: str = "snappy"
+    headers: bool = False
+    metadata: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """In JSON's types."""
+        told: dict[str, Any] = {name: getattr(self, name) for name in self.__match_args__}
+        return told | {"form": self.form.as_json()}
+
+    @classmethod
+    def of_json(cls, told: Mapping[str, Any]) -> HowToExport:
+        """What `as_json` gave."""
+        return cls(**{**told, "form": Form(**told["form"])})
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of the files: the topic is in the name of their folder."""
+        found = columns_of(headers=self.headers, metadata=self.metadata)
+        return tuple(name for name in found if name != "topic")
+
+    @property
+    def mode(self) -> str:
+        """What is done about damage."""
+        return self.options.get("mode", "FAILFAST").upper()
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """An export that was begun: what its tasks read."""
+
+    dataset: Dataset
+    how: HowToExport
+    splits: tuple[Split, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes that there are to read."""
+        return sum(split.bytes for split in self.splits)
+
+
+def begin_export(path: str, how: HowToExport, notes: list[str]) -> Export:
+    """Look at what there is, and fix what is to be read. Raises KlogError where something is not there, or Refused."""
+    query = parse_query(how.options, notes)
+    splits = plan_splits(query, Bounds(), notes)
+    plan = {"how": how.as_json(), "splits": [[_piece_as_json(piece) for piece in split.pieces] for split in splits]}
+    sources = [open_place(place)[1] for place in query.places if not place.scheme]
+    return Export(Dataset.begin(path, sources, plan), how, tuple(splits))
+
+
+def resume_export(path: str) -> Export:
+    """One that was cut short. Raises Refused where there is none."""
+    dataset = Dataset.resume(path)
+    try:
+        how = HowToExport.of_json(dataset.plan["how"])
+        splits = tuple(Split(tuple(map(_piece_of_json, pieces))) for pieces in dataset.plan["splits"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise KlogError("not what klogtool wrote", path=path) from error
+    return Export(dataset, how, splits)
+
+
+def carry_out_export(
+    session: Session, export: Export, *, on_progress: Callable[[int], None] = lambda _: None
+) -> list[dict[str, Any]]:
+    """Do what is not done yet, and let it all appear; the messages of the tasks. Raises KlogError; what is done then
+    stays done."""
+    done = export.dataset.done()
+    left = [n for n in range(len(export.splits)) if n not in done]
+    on_progress(sum(export.splits[n].bytes for n in done))
+    work = partial(export_split, export.dataset.path, export.how)
+    items, sizes = [(n, export.splits[n]) for n in left], [export.splits[n].bytes for n in left]
+    done |= dict(zip(left, spread(session, work, items, sizes=sizes, on_progress=on_progress), strict=True))
+    messages = [done[n] for n in sorted(done)]
+    export.dataset.commit(messages)
+    return messages
+
+
+# What a task does.
+
+
+def export_split(dataset: str, how: HowToExport, numbered: tuple[int, Split]) -> dict[str, Any]:
+    """Write the records of a split; the task's message. Raises KlogError where they cannot be read."""
+    number, split = numbered
+    for piece in split.pieces:
+        _check_as_listed(piece)
+    files = _Files(Attempt(dataset, number), number, how)
+    task = Task(tuple(dict.fromkeys(("topic", "partition", *how.columns))), Bounds(), how.mode)
+    try:
+        for batch in read_split(split, task):
+            files.add(batch)
+        return files.finish()
+    except BaseException:
+        files.give_up()
+        raise
+
+
+def _check_as_listed(piece: Piece) -> None:
+    """Raises StalePlan for a file that has become shorter: others were put in its place."""
+    if piece.place.scheme in ("", "file") and os.path.exists(piece.log.path):
+        size = os.path.getsize(piece.log.path)
+        if size < piece.log.size:
+            raise StalePlan(f"{size:,} bytes, {piece.log.size:,} when it was listed", path=piece.log.path)
+
+
+class _Open:
+    """A file that is being written, and rows that wait until they are worth a row group."""
+
+    def __init__(self, context: Any, sink: Any, schema: pa.Schema, how: HowToExport) -> None:
+        import pyarrow.parquet as pq
+
+        self.context = context
+        dictionaries = [name for name in schema.names if name not in VARIED]
+        self.writer: pq.ParquetWriter = pq.ParquetWriter(
+            sink, schema, compression=how.compression, use_dictionary=dictionaries
+        )
+        self.waiting: list[pa.RecordBatch] = []
+        self.rows = self.bytes = self.total = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Some more rows."""
+        self.waiting.append(batch)
+        self.rows += batch.num_rows
+        self.total += batch.num_rows
+        self.bytes += batch.nbytes
+        if self.rows >= ROWS_AT_ONCE or self.bytes >= BYTES_AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """A row group of what waits."""
+        import pyarrow as pa
+
+        if self.waiting:
+            self.writer.write_table(pa.Table.from_batches(self.waiting), row_group_size=self.rows)
+        self.waiting, self.rows, self.bytes = [], 0, 0
+
+    def close(self) -> None:
+        """The file is whole."""
+        self.flush()
+        self.writer.close()
+        self.context.__exit__(None, None, None)
+
+
+class _Files:
+    """The files of a task, by folder; of those that are open, the one that was least used last gives way."""
+
+    def __init__(self, attempt: Attempt, number: int, how: HowToExport) -> None:
+        self._attempt, self._number, self._how = attempt, number, how
+        self._schema = target_schema(arrow_schema("records", how.columns), how.form)
+        self._open: dict[str, _Open] = {}
+        self._made: dict[str, int] = {}
+        self._rows: dict[str, int] = {}
+        self._invalid = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Rows of one topic."""
+        topic = batch.column("topic")[0].as_py()
+        folder = f"topic={topic or NO_TOPIC}"
+        rows, invalid = converted(batch, self._schema, self._how.form, is_strict=self._how.mode == "FAILFAST")
+        self._invalid += invalid
+        self._rows[topic or ""] = self._rows.get(topic or "", 0) + batch.num_rows
+        if not self._how.by_day:
+            self._file(folder).add(rows)
+            return
+        for day, part in days_of(rows):
+            self._file(f"{folder}/day={day}").add(part)
+
+    def _file(self, folder: str) -> _Open:
+        found = self._open.pop(folder, None)
+        if found is None:
+            if len(self._open) >= MOST_FILES_OPEN:
+                self._open.pop(next(iter(self._open))).close()
+            count = self._made[folder] = self._made.get(folder, 0) + 1
+            name = f"part-{self._number:05d}" + (f"-{count}" if count > 1 else "")
+            context = self._attempt.file(f"{folder}/{name}.{self._how.compression}.parquet")
+            found = _Open(context, context.__enter__(), self._schema, self._how)
+        self._open[folder] = found
+        return found
+
+    def finish(self) -> dict[str, Any]:
+        """All files are whole."""
+        for file in self._open.values():
+            file.close()
+        self._open.clear()
+        return self._attempt.finish({"rows": self._rows, "invalid": self._invalid})
+
+    def give_up(self) -> None:
+        """None of them counts."""
+        for file in self._open.values():
+            file.context.__exit__(None, None, None)
+        self._attempt.give_up()
+
+
+# A split in JSON's types.
+
+
+def _piece_as_json(piece: Piece) -> dict[str, Any]:
+    told: dict[str, Any] = {name: getattr(piece, name) for name in piece.__match_args__}
+    return told | {
+        "place": [piece.place.uri, piece.place.options],
+        "log": [piece.log.path, piece.log.size, piece.log.mtime_ms],
+        "beside": [[kind.value, size] for kind, size in piece.beside],
+        "aborted": [[txn.producer_id, txn.first_offset, txn.last_offset] for txn in piece.aborted],
+    }
+
+
+def _piece_of_json(told: Mapping[str, Any]) -> Piece:
+    return Piece(
+        **{
+            **told,
+            "place": Place(*told["place"]),
+            "log": Stored(*told["log"]),
+            "beside": tuple((FileKind(kind), size) for kind, size in told["beside"]),
+            "aborted": tuple(AbortedRange(*txn) for txn in told["aborted"]),
+        }
+    )
+
+
+def totals_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Of each topic how many rows, files and bytes there are."""
+    totals: dict[str, dict[str, int]] = {}
+    for message in messages:
+        for topic, rows in message["rows"].items():
+            totals.setdefault(topic, {"rows": 0, "files": 0, "bytes": 0})["rows"] += rows
+        for file in message["files"]:
+            topic = file["name"].split("/")[0].removeprefix("topic=")
+            total = totals.setdefault("" if topic == NO_TOPIC else topic, {"rows": 0, "files": 0, "bytes": 0})
+            total["files"] += 1
+            total["bytes"] += file["bytes"]
+    yield from ({"topic": topic, **totals[topic]} for topic in sorted(totals))
