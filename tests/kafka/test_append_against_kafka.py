@@ -29,9 +29,11 @@ from klogtool.format.checksums import crc32c
 from klogtool.log.entries import RecordBatch, walk_entries
 from klogtool.repair import append, append_analysis, appending
 from klogtool.repair.append_analysis import KERNEL_FROM_BYTES
+from klogtool.repair.draft import read_content
+from klogtool.repair.plan import Write
 
 from .kafka import scratch_folder
-from .random_logs import Case, Files, Makers, put
+from .random_logs import Case, Files, Makers, files_of, put
 from .test_loading_against_kafka import asked, differences, refusal, result_of, simple_name
 from .test_log_against_kafka import STATE, VARIANTS, _without_room, arguments_of, walk_logs
 
@@ -387,6 +389,28 @@ def test_random_calls_to_random_logs(kernel_from_bytes: int, monkeypatch: pytest
     assert not told, f"{len(told)} differ ({dict(tally)}); the first:\n{told[0]}"
     assert tally["done"] > COUNT // 4, tally
     assert len(tally) > 5, tally
+
+
+@pytest.mark.parametrize("log_start_offset", [0, 7])
+def test_a_partition_that_comes_to_be(tmp_path: Path, log_start_offset: int) -> None:
+    """The same files as where a broker makes it, partition.metadata included."""
+    topic_id, makers = "AAAAAAAAAAAAAAAAAAAAAQ", Makers()
+    with makers.cases.Oracle() as oracle:
+        rng = random.Random(log_start_offset)
+        for n in range(6):
+            calls = Calls(oracle, rng, makers.logs.T0, log_start_offset).row(8)
+            asked_of = {"now_ms": makers.logs.T0, "log_start_offset": log_start_offset, "config": {}}
+            folder = tmp_path / "kafka" / f"new-{n}"
+            folder.parent.mkdir(exist_ok=True)
+            answer = oracle.ask("append", dir=str(folder), topic_id=topic_id, appends=calls, **asked_of)
+            text = "".join(f"{json.dumps(call)}\n" for call in calls)
+            ours = {**asked_of, "requests_text": text, "create": True, "topic_id": topic_id}
+            (plan,) = append.decide(str(tmp_path / f"new-{n}"), ours)
+            for mine, kafkas in zip(plan.answer["appends"], answer["appends"], strict=True):
+                assert not list(unlike(mine, kafkas)), calls
+            found = {step.path: read_content(step.content) for step in plan.steps if isinstance(step, Write)}
+            assert not list(file_differences(found, files_of(folder), tmp_path, Counter()))
+            assert found["partition.metadata"] == (folder / "partition.metadata").read_bytes()
 
 
 def run(*, seed: int, count: int, tally: Tally, only: str | None = None) -> Iterator[str]:
