@@ -8,6 +8,7 @@ import click
 
 SPARK_COMMANDS = {
     "verify": ("klogtool.cli.spark_verify", "Find every damage; a table of findings."),
+    "inventory": ("klogtool.cli.spark_inventory", "What lies on all disks: sizes, formats, codecs, headroom."),
     "export": ("klogtool.cli.spark_export", "Records to Parquet, by topic and day."),
 }
 
