@@ -130,13 +130,10 @@ def export_split(dataset: str, how: HowToExport, numbered: tuple[int, Split]) ->
         _check_as_listed(piece)
     files = _Files(Attempt(dataset, number), number, how)
     task = Task(tuple(dict.fromkeys(("topic", "partition", *how.columns))), Bounds(), how.mode)
-    try:
+    with files:
         for batch in read_split(split, task):
             files.add(batch)
         return files.finish()
-    except BaseException:
-        files.give_up()
-        raise
 
 
 def _check_as_listed(piece: Piece) -> None:
@@ -186,7 +183,8 @@ class _Open:
 
 
 class _Files:
-    """The files of a task, by folder; of those that are open, the one that was least used last gives way."""
+    """The files of a task, by folder; of those that are open, the one that was used longest ago gives way. What was
+    written goes if the task does not finish."""
 
     def __init__(self, attempt: Attempt, number: int, how: HowToExport) -> None:
         self._attempt, self._number, self._how = attempt, number, how
@@ -228,8 +226,12 @@ class _Files:
         self._open.clear()
         return self._attempt.finish({"rows": self._rows, "invalid": self._invalid})
 
-    def give_up(self) -> None:
-        """None of them counts."""
+    def __enter__(self) -> _Files:
+        return self
+
+    def __exit__(self, error: object, *_: object) -> None:
+        if error is None:
+            return
         for file in self._open.values():
             file.context.__exit__(None, None, None)
         self._attempt.give_up()

