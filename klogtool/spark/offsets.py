@@ -21,7 +21,7 @@ from klogtool.log.windows import Window
 from klogtool.spark.copies import Copy, SegmentFiles, end_of
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head, find_position, walk_heads
 from klogtool.spark.options import EARLIEST, LATEST, Bound, Query
-from klogtool.spark.transactions import AbortedRange, find_committed
+from klogtool.spark.transactions import AbortedRange, Committed, find_committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,44 +74,51 @@ def _names(partitions: set[tuple[str, int]]) -> str:
 def _resolved(query: Query, copy: Copy, notes: list[str]) -> Wanted:
     # The other tables are of what lies there, also before the log start offset.
     first = copy.log_start_offset if query.shape.table == "records" else copy.segments[0].base_offset
-    start, end = _start_of(query, copy, first, notes), _end_of(query, copy, first, notes)
-    if not query.is_committed_only:
-        return Wanted(copy, start, end)
-    committed = find_committed(copy)
+    committed = find_committed(copy) if query.is_committed_only else Committed(None, ())
     stable = committed.last_stable_offset
-    if stable is not None:
-        end = stable if end is None else min(end, stable)
+    start = _start_of(query, copy, first, stable, notes)
+    end = _end_of(query, copy, first, stable, notes)
+    if query.starting.is_time or query.starting.each is not None:
+        last = end_of(copy) if end is None else end
+        if start > last:
+            raise Refused(f"{name_of(copy)}: start offset {start} is greater than end offset {last}")
     return Wanted(copy, start, end, committed.aborted)
 
 
-def _start_of(query: Query, copy: Copy, first: int, notes: list[str]) -> int:
+def _start_of(query: Query, copy: Copy, first: int, stable: int | None, notes: list[str]) -> int:
+    """first: the log start offset; stable: where an open transaction begins, and a consumer's world ends."""
     bound = query.starting
     given = bound.of(copy.topic, copy.partition)
     if bound.is_time and given is not None:
-        found = find_offset_by_time(copy, given, first)
+        found = _below(find_offset_by_time(copy, given, first), stable)
         if found is None and query.fails_without_later_time:
             raise Refused(f"No offset matched from request of topic-partition {name_of(copy)} and timestamp {given}.")
-        return end_of(copy) if found is None else found
+        return found if found is not None else end_of(copy) if stable is None else stable
     if given is None or given == EARLIEST:
         return first
     if given == LATEST:
-        return end_of(copy)
+        return end_of(copy) if stable is None else stable
     if given < first:
         _lose(query, f"{name_of(copy)} begins at offset {first}: {given} is not there any more", notes)
     return max(given, first)
 
 
-def _end_of(query: Query, copy: Copy, first: int, notes: list[str]) -> int | None:
+def _below(offset: int | None, stable: int | None) -> int | None:
+    return None if offset is None or (stable is not None and offset >= stable) else offset
+
+
+def _end_of(query: Query, copy: Copy, first: int, stable: int | None, notes: list[str]) -> int | None:
     bound = query.ending
     given = bound.of(copy.topic, copy.partition)
     if bound.is_time and given is not None:
-        return find_offset_by_time(copy, given, first)
+        found = _below(find_offset_by_time(copy, given, first), stable)
+        return stable if found is None else found
     if given is None or given == LATEST:
-        return None
-    end = end_of(copy)
+        return stable
+    end = end_of(copy) if stable is None else stable
     if given > end:
         _lose(query, f"{name_of(copy)} ends at offset {end}: up to {given} is not there", notes)
-    return given
+    return min(given, end)
 
 
 def _lose(query: Query, what: str, notes: list[str]) -> None:

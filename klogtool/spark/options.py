@@ -98,8 +98,8 @@ class Query:
         if self.strategy == "subscribe":
             return _named(wanted, [topic.strip() for topic in self.chosen.split(",") if topic.strip()])
         if self.strategy == "subscribepattern":
-            pattern = re.compile(self.chosen)
-            return [c for c in wanted if c.topic and c.topic not in INTERNAL_TOPICS and pattern.fullmatch(c.topic)]
+            pattern = re.compile(self.chosen)  # anywhere in a name, as ConsumerStrategy looks for it
+            return [c for c in wanted if c.topic and c.topic not in INTERNAL_TOPICS and pattern.search(c.topic)]
         if self.strategy == "assign":
             return _assigned(wanted, partitions_of_json("assign", self.chosen))
         return wanted
@@ -147,7 +147,7 @@ def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = Fa
         places=tuple(places_of(_paths(options), options.get("storageoptions", ""))),
         shape=parse_shape(options),
         strategy=strategy,
-        chosen=_checked_strategy(strategy, options[strategy]) if strategy else "",
+        chosen=_checked_strategy(strategy, options[strategy].strip()) if strategy else "",
         starting=starting,
         ending=ending,
         fails_without_later_time=_one_of(options, "startingoffsetsbytimestampstrategy", ("error", "latest")) == "error",

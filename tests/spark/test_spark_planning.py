@@ -150,6 +150,19 @@ def test_a_time_behind_all_records(log: pathlib.Path) -> None:
     assert offsets(read(log, endingTimestamp=late)) == list(range(160))
 
 
+@pytest.mark.parametrize(
+    ("options", "offset", "end"),
+    [
+        ({"startingOffsets": '{"t":{"0":161}}'}, 161, 160),
+        ({"startingOffsets": '{"t":{"0":161}}', "failOnDataLoss": False}, 161, 160),
+        ({"startingTimestamp": NOW_MS + 50_000, "endingTimestamp": NOW_MS + 49_000}, 50, 49),
+    ],
+)
+def test_a_start_behind_the_end_is_refused(log: pathlib.Path, options: dict[str, Any], offset: int, end: int) -> None:
+    with pytest.raises(Refused, match=f"start offset {offset} is greater than end offset {end}"):
+        read(log, **options)
+
+
 def test_lost_offsets_fail_unless_they_need_not(log: pathlib.Path) -> None:
     for kind in ("log", "index", "timeindex"):
         (log / name_of(0, kind)).unlink()
@@ -178,7 +191,8 @@ def test_topics_by_name_by_pattern_and_by_number(log: pathlib.Path) -> None:
         ({}, 163),
         ({"subscribe": "t"}, 161),
         ({"subscribe": "t, other"}, 162),
-        ({"subscribePattern": "o.*r|t"}, 162),
+        ({"subscribePattern": "^o.*r$|^t$"}, 162),
+        ({"subscribePattern": "the"}, 1),
         ({"subscribePattern": ".*"}, 162),
         ({"assign": '{"t":[1],"other":[0]}'}, 2),
     ):
@@ -279,6 +293,18 @@ def test_aborted_and_open_transactions_are_for_those_who_ask(transactions: pathl
     assert offsets(read(transactions)) == WRITTEN
     for options in ({}, {"splitBytes": 1}, {"maxRecordsPerPartition": 2}, {"columns": "offset"}):
         assert offsets(read(transactions, kafka_isolation_level="read_committed", **options)) == COMMITTED
+
+
+def test_times_and_offsets_behind_the_last_stable_offset(transactions: pathlib.Path) -> None:
+    committed = {"kafka_isolation_level": "read_committed"}
+    for options in ({"startingTimestamp": NOW_MS + 16_000}, {"startingOffsets": '{"t":{"0":17}}'}):
+        with pytest.raises(Refused):
+            read(transactions, **committed, **options)
+        assert offsets(read(transactions, **options)) in ([16], [])
+    latest = {"startingTimestamp": NOW_MS + 16_000, "startingOffsetsByTimestampStrategy": "latest"}
+    assert not offsets(read(transactions, **committed, **latest))
+    assert offsets(read(transactions, **committed, endingTimestamp=NOW_MS + 16_000)) == COMMITTED
+    assert offsets(read(transactions, **committed, endingTimestamp=NOW_MS + 15_000)) == COMMITTED[:-1]
 
 
 def without_snapshots(log: pathlib.Path) -> None:
