@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from loading import NOW_MS, make, marker, result_of
+from readers import READERS, Reader, Watched
 
 from klogtool.errors import KlogError
-from klogtool.format.batch import Record, RecordBatch, build_batch, parse_batch
+from klogtool.format.batch import Header, Record, RecordBatch, build_batch, parse_batch
 from klogtool.format.framing import walk_frames
 from klogtool.format.indexes import AbortedTxn, build_txn_index
 from klogtool.format.message import build_message
@@ -20,6 +21,18 @@ from klogtool.repair.plan import Plan, Rename
 
 LATER_MS = NOW_MS + 10**8
 COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": "1000"}
+
+
+@pytest.fixture(autouse=True, params=READERS)
+def native(request: pytest.FixtureRequest) -> Iterator[Watched | None]:
+    """Everything holds for the reference, and for the kernels; this is what counts their calls."""
+    with Reader(request.param).reading() as native:
+        yield native
+
+
+def test_the_reader_that_is_meant_is_the_one_that_runs(tmp_path: pathlib.Path, native: Watched | None) -> None:
+    decided(random_log(tmp_path / "t-0", 1, 4))
+    assert native is None or (native.asked["MapFiller"] > 0 and native.asked["BatchCleaner"] > 0)
 
 
 def decided(folder: pathlib.Path, **asked: Any) -> Plan:
@@ -184,6 +197,31 @@ def test_records_without_a_key_go_and_are_told(tmp_path: pathlib.Path) -> None:
     plan = decided(folder)
     assert plan.answer["passes"][0]["gone"] == {"keyless": 1}
     assert [r.offset for r in records_of(result_of(plan))] == [1, 2]
+
+
+def test_a_header_key_that_is_no_text_is_replaced_when_its_batch_is_built_anew(tmp_path: pathlib.Path) -> None:
+    headers = (Header(b"\xed\xa0\x80", None),)
+    records = [Record(0, NOW_MS, b"a", b"1"), Record(1, NOW_MS, b"b", b"2", headers), Record(2, NOW_MS, b"a", b"3")]
+    folder = make(tmp_path / "t-0", {0: build_batch(records), 3: keyed(3, b"c")})
+    kept = records_of(result_of(decided(folder)))
+    assert [(r.offset, r.headers) for r in kept] == [
+        (1, (Header("\ufffd".encode(), None),)),
+        (2, ()),
+        (3, ()),
+    ]
+
+
+def test_offsets_that_fit_no_segment_split_it_and_the_log_is_cleaned_later(tmp_path: pathlib.Path) -> None:
+    """KAFKA-6264: such segments are from before 2.0."""
+    folder = make(tmp_path / "t-0", {0: keyed(0, b"a"), 1: keyed(1, b"z")})
+    far = 2**31 + 5
+    (folder / f"{0:020d}.log").write_bytes(keyed(0, b"a") + keyed(far, b"b"))
+    (folder / f"{1:020d}.log").rename(folder / f"{far + 1:020d}.log")
+    (folder / f"{far + 1:020d}.log").write_bytes(keyed(far + 1, b"z"))
+    plan = decided(folder, last_stop="clean")
+    (row,) = plan.answer["passes"]
+    assert (row["split"], row["end_offset"], row["stats"]["messages_read"]) == (True, 0, 0)
+    assert sorted(logs_of(result_of(plan))) == [0, far, far + 1]
 
 
 def test_old_messages_become_batches_of_magic_2_or_stay_what_they_are(tmp_path: pathlib.Path) -> None:

@@ -1,0 +1,81 @@
+"""The kernels of cleaning: the hash, the map of keys, and batches that they leave to the reference."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from klogtool import kernels
+from klogtool.format.batch import Record, build_batch
+from klogtool.repair.offset_map import OffsetMap, slots_of
+
+native = kernels.native
+pytestmark = pytest.mark.skipif(native is None, reason="the extension is not built")
+SECRET = bytes(range(16))
+
+
+def test_siphash_is_the_one_that_is_published() -> None:
+    """SipHash-2-4-128 of nothing, with the key 00 to 0f."""
+    high, low = native.siphash_128(b"", SECRET, 2, 4)
+    assert (high.to_bytes(8, "little") + low.to_bytes(8, "little")).hex() == "a3817f04ba25a8e66df67214c7550293"
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 15, 16, 17, 63, 1000])
+def test_every_byte_of_a_key_counts(size: int) -> None:
+    key = bytes(size)
+    others = [key[:n] + b"\1" + key[n + 1 :] for n in range(size)] + [key + b"\0"]
+    assert len({native.siphash_128(found, SECRET) for found in [key, *others]}) == len(others) + 1
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 7, 64, 1000])
+def test_both_maps_are_a_dict_until_they_are_full(slots: int) -> None:
+    rng, known = random.Random(slots), dict[bytes, int]()
+    maps = [native.OffsetMap(slots, slots, SECRET), OffsetMap(24 * slots, 1.0)]
+    for offset in range(4 * slots):
+        key = b"%d" % rng.randrange(2 * slots)
+        if len(known) == slots:
+            break
+        known[key] = offset
+        for found in maps:
+            found.put(key, offset)
+    for found in maps:
+        assert found.entries == len(known)
+        assert found.is_full == (len(known) == slots)
+        assert {key: found.get(key) for key in known} == known
+        assert found.get(b"nobody's") == -1
+        assert found.latest_offset == max(known.values())
+
+
+def test_slots_are_javas() -> None:
+    assert slots_of(128 << 20, 0.9) == (5_592_405, 5_033_164)
+    assert slots_of(24, 0.9) == (1, 0)
+    assert slots_of(23, 0.9) == (0, 0)
+
+
+def cleaner(keys: object) -> object:
+    found = native.BatchCleaner(keys, native.Workspace(), 1000, 10, -1)
+    found.begin(0, 4096, 100, 100)
+    found.capacity = 1 << 20
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bytes_that_are_no_batch_are_left_alone(seed: int) -> None:
+    """With a bit flipped anywhere, the kernel takes it, or says why not; and what it makes is as long as it says."""
+    rng = random.Random(seed)
+    data = bytearray(build_batch([Record(n, 5, b"key %d" % (n % 3), b"v" * n) for n in range(9)]))
+    for _ in range(200):
+        harmed = bytearray(data)
+        for _ in range(rng.choice((1, 1, 3))):
+            harmed[rng.randrange(len(harmed))] ^= 1 << rng.randrange(8)
+        keys = native.OffsetMap(100, 90, SECRET)
+        filler = native.MapFiller(keys, native.Workspace(), 0)
+        filler.capacity = 1 << 20
+        at, why = filler.take(bytes(harmed), 0, len(harmed))
+        assert (at == len(harmed)) == (why == native.DONE) or why == native.CUT_OFF
+        found = cleaner(keys)
+        at, why = found.take(bytes(harmed), 0, len(harmed), 0)
+        parts, made = found.take_parts()
+        assert sum(size for start, size in parts if start < 0) == len(made)
+        assert at in (0, len(harmed)) or why != native.DONE
