@@ -41,6 +41,8 @@ def decide(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
     def change(log: LoadedLog) -> Change:
         return _append_all(log, arguments, facts)
 
+    if not os.path.lexists(path) and not arguments.get("create"):
+        raise KlogError("no such partition dir: --create makes it", path=path)
     is_new = is_to_be_created(path, arguments)
     plans = plan_creation(COMMAND, path, arguments, change) if is_new else plan_change(COMMAND, path, arguments, change)
     for plan in plans:

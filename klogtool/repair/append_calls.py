@@ -21,7 +21,7 @@ from klogtool.repair.plan import Fact
 
 MOST_LINE_BYTES = 256 << 20
 READ_BYTES = 1 << 20
-_decode = json.JSONDecoder().decode
+_decode, _raw_decode = json.JSONDecoder().decode, json.JSONDecoder().raw_decode
 MAX_SHORT = (1 << 15) - 1
 LEADER, FOLLOWER = "leader", "follower"
 
@@ -115,7 +115,10 @@ def split_lines(pieces: Iterator[bytes], path: str) -> Iterator[tuple[int, bytes
 def parse_line(line: bytes, number: int, path: str) -> dict[str, Any]:
     """A JSON object. Raises KlogError for a line that is none."""
     try:
-        row = _decode(line.decode())
+        text = line.decode()
+        row, end = _raw_decode(text) if text.startswith("{") else (None, -1)
+        if end != len(text):  # blanks around it, or no JSON
+            row = _decode(text)
     except (ValueError, RecursionError) as error:
         raise wrong_line(number, path, f"not JSON: {error}") from None
     if not isinstance(row, dict):

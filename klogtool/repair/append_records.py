@@ -139,8 +139,6 @@ def _bytes_of(value: Any) -> bytes | None:
     """The contract's form of bytes, or a text. Raises TypeError or ValueError for anything else."""
     if value is None:
         return None
-    if isinstance(value, str):
-        return value.encode()
     if isinstance(value, dict) and len(value) == 1:
         text = value.get("utf8")
         if isinstance(text, str):
@@ -148,6 +146,8 @@ def _bytes_of(value: Any) -> bytes | None:
         coded = value.get("base64")
         if isinstance(coded, str):
             return base64.b64decode(coded, validate=True)
+    if isinstance(value, str):
+        return value.encode()
     raise TypeError('bytes are {"utf8": ...}, {"base64": ...} or null')
 
 
