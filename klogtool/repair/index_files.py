@@ -373,7 +373,7 @@ class TransactionIndex:
         self._data += build_txn_index([aborted])
         self._is_changed = True
 
-    def rename(self, name: str) -> None:
+    def take_name(self, name: str) -> None:
         """Its file has got this name. One that had no file yet does not look at what else has the name, until its first
         entry comes, which goes behind what is there: so an entry is there twice where a split made a segment anew."""
         self.name, self.path = name, os.path.join(self._draft.path, name)

@@ -308,7 +308,7 @@ class LogSegment:
                 self.draft.move(name, build_file_name(kind, self.base_offset, suffix))
         self.suffix = suffix
         self._offset_index = self._time_index = None
-        self.txn_index.rename(self.name_of(FileKind.TXN_INDEX))
+        self.txn_index.take_name(self.name_of(FileKind.TXN_INDEX))
 
     def delete(self) -> None:
         """Its files go (deleteIfExists); nothing is to be done with it any more."""

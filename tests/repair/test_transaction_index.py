@@ -52,7 +52,7 @@ def test_one_that_never_had_a_file_does_not_see_what_already_has_its_new_name(tm
     """As where a split makes a segment anew: its recovery empties no file, and puts the entry behind the old one."""
     draft = draft_with(tmp_path, FIRST)
     index = TransactionIndex(draft, OTHER, 0)
-    index.rename(NAME)
+    index.take_name(NAME)
     index.reset()
     assert index.parse() == []
     index.append(FIRST)
