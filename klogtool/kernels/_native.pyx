@@ -8,7 +8,7 @@ One extension, its text in parts, because every module that takes a memoryview c
 """
 
 cimport cython
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memmove, memset, strlen
 
@@ -56,5 +56,6 @@ include "_scan.pxi"
 include "_producers.pxi"
 include "_append.pxi"
 include "_clean.pxi"
+include "_snappy.pxi"
 
 make_crc_tables()

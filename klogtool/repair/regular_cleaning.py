@@ -13,7 +13,6 @@ from typing import Any, Protocol, cast
 
 from klogtool import kernels
 from klogtool.format import batch as format_batch
-from klogtool.format.codecs import compress
 from klogtool.format.entry import parse_entry
 from klogtool.format.framing import walk_frames
 from klogtool.format.indexes import TimeIndexEntry
@@ -289,7 +288,9 @@ class GroupCleaning:
                 raise IrregularGroup
 
     def _deflate(self, batch: RecordBatch) -> None:
-        self._check(self.kernel.deflated(batch.data, compress(batch.codec, self.kernel.body(), magic=CURRENT_MAGIC)))
+        self._check(
+            self.kernel.deflated(batch.data, kernels.compress(batch.codec, self.kernel.body(), magic=CURRENT_MAGIC))
+        )
 
     def _check(self, why: int) -> None:
         if why == kernels.native.IRREGULAR:
