@@ -58,7 +58,7 @@ def test_a_broken_law_is_found(fuzzing: directories.Fuzzing, monkeypatch: pytest
     def question(rng: Choices, place: Place, say: Say) -> None:
         must(False, "offsets ascend", 7)
 
-    assert wrong_with(fuzzing, monkeypatch, question) == "questions.Broken: offsets ascend"
+    assert wrong_with(fuzzing, monkeypatch, question) == "asking.Broken: offsets ascend"
 
 
 @pytest.mark.parametrize("name", ["here/new", "here/meta.properties"])

@@ -12,6 +12,7 @@ from verifying import NOW_MS, rename, run_verify
 
 from klogtool.errors import Refused, Unsupported
 from klogtool.format.batch import BATCH_HEADER
+from klogtool.repair.append import decide as decide_append
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.rebuild import decide as decide_rebuild
 from klogtool.repair.recover import decide as decide_recover
@@ -104,3 +105,13 @@ def test_offsets_of_the_future_ascend_where_the_log_goes_back(tmp_path: Path) ->
     (future,) = (finding for finding in findings if finding.id == "timestamp-implausible")
     assert None not in (future.first_offset, future.last_offset)
     assert future.first_offset <= future.last_offset
+
+
+@pytest.mark.parametrize("magic", [1, 2])
+def test_an_append_at_the_end_of_all_offsets_is_refused(tmp_path: Path, magic: int) -> None:
+    partition = Path(shutil.copytree(FIXTURES / "two-disks/logdir/d2/t-2", tmp_path / "t-2"))
+    given = {**Circumstances(NOW_MS, log_start_offset=2**63 - 1).as_arguments(), "magic": magic}
+    lines = '{"key": {"utf8": "k"}}\n' * 5
+    (plan,) = decide_append(str(partition), {**given, "records_text": lines, "batch_records": 1})
+    assert all("error" in row for row in plan.answer["appends"])
+    assert plan.answer["state"]["log_end_offset"] == 2**63 - 1

@@ -13,7 +13,7 @@ from typing import Any
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.batch import RecordBatch
-from klogtool.format.java_numbers import MAX_INT, wrap_long
+from klogtool.format.java_numbers import MAX_INT, MAX_LONG, wrap_long
 from klogtool.format.names import FileKind
 from klogtool.lazy_dataclasses import dataclass, replace
 from klogtool.log.entries import Entry
@@ -158,6 +158,8 @@ class Appender:
     # What is valid.
 
     def _append_valid(self, file: ContentFile, content: Content, info: AppendInfo, call: Call) -> AppendInfo:
+        if info.last_offset == MAX_LONG:  # Kafka has appended it by then
+            raise Refused("High watermark offset should be non-negative", kafka_class="IllegalArgumentException")
         self._assign_epochs(info)
         self._check_fits_a_segment(file.size)
         segment = self._maybe_roll(file.size, info)
