@@ -34,15 +34,11 @@ static inline void fetch_ahead(const uint8_t *p, int64_t size) {
 
 static inline void fetch_line(const uint8_t *p) { __builtin_prefetch(p); }
 
-/* Memory that is zeros, and takes none until it is written to; large: in pages of 2 MiB, if the system has them, which
-   spares most of the misses of a table that is looked into anywhere. NULL if there is none. */
-static inline void *zeroed_pages(size_t size, int large) {
+/* Memory that is zeros, and takes none until it is written to. Not in large pages: where memory is in pieces, the system
+   takes longer to find one than they spare. NULL if there is none. */
+static inline void *zeroed_pages(size_t size) {
     void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED) return NULL;
-#ifdef MADV_HUGEPAGE
-    if (large) madvise(pages, size, MADV_HUGEPAGE);
-#endif
-    return pages;
+    return pages == MAP_FAILED ? NULL : pages;
 }
 
 static inline void free_pages(void *pages, size_t size) { munmap(pages, size); }

@@ -23,7 +23,7 @@ cdef extern from "_machine.h" nogil:
     int json_plain_64(const uint8_t* p)
     void fetch_ahead(const uint8_t* p, int64_t size)
     void fetch_line(const uint8_t* p)
-    void* zeroed_pages(size_t size, int large)
+    void* zeroed_pages(size_t size)
     void free_pages(void* pages, size_t size)
     void make_crc_tables()
     uint32_t crc32c_of(uint32_t so_far, const uint8_t* p, int64_t size)

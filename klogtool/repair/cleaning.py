@@ -52,17 +52,17 @@ def clean(log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: boo
     return _Pass(log, to_clean, now_ms, keeps_magic=keeps_magic).run()
 
 
-def new_offset_map(config: LogConfig, cleanable_bytes: int) -> KeyMap:
+def new_offset_map(config: LogConfig) -> KeyMap:
     """As large as a cleaner thread's. Raises Refused for what Kafka cannot make."""
     memory = min(config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads, MAX_INT)
-    return new_key_map(memory, config.log_cleaner_io_buffer_load_factor, many=cleanable_bytes > memory // 2)
+    return new_key_map(memory, config.log_cleaner_io_buffer_load_factor)
 
 
 class _Pass:
     def __init__(self, log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool) -> None:
         self.log, self.to_clean, self.now_ms, self.keeps_magic = log, to_clean, now_ms, keeps_magic
         self.config, self.bound = log.terms.config, to_clean.bound
-        self.offsets, self.buffer = new_offset_map(self.config, to_clean.cleanable_bytes), ReadBuffer(self.config)
+        self.offsets, self.buffer = new_offset_map(self.config), ReadBuffer(self.config)
         self.transactions = CleanedTransactions()
         self.stats = CleaningStats()
 

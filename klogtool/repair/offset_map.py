@@ -104,11 +104,10 @@ def slots_of(memory_bytes: int, load_factor: float) -> tuple[int, int]:
     return slots, int(max(min(slots * load_factor, MAX_INT), wrap_int(MAX_INT + 1)))
 
 
-def new_key_map(memory_bytes: int, load_factor: float, *, many: bool) -> KeyMap:
-    """The kernel's where there is one, and nothing is strange about the sizes. many: keys are to be expected, so that
-    all of the memory is needed, and may as well come in large pages. Raises Refused as OffsetMap does."""
+def new_key_map(memory_bytes: int, load_factor: float) -> KeyMap:
+    """The kernel's where there is one, and nothing is strange about the sizes. Raises Refused as OffsetMap does."""
     slots, usable = slots_of(memory_bytes, load_factor)
     if kernels.native is None or slots < 1 or usable > slots:
         return OffsetMap(memory_bytes, load_factor)
-    found: KeyMap = kernels.native.OffsetMap(slots, usable, secrets.token_bytes(_HASH_SIZE), many)
+    found: KeyMap = kernels.native.OffsetMap(slots, usable, secrets.token_bytes(_HASH_SIZE))
     return found

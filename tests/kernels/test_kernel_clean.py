@@ -47,6 +47,15 @@ def test_both_maps_are_a_dict_until_they_are_full(slots: int) -> None:
         assert found.latest_offset == max(known.values())
 
 
+def test_a_map_that_grows_keeps_all_keys() -> None:
+    found = native.OffsetMap(1 << 17, 100_000, SECRET)
+    for n in range(100_000):
+        found.put(b"%d" % n, n)
+    assert (found.entries, found.is_full) == (100_000, True)
+    assert all(found.get(b"%d" % n) == n for n in range(100_000))
+    assert found.get(b"x") == -1
+
+
 def test_slots_are_javas() -> None:
     assert slots_of(128 << 20, 0.9) == (5_592_405, 5_033_164)
     assert slots_of(24, 0.9) == (1, 0)
