@@ -10,6 +10,7 @@ SPARK_COMMANDS = {
     "verify": ("klogtool.cli.spark_verify", "Find every damage; a table of findings."),
     "inventory": ("klogtool.cli.spark_inventory", "What lies on all disks: sizes, formats, codecs, headroom."),
     "export": ("klogtool.cli.spark_export", "Records to Parquet, by topic and day."),
+    "compact": ("klogtool.cli.spark_compact", "Clean compacted logs into a new folder."),
 }
 
 

@@ -262,7 +262,7 @@ def _built(disk: Disk, folders: Sequence[NewFolder]) -> Iterator[list[str]]:
     parts = [_passing_name(os.path.realpath(folder.path)) for folder in folders]
     try:
         for folder, part in zip(folders, parts, strict=True):
-            _build(disk, folder, part)
+            build_folder(disk, folder, part)
         yield parts
     finally:
         for part in parts:
@@ -279,8 +279,16 @@ def _passing_name(place: str) -> str:
     return os.path.join(os.path.dirname(place), build_partition_dir_name(doomed))
 
 
-def _build(disk: Disk, folder: NewFolder, part: str) -> None:
-    disk.mkdir(part)
+def listed_files(source: str, plans: Sequence[SavedPlan]) -> dict[str, DraftFile]:
+    """The files in a folder, without those in folders below it, that plans do not change. Raises KlogError."""
+    whole = new_folder(plans, source, source)
+    return {name: file for name, file in whole.copied.items() if os.sep not in name}
+
+
+def build_folder(disk: Disk, folder: NewFolder, part: str, *, is_there: bool = False) -> None:
+    """All of a new folder under a passing name, synced. is_there: an empty one of that name was made."""
+    if not is_there:
+        disk.mkdir(part)
     for name in folder.folders:
         disk.mkdir(os.path.join(part, name))
     for name, file in folder.copied.items():

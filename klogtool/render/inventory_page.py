@@ -21,7 +21,7 @@ h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin: 2rem 0 .4rem }
 .plots { display: flex; flex-wrap: wrap; gap: 0 2rem } figure { margin: 0 } svg { max-width: 100%; height: auto }
 table { border-collapse: collapse; font-size: 13px; width: 100% } th { text-align: left; border-bottom: 2px solid #888 }
 td, th { padding: .2rem .5rem; vertical-align: top }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 tr:nth-child(even) td { background: #f4f6f8 } .bad { color: #a40000 } .wide { overflow-x: auto }
 @media (prefers-color-scheme: dark) { body { color: #ddd; background: #16181b }
   svg { background: #fff; border-radius: 4px }
@@ -36,7 +36,9 @@ def inventory_page(rows: Sequence[Row], paths: Sequence[str], now_ms: int) -> st
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>klogtool inventory</title>',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<style>{STYLE}</style></head><body>",
-        f"<h1>Kafka logs: {escape(', '.join(paths))}</h1><p>{when}</p><ul>",
+        f"<h1>Kafka logs</h1><p>{when}</p><ul>",
+        *(f"<li><code>{escape(_shown(path))}</code></li>" for path in paths),
+        "</ul><ul>",
         *(f"<li>{escape(_shown(line))}</li>" for line in remarks(rows)),
         '</ul><div class="plots">',
         *_plots(rows),

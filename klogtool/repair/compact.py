@@ -84,10 +84,7 @@ def _plan_log_dir(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
     ratios: dict[str, float] = {}
     for name, parsed, skipped in walk_partition_dirs(path):
         folder = os.path.join(path, name)
-        if parsed.state is PartitionDirState.STRAY:
-            skipped = "stray: no partition of this broker, which leaves it alone"
-        if skipped is None and not _terms(folder, arguments, checkpoints).config.compact:
-            skipped = NOT_COMPACTED
+        skipped = why_left_alone(folder, parsed.state, skipped, arguments, checkpoints)
         if skipped is None:
             ratios[folder] = dirty_ratio(folder, arguments, checkpoints)
         else:
@@ -109,6 +106,27 @@ def _plan_log_dir(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
         yield from (plan for plan in plans if plan is not None)
 
 
+def why_left_alone(
+    folder: str, state: PartitionDirState, skipped: str | None, arguments: Mapping[str, Any], checkpoints: Checkpoints
+) -> str | None:
+    """Why the cleaner has nothing to do with a partition dir of a log dir, or None. skipped: why nobody has."""
+    if state is PartitionDirState.STRAY:
+        return "stray: no partition of this broker, which leaves it alone"
+    if skipped is not None:
+        return skipped
+    return None if _terms(folder, arguments, checkpoints).config.compact else NOT_COMPACTED
+
+
+def plan_one(
+    folder: str, arguments: Mapping[str, Any], checkpoints: Checkpoints
+) -> tuple[Plan, CheckpointLines | None]:
+    """The plan for one partition dir of a log dir, and what that is to know of it. Raises as `decide` does."""
+    given = arguments.get("first_dirty_offset")
+    checkpoint = find_first_dirty(folder, checkpoints) if given is None else given
+    change = lambda log: compact_log(log, checkpoint, arguments)  # noqa: E731
+    return plan_partition(COMMAND, folder, arguments, change, checkpoints)
+
+
 def _planned(
     folders: list[str], arguments: Mapping[str, Any], checkpoints: Checkpoints
 ) -> Iterator[tuple[Plan, CheckpointLines | None] | KlogError]:
@@ -116,10 +134,7 @@ def _planned(
 
     def plan(folder: str) -> tuple[Plan, CheckpointLines | None] | KlogError:
         try:
-            given = arguments.get("first_dirty_offset")
-            checkpoint = find_first_dirty(folder, checkpoints) if given is None else given
-            change = lambda log: compact_log(log, checkpoint, arguments)  # noqa: E731
-            return plan_partition(COMMAND, folder, arguments, change, checkpoints)
+            return plan_one(folder, arguments, checkpoints)
         except Unreadable:
             raise
         except KlogError as error:

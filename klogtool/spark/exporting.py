@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -233,7 +234,9 @@ class _Files:
         if error is None:
             return
         for file in self._open.values():
-            file.context.__exit__(None, None, None)
+            with suppress(OSError):  # the error that led here is told
+                file.writer.close()
+                file.context.__exit__(None, None, None)
         self._attempt.give_up()
 
 

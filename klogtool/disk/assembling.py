@@ -1,0 +1,93 @@
+"""A log dir out of partition dirs that tasks wrote: laid together beside its place, and renamed to it at the end.
+
+Tasks write below `.tasks` of a folder with a passing name, each attempt to a place of its own. What is taken is moved;
+what is not, was an attempt that did not count, and goes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
+
+from klogtool.disk.dataset import not_written
+from klogtool.disk.disk import Disk
+from klogtool.disk.facts import check_facts
+from klogtool.disk.output import NewFolder, build_folder, carry_out_to, check_place, listed_files
+from klogtool.errors import Refused
+from klogtool.lazy_dataclasses import dataclass
+from klogtool.repair.plan import Plan
+from klogtool.repair.saved_plan import SavedPlan
+
+TASKS = ".tasks"
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """What will be `output`. log_dirs: the source of each folder in it; of the only one, "" is the folder itself."""
+
+    output: str
+    stage: str
+    log_dirs: Mapping[str, str]
+
+    @classmethod
+    def begin(cls, output: str, log_dirs: Sequence[str]) -> Assembly:
+        """Raises Refused where nothing may be put, or two log dirs have one name."""
+        place = os.path.realpath(output)
+        for log_dir in log_dirs:
+            check_place(output, log_dir)
+        if len(log_dirs) == 1:
+            named = {"": log_dirs[0]}
+        else:
+            named = {os.path.basename(path.rstrip("/")): path for path in log_dirs}
+        if len(named) < len(log_dirs):
+            raise Refused("log dirs of the same name cannot lie side by side: name them one at a time", path=output)
+        made = cls(place, f"{place}.{uuid.uuid4().hex}.part", named)
+        try:
+            os.makedirs(os.path.join(made.stage, TASKS))
+        except OSError as error:
+            raise not_written(made.stage, error) from error
+        return made
+
+    def finish_log_dir(self, name: str, plans: Sequence[Plan], places: Mapping[str, str]) -> None:
+        """Its own files, as the plans have them, and its folders, each from the place where a task has put it."""
+        saved, source, disk = [SavedPlan.of(plan) for plan in plans], self.log_dirs[name], Disk()
+        check_facts(saved)
+        folder = NewFolder(self._folder(name), source, copied=listed_files(source, saved), plans=saved)
+        try:
+            build_folder(disk, folder, self._folder(name), is_there=name == "")
+            for below, place in places.items():
+                disk.rename(place, os.path.join(self._folder(name), below))
+            disk.sync_dir(self._folder(name))
+        except OSError as error:
+            raise not_written(self._folder(name), error) from error
+
+    def publish(self) -> None:
+        """It appears, whole."""
+        try:
+            shutil.rmtree(os.path.join(self.stage, TASKS))
+            Disk().rename(self.stage, self.output)
+            Disk().sync_dir(os.path.dirname(self.output))
+        except OSError as error:
+            raise not_written(self.output, error) from error
+
+    def abandon(self) -> None:
+        """What was written goes."""
+        shutil.rmtree(self.stage, ignore_errors=True)
+
+    def _folder(self, name: str) -> str:
+        return os.path.join(self.stage, name) if name else self.stage
+
+
+def write_part(stage: str, source: str, plan: Plan | None) -> str:
+    """What becomes of a folder of a log dir by its plan, or a copy of it: for one attempt of a task. Returns where it
+    is. Raises as `carry_out_to` does."""
+    place = os.path.join(stage, TASKS, uuid.uuid4().hex)
+    try:
+        os.mkdir(place)
+    except OSError as error:
+        raise not_written(place, error) from error
+    result = os.path.join(place, os.path.basename(source))
+    carry_out_to([] if plan is None else [SavedPlan.of(plan)], source, result)
+    return result
