@@ -88,7 +88,7 @@ def walk_standings(paths: Sequence[str], arguments: Mapping[str, Any]) -> Iterat
             for name, parsed, skipped in walk_partition_dirs(path):
                 if skipped is None and parsed.state is not PartitionDirState.STRAY:
                     standing = standing_of(os.path.join(path, name), arguments, checkpoints, is_thread_dead=broken)
-                    if standing.range is None or standing.reasons[0].id != "policy":
+                    if standing.reasons[0].id != "policy":
                         yield standing
         else:
             yield standing_of(path, arguments, Checkpoints.beside(path), is_thread_dead=broken)
@@ -109,11 +109,14 @@ def standing_of(
     except KlogError as error:
         return Standing(path, (_breaks_off(error.at_path(path)),))
     uncleanable = sum(segment.size for segment in log.segments.values(found.bound))
-    reasons = [*_policy(log), *_reset(found), *_held_back(log, found, path), *_too_clean(log, found)]
+    held_back = list(_held_back(log, found, path))
+    reasons = [*_policy(log), *_reset(found), *held_back, *_too_clean(log, found, is_held_back=bool(held_back))]
     trouble, remaining = _trial(path, terms, found)
     reasons += trouble
-    if not is_thread_dead and all(reason.id == "keyless" for reason in reasons):
-        reasons.insert(0, _due(log, found))
+    if all(reason.id == "keyless" for reason in reasons):
+        reasons.insert(
+            0, Reason("cleaner-dead", f"as told of its log dir, {_DEAD}") if is_thread_dead else _due(log, found)
+        )
     return Standing(path, tuple(reasons), found, uncleanable, remaining)
 
 
@@ -230,17 +233,25 @@ def _timestamp_at(log: LoadedLog, offset: int) -> int | None:
         return None if entry is None or entry.max_timestamp < 0 else int(entry.max_timestamp)
 
 
-def _too_clean(log: LoadedLog, found: LogToClean) -> Iterator[Reason]:
-    """What could be cleaned is not enough."""
+def _too_clean(log: LoadedLog, found: LogToClean, *, is_held_back: bool) -> Iterator[Reason]:
+    """What could be cleaned is not enough, also if nothing held the cleaner back."""
     if found.is_eligible:
         return
     active = log.segments.last
-    if not found.cleanable_bytes and found.bound >= active.base_offset:
+    free = _as_if_free(log, found)
+    if not free.cleanable_bytes:
         detail = f"nothing is dirty but the active segment ({active.size:,} bytes), which is never cleaned"
         cure = "segment.bytes and segment.ms say when it is closed; klogtool roll tells when that is due"
         yield Reason("active-segment", detail, cure)
-    else:
+    elif not (is_held_back and free.is_eligible):
         yield Reason("ratio", why_due(log, found), "klogtool compact --force; or lower min.cleanable.dirty.ratio")
+
+
+def _as_if_free(log: LoadedLog, found: LogToClean) -> LogToClean:
+    """The range as it would be up to the active segment."""
+    bound = log.segments.last.base_offset
+    dirty = log.segments.values(min(found.first_dirty_offset, bound), bound)
+    return replace(found, bound=bound, cleanable_bytes=sum(segment.size for segment in dirty))
 
 
 # --- what the cleaner does when it gets there -------------------------------------------------------------------------
@@ -249,11 +260,11 @@ def _too_clean(log: LoadedLog, found: LogToClean) -> Iterator[Reason]:
 def _trial(path: str, terms: Any, found: LogToClean) -> tuple[list[Reason], Mapping[str, int] | None]:
     """The log cleaned as if nothing held the cleaner back: what it breaks off at, or what would stay."""
     log = LoadedLog(Draft.of(path), terms)
-    bound = log.segments.last.base_offset
-    if bound <= found.first_dirty_offset:
+    free = _as_if_free(log, found)
+    if free.bound <= found.first_dirty_offset:
         return [], None
     try:
-        _, stats = clean(log, replace(found, bound=bound), terms.now_ms)
+        _, stats = clean(log, free, terms.now_ms)
     except Unreadable:
         raise
     except KlogError as error:
