@@ -315,6 +315,42 @@ def try_in_order(data: bytes) -> None:
             kernels.native.entries_in_order(IN.holding(bytes(range(256))[:size]), times)
 
 
+def try_clean(data: bytes) -> None:
+    """Batches into a map, and what stays of them; where the kernel stops, it is asked for that batch alone, too."""
+    native = kernels.native
+    for size in range(len(data) + 1):
+        view = IN.holding(data[:size])
+        keys = native.OffsetMap(50, 45, bytes(16))
+        filler = native.MapFiller(keys, native.Workspace(), 0)
+        cleaner = native.BatchCleaner(keys, native.Workspace(), 10**15, 5, -1)
+        cleaner.begin(0, 50, 100, 100)
+        filler.capacity = cleaner.capacity = 1 << 20
+        for taker in (filler, cleaner):
+            at, why, more = 0, -1, () if taker is filler else (0,)
+            while why not in (native.DONE, native.CUT_OFF):
+                at, why = taker.take(view, at, size, *more)
+                frame = framing.find_frame(data, at, size)
+                if not isinstance(frame, framing.Frame):
+                    break
+                if why == native.DEFLATE:
+                    taker.deflated(view[at : at + frame.size], codecs.compress("lz4", taker.body(), magic=2))
+                elif frame.magic == 2 and frame.size >= 61:
+                    body = entry_body(data, at)
+                    given = BODY.holding(body) if body else None
+                    if taker is filler:
+                        filler.take_one(view[at : at + frame.size], given)
+                    else:
+                        cleaner.take_one(view, at, frame.size, 0, False, at % 2 == 1, given)
+                at += frame.size if why else 0
+        parts, made = cleaner.take_parts()
+        assert sum(stop for start, stop in parts if start < 0) == len(made)
+
+
+def try_compress(data: bytes) -> None:
+    for size in range(len(data) + 1):
+        assert kernels.native.compress_snappy(IN.holding(data[:size]))
+
+
 KERNELS: dict[str, Callable[[bytes], None]] = {
     "checksums": try_checksums,
     "walk": try_walk,
@@ -330,6 +366,8 @@ KERNELS: dict[str, Callable[[bytes], None]] = {
     "prove": try_prove,
     "follow": try_follow,
     "in-order": try_in_order,
+    "clean": try_clean,
+    "compress": try_compress,
 }
 
 

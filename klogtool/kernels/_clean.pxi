@@ -306,6 +306,8 @@ cdef class MapFiller:
         """One whole batch, whatever it is of; body: its records, inflated. Why it was not taken."""
         cdef Bytes inside = NULL
         cdef int64_t size = 0
+        if batch.shape[0] < BATCH_SIZE:
+            raise ValueError("a batch has a header")
         if body is not None and body.shape[0]:
             inside, size = &body[0], body.shape[0]
         return self.fill(&batch[0], batch.shape[0], inside, size)
@@ -452,7 +454,7 @@ cdef class BatchCleaner:
         cdef Bytes inside = NULL
         cdef int64_t body_size = 0
         cdef int why = _DONE
-        if not 0 <= at <= at + size <= data.shape[0]:
+        if at < 0 or size < BATCH_SIZE or size > data.shape[0] - at:
             raise ValueError("the batch is to lie in the data")
         if body is not None and body.shape[0]:
             inside, body_size = &body[0], body.shape[0]
@@ -468,6 +470,8 @@ cdef class BatchCleaner:
     def deflated(self, const uint8_t[::1] batch not None, const uint8_t[::1] body not None):
         """The same batch, and those records compressed. Why it was not taken."""
         cdef int64_t start = self.out.size
+        if batch.shape[0] < BATCH_SIZE or body.shape[0] == 0:
+            raise ValueError("a batch has a header, and records")
         self.records.read_header(&batch[0])
         if not takes_more(&self.out, BATCH_SIZE + body.shape[0]):
             raise MemoryError
