@@ -1,7 +1,7 @@
 """Brokers over logs that klogtool compacted: they load them, serve them, and their own cleaner has nothing left to do.
 
-A broker whose cleaner is off is fed keys that come again, tombstones, and transactions of all fates, and stops; klogtool
-compacts the log dir in place; the broker starts with its cleaner on.
+A broker whose cleaner is off is fed keys that come again, tombstones, and transactions of all fates, and stops;
+klogtool compacts the log dir in place; the broker starts with its cleaner on.
 """
 
 from __future__ import annotations
