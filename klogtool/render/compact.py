@@ -72,7 +72,8 @@ def _headline(plan: Plan) -> str:
 
 def _pass_lines(row: Mapping[str, Any]) -> Iterator[str]:
     parts = (("clean", "clean_bytes"), ("dirty", "cleanable_bytes"), ("uncleanable", "uncleanable_bytes"))
-    yield ", ".join(f"{name} {size_text(row[field])}" for name, field in parts) + f"; {row['why']}"
+    told = ", ".join(f"{name} {size_text(row[field])}" for name, field in parts)
+    yield f"{told}; {row['why']}" if "stats" in row else told
     if row["reset_checkpoint"]:
         start = row["first_dirty_offset"]
         yield f"cleaner-offset-checkpoint does not fit the log: all from offset {start:,} on is dirty"

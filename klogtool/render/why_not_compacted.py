@@ -32,8 +32,10 @@ def _lines(standing: Standing) -> Iterator[str]:
 
 def _headline(standing: Standing) -> str:
     found = standing.range
+    if any(reason.id == "breaks-off" for reason in standing.reasons):
+        return "not compacted: the cleaner cannot go over it"
     if found is None:
-        return "what its cleaner meets here"
+        return "what a broker's cleaner meets here"
     if any(reason.id == "due" for reason in standing.reasons):
         return f"to be compacted from offset {found.first_dirty_offset:,} on"
     dirty = f"{size_text(found.cleanable_bytes)} can be cleaned, {size_text(standing.uncleanable_bytes)} cannot"

@@ -8,6 +8,7 @@ log alone until it is started again.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -107,7 +108,7 @@ def standing_of(
     except Unreadable:
         raise
     except KlogError as error:
-        return Standing(path, (_breaks_off(error.at_path(path)),))
+        return Standing(path, (_breaks_off(error.at_path(path), path),))
     uncleanable = sum(segment.size for segment in log.segments.values(found.bound))
     held_back = list(_held_back(log, found, path))
     reasons = [*_policy(log), *_reset(found), *held_back, *_too_clean(log, found, is_held_back=bool(held_back))]
@@ -268,7 +269,7 @@ def _trial(path: str, terms: Any, found: LogToClean) -> tuple[list[Reason], Mapp
     except Unreadable:
         raise
     except KlogError as error:
-        return [_breaks_off(error.at_path(path))], None
+        return [_breaks_off(error.at_path(path), path)], None
     if stats.aborted:
         detail = "offsets do not fit into a segment (KAFKA-6264): a broker splits it, and cleans another time"
         return [Reason("overflow", detail)], None
@@ -284,12 +285,13 @@ def _trial(path: str, terms: Any, found: LogToClean) -> tuple[list[Reason], Mapp
     return ([Reason("keyless", detail)] if keyless else []), remaining
 
 
-def _breaks_off(error: KlogError) -> Reason:
+def _breaks_off(error: KlogError, path: str) -> Reason:
     """What a broker's cleaner says of it: the log is uncleanable until the broker is started again."""
     kafka_class = error.kafka_class or type(error).__name__
     detail = f"the cleaner breaks off: {error} ({kafka_class}); a broker leaves the log alone until it is started again"
     is_old = "Empty batches are only supported" in error.reason
-    cure = "klogtool salvage keeps what is sound" if isinstance(error, Corrupt) and not is_old else None
+    is_damage = isinstance(error, Corrupt) and not is_old
+    cure = f"klogtool salvage {shlex.quote(path)} --output DIR   keeps what is sound" if is_damage else None
     return Reason("breaks-off", detail, cure, {"class": kafka_class, "position": error.position})
 
 
