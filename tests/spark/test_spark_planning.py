@@ -81,11 +81,21 @@ def with_random_indexes(log: pathlib.Path) -> None:
         path.write_bytes(made.randbytes(path.stat().st_size))
 
 
+def with_entries_shifted(log: pathlib.Path) -> None:
+    """Each entry has the position of the next one: a sound batch, and the wrong one."""
+    for path in log.glob("*.index"):
+        entries = path.read_bytes()
+        pairs = [(entries[at : at + 4], entries[at + 12 : at + 16]) for at in range(0, len(entries) - 8, 8)]
+        path.write_bytes(b"".join(offset + position for offset, position in pairs))
+
+
 def untouched(log: pathlib.Path) -> None:
     pass
 
 
-@pytest.mark.parametrize("wound", [untouched, without_index, with_positions_off, with_random_indexes])
+@pytest.mark.parametrize(
+    "wound", [untouched, without_index, with_positions_off, with_entries_shifted, with_random_indexes]
+)
 def test_cuts_lose_nothing_and_double_nothing_by_any_index(log: pathlib.Path, wound: Any) -> None:
     whole = read(log, **ALL)
     assert offsets(whole) == list(range(160))
@@ -94,6 +104,8 @@ def test_cuts_lose_nothing_and_double_nothing_by_any_index(log: pathlib.Path, wo
         splits = splits_of(log, **options)
         assert len(splits) >= 10, "nothing was cut"
         assert read(log, **ALL, **options).equals(whole)
+    for first in range(0, 160, 7):
+        assert offsets(read(log, startingOffsets=f'{{"t":{{"0":{first}}}}}')) == list(range(first, 160))
 
 
 def test_a_split_has_no_more_offsets_than_was_asked_for(log: pathlib.Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
+from live.conftest import FOR_S3
 from planned import read
 from repair.loading import make
 from running import FIXTURES
@@ -64,9 +65,8 @@ def s3() -> Iterator[S3]:
     from werkzeug.serving import make_server
 
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test")):
+        for name, value in FOR_S3.items():
             patch.setenv(name, value)
-        patch.setenv("NO_PROXY", "127.0.0.1")
         counting = Counting(DomainDispatcherApplication(create_backend_app))
         server = make_server("127.0.0.1", 0, counting, threaded=True)
         thread = threading.Thread(target=server.serve_forever, daemon=True)
