@@ -13,8 +13,8 @@ from klogtool.cli.spark_options import absolute, bar_of, on_spark, running
 from klogtool.cli.status import DONE
 from klogtool.cli.writing_options import header
 from klogtool.disk.assembling import Assembly
-from klogtool.render.compact import compact_brief
 from klogtool.render.findings import row_line
+from klogtool.render.fleet import compacted_text
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.plan import Plan
 from klogtool.spark.compacting import Folder, compact_with_spark, find_folders
@@ -66,7 +66,6 @@ def _show(done: Sequence[tuple[Folder, Plan]], form: str, output: str) -> None:
             out.line(row_line(answer))
         out.line(row_line({"type": "written", "path": output}))
     else:
-        for _, plan in done:
-            out.line(compact_brief(plan))
-        out.line(f"Done: {output}")
+        for line in compacted_text([plan for _, plan in done], output):
+            out.line(line)
     out.flush()

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from klogtool.render.changes import count_text
 from klogtool.render.fleet import table
 from klogtool.render.retain import size_text
 
@@ -79,8 +80,9 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
     """What stands out, a line each."""
     sums = totals_of(rows)
     yield (
-        f"{sums['partitions']:,} partition dirs of {sums['topics']:,} topics: {size_text(sums['bytes'])} of logs, "
-        f"{size_text(sums['index_bytes'])} of indexes, {sums['records']:,} records."
+        f"{count_text(sums['partitions'], 'partition dir')} of {count_text(sums['topics'], 'topic')}: "
+        f"{size_text(sums['bytes'])} of logs, {size_text(sums['index_bytes'])} of indexes, "
+        f"{count_text(sums['records'], 'record')}."
     )
     due = [row for row in rows if row["retention_due_bytes"]]
     if due:
