@@ -169,7 +169,7 @@ def _copy_of(
 def _beside(place: Place, folder: str) -> list[Stored]:
     """The one checkpoint of a log dir that matters to a partition dir which was given by itself."""
     storage, root = open_place(place)
-    if not root.startswith(folder):
+    if folder == root or not root.startswith(folder):  # it was listed
         return []
     try:
         return storage.list(f"{folder}/{FileKind.LOG_START_CHECKPOINT.value}")

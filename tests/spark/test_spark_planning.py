@@ -195,6 +195,14 @@ def test_offsets_have_to_name_every_partition(log: pathlib.Path) -> None:
     assert len(offsets(read(log.parent, startingOffsets='{"t":{"0":150,"1":-2}}'))) == 11
 
 
+def test_a_log_start_offset_counts_wherever_the_partition_was_found(log: pathlib.Path) -> None:
+    (log.parent / "log-start-offset-checkpoint").write_text("0\n1\nt 0 77\n")
+    for path in (log.parent, log, log / name_of(60, "log")):
+        assert offsets(read(path))[0] == 77
+    with pytest.raises(Refused, match="begins at offset 77: 70 is not there any more"):
+        read(log, startingOffsets='{"t":{"0":70}}')
+
+
 def test_topics_by_name_by_pattern_and_by_number(log: pathlib.Path) -> None:
     root = log.parent
     for name in ("t-1", "other-0", "__consumer_offsets-0"):
