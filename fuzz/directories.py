@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Whole damaged log dirs through verify, verify --recover, rebuild-index, salvage and dump-log, in this process.
+"""Whole damaged log dirs through every command that reads or plans, in this process.
 
     directories.py [--seconds N] [--inputs N] [--corpus DIR]     look for inputs that something is wrong with
     directories.py INPUT...                                      ask these again, and say what they are
 
-An input's bytes decide which directory, which wounds, and what is asked (see trees.py and questions.py). atheris
+An input's bytes decide which directory, which wounds, and what is asked (see trees.py, questions.py, work.py). atheris
 changes inputs by the coverage of klogtool's Python; where there is no atheris for this Python, inputs are random, and
 that is said. Found is: an exception that is no KlogError, an answer that cannot be right, something written, more than
 512 MB, more than 10 s. Found inputs are kept in .work/fuzz/directories/found, one of each kind.
