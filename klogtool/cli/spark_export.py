@@ -10,7 +10,7 @@ import click
 
 from klogtool.cli import options
 from klogtool.cli.output import Output, note
-from klogtool.cli.spark_options import absolute, bar_of, on_spark, pairs, running
+from klogtool.cli.spark_options import absolute, bar_of, local_of, on_spark, pairs, running
 from klogtool.cli.status import DONE
 from klogtool.cli.writing_options import header
 from klogtool.disk.dataset import check_new
@@ -100,7 +100,7 @@ def command(paths: tuple[str, ...], form: str, output: str, **chosen: Any) -> in
 
 
 def _begun(roots: list[str], output: str, chosen: dict[str, Any]) -> Export:
-    check_new(output, [path for path in roots if "://" not in path])
+    check_new(output, local_of(roots))
     given = {"paths": json.dumps(roots), "mode": chosen["mode"]}
     if chosen["topics"]:
         given["subscribe"] = ",".join(chosen["topics"])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -16,7 +15,6 @@ from klogtool.render.progress_bar import Bar
 from klogtool.spark.session import DEFAULT_MASTER, Session, open_session
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-WIDTH_WITHOUT_TERMINAL = 110
 
 
 def on_spark(command: Command) -> Command:
@@ -71,9 +69,6 @@ def absolute(paths: tuple[str, ...]) -> list[str]:
     return [path if re.match(r"[a-z][a-z0-9+.-]*://", path) else os.path.abspath(path) for path in paths]
 
 
-def columns() -> int:
-    """How wide text may be: as COLUMNS or the terminal says."""
-    given = os.environ.get("COLUMNS", "")
-    if given.isdecimal() and int(given) > 0:
-        return int(given)
-    return os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL
+def local_of(paths: Iterable[str]) -> list[str]:
+    """Those of this machine."""
+    return [path for path in paths if "://" not in path]

@@ -10,7 +10,7 @@ import click
 
 from klogtool.cli import options
 from klogtool.cli.output import Output
-from klogtool.cli.spark_options import absolute, bar_of, on_spark, running
+from klogtool.cli.spark_options import absolute, bar_of, local_of, on_spark, running
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing_options import header
 from klogtool.disk.dataset import Dataset, check_new
@@ -40,7 +40,7 @@ COMMAND = "spark verify"
 @on_spark
 @options.circumstances
 def command(paths: tuple[str, ...], form: str, given: Circumstances, **chosen: Any) -> int:
-    """Find every damage under LOGDIR, several being those of one broker, with tasks of Spark.
+    """Find every damage under LOGDIR, several being those of one broker; it may be a URI such as s3://bucket/path.
 
     The findings are those of `klogtool verify`: all of them as a table in --output, or as JSON Lines; on the terminal
     how many there are of each kind, and where.
@@ -50,7 +50,7 @@ def command(paths: tuple[str, ...], form: str, given: Circumstances, **chosen: A
     """
     roots = absolute(paths)
     if chosen["output"]:
-        check_new(chosen["output"], roots)
+        check_new(chosen["output"], local_of(roots))
     began = time.monotonic()
     with bar_of(total_size(log_files(roots)), chosen) as bar, running(chosen) as session:
         how = HowToVerify(given, chosen["deep"])
@@ -59,7 +59,7 @@ def command(paths: tuple[str, ...], form: str, given: Circumstances, **chosen: A
         )
     findings, summary = list(_findings(found)), next(item for item in found if isinstance(item, Summary))
     if chosen["output"]:
-        write_findings(Dataset.begin(chosen["output"], roots, {"command": COMMAND, "paths": roots}), findings)
+        write_findings(Dataset.begin(chosen["output"], local_of(roots), {"command": COMMAND, "paths": roots}), findings)
     status = FOUND if summary.errors or (chosen["fail_on"] == "warning" and summary.warnings) else DONE
     _show(findings, summary, form, status)
     return status

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -36,6 +36,17 @@ class Scratch:
             file.write(text)
         os.chmod(path, mode)
         return path
+
+    def write(self, name: str, chunks: Iterable[bytes]) -> None:
+        """A file in it, of these bytes."""
+        with open(os.path.join(self.path, name), "xb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+
+    def hole(self, name: str, size: int) -> None:
+        """A file in it that has a size, and nothing in it."""
+        with open(os.path.join(self.path, name), "xb") as file:
+            file.truncate(size)
 
     @contextmanager
     def log(self, name: str) -> Iterator[BinaryIO]:

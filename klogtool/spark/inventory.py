@@ -39,7 +39,6 @@ class Fleet:
     """All copies of partitions under some paths, and the pieces of their logs."""
 
     copies: tuple[Copy, ...]
-    storage_options: str = ""
 
     @property
     def size(self) -> int:
@@ -47,9 +46,9 @@ class Fleet:
         return sum(copy.size for copy in self.copies)
 
 
-def find_fleet(paths: Sequence[str], storage_options: str = "") -> Fleet:
+def find_fleet(paths: Sequence[str]) -> Fleet:
     """What lies there. Raises Unreadable where a path cannot be listed, Refused where there is nothing."""
-    return Fleet(tuple(find_copies(places_of(list(paths), storage_options))), storage_options)
+    return Fleet(tuple(find_copies(places_of(list(paths), ""))))
 
 
 def take_inventory(

@@ -12,11 +12,22 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from klogtool.disk.dataset import Attempt, Dataset
-from klogtool.lazy_dataclasses import dataclass
+from klogtool.disk.scratch import Scratch
+from klogtool.lazy_dataclasses import dataclass, replace
 from klogtool.log.folder import find_partition_dir_name
+from klogtool.log.partition import Partition
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.findings import Finding
 from klogtool.repair.verify import Summary, Target, VerifiedPartition, VerifyOptions, verify, verify_target
+from klogtool.spark.fetching import (
+    Mirror,
+    fetch_folder,
+    is_elsewhere,
+    make_mirror,
+    mirror_of,
+    named_as,
+    verified_as,
+)
 from klogtool.spark.session import Session
 from klogtool.spark.spreading import packed, spread
 from klogtool.spark.tables import FINDINGS, arrow_schema
@@ -47,25 +58,60 @@ def verify_with_spark(
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Finding | Summary]:
     """The findings of log dirs and partition dirs, in the order of `klogtool verify`, and a summary. paths: absolute,
-    the same on every machine. Raises as `verify` does, and SparkFailed."""
+    the same on every machine, or URIs. Raises as `verify` does, and SparkFailed."""
+    scratch = Scratch.make("verify") if any(map(is_elsewhere, paths)) else None
+    try:
+        mirrors = [
+            make_mirror(path, scratch, n) for n, path in enumerate(paths) if scratch is not None and is_elsewhere(path)
+        ]
+        left = iter(mirrors)
+        here = [next(left).path if is_elsewhere(path) else path for path in paths]
+        spread_out = partial(_spread_out, session, how, mirrors, on_progress)
+        options = VerifyOptions(how.circumstances, deep=how.deep, seconds=seconds)
+        for found in verify(here, options, elsewhere=spread_out):
+            yield _as_given(found, mirrors) if isinstance(found, Finding) else found
+    finally:
+        if scratch is not None:
+            scratch.remove()
 
-    def elsewhere(targets: Sequence[Target]) -> Iterable[VerifiedPartition]:
-        sizes = {target.partition.path: size_of(target.partition.path) for target in targets}
-        most = max(1, min(MOST_BYTES, sum(sizes.values()) // (session.slots * TASKS_A_SLOT)))
-        tasks = list(packed(targets, lambda target: sizes[target.partition.path], most))
-        work = partial(verify_targets, how)
-        items, bytes_of = [items for items, _ in tasks], [size for _, size in tasks]
-        found = spread(session, work, items, sizes=bytes_of, on_progress=on_progress)
-        return (one for some in found for one in some)
 
-    options = VerifyOptions(how.circumstances, deep=how.deep, seconds=seconds)
-    yield from verify(paths, options, elsewhere=elsewhere)
+def _as_given(found: Finding, mirrors: Sequence[Mirror]) -> Finding:
+    for mirror in mirrors:
+        found = named_as(found, mirror.path, mirror.uri)
+    return found
 
 
-def verify_targets(how: HowToVerify, targets: Sequence[Target]) -> list[VerifiedPartition]:
+def _spread_out(
+    session: Session,
+    how: HowToVerify,
+    mirrors: Sequence[Mirror],
+    on_progress: Callable[[int], None],
+    targets: Sequence[Target],
+) -> Iterable[VerifiedPartition]:
+    sizes = {target.partition.path: size_of(target.partition.path) for target in targets}
+    most = max(1, min(MOST_BYTES, sum(sizes.values()) // (session.slots * TASKS_A_SLOT)))
+    tasks = list(packed(targets, lambda target: sizes[target.partition.path], most))
+    work = partial(verify_targets, how, tuple(mirrors))
+    items, bytes_of = [items for items, _ in tasks], [size for _, size in tasks]
+    found = spread(session, work, items, sizes=bytes_of, on_progress=on_progress)
+    return (one for some in found for one in some)
+
+
+def verify_targets(how: HowToVerify, mirrors: Sequence[Mirror], targets: Sequence[Target]) -> list[VerifiedPartition]:
     """What one task does."""
     options = VerifyOptions(how.circumstances, deep=how.deep)
-    return [verify_target(target, options) for target in targets]
+    return [_verify_target(target, options, mirror_of(target.partition.path, mirrors)) for target in targets]
+
+
+def _verify_target(target: Target, options: VerifyOptions, mirror: Mirror | None) -> VerifiedPartition:
+    if mirror is None:
+        return verify_target(target, options)
+    scratch = Scratch.make("partition")
+    try:
+        path = fetch_folder(mirror, target.partition.path, scratch)
+        return verified_as(verify_target(replace(target, partition=Partition(path)), options), target, path)
+    finally:
+        scratch.remove()
 
 
 def size_of(folder: str) -> int:
