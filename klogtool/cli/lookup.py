@@ -44,10 +44,6 @@ class LookupCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
-def _offsets(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int]:
-    return [offset for value in values if (offset := options.long(ctx, param, value)) is not None]
-
-
 def _timestamps(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int | str]:
     return [value if value in WORDS else _moment(ctx, param, value) for value in values]
 
@@ -63,7 +59,7 @@ def _moment(ctx: click.Context, param: click.Parameter, value: str) -> int:
 
 
 def _epochs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int]:
-    epochs = _offsets(ctx, param, values)
+    epochs = options.longs(ctx, param, values)
     for epoch in epochs:
         if not -(1 << (INT_BITS - 1)) <= epoch < 1 << (INT_BITS - 1):
             raise click.BadParameter(f"'{epoch}' is no leader epoch: a number of 32 bits.", ctx, param)
@@ -72,7 +68,9 @@ def _epochs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
 
 @click.command(COMMAND, cls=LookupCommand)
 @click.argument("partition", metavar="PARTITION")
-@click.option("--offset", multiple=True, callback=_offsets, metavar="N", help="The batch that a reader of it gets.")
+@click.option(
+    "--offset", multiple=True, callback=options.longs, metavar="N", help="The batch that a reader of it gets."
+)
 @click.option(
     "--timestamp",
     multiple=True,

@@ -232,6 +232,11 @@ def long(ctx: click.Context, param: click.Parameter, value: str | None) -> int |
         raise click.BadParameter(f"'{value}' is no number of 64 bits.", ctx, param) from None
 
 
+def longs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int]:
+    """A callback: numbers that a Java long can be."""
+    return [number for value in values if (number := long(ctx, param, value)) is not None]
+
+
 def span(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
     """A callback: A..B, both ends included; one that is left out is the smallest or largest of a Java long."""
     if value is None:

@@ -37,10 +37,6 @@ DEFAULT_MAX_BYTES = 1 << 20  # a consumer's max.partition.fetch.bytes
 MESSAGE_SET, MULTI = "message-set", "multi"
 
 
-def _offsets(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int]:
-    return [offset for value in values if (offset := options.long(ctx, param, value)) is not None]
-
-
 def _max_bytes(ctx: click.Context, param: click.Parameter, value: str) -> int:
     number = options.long(ctx, param, value)
     if number is None or not -(1 << (INT_BITS - 1)) <= number < 1 << (INT_BITS - 1):
@@ -55,7 +51,7 @@ def _max_bytes(ctx: click.Context, param: click.Parameter, value: str) -> int:
     "offsets",
     multiple=True,
     required=True,
-    callback=_offsets,
+    callback=options.longs,
     metavar="N",
     help="From where; repeatable: one for each PARTITION, or several of one.",
 )

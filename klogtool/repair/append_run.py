@@ -19,7 +19,7 @@ from klogtool.log.producer_state import ProducerStateManager, TxnMetadata
 from klogtool.repair.content_file import ContentFile
 from klogtool.repair.loading import LoadedLog
 from klogtool.repair.pieces import Piece, walk_pieces
-from klogtool.repair.regular_batches import ENDED_FIELDS, RegularBatches, producer_of
+from klogtool.repair.regular_batches import ENDED_FIELDS, RegularBatches, producer_of, take_by
 from klogtool.repair.segment import LogSegment
 
 
@@ -87,10 +87,7 @@ class _AppendRun(RegularBatches):
 
     def take(self, piece: Piece) -> int:
         """Entries that the kernel takes; their checksums have been looked at."""
-        base = piece.base
-        to, why = self._kernel.take(piece.data, piece.reached - base, piece.stop - base, len(piece.data))
-        piece.reached = base + to
-        return int(why)
+        return take_by(self._kernel, piece, piece.base + len(piece.data))
 
     def _put_down_producers(self) -> None:
         """As of the parent, but for the order in which new ones come up, which is that of Kafka's map of the set, and

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from klogtool import kernels
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
@@ -44,6 +44,14 @@ class Indexing(Protocol):
         """One more batch, whose checksum is right."""
 
 
+def take_by(kernel: Any, piece: Piece, checked: int) -> int:
+    """Entries of a piece that the kernel takes, and why it stopped. checked: up to where nobody looks at checksums."""
+    base = piece.base
+    to, why = kernel.take(piece.data, piece.reached - base, piece.stop - base, checked - base)
+    piece.reached = base + to
+    return int(why)
+
+
 class RegularBatches:
     """A SegmentRecovery's walk over a log from its beginning, with the kernel (a pieces.Reader)."""
 
@@ -64,10 +72,7 @@ class RegularBatches:
 
     def take(self, piece: Piece) -> int:
         """Entries that the kernel takes."""
-        base = piece.base
-        to, why = self._kernel.take(piece.data, piece.reached - base, piece.stop - base, piece.checked - base)
-        piece.reached = base + to
-        return int(why)
+        return take_by(self._kernel, piece, piece.checked)
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
         """Entries that it does not take."""

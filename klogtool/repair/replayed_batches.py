@@ -23,7 +23,7 @@ from klogtool.log.producer_state import (
 from klogtool.repair.content_file import ContentFile
 from klogtool.repair.draft import span_of
 from klogtool.repair.pieces import Piece, walk_pieces
-from klogtool.repair.regular_batches import ENDED_FIELDS, producer_of
+from klogtool.repair.regular_batches import ENDED_FIELDS, producer_of, take_by
 from klogtool.repair.segment import LogSegment, walk_entries
 
 NEVER = (1 << 63) - 1  # so many bytes lie between index entries, and so large are leader epochs
@@ -104,10 +104,7 @@ class _Replay:
 
     def take(self, piece: Piece) -> int:
         """Batches as they stand: nobody looks at checksums again."""
-        base = piece.base
-        to, why = self._kernel.take(piece.data, piece.reached - base, piece.stop - base, len(piece.data))
-        piece.reached = base + to
-        return int(why)
+        return take_by(self._kernel, piece, piece.base + len(piece.data))
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
         """Batches of producers that have none: compaction leaves them where a transaction ended."""
