@@ -35,7 +35,8 @@ ROWS_AT_ONCE = 1 << 16
 BYTES_AT_ONCE = 32 << 20
 MOST_FILES_OPEN = 16
 NO_TOPIC = "__HIVE_DEFAULT_PARTITION__"
-VARIED = ("offset", "value")  # no dictionary is tried for them
+VARIED = ("offset", "value", "timestamp", "headers", "_position", "_batch_base_offset", "_sequence")
+"""Columns for which no dictionary is tried: that takes longer than all else, and wins nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,39 +149,57 @@ def _check_as_listed(piece: Piece) -> None:
 class _Open:
     """A file that is being written, and rows that wait until they are worth a row group."""
 
-    def __init__(self, context: Any, sink: Any, schema: pa.Schema, how: HowToExport) -> None:
-        import pyarrow.parquet as pq
-
-        self.context = context
-        dictionaries = [name for name in schema.names if name not in VARIED]
-        self.writer: pq.ParquetWriter = pq.ParquetWriter(
-            sink, schema, compression=how.compression, use_dictionary=dictionaries
-        )
-        self.waiting: list[pa.RecordBatch] = []
-        self.rows = self.bytes = self.total = 0
+    def __init__(self, context: Any, sink: Any, schema: pa.Schema, compression: str) -> None:
+        self.context, self._sink, self._schema, self._compression = context, sink, schema, compression
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Some more rows."""
-        self.waiting.append(batch)
-        self.rows += batch.num_rows
-        self.total += batch.num_rows
-        self.bytes += batch.nbytes
-        if self.rows >= ROWS_AT_ONCE or self.bytes >= BYTES_AT_ONCE:
-            self.flush()
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= ROWS_AT_ONCE or self._bytes >= BYTES_AT_ONCE:
+            self._flush()
 
-    def flush(self) -> None:
+    def _flush(self) -> None:
         """A row group of what waits."""
         import pyarrow as pa
 
-        if self.waiting:
-            self.writer.write_table(pa.Table.from_batches(self.waiting), row_group_size=self.rows)
-        self.waiting, self.rows, self.bytes = [], 0, 0
+        if self._waiting:
+            table = pa.Table.from_batches(self._waiting)
+            self._writer = self._writer or self._writer_for(table)
+            self._writer.write_table(table, row_group_size=self._rows)
+        self._waiting, self._rows, self._bytes = [], 0, 0
+
+    def _writer_for(self, first: pa.Table) -> pq.ParquetWriter:
+        import pyarrow.parquet as pq
+
+        names = [name for name in self._schema.names if name not in VARIED and (name != "key" or _repeats(first))]
+        return pq.ParquetWriter(self._sink, self._schema, compression=self._compression, use_dictionary=names)
 
     def close(self) -> None:
         """The file is whole."""
-        self.flush()
-        self.writer.close()
+        self._flush()
+        self.give_up()
+
+    def give_up(self) -> None:
+        """The file is as it is."""
+        if self._writer is not None:
+            self._writer.close()
         self.context.__exit__(None, None, None)
+
+
+def _repeats(table: pa.Table) -> bool:
+    """Whether keys come again and again."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    keys = table.column("key")
+    if not (pa.types.is_binary(keys.type) or pa.types.is_string(keys.type)):
+        return False
+    return int(pc.count_distinct(keys).as_py()) * 2 < len(keys)
 
 
 class _Files:
@@ -216,7 +235,7 @@ class _Files:
             count = self._made[folder] = self._made.get(folder, 0) + 1
             name = f"part-{self._number:05d}" + (f"-{count}" if count > 1 else "")
             context = self._attempt.file(f"{folder}/{name}.{self._how.compression}.parquet")
-            found = _Open(context, context.__enter__(), self._schema, self._how)
+            found = _Open(context, context.__enter__(), self._schema, self._how.compression)
         self._open[folder] = found
         return found
 
@@ -235,8 +254,7 @@ class _Files:
             return
         for file in self._open.values():
             with suppress(OSError):  # the error that led here is told
-                file.writer.close()
-                file.context.__exit__(None, None, None)
+                file.give_up()
         self._attempt.give_up()
 
 
