@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 BY_KAFKA_CLASS = {
-    "OffsetOutOfRangeException": "klogtool lookup PARTITION --timestamp earliest --timestamp latest tells from where to "
-    "where it goes.",
+    "OffsetOutOfRangeException": "klogtool lookup PARTITION --timestamp earliest --timestamp latest tells from where "
+    "to where it goes.",
     "ClassNotFoundException": "There are StringDecoder, DefaultDecoder, IntegerDecoder, LongDecoder, "
     "with org.apache.kafka.tools.api. before the name.",
     "MultipleArgumentsForOptionException": "Give it once; --files takes several files separated by commas.",
