@@ -38,7 +38,8 @@ except ImportError:
 FUZZ = pathlib.Path(__file__).resolve().parent
 WORK = FUZZ.parent / ".work" / "fuzz" / "directories"
 LIMIT_S, LIMIT_BYTES = 10, 512 << 20
-STUCK_S = 100  # of the clock, waiting for a FIFO perhaps; and of the processor, where nothing else ends it
+STUCK_S = 100  # of the clock, waiting for a FIFO perhaps
+LONGEST_S = 100  # of the processor, in compiled code that no signal ends
 LONGEST_INPUT = 256
 SEEDS = 200
 TOLD_EACH = 20_000
@@ -168,7 +169,7 @@ def kind_of_wrong(wrong: str) -> str:
 def watched() -> Iterator[None]:
     """Raises Late behind so much time of the processor, or of the clock; a loop in compiled code is killed."""
     used = int(time.process_time())
-    resource.setrlimit(resource.RLIMIT_CPU, (used + STUCK_S, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_CPU, (used + LONGEST_S, resource.RLIM_INFINITY))
     signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
     signal.setitimer(signal.ITIMER_REAL, 1, 1)
     Ticks.count = 0
