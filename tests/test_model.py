@@ -569,7 +569,7 @@ def contents(folder: pathlib.Path) -> dict[str, bytes]:
 
 
 def last_values(model: Model) -> dict[bytes, bytes | None]:
-    records = (record for batch in model.not_aborted() for record in batch.records)
+    records = (record for batch in model.not_aborted() for record in batch.records if record.offset >= model.start)
     return {record.key: record.value for record in records if record.key is not None}
 
 
