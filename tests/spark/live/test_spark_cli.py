@@ -81,7 +81,8 @@ def test_a_task_that_always_dies_is_told_with_the_log(tmp_path: pathlib.Path) ->
     script = "import os, sys\nfrom klogtool.spark.session import open_session, SparkFailed\n"
     script += "from klogtool.spark.spreading import spread\n"
     script += "with open_session('local[1,1]') as s:\n    spread(s, os._exit, [1])\n"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=180)
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=180)
     (line, log) = done.stderr.splitlines()[-2:]
     assert "SparkFailed: Spark gave up: " in line
     assert "Exception" in pathlib.Path(log.removeprefix("Its log: ")).read_text()
