@@ -18,9 +18,9 @@ from klogtool.log.mapped import MappedReads
 from klogtool.log.producer_state import ProducerStateManager
 from klogtool.repair.config import LogConfig
 from klogtool.repair.draft import Draft
-from klogtool.repair.pieces import SPAN_BYTES
-from klogtool.repair.recovery import SegmentRecovery
-from klogtool.repair.segment import LogSegment
+from klogtool.repair.unified_log.pieces import SPAN_BYTES
+from klogtool.repair.unified_log.recovery import SegmentRecovery
+from klogtool.repair.unified_log.segment import LogSegment
 
 RUNS = 5
 

@@ -36,7 +36,7 @@ from klogtool.repair.decisions import DECISIONS, decide
 from klogtool.repair.draft import Content, Draft, Piece, read_content
 from klogtool.repair.findings import Finding
 from klogtool.repair.plan import Plan, Truncate, Write, names_of
-from klogtool.repair.rejected_files import rejected_files
+from klogtool.repair.salvaging.rejected_files import rejected_files
 from klogtool.repair.saved_plan import SavedPlan
 from klogtool.repair.steps import carried_out
 from klogtool.repair.verify import Summary, VerifyOptions, verify

@@ -29,8 +29,8 @@ from klogtool.format.proof import FACTS, judge_entry
 from klogtool.format.succession import Succession, facts_at
 from klogtool.log import windows
 from klogtool.log.producer_replay import ProducerReplay, make_replay
-from klogtool.repair import pieces
 from klogtool.repair.draft import Draft
+from klogtool.repair.unified_log import pieces
 
 from damage import frames_of  # isort: skip
 from guard_pages import entry_body  # isort: skip

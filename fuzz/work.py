@@ -28,11 +28,11 @@ from klogtool.render.lookup import epoch_row, epoch_text, offset_row, offset_tex
 from klogtool.render.read import fetched_row, fetched_text, walk_json_records, walk_text_records
 from klogtool.render.txns import state_row, state_text, transaction_row, transaction_text
 from klogtool.render.why_not_compacted import standing_text
+from klogtool.repair.cleaning.why_not_compacted import walk_standings
 from klogtool.repair.draft import content_size
-from klogtool.repair.loaded import FetchedBytes, LoadedPartition, load
-from klogtool.repair.lookup import WORDS
-from klogtool.repair.reading import Isolation
-from klogtool.repair.why_not_compacted import walk_standings
+from klogtool.repair.unified_log.loaded import FetchedBytes, LoadedPartition, load
+from klogtool.repair.unified_log.lookup import WORDS
+from klogtool.repair.unified_log.reading import Isolation
 
 ASKED_OFFSETS = (0, 1, 7, 20, 30, 31, 38, 47, 60, 62, 63, *EXTREMES)
 TIMES = (*WORDS, *WORDS, 0, 1_700_000_000_000, 1_700_000_000_037, NOW_MS, *EXTREMES)

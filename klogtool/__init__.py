@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from klogtool.render.arrow import columns as columns
     from klogtool.repair.findings import Finding as Finding
     from klogtool.repair.findings import Severity as Severity
-    from klogtool.repair.loaded import FetchedBytes as FetchedBytes
-    from klogtool.repair.loaded import LoadedPartition as LoadedPartition
-    from klogtool.repair.lookup import EpochEnd as EpochEnd
-    from klogtool.repair.lookup import OffsetFound as OffsetFound
-    from klogtool.repair.lookup import TimestampAndOffset as TimestampAndOffset
-    from klogtool.repair.lookup import TimestampFound as TimestampFound
-    from klogtool.repair.reading import Fetched as Fetched
+    from klogtool.repair.unified_log.loaded import FetchedBytes as FetchedBytes
+    from klogtool.repair.unified_log.loaded import LoadedPartition as LoadedPartition
+    from klogtool.repair.unified_log.lookup import EpochEnd as EpochEnd
+    from klogtool.repair.unified_log.lookup import OffsetFound as OffsetFound
+    from klogtool.repair.unified_log.lookup import TimestampAndOffset as TimestampAndOffset
+    from klogtool.repair.unified_log.lookup import TimestampFound as TimestampFound
+    from klogtool.repair.unified_log.reading import Fetched as Fetched
 
     open = open_path
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from klogtool.repair.findings import Finding
-    from klogtool.repair.loaded import FetchedBytes, LoadedPartition
-    from klogtool.repair.lookup import EpochEnd, OffsetFound, TimestampFound
     from klogtool.repair.plan import Plan
+    from klogtool.repair.unified_log.loaded import FetchedBytes, LoadedPartition
+    from klogtool.repair.unified_log.lookup import EpochEnd, OffsetFound, TimestampFound
 
 
 class Planned:
@@ -80,7 +80,7 @@ class Partition(partition.Partition):
         exception, where a broker would not start.
         """
         from klogtool.repair.circumstances import Circumstances  # not imported to read a file
-        from klogtool.repair.loaded import load
+        from klogtool.repair.unified_log.loaded import load
 
         return load(self.path, Circumstances.of_arguments({"now_ms": now_ms, **given}), given.get("jobs"))
 

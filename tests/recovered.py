@@ -15,8 +15,8 @@ from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.producer_state import ProducerStateManager
 from klogtool.repair.config import LogConfig
 from klogtool.repair.draft import Draft
-from klogtool.repair.recovery import SegmentRecovery
-from klogtool.repair.segment import LogSegment
+from klogtool.repair.unified_log.recovery import SegmentRecovery
+from klogtool.repair.unified_log.segment import LogSegment
 
 LOG_NAME = f"{BASE_OFFSET:020d}.log"
 

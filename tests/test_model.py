@@ -39,8 +39,8 @@ from klogtool.format.control import (
 from klogtool.format.names import TopicPartition
 from klogtool.log.entries import walk_entries
 from klogtool.repair.findings import Severity
-from klogtool.repair.loaded import LoadedPartition
 from klogtool.repair.plan import Plan
+from klogtool.repair.unified_log.loaded import LoadedPartition
 
 EXAMPLES = os.environ.get("KLOGTOOL_MODEL_EXAMPLES")
 STEPS = 30

@@ -17,7 +17,7 @@ from klogtool.cli.writing_options import writing
 from klogtool.format.identity import build_uuid
 from klogtool.render.append import append_text
 from klogtool.repair.append import COMMAND, refused_calls
-from klogtool.repair.append_records import BATCH_BYTES
+from klogtool.repair.appending.records import BATCH_BYTES
 from klogtool.repair.circumstances import Circumstances
 
 STDIN = "-"

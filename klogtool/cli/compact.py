@@ -73,7 +73,7 @@ def command(paths: tuple[str, ...], given: Circumstances, **chosen: Any) -> int:
 def _tell_why(paths: tuple[str, ...], given: Circumstances, chosen: Mapping[str, Any]) -> int:
     """An answer, or a paragraph, for each partition and log dir."""
     from klogtool.render.why_not_compacted import standing_text
-    from klogtool.repair.why_not_compacted import walk_standings
+    from klogtool.repair.cleaning.why_not_compacted import walk_standings
 
     if chosen["apply"] or chosen["output"] or chosen["plan_out"]:
         raise click.UsageError("--why only tells: there is no plan to carry out or to save.")

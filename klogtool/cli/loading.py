@@ -7,7 +7,7 @@ from typing import Any
 
 from klogtool.cli.output import note
 from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.loaded import LoadedPartition, load
+from klogtool.repair.unified_log.loaded import LoadedPartition, load
 
 
 def load_and_tell(path: str, given: Circumstances, chosen: Mapping[str, Any]) -> LoadedPartition:

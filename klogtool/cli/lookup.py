@@ -26,8 +26,8 @@ from klogtool.render.lookup import (
     timestamp_text,
 )
 from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.loaded import LoadedPartition
-from klogtool.repair.lookup import WORDS
+from klogtool.repair.unified_log.loaded import LoadedPartition
+from klogtool.repair.unified_log.lookup import WORDS
 
 COMMAND = "lookup"
 _ORDER = "klogtool.lookup.order"  # in click's context: the questions as they stand on the command line

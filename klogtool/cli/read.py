@@ -25,8 +25,8 @@ from klogtool.render.lookup import refusal_row
 from klogtool.render.read import fetched_row, fetched_text, walk_json_records, walk_text_records
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.draft import content_size
-from klogtool.repair.loaded import FetchedBytes, LoadedPartition
-from klogtool.repair.reading import Isolation
+from klogtool.repair.unified_log.loaded import FetchedBytes, LoadedPartition
+from klogtool.repair.unified_log.reading import Isolation
 
 if TYPE_CHECKING:
     from klogtool.repair.draft import Content

@@ -18,7 +18,7 @@ from klogtool.render.salvage import NOTHING_WRITTEN, lost_anything, salvage_text
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.draft import Content
 from klogtool.repair.plan import Plan
-from klogtool.repair.rejected_files import rejected_files
+from klogtool.repair.salvaging.rejected_files import rejected_files
 
 
 def _refuse_in_place(ctx: click.Context, _: click.Parameter, asked: bool) -> None:

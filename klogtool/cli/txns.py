@@ -21,8 +21,8 @@ from klogtool.render.findings import row_line
 from klogtool.render.lookup import refusal_row
 from klogtool.render.txns import closing_text, state_row, state_text, transaction_row, transaction_text
 from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.loaded import LoadedPartition
-from klogtool.repair.transactions import Status
+from klogtool.repair.unified_log.loaded import LoadedPartition
+from klogtool.repair.unified_log.transactions import Status
 
 COMMAND = "txns"
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from klogtool.repair.baseline import Baseline
     from klogtool.repair.circumstances import Circumstances
+    from klogtool.repair.verifying.baseline import Baseline
 
 WIDTH_WITHOUT_TERMINAL = 110
 
@@ -58,7 +58,7 @@ def run_verify(paths: Sequence[str], form: str, given: Circumstances, chosen: Ma
 def _baseline(path: str | None) -> Baseline | None:
     if path is None:
         return None
-    from klogtool.repair.baseline import Baseline
+    from klogtool.repair.verifying.baseline import Baseline
 
     return Baseline.read(path)
 

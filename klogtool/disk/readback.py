@@ -6,8 +6,8 @@ import errno
 import os
 
 from klogtool.log.file import LogFile
-from klogtool.repair.content_file import ContentFile
 from klogtool.repair.draft import Content, content_size
+from klogtool.repair.unified_log.content_file import ContentFile
 
 PIECE_BYTES = 256 << 10
 

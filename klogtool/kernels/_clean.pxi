@@ -1,4 +1,4 @@
-# Cleaning: the map of keys, and what stays of each batch of magic 2 (repair/offset_map and cleaning_filter are the
+# Cleaning: the map of keys, and what stays of each batch of magic 2 (repair/cleaning/offset_map and cleaning_filter are the
 # reference). Bytes are looked at more than once here: callers hand in copies, nothing mapped.
 
 LARGE, DECIDE, DEFLATE, IRREGULAR, MAP_FULL = 6, 7, 8, 9, 10        # why take() stopped, beside DONE, BODY, REFERENCE

@@ -1,4 +1,4 @@
-# Recovery of a segment over runs of regular batches (repair/recovery is the reference).
+# Recovery of a segment over runs of regular batches (repair/unified_log/recovery is the reference).
 
 CUT_OFF = 4                         # why take() stopped: the batch is not whole in what it was given
 

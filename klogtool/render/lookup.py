@@ -10,7 +10,7 @@ from klogtool.errors import KlogError
 from klogtool.format.batch import NO_TIMESTAMP
 from klogtool.format.indexes import OffsetIndexEntry
 from klogtool.lazy_dataclasses import astuple
-from klogtool.repair.lookup import (
+from klogtool.repair.unified_log.lookup import (
     EpochEnd,
     IndexLookup,
     OffsetFound,

@@ -10,10 +10,10 @@ from klogtool.render.json_dump import internal_topic, shown_name
 from klogtool.render.json_lines import batch_row, error_row, json_line, record_row
 from klogtool.render.kafka_text import walk_batch_text, walk_records_text
 from klogtool.render.records import RecordOptions
-from klogtool.repair.reading import Isolation
+from klogtool.repair.unified_log.reading import Isolation
 
 if TYPE_CHECKING:
-    from klogtool.repair.loaded import FetchedBytes
+    from klogtool.repair.unified_log.loaded import FetchedBytes
 
 _ENDS = {
     Isolation.LOG_END: "the log's end",

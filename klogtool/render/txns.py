@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from klogtool.render.lookup import time_text
-from klogtool.repair.transactions import Status, Transaction, TransactionState
+from klogtool.repair.unified_log.transactions import Status, Transaction, TransactionState
 
 if TYPE_CHECKING:
     from klogtool.log.producer_state import ProducerState

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 
 from klogtool.render.retain import size_text
-from klogtool.repair.why_not_compacted import Standing
+from klogtool.repair.cleaning.why_not_compacted import Standing
 
 _WIDTH = 100
 

@@ -11,13 +11,13 @@ from klogtool.errors import KlogError, Refused
 from klogtool.format.codecs import CODECS
 from klogtool.format.java_numbers import MAX_INT
 from klogtool.lazy_dataclasses import replace
-from klogtool.repair.append_calls import Facts, split_lines, walk_batch_files, walk_lines, walk_requests
-from klogtool.repair.append_records import BATCH_BYTES, Batching, walk_record_calls
-from klogtool.repair.appending import CURRENT_MAGIC, Appender, Call
+from klogtool.repair.appending.appender import CURRENT_MAGIC, Appender, Call
+from klogtool.repair.appending.calls import Facts, split_lines, walk_batch_files, walk_lines, walk_requests
+from klogtool.repair.appending.records import BATCH_BYTES, Batching, walk_record_calls
 from klogtool.repair.change import Change, plan_change
 from klogtool.repair.creation import is_to_be_created, plan_creation
-from klogtool.repair.loading import LoadedLog
 from klogtool.repair.plan import Plan, SegmentVerdict
+from klogtool.repair.unified_log.loading import LoadedLog
 
 COMMAND = "append"
 STANDARD_INPUT = "standard input"

@@ -18,11 +18,11 @@ from klogtool.log.partition import Partition
 from klogtool.repair.checkpoint_lines import CheckpointLines, lines_of, plan_checkpoints
 from klogtool.repair.circumstances import Checkpoints, Circumstances, LoadTerms, terms_of
 from klogtool.repair.draft import Draft
-from klogtool.repair.loading import LoadedLog
 from klogtool.repair.plan import Fact, Plan, SegmentVerdict
 from klogtool.repair.recover import facts_of
-from klogtool.repair.split import DELETED
 from klogtool.repair.steps import order_steps
+from klogtool.repair.unified_log.loading import LoadedLog
+from klogtool.repair.unified_log.split import DELETED
 
 _KRAFT_DELETED = ".checkpoint" + DELETED
 

@@ -18,9 +18,9 @@ from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.repair.circumstances import Offsets
 from klogtool.repair.draft import Draft
-from klogtool.repair.loading import LoadedLog
 from klogtool.repair.plan import Fact, Plan, Write
 from klogtool.repair.recover_logdir import METADATA_TOPIC
+from klogtool.repair.unified_log.loading import LoadedLog
 
 _HELD = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
 _RECOVERY_POINTS, _LOG_STARTS = FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT

@@ -23,14 +23,14 @@ from klogtool.log.opened import open_path
 from klogtool.repair.change import Change, plan_change, plan_partition
 from klogtool.repair.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.repair.circumstances import Checkpoints, Circumstances, is_log_dir, terms_of
-from klogtool.repair.cleaning import CleaningStats, clean
-from klogtool.repair.cleaning_range import LogToClean, find_log_to_clean
+from klogtool.repair.cleaning.cleaner import CleaningStats, clean
+from klogtool.repair.cleaning.dirty_range import LogToClean, find_log_to_clean
 from klogtool.repair.draft import Draft
-from klogtool.repair.loading import LoadedLog
 from klogtool.repair.plan import Plan, SegmentVerdict
 from klogtool.repair.recover_logdir import first_of, walk_partition_dirs
 from klogtool.repair.retain import deletions_answer
-from klogtool.repair.retention import delete_old_segments
+from klogtool.repair.unified_log.loading import LoadedLog
+from klogtool.repair.unified_log.retention import delete_old_segments
 
 COMMAND = "compact"
 SETTINGS = (

@@ -12,11 +12,11 @@ from typing import Any
 from klogtool.errors import Refused
 from klogtool.log.folder import own_name
 from klogtool.repair.change import Change, plan_change
-from klogtool.repair.kept_segments import ages_of
-from klogtool.repair.loading import LoadedLog
 from klogtool.repair.plan import Plan, SegmentVerdict
 from klogtool.repair.retain import deletion_verdicts, deletions_answer
-from klogtool.repair.retention import delete_below_log_start
+from klogtool.repair.unified_log.kept_segments import ages_of
+from klogtool.repair.unified_log.loading import LoadedLog
+from klogtool.repair.unified_log.retention import delete_below_log_start
 
 COMMAND = "delete-records"
 HIGH_WATERMARK = -1  # DeleteRecordsRequest.HIGH_WATERMARK: whatever that is

@@ -8,11 +8,11 @@ from __future__ import annotations
 from klogtool.errors import KlogError
 from klogtool.lazy_dataclasses import dataclass
 from klogtool.repair.circumstances import Checkpoints, Circumstances, terms_of
-from klogtool.repair.cleaning_range import find_log_to_clean
+from klogtool.repair.cleaning.dirty_range import find_log_to_clean
 from klogtool.repair.compact import find_first_dirty
 from klogtool.repair.draft import Draft
-from klogtool.repair.loading import LoadedLog
-from klogtool.repair.retention import delete_old_segments
+from klogtool.repair.unified_log.loading import LoadedLog
+from klogtool.repair.unified_log.retention import delete_old_segments
 
 
 @dataclass(frozen=True, slots=True)

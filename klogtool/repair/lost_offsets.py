@@ -7,8 +7,8 @@ from klogtool.format.framing import Frame
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.frames import FrameReader
 from klogtool.log.resync import find_next_batch
-from klogtool.repair.content_file import ContentFile
 from klogtool.repair.draft import Draft
+from klogtool.repair.unified_log.content_file import ContentFile
 
 TAIL_BYTES = 4 << 20  # how much of the last file is looked at before all of it is
 

@@ -21,13 +21,13 @@ from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.repair.circumstances import Circumstances, LoadTerms, terms_of
 from klogtool.repair.draft import Draft, DraftFile, read_content
-from klogtool.repair.loading import LoadedLog, LogParts, recover_segment, write_leader_epochs
 from klogtool.repair.plan import Plan, SegmentVerdict
 from klogtool.repair.recover import facts_of
-from klogtool.repair.segment import LogSegment
-from klogtool.repair.sound_batches import has_epochs_of
-from klogtool.repair.split import CLEANED, SWAP
 from klogtool.repair.steps import carried_out, order_steps
+from klogtool.repair.unified_log.loading import LoadedLog, LogParts, recover_segment, write_leader_epochs
+from klogtool.repair.unified_log.segment import LogSegment
+from klogtool.repair.unified_log.sound_batches import has_epochs_of
+from klogtool.repair.unified_log.split import CLEANED, SWAP
 
 COMMAND = "rebuild-index"
 KINDS = {

@@ -19,11 +19,11 @@ from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.repair.circumstances import Checkpoints, Circumstances, terms_of
 from klogtool.repair.draft import Draft
-from klogtool.repair.loading import LoadedLog
 from klogtool.repair.plan import Fact, Plan
 from klogtool.repair.recover_logdir import plan_log_dir
 from klogtool.repair.recovered import recovery_answer, recovery_notes, recovery_verdicts
 from klogtool.repair.steps import order_steps
+from klogtool.repair.unified_log.loading import LoadedLog
 
 COMMAND = "verify --recover"
 

@@ -26,9 +26,9 @@ from klogtool.log.folder import list_folder
 from klogtool.log.logdir import REMOTE_INDEX_CACHE
 from klogtool.repair.circumstances import CLEAN, Checkpoints, is_log_dir
 from klogtool.repair.draft import Draft
-from klogtool.repair.loading import LoadedLog
 from klogtool.repair.plan import Delete, Fact, Plan, Step, Write
-from klogtool.repair.proof import prove
+from klogtool.repair.unified_log.loading import LoadedLog
+from klogtool.repair.unified_log.proof import prove
 
 COMMAND = "verify --recover"
 METADATA_TOPIC = "__cluster_metadata"

@@ -7,12 +7,12 @@ from typing import Any
 
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
-from klogtool.repair.content_file import ContentFile
-from klogtool.repair.loading import LoadedLog
 from klogtool.repair.lost_offsets import find_lost_offsets
 from klogtool.repair.plan import SegmentVerdict
-from klogtool.repair.segment import LogSegment
-from klogtool.repair.split import DELETED, SWAP
+from klogtool.repair.unified_log.content_file import ContentFile
+from klogtool.repair.unified_log.loading import LoadedLog
+from klogtool.repair.unified_log.segment import LogSegment
+from klogtool.repair.unified_log.split import DELETED, SWAP
 
 _SIDE_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 _CHUNK_BYTES = 1 << 20

@@ -18,12 +18,12 @@ from klogtool.log.partition import Partition
 from klogtool.repair.change import Change, plan_change, plan_partition
 from klogtool.repair.checkpoint_lines import plan_checkpoints
 from klogtool.repair.circumstances import Checkpoints, is_log_dir
-from klogtool.repair.kept_segments import Age, Kept, ages_of, explain_kept
-from klogtool.repair.loading import LoadedLog
 from klogtool.repair.plan import Plan, SegmentVerdict
 from klogtool.repair.recover_logdir import first_of, walk_partition_dirs
-from klogtool.repair.retention import LOG_START, SIZE, Deletion, delete_old_segments
 from klogtool.repair.timestamps import duration_text
+from klogtool.repair.unified_log.kept_segments import Age, Kept, ages_of, explain_kept
+from klogtool.repair.unified_log.loading import LoadedLog
+from klogtool.repair.unified_log.retention import LOG_START, SIZE, Deletion, delete_old_segments
 
 COMMAND = "retain"
 SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "remote.storage.enable", "remote.log.copy.disable")

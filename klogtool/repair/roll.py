@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from klogtool.repair.change import Change, plan_change
-from klogtool.repair.loading import LoadedLog
 from klogtool.repair.plan import Plan, SegmentVerdict
-from klogtool.repair.rolling import Incoming, RollVerdict, roll, should_roll
-from klogtool.repair.segment import LogSegment
+from klogtool.repair.unified_log.loading import LoadedLog
+from klogtool.repair.unified_log.rolling import Incoming, RollVerdict, roll, should_roll
+from klogtool.repair.unified_log.segment import LogSegment
 
 COMMAND = "roll"
 SETTINGS = ("segment.bytes", "segment.ms", "max.compaction.lag.ms")

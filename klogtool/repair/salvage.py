@@ -24,12 +24,12 @@ from klogtool.log.cores import usable_cores
 from klogtool.log.file import LogFile, unreadable
 from klogtool.log.frames import FrameReader
 from klogtool.log.leader_epochs import LeaderEpochFileCache
-from klogtool.repair.ascending import ascending
-from klogtool.repair.assembly import NewSegment, assemble, place_filling, place_own, with_empty
 from klogtool.repair.circumstances import UNCLEAN, Circumstances, LoadTerms, terms_of
-from klogtool.repair.copies import compare, mend_last_batch
-from klogtool.repair.epoch_fields import entries_of, mend_leader_epochs, right_entries
-from klogtool.repair.holes import (
+from klogtool.repair.plan import Fact, Plan
+from klogtool.repair.salvaging.ascending import ascending
+from klogtool.repair.salvaging.assembly import NewSegment, assemble, place_filling, place_own, with_empty
+from klogtool.repair.salvaging.copies import compare, mend_last_batch
+from klogtool.repair.salvaging.holes import (
     Copy,
     Evidence,
     Filled,
@@ -41,13 +41,13 @@ from klogtool.repair.holes import (
     left_alone,
     walk_gaps,
 )
-from klogtool.repair.loadable import Loadable, Unloadable, load
-from klogtool.repair.losses import Loss, losses
-from klogtool.repair.partition_files import PartitionFiles, SegmentFile, read_partition_files
-from klogtool.repair.plan import Fact, Plan
-from klogtool.repair.salvage_steps import order_steps
-from klogtool.repair.salvaged import UNLOADABLE, Salvaged, answer, notes, verdicts
-from klogtool.repair.stretches import Rejected, Run, Stretch, cut_run, walk_stretches
+from klogtool.repair.salvaging.loadable import Loadable, Unloadable, load
+from klogtool.repair.salvaging.losses import Loss, losses
+from klogtool.repair.salvaging.partition_files import PartitionFiles, SegmentFile, read_partition_files
+from klogtool.repair.salvaging.salvage_steps import order_steps
+from klogtool.repair.salvaging.salvaged import UNLOADABLE, Salvaged, answer, notes, verdicts
+from klogtool.repair.salvaging.stretches import Rejected, Run, Stretch, cut_run, walk_stretches
+from klogtool.repair.verifying.epoch_fields import entries_of, mend_leader_epochs, right_entries
 
 COMMAND = "salvage"
 MOST_LEFT_OUT = 10_000  # batches that are left out one by one, because a broker would stop at them

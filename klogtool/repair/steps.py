@@ -42,10 +42,10 @@ from collections.abc import Iterable
 from klogtool.errors import Corrupt
 from klogtool.format.names import FileKind, FileName, build_file_name, parse_file_name
 from klogtool.repair.draft import Content, Draft, DraftFile, Piece, content_size, read_content
-from klogtool.repair.loading import LoadReport
 from klogtool.repair.plan import Delete, Rename, Step, Truncate, Write
-from klogtool.repair.split import DELETED, SWAP
 from klogtool.repair.swap_steps import swap_in
+from klogtool.repair.unified_log.loading import LoadReport
+from klogtool.repair.unified_log.split import DELETED, SWAP
 
 _LOG, _INDEX = FileKind.LOG, FileKind.OFFSET_INDEX
 _EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.repair.draft import Content, DraftFile, content_size
 from klogtool.repair.plan import Delete, Rename, Step, Write
-from klogtool.repair.split import CLEANED, DELETED, SWAP
+from klogtool.repair.unified_log.split import CLEANED, DELETED, SWAP
 
 _KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 

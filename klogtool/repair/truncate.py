@@ -8,9 +8,9 @@ from typing import Any
 from klogtool.errors import KlogError
 from klogtool.repair.change import Change, plan_change
 from klogtool.repair.checkpoint_lines import end_at_next_start
-from klogtool.repair.loading import LoadedLog
 from klogtool.repair.plan import Plan, SegmentVerdict
-from klogtool.repair.truncation import truncate_fully_and_start_at, truncate_to
+from klogtool.repair.unified_log.loading import LoadedLog
+from klogtool.repair.unified_log.truncation import truncate_fully_and_start_at, truncate_to
 
 COMMAND = "truncate"
 

@@ -23,8 +23,7 @@ from klogtool.log.segment import Segment
 from klogtool.log.side_file import kind_of
 from klogtool.repair.circumstances import CLEAN, Checkpoints, Circumstances
 from klogtool.repair.findings import Finding, Severity
-from klogtool.repair.segment_report import SegmentContext, SegmentReport
-from klogtool.repair.verify_logdir import (
+from klogtool.repair.verifying.logdir import (
     CHECKPOINTS,
     PartitionEnds,
     knows_topic_ids,
@@ -32,9 +31,10 @@ from klogtool.repair.verify_logdir import (
     verify_log_dirs,
     verify_topic_ids,
 )
-from klogtool.repair.verify_names import Layout, verify_names
-from klogtool.repair.verify_partition import Surroundings, verify_partition, verify_segment_name
-from klogtool.repair.verify_segment import verify_segment
+from klogtool.repair.verifying.names import Layout, verify_names
+from klogtool.repair.verifying.partition import Surroundings, verify_partition, verify_segment_name
+from klogtool.repair.verifying.segment import verify_segment
+from klogtool.repair.verifying.segment_report import SegmentContext, SegmentReport
 
 LARGE_BYTES = 32 << 20
 
@@ -227,7 +227,7 @@ class _Verification:
     def _ids_by_metadata(self) -> dict[str, str] | None:
         if self._metadata is None:
             return None
-        from klogtool.repair.verify_kraft import topic_ids_by_metadata
+        from klogtool.repair.verifying.kraft import topic_ids_by_metadata
 
         return topic_ids_by_metadata(verify_names(self._metadata)[0])
 
@@ -442,7 +442,7 @@ def _verify_root_file(path: str) -> Iterator[Finding]:
     """A file of a log dir's root alone: what it says of logs that are not read is not judged."""
     kind, log_dir = kind_of(path), LogDir(os.path.dirname(path) or ".")
     if kind is FileKind.BOOTSTRAP_SNAPSHOT:
-        from klogtool.repair.verify_kraft import verify_kraft_snapshot
+        from klogtool.repair.verifying.kraft import verify_kraft_snapshot
 
         yield from verify_kraft_snapshot(path)
     elif kind in CHECKPOINTS:

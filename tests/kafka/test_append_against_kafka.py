@@ -27,8 +27,10 @@ import pytest
 from klogtool.errors import KlogError
 from klogtool.format.checksums import crc32c
 from klogtool.log.entries import RecordBatch, walk_entries
-from klogtool.repair import append, append_analysis, appending
-from klogtool.repair.append_analysis import KERNEL_FROM_BYTES
+from klogtool.repair import append
+from klogtool.repair.appending import analysis as append_analysis
+from klogtool.repair.appending import appender as appending
+from klogtool.repair.appending.analysis import KERNEL_FROM_BYTES
 from klogtool.repair.draft import read_content
 from klogtool.repair.plan import Write
 

@@ -24,8 +24,8 @@ from klogtool.repair import roll, truncate
 from klogtool.repair.change import Change, plan_change
 from klogtool.repair.draft import Draft
 from klogtool.repair.plan import Plan
-from klogtool.repair.rolling import roll as roll_log
 from klogtool.repair.steps import carried_out
+from klogtool.repair.unified_log.rolling import roll as roll_log
 
 from .kafka import scratch_folder
 from .random_logs import Case, Files, Makers, Path, files_of, put, wound

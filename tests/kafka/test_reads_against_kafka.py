@@ -23,9 +23,9 @@ from klogtool.render.lookup import epoch_row, offset_row, timestamp_row
 from klogtool.render.read import fetched_row
 from klogtool.render.txns import state_row
 from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.loaded import LoadedPartition, load
-from klogtool.repair.reading import Isolation
-from klogtool.repair.transactions import Status
+from klogtool.repair.unified_log.loaded import LoadedPartition, load
+from klogtool.repair.unified_log.reading import Isolation
+from klogtool.repair.unified_log.transactions import Status
 
 from .kafka import scratch_folder
 from .random_logs import Case, Makers, files_of, walk_cases

@@ -8,7 +8,7 @@ import pytest
 
 from klogtool import kernels
 from klogtool.format.batch import Record, build_batch
-from klogtool.repair.offset_map import OffsetMap, slots_of
+from klogtool.repair.cleaning.offset_map import OffsetMap, slots_of
 
 native = kernels.native
 pytestmark = pytest.mark.skipif(native is None, reason="the extension is not built")

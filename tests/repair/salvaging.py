@@ -17,9 +17,9 @@ from klogtool.format.message import parse_message
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.repair.circumstances import UNCLEAN, Circumstances, terms_of
 from klogtool.repair.draft import Draft, read_content
-from klogtool.repair.loading import LoadedLog
 from klogtool.repair.plan import Delete, Plan, Write
 from klogtool.repair.salvage import decide
+from klogtool.repair.unified_log.loading import LoadedLog
 
 NOW_MS = 1_700_000_000_000
 Path = pathlib.Path

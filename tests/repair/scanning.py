@@ -14,8 +14,8 @@ from running import FIXTURES
 from klogtool.format.names import FileKind, build_file_name
 from klogtool.log.segment import Segment
 from klogtool.repair.findings import Finding
-from klogtool.repair.segment_report import SegmentContext, SegmentReport
-from klogtool.repair.verify_segment import verify_segment
+from klogtool.repair.verifying.segment import verify_segment
+from klogtool.repair.verifying.segment_report import SegmentContext, SegmentReport
 
 NOW_MS = 2_000_000_000_000
 LOG, INDEX, TIMEINDEX = FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX

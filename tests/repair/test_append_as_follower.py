@@ -10,8 +10,9 @@ from appending import NOW_MS, Record, appended, build_batch, follower, mended, p
 
 from klogtool import kernels
 from klogtool.format.message import build_message_set
-from klogtool.repair import append_analysis, appending
-from klogtool.repair.append_analysis import KERNEL_FROM_BYTES
+from klogtool.repair.appending import analysis as append_analysis
+from klogtool.repair.appending import appender as appending
+from klogtool.repair.appending.analysis import KERNEL_FROM_BYTES
 from klogtool.repair.draft import read_content
 from klogtool.repair.plan import Plan, Write
 

@@ -12,7 +12,8 @@ from appending import NOW_MS, Record, batch, leader, plan_of
 from klogtool import kernels
 from klogtool.errors import KlogError
 from klogtool.log.entries import Entry, walk_entries
-from klogtool.repair import append, append_records
+from klogtool.repair import append
+from klogtool.repair.appending import records as append_records
 from klogtool.repair.draft import read_content
 from klogtool.repair.plan import Plan, Write
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from klogtool.errors import Corrupt
 from klogtool.log.file import LogFile, Unreadable
-from klogtool.repair.content_file import ContentFile
 from klogtool.repair.draft import Content, Piece
+from klogtool.repair.unified_log.content_file import ContentFile
 
 SOURCE = bytes(range(256)) * 3
 

@@ -13,7 +13,7 @@ from klogtool.errors import Corrupt, Refused
 from klogtool.format.indexes import AbortedTxn
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.draft import Draft, read_content
-from klogtool.repair.loaded import FetchedBytes, LoadedPartition, load
+from klogtool.repair.unified_log.loaded import FetchedBytes, LoadedPartition, load
 
 Path = pathlib.Path
 ALL = 1 << 20

@@ -19,9 +19,9 @@ from klogtool.format.indexes import OffsetIndexEntry
 from klogtool.format.message import build_message_set
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.draft import Draft
-from klogtool.repair.index_files import READ_WHOLE_BYTES, OffsetIndex, TimeIndex
-from klogtool.repair.loaded import LoadedPartition, load
-from klogtool.repair.lookup import (
+from klogtool.repair.unified_log.index_files import READ_WHOLE_BYTES, OffsetIndex, TimeIndex
+from klogtool.repair.unified_log.loaded import LoadedPartition, load
+from klogtool.repair.unified_log.lookup import (
     IndexLookup,
     Scan,
     SegmentChosen,

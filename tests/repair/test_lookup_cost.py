@@ -11,7 +11,7 @@ import pytest
 from sparse_logs import FIRST_MS, make_sparse_log
 
 from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.loaded import load
+from klogtool.repair.unified_log.loaded import load
 
 PAGES = 16 * 4096
 GIB = 1 << 30

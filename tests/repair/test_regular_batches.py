@@ -24,11 +24,11 @@ from klogtool.format.control import (
 from klogtool.log import mapped
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.producer_state import ProducerStateManager
-from klogtool.repair import pieces, regular_batches
 from klogtool.repair.config import LogConfig
 from klogtool.repair.draft import Draft, Piece
-from klogtool.repair.recovery import SegmentRecovery
-from klogtool.repair.segment import LogSegment, walk_valid
+from klogtool.repair.unified_log import pieces, regular_batches
+from klogtool.repair.unified_log.recovery import SegmentRecovery
+from klogtool.repair.unified_log.segment import LogSegment, walk_valid
 
 pytestmark = pytest.mark.skipif(kernels.native is None, reason="the kernels are not built")
 

@@ -17,10 +17,10 @@ from klogtool.errors import KlogError
 from klogtool.format.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Record, build_batch, build_raw_batch
 from klogtool.log import mapped
 from klogtool.log.producer_state import ProducerStateManager
-from klogtool.repair import pieces, replayed_batches
 from klogtool.repair.config import LogConfig
 from klogtool.repair.draft import Draft
-from klogtool.repair.segment import LogSegment
+from klogtool.repair.unified_log import pieces, replayed_batches
+from klogtool.repair.unified_log.segment import LogSegment
 
 pytestmark = pytest.mark.skipif(kernels.native is None, reason="the kernels are not built")
 

@@ -16,7 +16,7 @@ from klogtool.repair import roll
 from klogtool.repair.change import Change, plan_change
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.plan import Plan
-from klogtool.repair.rolling import roll as roll_log
+from klogtool.repair.unified_log.rolling import roll as roll_log
 
 BATCH = len(data(0))
 

@@ -28,7 +28,7 @@ from klogtool.format.indexes import parse_txn_index
 from klogtool.format.layout import field_positions
 from klogtool.repair.draft import read_content
 from klogtool.repair.plan import Delete, Plan
-from klogtool.repair.rejected_files import MANIFEST, rejected_files
+from klogtool.repair.salvaging.rejected_files import MANIFEST, rejected_files
 
 Path = pathlib.Path
 CopyOf = Callable[[str], Path]

@@ -15,10 +15,10 @@ from klogtool.errors import KlogError
 from klogtool.format.checkpoints import EpochEntry
 from klogtool.log import mapped
 from klogtool.log.leader_epochs import LeaderEpochFileCache
-from klogtool.repair import pieces
-from klogtool.repair.content_file import ContentFile
 from klogtool.repair.draft import Piece
-from klogtool.repair.sound_batches import find_sound_end, has_epochs_of
+from klogtool.repair.unified_log import pieces
+from klogtool.repair.unified_log.content_file import ContentFile
+from klogtool.repair.unified_log.sound_batches import find_sound_end, has_epochs_of
 
 pytestmark = pytest.mark.skipif(kernels.native is None, reason="the kernels are not built")
 

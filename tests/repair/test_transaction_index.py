@@ -9,7 +9,7 @@ import pytest
 from klogtool.errors import Corrupt
 from klogtool.format.indexes import AbortedTxn, build_txn_index
 from klogtool.repair.draft import Draft
-from klogtool.repair.index_files import TransactionIndex
+from klogtool.repair.unified_log.index_files import TransactionIndex
 
 NAME, OTHER = "00000000000000000000.txnindex", "00000000000000000000.txnindex.swap"
 FIRST = AbortedTxn(0, producer_id=1, first_offset=5, last_offset=9, last_stable_offset=10)

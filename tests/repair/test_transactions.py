@@ -15,8 +15,8 @@ from running import Done
 from klogtool.errors import KlogError
 from klogtool.format.batch import LOG_APPEND_TIME
 from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.loaded import LoadedPartition, load
-from klogtool.repair.transactions import Status, Transaction
+from klogtool.repair.unified_log.loaded import LoadedPartition, load
+from klogtool.repair.unified_log.transactions import Status, Transaction
 
 Path = pathlib.Path
 

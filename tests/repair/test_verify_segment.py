@@ -23,9 +23,10 @@ from klogtool.format.batch import CODEC_NAMES, Record, build_batch
 from klogtool.format.message import build_message, build_message_set
 from klogtool.log import proving
 from klogtool.log.segment import Segment
-from klogtool.repair import log_walk, verify_segment
 from klogtool.repair.findings import Finding
-from klogtool.repair.segment_report import SegmentContext
+from klogtool.repair.verifying import log_walk
+from klogtool.repair.verifying import segment as verify_segment
+from klogtool.repair.verifying.segment_report import SegmentContext
 
 CONTEXT = SegmentContext(NOW_MS)
 SEGMENTS = sound_segments()

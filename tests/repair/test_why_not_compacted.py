@@ -12,7 +12,7 @@ from test_compact import COMPACT, keyed
 
 from klogtool.format.message import build_message
 from klogtool.render.why_not_compacted import standing_text
-from klogtool.repair.why_not_compacted import Standing, walk_standings
+from klogtool.repair.cleaning.why_not_compacted import Standing, walk_standings
 
 TXN = {"producer_id": 9, "producer_epoch": 3, "base_sequence": 0, "is_transactional": True}
 LATER_MS = NOW_MS + 86_400_001

@@ -1,0 +1,299 @@
+"""One pass of the log cleaner over a log (Cleaner.doClean): the map of keys, groups, and each group made one segment.
+
+All that happens happens to the draft; what was cleaned is in the segments of the log, what they replace is `.deleted`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from klogtool.format import batch as format_batch
+from klogtool.format import message as format_message
+from klogtool.format.entry import parse_entry
+from klogtool.format.framing import walk_frames
+from klogtool.format.indexes import AbortedTxn
+from klogtool.format.java_numbers import MAX_INT
+from klogtool.lazy_dataclasses import dataclass, field
+from klogtool.log.entries import Entry
+from klogtool.repair.cleaning.dirty_range import LogToClean, last_modified_ms
+from klogtool.repair.cleaning.offset_map import KeyMap, new_key_map
+from klogtool.repair.cleaning.reads import ReadBuffer, walk_batches
+from klogtool.repair.cleaning.regular_batches import GroupCleaning, IrregularGroup, MapFilling, has_kernels_map, walk
+from klogtool.repair.cleaning.retention import FilterTerms, Kept, Tally, filter_batch, put_records
+from klogtool.repair.cleaning.transactions import CleanedTransactions
+from klogtool.repair.config import LogConfig
+from klogtool.repair.unified_log.content_file import ContentFile
+from klogtool.repair.unified_log.content_writer import ContentWriter
+from klogtool.repair.unified_log.loading import LoadedLog
+from klogtool.repair.unified_log.segment import BatchMarks, LogSegment, LogSegmentOffsetOverflow
+from klogtool.repair.unified_log.split import CLEANED, copy_mtime, replace_segments, split_overflowed_segment
+
+
+@dataclass(slots=True)
+class CleaningStats:
+    """What a pass read and wrote. groups: base offset of each new segment to those it was made of; tallies: of the
+    latter. map_is_full: the pass ended where no further key had room. aborted: a segment overflowed and was split
+    instead; a broker starts over later."""
+
+    map_messages_read: int = 0
+    map_entries: int = 0
+    map_is_full: bool = False
+    total: Tally = field(default_factory=Tally)
+    groups: dict[int, list[int]] = field(default_factory=dict)
+    tallies: dict[int, Tally] = field(default_factory=dict)
+    aborted: bool = False
+
+
+def clean(log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool = False) -> tuple[int, CleaningStats]:
+    """Clean a range; where the next pass begins, and what this one did.
+
+    Raises Corrupt, Unsupported or Refused, with Kafka's class, where a broker's cleaner breaks off.
+    """
+    return _Pass(log, to_clean, now_ms, keeps_magic=keeps_magic).run()
+
+
+def new_offset_map(config: LogConfig) -> KeyMap:
+    """As large as a cleaner thread's. Raises Refused for what Kafka cannot make."""
+    memory = min(config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads, MAX_INT)
+    return new_key_map(memory, config.log_cleaner_io_buffer_load_factor)
+
+
+class _Pass:
+    def __init__(self, log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool) -> None:
+        self.log, self.to_clean, self.now_ms, self.keeps_magic = log, to_clean, now_ms, keeps_magic
+        self.config, self.bound = log.terms.config, to_clean.bound
+        self.offsets, self.buffer = new_offset_map(self.config), ReadBuffer(self.config)
+        self.transactions = CleanedTransactions()
+        self.stats = CleaningStats()
+
+    def run(self) -> tuple[int, CleaningStats]:
+        first_dirty, segments = self.to_clean.first_dirty_offset, self.log.segments
+        # What tombstones of magic 0 and 1 are judged by: the time of the last clean segment (13.3).
+        clean_part = segments.values(0, first_dirty)
+        self.legacy_horizon_ms = 0
+        if clean_part:
+            self.legacy_horizon_ms = last_modified_ms(self.log, clean_part[-1]) - self.config.delete_retention_ms
+        self._build_map(first_dirty)
+        end_offset = self.offsets.latest_offset + 1
+        try:
+            for group in self._grouped(segments.values(0, end_offset)):
+                self._clean_group(group)
+        except _CleaningAborted:
+            self.log.report.was_split = True
+            return first_dirty, CleaningStats(groups=self.stats.groups, aborted=True)
+        return end_offset, self.stats
+
+    # The map (buildOffsetMap).
+
+    def _build_map(self, first_dirty: int) -> None:
+        dirty = self.log.segments.values(first_dirty, self.bound)
+        transactions = CleanedTransactions()
+        transactions.add_aborted(self._aborted_between(first_dirty, self.bound))
+        for n, segment in enumerate(dirty):
+            end = dirty[n + 1].base_offset if n + 1 < len(dirty) else self.bound
+            if not self._map_segment(segment, first_dirty, transactions):
+                self.stats.map_is_full = True
+                break
+            self.offsets.latest_offset = end - 1  # over offsets that nothing has
+            self.buffer.restore()
+        self.stats.map_entries = self.offsets.entries
+
+    def _map_segment(self, segment: LogSegment, first_dirty: int, transactions: CleanedTransactions) -> bool:
+        """Whether all of it had room."""
+        stats, start = self.stats, segment.offset_index.lookup(first_dirty).position
+        with segment.open_log() as file:
+            if has_kernels_map(self.offsets) and start >= 0:
+                filling = MapFilling(self.offsets, first_dirty, transactions)
+                is_all = walk(filling, file, start, self.buffer)
+                stats.map_messages_read += filling.messages_read
+                return is_all
+            for batch in walk_batches(file, self.buffer, start):
+                if not self._map_batch(batch, first_dirty, transactions):
+                    return False
+                if batch.last_offset >= first_dirty:
+                    self.offsets.latest_offset = batch.last_offset
+        return True
+
+    def _map_batch(self, batch: Entry, first_dirty: int, transactions: CleanedTransactions) -> bool:
+        is_aborted = transactions.can_discard(batch)
+        if batch.is_control or is_aborted:
+            self.stats.map_messages_read += 1 if batch.is_control else batch.records_count or 0
+            return True
+        count, is_all = put_records(batch, self.offsets, first_dirty)
+        self.stats.map_messages_read += count
+        return is_all
+
+    def _aborted_between(self, start: int, end: int) -> Iterator[AbortedTxn]:
+        """Aborted transactions of [start, end), as the transaction indexes have them; some of others, too.
+
+        Raises Corrupt for an entry that cannot be read (collectAbortedTransactions).
+        """
+        segment = self.log.segments.floor(start)
+        while segment is not None:
+            for txn in segment.txn_index.parse():
+                if txn.last_offset >= self.log.log_start_offset and txn.first_offset < end:
+                    yield txn
+                if txn.last_stable_offset >= end:
+                    return
+            segment = self.log.segments.higher(segment.base_offset)
+
+    # Groups (groupSegmentsBySize).
+
+    def _grouped(self, segments: list[LogSegment]) -> list[list[LogSegment]]:
+        """Neighbours that become one segment: as many as fit by their sizes now."""
+        groups: list[list[LogSegment]] = []
+        sizes: tuple[int, ...] = ()
+        limits = (self.config.segment_bytes, self.config.segment_index_bytes, self.config.segment_index_bytes)
+        for n, segment in enumerate(segments):
+            own = (segment.size, *_index_sizes(segment))
+            last = segments[n + 1].base_offset - 1 if n + 1 < len(segments) else self.bound - 1
+            together = tuple(map(sum, zip(sizes or (0, 0, 0), own, strict=True)))
+            fits = groups and all(size <= limit for size, limit in zip(together, limits, strict=True))
+            if fits and (not segment.size or last - groups[-1][0].base_offset <= MAX_INT):
+                groups[-1].append(segment)
+                sizes = together
+            else:
+                groups.append([segment])
+                sizes = own
+        return groups
+
+    # Cleaning (cleanSegments, cleanInto).
+
+    def _clean_group(self, group: list[LogSegment]) -> None:
+        """One new segment in place of several."""
+        base_offset, terms = group[0].base_offset, self._terms()
+        self.stats.groups[base_offset] = [segment.base_offset for segment in group]
+        cleaned = self._clean_by_kernel(group, terms) if has_kernels_map(self.offsets) else None
+        if cleaned is None:
+            cleaned = LogSegment(self.log.draft, base_offset, self.config, CLEANED)
+            self._clean_by_reference(group, cleaned, terms)
+        for segment in group:
+            self.stats.total.add(self.stats.tallies[segment.base_offset])
+        cleaned.become_inactive()
+        cleaned.write_back()
+        copy_mtime(cleaned, group[-1])
+        for segment in replace_segments(self.log.segments, [cleaned], group):
+            self.log.producers.mark_snapshot_deleted(segment.base_offset)
+
+    def _clean_by_kernel(self, group: list[LogSegment], terms: FilterTerms) -> LogSegment | None:
+        """The new segment; None, and nothing has changed, if it is the reference's to say what is wrong with it."""
+        cleaned = LogSegment(self.log.draft, group[0].base_offset, self.config, CLEANED)
+        before, self.transactions = self.transactions, self.transactions.copy(cleaned.txn_index)
+        cleaning = GroupCleaning(cleaned, terms, self.transactions)
+        try:
+            for segment in self._walk_group(group, terms):
+                with segment.open_log() as file:
+                    cleaning.clean(file, self.buffer)
+                self.buffer.restore()
+        except IrregularGroup:
+            cleaned.delete()
+            self.transactions = before
+            return None
+        cleaning.finish()
+        return cleaned
+
+    def _clean_by_reference(self, group: list[LogSegment], cleaned: LogSegment, terms: FilterTerms) -> None:
+        self.transactions.index = cleaned.txn_index
+        writer = ContentWriter()
+        for segment in self._walk_group(group, terms):
+            try:
+                self._clean_into(cleaned, segment, writer, terms)
+            except LogSegmentOffsetOverflow:
+                self._split(segment, cleaned)
+        self.log.draft.write(cleaned.log_name, writer.content())
+
+    def _walk_group(self, group: list[LogSegment], terms: FilterTerms) -> Iterator[LogSegment]:
+        """Each segment, when the terms and the transactions are those of it."""
+        for n, segment in enumerate(group):
+            next_offset = segment.read_next_offset()  # Kafka asks in any case, and fails of damage that it meets there
+            end = group[n + 1].base_offset if n + 1 < len(group) else next_offset
+            self.transactions.add_aborted(self._aborted_between(segment.base_offset, end))
+            terms.tally = self.stats.tallies[segment.base_offset] = Tally()
+            terms.retains_legacy_tombstones = last_modified_ms(self.log, segment) > self.legacy_horizon_ms
+            yield segment
+
+    def _terms(self) -> FilterTerms:
+        return FilterTerms(
+            self.offsets,
+            self.now_ms,
+            self.config.delete_retention_ms,
+            self.bound,
+            self.log.producers.producers,
+            self.keeps_magic,
+        )
+
+    def _clean_into(self, cleaned: LogSegment, source: LogSegment, writer: ContentWriter, terms: FilterTerms) -> None:
+        with source.open_log() as file:
+            chunk = _Chunk(cleaned, writer, self.buffer)
+            for batch in walk_batches(file, self.buffer):
+                chunk.begin(batch)
+                kept = filter_batch(batch, terms, can_discard=self.transactions.can_discard(batch))
+                if kept is not None:
+                    chunk.append(file, batch, kept)
+            chunk.end()
+            writer.end_run()
+        self.buffer.restore()
+
+    def _split(self, segment: LogSegment, cleaned: LogSegment) -> None:
+        """What a broker does with a segment whose offsets do not fit: it splits it, and cleans another time."""
+        cleaned.delete()
+        del self.stats.groups[cleaned.base_offset]
+        for gone in split_overflowed_segment(segment, self.log.segments):
+            self.log.producers.mark_snapshot_deleted(gone.base_offset)
+        raise _CleaningAborted
+
+
+class _CleaningAborted(Exception):
+    """Not an error: a broker tries again later."""
+
+
+def _index_sizes(segment: LogSegment) -> tuple[int, int]:
+    """Bytes of the entries of its offset index and its time index."""
+    offset_index, time_index = segment.offset_index, segment.time_index
+    return offset_index.entries * offset_index.entry_size, time_index.entries * time_index.entry_size
+
+
+class _Chunk:
+    """What was read into the buffer at a time, and what of it goes into the new segment together: only then is it seen
+    whether the largest offset of all is one that the segment can have."""
+
+    def __init__(self, cleaned: LogSegment, writer: ContentWriter, buffer: ReadBuffer) -> None:
+        self._cleaned, self._writer, self._buffer = cleaned, writer, buffer
+        self._start, self._stop = 0, 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._batches: list[tuple[BatchMarks, int]] = []
+        self._written, self._max_offset = 0, -1
+
+    def begin(self, batch: Entry) -> None:
+        """The next batch is read: with those before it, if the buffer has room for it and for what they left."""
+        self._stop = batch.position + batch.size
+        if self._stop - self._start > self._buffer.capacity or self._written > self._buffer.capacity:
+            self.end()
+            self._start = batch.position
+
+    def append(self, source: ContentFile, batch: Entry, kept: Kept) -> None:
+        """Something stays of it."""
+        position = self._writer.size
+        if kept.data is None:
+            self._writer.copy(source, batch.position, self._stop)
+            self._batches.append((_marks(batch), position))
+        else:
+            self._writer.write(kept.data)
+            for frame in walk_frames(kept.data, 0, len(kept.data)):
+                self._batches.append((_marks(parse_entry(kept.data, frame)), position + frame.position))
+        self._written += self._writer.size - position
+        self._max_offset = max(self._max_offset, kept.max_offset)
+
+    def end(self) -> None:
+        """Raises LogSegmentOffsetOverflow, and Corrupt where an index does not take it."""
+        if self._batches:
+            self._cleaned.ensure_offset_in_range(self._max_offset)
+        for marks, position in self._batches:
+            self._cleaned.note_batch(marks, position)
+        self._clear()
+
+
+def _marks(batch: format_batch.RecordBatch | format_message.Message) -> BatchMarks:
+    return BatchMarks(batch.size, batch.last_offset, batch.max_timestamp)

@@ -1,0 +1,87 @@
+"""Recovery of one segment: its indexes rebuilt from the log, and the log cut at its first damage (LogSegment.recover).
+
+Where the walk ends without a word and where it fails, what goes into the indexes, the epochs and the producers' state,
+and which of the mistakes it does not see: all that is Kafka's, batch by batch.
+"""
+
+from __future__ import annotations
+
+from klogtool import kernels
+from klogtool.errors import Corrupt, KlogError
+from klogtool.format.batch import RecordBatch
+from klogtool.log.entries import Entry
+from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.log.producer_state import ProducerStateManager
+from klogtool.repair.unified_log.regular_batches import RegularBatches
+from klogtool.repair.unified_log.segment import LogSegment, walk_valid
+
+# What ends a walk without failing it.
+END_OF_VALID = ("CorruptRecordException", "InvalidRecordException")
+
+
+class SegmentRecovery:
+    """The state of a recovery under way: here, and in the parts of the segment that it fills anew.
+
+    valid_bytes: how far the log is sound; last_indexed: the position of the last index entry, or 0.
+    stopped_by: the error that ended the walk before the file did, or None (also where it ends inside a batch).
+    """
+
+    def __init__(
+        self, segment: LogSegment, epochs: LeaderEpochFileCache, producers: ProducerStateManager, jobs: int = 1
+    ) -> None:
+        """jobs: threads."""
+        self.segment, self.epochs, self.producers, self._jobs = segment, epochs, producers, jobs
+        self.index_interval_bytes = segment.config.index_interval_bytes
+        self.valid_bytes = 0
+        self.last_indexed = 0
+        self.stopped_by: KlogError | None = None
+
+    def run(self) -> int:
+        """The whole of it; how many bytes of the `.log` went.
+
+        Raises LogSegmentOffsetOverflow; Corrupt or Refused where Kafka gives the segment up (InvalidOffsetException)
+        or the log (all others). The `.log` is then as it was, the indexes are where the walk left them.
+        """
+        segment = self.segment
+        segment.offset_index.reset()
+        segment.time_index.reset()
+        segment.txn_index.reset()
+        segment.max_timestamp_so_far = None
+        self._walk()
+        truncated = segment.truncate_log(self.valid_bytes)
+        segment.offset_index.trim_to_valid_size()
+        # A segment that is closed in an orderly way has its largest timestamp in the index; so has this one.
+        segment.append_time_entry(skip_full_check=True)
+        segment.time_index.trim_to_valid_size()
+        return truncated
+
+    def _walk(self) -> None:
+        try:
+            with self.segment.open_log() as file:
+                if kernels.native is not None:
+                    RegularBatches(self).walk(file, self._jobs)
+                else:
+                    for entry in walk_valid(file):
+                        self.take(entry)
+        except Corrupt as error:
+            error.at_path(self.segment.path)
+            if error.kafka_class not in END_OF_VALID:
+                raise
+            self.stopped_by = error
+
+    def take(self, entry: Entry) -> None:
+        """One more batch, whose checksum is right."""
+        segment, last_offset = self.segment, entry.last_offset
+        segment.ensure_offset_in_range(last_offset)
+        segment.note_timestamp(entry.max_timestamp, last_offset)
+        # The distance of batch starts, before this batch counts; a broker that writes counts its bytes the same way.
+        if self.valid_bytes - self.last_indexed > self.index_interval_bytes:
+            segment.offset_index.append(last_offset, self.valid_bytes)
+            segment.append_time_entry()
+            self.last_indexed = self.valid_bytes
+        self.valid_bytes += entry.size
+        if isinstance(entry, RecordBatch):
+            self.epochs.assign_if_later(entry.partition_leader_epoch, entry.base_offset)
+            aborted = self.producers.apply(entry)
+            if aborted is not None:
+                segment.txn_index.append(aborted)
