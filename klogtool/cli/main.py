@@ -123,7 +123,9 @@ def _show_wrong_usage(wrong: click.ClickException, args: list[str]) -> None:
         wrong.show()  # the help, which click has as an error
         return
     note(f"klogtool: {_unabbreviated(wrong) or wrong.format_message()}")
-    note(f"Try '{' '.join(['klogtool', *[name for name in args[:1] if name in COMMANDS]])} --help'.")
+    context = getattr(wrong, "ctx", None)  # not every error has one
+    named = " ".join(["klogtool", *[name for name in args[:1] if name in COMMANDS]])
+    note(f"Try '{named if context is None else context.command_path} --help'.")
 
 
 def _unabbreviated(wrong: click.ClickException) -> str | None:
