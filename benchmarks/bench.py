@@ -14,17 +14,19 @@ import argparse
 import os
 import pathlib
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 KLOGTOOL = str(pathlib.Path(sys.executable).with_name("klogtool"))
 DATA_SETS = ("plain", "lz4", "zstd", "single")
+KEYED = ("keyed", "keyed-lz4")
 DUMPS = {"shallow": [], "deep": ["--deep-iteration"], "print": ["--print-data-log"]}
 EXPORTS = ("json", "batches", "arrow", "parquet")
 BATCHES = "import sys, klogtool\nfor _ in klogtool.columns(sys.argv[1], jobs=int(sys.argv[2])): pass"
@@ -40,13 +42,16 @@ READS = {"raw to a file": "--raw {sink}", "raw to a pipe": "--raw - | cat > /dev
 FETCHES = ("read",)
 APPENDS = ("append",)
 APPEND_LINES = 300_000
+COMPACTS = ("compact",)
+COMPACT_SEGMENT_BYTES = 128 << 20
 SMALL_FILE = ROOT / "fixtures/every-codec/logdir/create-0/00000000000000000000.log"
 # Kafka's time over ours, at least (one job).
-WANTED = {
+WANTED: dict[str, dict[str, float]] = {
     "shallow": {"plain": 5, "lz4": 5, "zstd": 6, "single": 15},
     "deep": {"plain": 12, "lz4": 7, "zstd": 4, "single": 15},
     "print": {"plain": 9, "lz4": 7, "zstd": 4, "single": 15},
     "recover": {"plain": 3, "lz4": 3, "zstd": 3, "single": 15},
+    "compact": {"keyed": 4, "keyed-lz4": 2.5},
 }
 NULL_FILES = [(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDWR, 0) for fd in (0, 1, 2)]
 
@@ -353,8 +358,102 @@ def appends(setup: Setup, only: Callable[[str], bool]) -> Table:
     return table
 
 
-def _told(command: Sequence[str]) -> str:
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+def compactions(setup: Setup, only: Callable[[str], bool]) -> Table:
+    """Kafka's cleaner, one thread, its JVM's start not counted, beside whole processes of ours in place, over one
+    partition and over two; both write to the data's file system, with fsync."""
+    classes = setup.data / "classes"
+    javac = ["javac", "-d", str(classes), "-cp", setup.kafka_class_path, str(HERE / "Clean.java")]
+    subprocess.run(javac, check=True, stderr=subprocess.DEVNULL)
+    head = ("Kafka s, first", "warm", "klogtool s, 1 job", "first ratio", "wanted", "two partitions, 1 job", "2 jobs")
+    table = Table("data", *head, "1 job / 2 jobs", "wanted", "klogtool MB, 1 job", "2 jobs")
+    for name in filter(only, KEYED):
+        compaction = Compaction(setup, name, classes)
+        passes = []
+        for _ in range(setup.runs):
+            passes.append(compaction.kafka())
+            for ours in compaction.ours:
+                compaction.run(ours)
+        first, warm = (statistics.median(told[n] for told in passes) for n in (0, -1))
+        one, two_serial, two_parallel = compaction.ours
+        gain = two_serial.median / two_parallel.median
+        row = [f"{first:.2f}", f"{warm:.2f}", f"{one.median:.2f}", f"{first / one.median:.1f}"]
+        row += [f"{WANTED['compact'][name]}", f"{two_serial.median:.2f}", f"{two_parallel.median:.2f}"]
+        table.add(name, *row, f"{gain:.2f}", "1.6", f"{one.peak:.0f}", f"{two_parallel.peak:.0f}")
+    return table
+
+
+class Compaction:
+    """The runs over copies of one data set, which end here unless all leave as many bytes as Kafka's."""
+
+    def __init__(self, setup: Setup, name: str, classes: pathlib.Path) -> None:
+        self.source = setup.data / f"{name}-0"
+        self.scratch = setup.data / "compacted"
+        java = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", f"{classes}:{setup.kafka_class_path}", "Clean"]
+        self.java = [*java, str(self.source), str(self.scratch), str(COMPACT_SEGMENT_BYTES), "2"]
+        # The last segment is empty: its name is the log's end. A log dir without checkpoints says none of this.
+        end = max(path.stem for path in self.source.glob("*.log")).lstrip("0")
+        whole = [f"--{word}={end}" for word in ("high-watermark", "recovery-point")]
+        settings = ("cleanup.policy=compact", f"segment.bytes={COMPACT_SEGMENT_BYTES}")
+        given = ["--apply", "--quiet", "--last-stop=clean", *whole, *(f"--config={setting}" for setting in settings)]
+        log_dir = self.scratch / "logdir"
+        runs = ((log_dir / self.source.name, 1), (log_dir, 1), (log_dir, 2))
+        self.ours = [Samples([KLOGTOOL, "compact", str(path), *given, f"--jobs={jobs}"]) for path, jobs in runs]
+        self.bytes_left = 0
+
+    def kafka(self) -> tuple[float, ...]:
+        """Seconds of Kafka's cleaner in a JVM of its own: the first pass, then the warmer one."""
+        self.scratch.mkdir(exist_ok=True)
+        told = [line.split() for line in _told(self.java, stderr=subprocess.DEVNULL).splitlines()]
+        self.bytes_left = int(told[0][1])
+        return tuple(float(seconds) for seconds, _ in told)
+
+    def run(self, ours: Samples) -> None:
+        """Once, over fresh copies."""
+        copies = [self._copy(number) for number in range(2)]
+        ours.run()
+        one_alone = ours is self.ours[0]
+        for copy in copies[: 1 if one_alone else 2]:
+            left = sum(path.stat().st_size for path in copy.glob("*.log"))
+            if left != self.bytes_left:
+                sys.exit(f"{left} bytes are left, Kafka leaves {self.bytes_left}: {' '.join(ours.command)}")
+        shutil.rmtree(self.scratch)
+
+    def _copy(self, number: int) -> pathlib.Path:
+        """Segments as hard links, since compaction replaces whole files; the others, and what is empty, as copies."""
+        copy = self.scratch / "logdir" / f"{self.source.name[:-1]}{number}"
+        copy.mkdir(parents=True)
+        for path in self.source.iterdir():
+            is_segment = path.suffix == ".log" and path.stat().st_size
+            (os.link if is_segment else shutil.copy)(path, copy / path.name)
+        return copy
+
+
+def _told(command: Sequence[str], stderr: int | None = None) -> str:
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=stderr, text=True).stdout
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table, the names that ask for it, and of what data it is made."""
+
+    make: Callable[[Setup, Callable[[str], bool]], Table]
+    names: Iterable[str]
+    data: Sequence[str] = DATA_SETS
+
+
+PARTS = (
+    Part(dumps, DUMPS),
+    Part(exports, EXPORTS),
+    Part(recoveries, RECOVERIES),
+    Part(walks, WALKS),
+    Part(resyncs, RESYNCS),
+    Part(deep_verifications, DEEPS),
+    Part(lookups, LOOKUPS, ()),
+    Part(reads, FETCHES),
+    Part(appends, APPENDS),
+    Part(compactions, COMPACTS, KEYED),
+    Part(starts, STARTS, ()),
+)
 
 
 def machine() -> str:
@@ -367,16 +466,12 @@ def machine() -> str:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--data", type=pathlib.Path, help="folder with plain-0/ lz4-0/ zstd-0/ single-0/ (default: made)"
-    )
+    parser.add_argument("--data", type=pathlib.Path, help="folder with plain-0/ lz4-0/ ... (default: made)")
     parser.add_argument("--scale", type=float, default=1.0, help="size of the data that are made; 1: 2 GiB in all")
     parser.add_argument("--exports", type=pathlib.Path, help="folder for Arrow and Parquet files (default: the data's)")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--jobs", default="1,2", help="klogtool's --jobs, each a column")
-    names = ",".join(
-        [*DATA_SETS, *DUMPS, *EXPORTS, *RECOVERIES, *WALKS, *RESYNCS, *DEEPS, *LOOKUPS, *FETCHES, *APPENDS, *STARTS]
-    )
+    names = ",".join([*DATA_SETS, *KEYED, *(name for part in PARTS for name in part.names)])
     parser.add_argument("--only", default=names, help=f"of {names}: data sets and what to do with them")
     parser.add_argument("--compare", action="store_true", help="first see that both print the same bytes")
     parser.add_argument("--markdown", action="store_true", help="the tables again, for docs/performance.md")
@@ -387,35 +482,23 @@ def main() -> None:
     arguments = parse_arguments()
     chosen = arguments.only.split(",")
     # naming no data set means all of them; naming no job likewise
-    jobs_named = (*DUMPS, *EXPORTS, *RECOVERIES, *WALKS, *RESYNCS, *DEEPS, *LOOKUPS, *FETCHES, *APPENDS, *STARTS)
-    named = [group for group in (DATA_SETS, jobs_named) if set(group) & set(chosen)]
+    jobs_named = [name for part in PARTS for name in part.names]
+    named = [group for group in ((*DATA_SETS, *KEYED), jobs_named) if set(group) & set(chosen)]
 
     def only(name: str) -> bool:
         return name in chosen or not any(name in group for group in named)
 
     data = arguments.data or ROOT / ".work" / f"bench-{arguments.scale:g}"
     home = kafka_home()
-    make_data(data, arguments.scale, list(filter(only, DATA_SETS)), f"{home}/lib/*")
+    parts = [p for p in PARTS if any(map(only, p.names)) and (not p.data or any(map(only, p.data)))]
+    make_data(data, arguments.scale, sorted({n for p in parts for n in p.data if only(n)}), f"{home}/lib/*")
     jobs = [int(n) for n in arguments.jobs.split(",")]
     setup = Setup(data, f"{home}/lib/*", arguments.runs, jobs, arguments.compare, arguments.exports or data)
     print(machine())
     tables = []
-    parts = (
-        (dumps, DUMPS),
-        (exports, EXPORTS),
-        (recoveries, RECOVERIES),
-        (walks, WALKS),
-        (resyncs, RESYNCS),
-        (deep_verifications, DEEPS),
-        (lookups, LOOKUPS),
-        (reads, FETCHES),
-        (appends, APPENDS),
-        (starts, STARTS),
-    )
-    for make, names in parts:
-        if any(map(only, names)):
-            tables.append(make(setup, only))
-            print()
+    for part in parts:
+        tables.append(part.make(setup, only))
+        print()
     if arguments.markdown:
         print("\n".join(table.markdown() for table in tables))
 
