@@ -107,7 +107,15 @@ class Show:
             for answer in self._answers_of(plan):
                 self.row({"type": "answer", "command": self.command, **answer})
         else:
-            self.text(self._text_of(plan))
+            self._text(plan)
+
+    def _text(self, plan: Plan) -> None:
+        """The plan for people. What is lost by loading comes first, whatever the command is about."""
+        if "lost_by_recovery" in plan.answer:
+            from klogtool.render.recover import recovery_first_text
+
+            self.text(recovery_first_text(plan) or "")
+        self.text(self._text_of(plan))
 
     @contextmanager
     def refusals(self) -> Iterator[None]:

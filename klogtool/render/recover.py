@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from klogtool.repair.plan import Plan
@@ -20,32 +20,49 @@ def recover_text(plan: Plan) -> str:
 
 def _lines(plan: Plan, name: str) -> Iterator[str]:
     answer = plan.answer
-    yield f"{name}: {_outcome(answer)}; ends at offset {answer['log_end_offset']:,}"
+    outcome = _losses(answer["lost"]) if answer["loses_records"] else "nothing is lost"
+    yield f"{name}: {outcome}; ends at offset {answer['log_end_offset']:,}"
     if not plan.steps:
         return
     loud = answer["loses_records"] or answer["split"]
     yield from (f"  {note}" for note in plan.notes if loud)
-    yield from (f"  {line}" for line in _cuts(plan))
+    reasons = {verdict.segment: verdict.reason for verdict in plan.segments}
+    yield from (f"  {line}" for line in _cuts(plan, answer, reasons))
     yield f"  {_work(plan)}"
     if answer["lost"] is not None:
-        yield f"  →  klogtool salvage {shlex.quote(plan.path)} --output DIR   keeps what is sound behind the damage"
+        yield _salvage(plan)
 
 
-def _outcome(answer: Any) -> str:
-    if not answer["loses_records"]:
-        return "nothing is lost"
-    lost = answer["lost"]
+def recovery_first_text(plan: Plan) -> str | None:
+    """What a plan of another command loses before it does anything of its own, since a broker recovers the log as it
+    loads it; None if nothing."""
+    losses = plan.answer.get("lost_by_recovery")
+    if losses is None:
+        return None
+    name = os.path.basename(plan.path)
+    lines = [f"{name}: {_losses(losses['lost'])} before anything else: a broker recovers this log first"]
+    lines += [f"  {line}" for line in _cuts(plan, losses, {})]
+    if losses["lost"] is not None:
+        lines.append(_salvage(plan))
+    return "\n".join(lines)
+
+
+def _salvage(plan: Plan) -> str:
+    return f"  →  klogtool salvage {shlex.quote(plan.path)} --output DIR   keeps what is sound behind the damage"
+
+
+def _losses(lost: Mapping[str, int] | None) -> str:
     if lost is None:
         return "LOSES what is left of damaged batches"
     first, last = lost["first_offset"], lost["last_offset"]
     return f"LOSES offset {first:,}" if first == last else f"LOSES offsets {first:,} to {last:,}"
 
 
-def _cuts(plan: Plan) -> Iterator[str]:
-    for cut in plan.answer["truncated"]:
-        why = next((s.reason for s in plan.segments if s.segment == cut["segment"]), cut["reason"])
+def _cuts(plan: Plan, answer: Mapping[str, Any], reasons: Mapping[int, str]) -> Iterator[str]:
+    for cut in answer["truncated"]:
+        why = reasons.get(cut["segment"]) or cut["reason"] or "the bytes behind the last batch are no whole batch"
         yield f"truncated  {cut['segment']:020d}.log at byte {cut['position']:,}: {cut['bytes']:,} bytes go; {why}"
-    deleted = plan.answer["deleted_segments"]
+    deleted = answer["deleted_segments"]
     if deleted:
         names = ", ".join(str(base) for base in deleted[:4]) + (", ..." if len(deleted) > 4 else "")
         sizes = {fact.path: fact.size for fact in plan.facts}

@@ -1,8 +1,9 @@
 """What every command has in common that changes a partition as a running broker does: load, change, stop, plan.
 
 The log is loaded on the terms of its log dir, as after a clean stop where it lies in none; it is changed; it is stopped
-as a broker stops. What differs then is the plan. Where the partition dir lies in a log dir, the log dir's own files get
-plans beside it: see checkpoint_lines.py.
+as a broker stops. Records that loading alone takes out of a damaged log are told in the answer, as `lost_by_recovery`.
+What differs then is the plan. Where the partition dir lies in a log dir, the log dir's own files get plans beside it:
+see checkpoint_lines.py.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from klogtool.repair.circumstances import Checkpoints, Circumstances, LoadTerms,
 from klogtool.repair.draft import Draft
 from klogtool.repair.plan import Fact, Plan, SegmentVerdict
 from klogtool.repair.recover import facts_of
+from klogtool.repair.recovered import losses_of_loading
 from klogtool.repair.steps import order_steps
 from klogtool.repair.unified_log.loading import LoadedLog
 from klogtool.repair.unified_log.split import DELETED
@@ -84,9 +86,12 @@ def plan_draft(
     """The same for a draft, which may be of a dir that is not there yet."""
     try:
         log = LoadedLog(draft, terms, jobs=int(arguments.get("jobs") or usable_cores()))
+        lost = losses_of_loading(log)
         changed = change(log)
         log.run_scheduled()
         answer = {**changed.answer, "state": state_of(log)}
+        if lost is not None:
+            answer["lost_by_recovery"] = lost
         log.stop()
     except KlogError as error:
         error.at_path(draft.path)

@@ -37,6 +37,21 @@ def recovery_answer(log: LoadedLog) -> dict[str, Any]:
     }
 
 
+def losses_of_loading(log: LoadedLog) -> dict[str, Any] | None:
+    """What a log lost as it was loaded: `truncated`, `deleted_segments` and `lost` of the answer; None if no record
+    went. To be asked before anything else is done to the log."""
+    if not (log.report.recovered or log.report.deleted_segments):
+        return None
+    answer = recovery_answer(log)
+    if not answer["loses_records"]:
+        return None
+    return {
+        "truncated": answer["truncated"],
+        "deleted_segments": list(answer["deleted_segments"]),
+        "lost": answer["lost"],
+    }
+
+
 def recovery_verdicts(log: LoadedLog) -> tuple[SegmentVerdict, ...]:
     """What becomes of each segment, by base offset."""
     found = {base: SegmentVerdict(base, "delete", _why_deleted(log)) for base in log.report.deleted_segments}
