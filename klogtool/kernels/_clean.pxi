@@ -16,6 +16,7 @@ cdef enum:
     RECORD_EXTRA = 48               # the varints of a record, at most
     HEADER_EXTRA = 10
     PART_SIZE = 24
+    MERGE_AHEAD = 12                # entries whose slots are asked for beforehand
 
 cdef struct Slot:
     uint64_t high, low, offset      # of the key's hash; the offset and one, 0: nobody's
@@ -151,6 +152,64 @@ cdef class OffsetMap:
         cdef uint64_t high, low
         siphash(&key[0] if key.shape[0] else <Bytes> &self.k0, key.shape[0], self.k0, self.k1, 1, 3, &high, &low)
         return self.find(high, low)
+
+    def entries_by_hash(self, int64_t parts):
+        """Its entries in so many parts by their hash, as bytes: what `merge` takes, of any map with the same secret."""
+        cdef int64_t n, m
+        cdef Bytes row
+        cdef Growing* found = NULL
+        if parts < 1:
+            raise ValueError("there is one part at least")
+        found = <Growing*> malloc(parts * sizeof(Growing))
+        if found == NULL:
+            raise MemoryError
+        memset(found, 0, parts * sizeof(Growing))
+        try:
+            for n in range(self.room):
+                if self.table[n].offset:
+                    m = <int64_t> (self.table[n].low % <uint64_t> parts)
+                    if not takes_more(found + m, sizeof(Slot)):
+                        raise MemoryError
+                    memcpy(found[m].data + found[m].size, self.table + n, sizeof(Slot))
+                    found[m].size += sizeof(Slot)
+            return [taken_from(found + m) for m in range(parts)]
+        finally:
+            for m in range(parts):
+                free(found[m].data)
+            free(found)
+
+    def merge(self, const uint8_t[::1] entries not None):
+        """Entries of another map; of a key that both have, the larger offset stays. There must be slots for all."""
+        cdef int64_t n, count = entries.shape[0] // <int64_t> sizeof(Slot)
+        cdef Bytes given = &entries[0] if count else NULL
+        cdef Slot entry
+        if count * <int64_t> sizeof(Slot) != entries.shape[0] or count > self.slots - self.entries:
+            raise ValueError("entries are whole, and not more than there are slots for")
+        with nogil:
+            for n in range(count):
+                if self.entries >= self.room:
+                    break
+                if n + MERGE_AHEAD < count:
+                    memcpy(&entry, given + (n + MERGE_AHEAD) * sizeof(Slot), sizeof(Slot))
+                    fetch_line(<Bytes> (self.table + self.home(entry.high)))
+                memcpy(&entry, given + n * sizeof(Slot), sizeof(Slot))
+                self.raise_to(entry)
+            else:
+                n = count
+        if n < count:
+            raise MemoryError
+
+    cdef inline void raise_to(self, Slot entry) noexcept nogil:
+        cdef int64_t n = self.home(entry.high)
+        while self.table[n].offset and (self.table[n].high != entry.high or self.table[n].low != entry.low):
+            n = n + 1 if n + 1 < self.room else 0
+        if self.table[n].offset:
+            self.table[n].offset = max(self.table[n].offset, entry.offset)
+            return
+        self.table[n] = entry
+        self.entries += 1
+        if self.entries >= self.grows_at and self.room < self.slots:
+            self.grow()
 
     cdef inline int64_t home(self, uint64_t high) noexcept nogil:
         return <int64_t> ((high >> 32) * <uint64_t> self.room >> 32)

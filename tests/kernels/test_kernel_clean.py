@@ -8,7 +8,7 @@ import pytest
 
 from klogtool import kernels
 from klogtool.format.batch import Record, build_batch
-from klogtool.repair.cleaning.offset_map import OffsetMap, slots_of
+from klogtool.repair.cleaning.offset_map import OffsetMap, joined_map, slots_of
 
 native = kernels.native
 pytestmark = pytest.mark.skipif(native is None, reason="the extension is not built")
@@ -88,3 +88,24 @@ def test_bytes_that_are_no_batch_are_left_alone(seed: int) -> None:
         parts, made = found.take_parts()
         assert sum(size for start, size in parts if start < 0) == len(made)
         assert at in (0, len(harmed)) or why != native.DONE
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7])
+def test_maps_in_parts_are_one_map_again(parts: int) -> None:
+    rng, known, slices = random.Random(parts), dict[bytes, int](), [list[bytes]() for _ in range(parts)]
+    for n in range(5):
+        found = native.OffsetMap(70_000, 70_000, SECRET)
+        for m in range(20_000):
+            key = b"%d" % rng.randrange(30_000)
+            found.put(key, 100_000 * n + m)
+            known[key] = 100_000 * n + m
+        for some, data in zip(slices, found.entries_by_hash(parts), strict=True):
+            some.append(data)
+    assert sum(len(data) for some in slices for data in some) % 24 == 0
+    rng.shuffle(slices[0])
+    whole = joined_map([joined_map(some, SECRET).entries_by_hash(1)[0] for some in slices], SECRET)
+    assert whole.entries == len(known)
+    assert all(whole.get(key) == offset for key, offset in known.items())
+    assert joined_map([], SECRET).get(b"x") == -1
+    with pytest.raises(ValueError, match="slots"):
+        native.OffsetMap(2, 2, SECRET).merge(bytes(72))

@@ -16,7 +16,7 @@ from klogtool.format.java_numbers import MAX_INT
 from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.log.entries import Entry
 from klogtool.repair.cleaning.dirty_range import LogToClean, last_modified_ms
-from klogtool.repair.cleaning.offset_map import KeyMap, new_key_map
+from klogtool.repair.cleaning.offset_map import KeyMap, new_key_map, new_secret
 from klogtool.repair.cleaning.reads import ReadBuffer, walk_batches
 from klogtool.repair.cleaning.regular_batches import GroupCleaning, IrregularGroup, MapFilling, has_kernels_map, walk
 from klogtool.repair.cleaning.retention import FilterTerms, Kept, Tally, filter_batch, put_records
@@ -49,58 +49,70 @@ def clean(log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: boo
 
     Raises Corrupt, Unsupported or Refused, with Kafka's class, where a broker's cleaner breaks off.
     """
-    return _Pass(log, to_clean, now_ms, keeps_magic=keeps_magic).run()
+    return Pass(log, to_clean, now_ms, keeps_magic=keeps_magic).run()
 
 
-def new_offset_map(config: LogConfig) -> KeyMap:
+def new_offset_map(config: LogConfig, secret: bytes) -> KeyMap:
     """As large as a cleaner thread's. Raises Refused for what Kafka cannot make."""
     memory = min(config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads, MAX_INT)
-    return new_key_map(memory, config.log_cleaner_io_buffer_load_factor)
+    return new_key_map(memory, config.log_cleaner_io_buffer_load_factor, secret)
 
 
-class _Pass:
-    def __init__(self, log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool) -> None:
+class Pass:
+    """A pass over a loaded log. Its two long parts, the map and the groups, may also be done in shares: see shares.py.
+
+    Raises Refused for settings with which Kafka has no cleaner.
+    """
+
+    def __init__(
+        self, log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool, secret: bytes | None = None
+    ) -> None:
         self.log, self.to_clean, self.now_ms, self.keeps_magic = log, to_clean, now_ms, keeps_magic
-        self.config, self.bound = log.terms.config, to_clean.bound
-        self.offsets, self.buffer = new_offset_map(self.config), ReadBuffer(self.config)
+        self.config, self.first_dirty, self.bound = log.terms.config, to_clean.first_dirty_offset, to_clean.bound
+        self.offsets, self.buffer = new_offset_map(self.config, secret or new_secret()), ReadBuffer(self.config)
         self.transactions = CleanedTransactions()
         self.stats = CleaningStats()
-
-    def run(self) -> tuple[int, CleaningStats]:
-        first_dirty, segments = self.to_clean.first_dirty_offset, self.log.segments
         # What tombstones of magic 0 and 1 are judged by: the time of the last clean segment (13.3).
-        clean_part = segments.values(0, first_dirty)
+        clean_part = log.segments.values(0, self.first_dirty)
         self.legacy_horizon_ms = 0
         if clean_part:
-            self.legacy_horizon_ms = last_modified_ms(self.log, clean_part[-1]) - self.config.delete_retention_ms
-        self._build_map(first_dirty)
+            self.legacy_horizon_ms = last_modified_ms(log, clean_part[-1]) - self.config.delete_retention_ms
+
+    def run(self) -> tuple[int, CleaningStats]:
+        """All of it: where the next pass begins, and what this one did."""
+        self.build_map()
         end_offset = self.offsets.latest_offset + 1
         try:
-            for group in self._grouped(segments.values(0, end_offset)):
-                self._clean_group(group)
+            self.clean_groups(self._grouped(self.log.segments.values(0, end_offset)))
         except _CleaningAborted:
             self.log.report.was_split = True
-            return first_dirty, CleaningStats(groups=self.stats.groups, aborted=True)
+            return self.first_dirty, CleaningStats(groups=self.stats.groups, aborted=True)
         return end_offset, self.stats
 
     # The map (buildOffsetMap).
 
-    def _build_map(self, first_dirty: int) -> None:
-        dirty = self.log.segments.values(first_dirty, self.bound)
-        transactions = CleanedTransactions()
-        transactions.add_aborted(self._aborted_between(first_dirty, self.bound))
+    @property
+    def dirty(self) -> list[LogSegment]:
+        """The segments whose keys make up the map."""
+        return self.log.segments.values(self.first_dirty, self.bound)
+
+    def build_map(self) -> None:
+        """The last offset of each key of the dirty part, as far as there is room for them."""
+        dirty, transactions = self.dirty, CleanedTransactions()
+        transactions.add_aborted(self.aborted_between(self.first_dirty, self.bound))
         for n, segment in enumerate(dirty):
             end = dirty[n + 1].base_offset if n + 1 < len(dirty) else self.bound
-            if not self._map_segment(segment, first_dirty, transactions):
+            if not self.map_segment(segment, transactions):
                 self.stats.map_is_full = True
                 break
             self.offsets.latest_offset = end - 1  # over offsets that nothing has
             self.buffer.restore()
         self.stats.map_entries = self.offsets.entries
 
-    def _map_segment(self, segment: LogSegment, first_dirty: int, transactions: CleanedTransactions) -> bool:
-        """Whether all of it had room."""
-        stats, start = self.stats, segment.offset_index.lookup(first_dirty).position
+    def map_segment(self, segment: LogSegment, transactions: CleanedTransactions) -> bool:
+        """A segment's keys, into the map; whether all of them had room."""
+        first_dirty, stats = self.first_dirty, self.stats
+        start = segment.offset_index.lookup(first_dirty).position
         with segment.open_log() as file:
             if has_kernels_map(self.offsets) and start >= 0:
                 filling = MapFilling(self.offsets, first_dirty, transactions)
@@ -108,22 +120,22 @@ class _Pass:
                 stats.map_messages_read += filling.messages_read
                 return is_all
             for batch in walk_batches(file, self.buffer, start):
-                if not self._map_batch(batch, first_dirty, transactions):
+                if not self._map_batch(batch, transactions):
                     return False
                 if batch.last_offset >= first_dirty:
                     self.offsets.latest_offset = batch.last_offset
         return True
 
-    def _map_batch(self, batch: Entry, first_dirty: int, transactions: CleanedTransactions) -> bool:
+    def _map_batch(self, batch: Entry, transactions: CleanedTransactions) -> bool:
         is_aborted = transactions.can_discard(batch)
         if batch.is_control or is_aborted:
             self.stats.map_messages_read += 1 if batch.is_control else batch.records_count or 0
             return True
-        count, is_all = put_records(batch, self.offsets, first_dirty)
+        count, is_all = put_records(batch, self.offsets, self.first_dirty)
         self.stats.map_messages_read += count
         return is_all
 
-    def _aborted_between(self, start: int, end: int) -> Iterator[AbortedTxn]:
+    def aborted_between(self, start: int, end: int) -> Iterator[AbortedTxn]:
         """Aborted transactions of [start, end), as the transaction indexes have them; some of others, too.
 
         Raises Corrupt for an entry that cannot be read (collectAbortedTransactions).
@@ -159,18 +171,27 @@ class _Pass:
 
     # Cleaning (cleanSegments, cleanInto).
 
-    def _clean_group(self, group: list[LogSegment]) -> None:
-        """One new segment in place of several."""
+    def clean_groups(self, groups: list[list[LogSegment]]) -> None:
+        """One new segment in place of each group."""
+        for group in groups:
+            self.put_in_place(self.clean_group(group), group)
+
+    def clean_group(self, group: list[LogSegment]) -> LogSegment:
+        """What becomes of a group: a segment that is complete, and as yet `.cleaned`."""
         base_offset, terms = group[0].base_offset, self._terms()
         self.stats.groups[base_offset] = [segment.base_offset for segment in group]
         cleaned = self._clean_by_kernel(group, terms) if has_kernels_map(self.offsets) else None
         if cleaned is None:
             cleaned = LogSegment(self.log.draft, base_offset, self.config, CLEANED)
             self._clean_by_reference(group, cleaned, terms)
-        for segment in group:
-            self.stats.total.add(self.stats.tallies[segment.base_offset])
         cleaned.become_inactive()
         cleaned.write_back()
+        return cleaned
+
+    def put_in_place(self, cleaned: LogSegment, group: list[LogSegment]) -> None:
+        """It stands for the group from now on."""
+        for segment in group:
+            self.stats.total.add(self.stats.tallies[segment.base_offset])
         copy_mtime(cleaned, group[-1])
         for segment in replace_segments(self.log.segments, [cleaned], group):
             self.log.producers.mark_snapshot_deleted(segment.base_offset)
@@ -207,7 +228,7 @@ class _Pass:
         for n, segment in enumerate(group):
             next_offset = segment.read_next_offset()  # Kafka asks in any case, and fails of damage that it meets there
             end = group[n + 1].base_offset if n + 1 < len(group) else next_offset
-            self.transactions.add_aborted(self._aborted_between(segment.base_offset, end))
+            self.transactions.add_aborted(self.aborted_between(segment.base_offset, end))
             terms.tally = self.stats.tallies[segment.base_offset] = Tally()
             terms.retains_legacy_tombstones = last_modified_ms(self.log, segment) > self.legacy_horizon_ms
             yield segment

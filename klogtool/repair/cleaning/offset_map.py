@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import mmap
 import secrets
+from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Protocol
+from typing import Any, Protocol
 
 from klogtool import kernels
 from klogtool.errors import Refused
@@ -19,6 +20,7 @@ from klogtool.format.java_numbers import MAX_INT, wrap_int
 
 BYTES_PER_ENTRY = 24
 NOT_FOUND = -1
+SECRET_SIZE = 16
 _HASH_SIZE = 16
 _HASH = Fixed(high=LONG, low=LONG)
 _SLOT = Fixed(high=LONG, low=LONG, offset_plus_one=LONG)
@@ -57,7 +59,7 @@ class OffsetMap:
         self.slots, self.usable = slots_of(memory_bytes, load_factor)
         self.entries = 0
         self.latest_offset = -1
-        self._secret = secrets.token_bytes(_HASH_SIZE)
+        self._secret = new_secret()
         # Pages of it that no key has come to take no memory.
         self._table = mmap.mmap(-1, max(self.slots, 1) * BYTES_PER_ENTRY)
 
@@ -104,10 +106,25 @@ def slots_of(memory_bytes: int, load_factor: float) -> tuple[int, int]:
     return slots, int(max(min(slots * load_factor, MAX_INT), wrap_int(MAX_INT + 1)))
 
 
-def new_key_map(memory_bytes: int, load_factor: float) -> KeyMap:
+def new_secret() -> bytes:
+    """What keys are hashed with."""
+    return secrets.token_bytes(SECRET_SIZE)
+
+
+def new_key_map(memory_bytes: int, load_factor: float, secret: bytes) -> KeyMap:
     """The kernel's where there is one, and nothing is strange about the sizes. Raises Refused as OffsetMap does."""
     slots, usable = slots_of(memory_bytes, load_factor)
     if kernels.native is None or slots < 1 or usable > slots:
         return OffsetMap(memory_bytes, load_factor)
-    found: KeyMap = kernels.native.OffsetMap(slots, usable, secrets.token_bytes(_HASH_SIZE))
+    found: KeyMap = kernels.native.OffsetMap(slots, usable, secret)
+    return found
+
+
+def joined_map(parts: Iterable[bytes], secret: bytes) -> Any:
+    """One map of the kernel's of what maps of the same secret gave out, or parts of them: each key's last offset."""
+    entries = list(parts)
+    slots = max(1, sum(map(len, entries)) // BYTES_PER_ENTRY * 4 // 3)
+    found = kernels.native.OffsetMap(slots, slots, secret)
+    for part in entries:
+        found.merge(part)
     return found
