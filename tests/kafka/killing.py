@@ -33,8 +33,9 @@ from klogtool.repair.decisions import decide
 from klogtool.repair.saved_plan import SavedPlan
 
 from .beside import an_oracle
+from .folders import Files, files_of
 from .kafka import scratch_folder
-from .random_logs import Case, Files, Makers, files_of, walk_cases
+from .random_logs import Case, Makers, walk_damaged
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / "disk")]
 
@@ -107,7 +108,7 @@ class Killing:
 
     def problems(self, count: int) -> Iterator[tuple[Kill, str]]:
         """What went wrong in so many kills of runs that change something, and behind which."""
-        cases = walk_cases(Makers(), self.oracle, self.folder / "made", self.seed, MOST_CASES, variants=3)
+        cases = walk_damaged(Makers(), self.oracle, self.folder / "made", self.seed, MOST_CASES, of_a_log=3)
         while self.tally["kills"] < count:
             case = next(cases)
             for kill, problem in self._kill_case(case, random.Random(case.told)):

@@ -1,15 +1,14 @@
 """What Kafka makes of appends, right and wrong in every way, and what klogtool makes of them: the same, byte for byte.
 
-A log of test_log_against_kafka, and a row of calls to it: as a leader's, from clients and coordinators, or as a
+A log of logs_at_work.py, and a row of calls to it: as a leader's, from clients and coordinators, or as a
 follower's; all magics and codecs, producers that count right or wrong, transactions, header fields and records changed
 under a right checksum, tails. Where Kafka has compressed anew, records are compared. KLOGTOOL_APPEND_COUNT: how many
-rows (default 60). For more: `python -m tests.kafka.test_append_against_kafka --count N --seed S`; `--case SEED.VARIANT`
-asks again.
+rows (default 60). For more: `python -m tests.kafka.test_append_against_kafka --count N --seed S [--kernel]`; `--case
+SEED.VARIANT` asks again.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -20,7 +19,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 
@@ -34,10 +33,11 @@ from klogtool.repair.appending.analysis import KERNEL_FROM_BYTES
 from klogtool.repair.draft import read_content
 from klogtool.repair.plan import Write
 
-from .kafka import scratch_folder
-from .random_logs import Case, Files, Makers, files_of, put
-from .test_loading_against_kafka import asked, differences, refusal, result_of, simple_name
-from .test_log_against_kafka import STATE, VARIANTS, _without_room, arguments_of, walk_logs
+from .comparing import asked, differences, refusal, result_of, simple_name, state_differences
+from .folders import Files, bases_of, files_of, put
+from .live import Question, Tally, agreed, parser_for, report
+from .logs_at_work import arguments_of, walk_logs, without_room
+from .random_logs import Case, Makers
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared]
 
@@ -60,8 +60,6 @@ TORN = ("Attempt to append", "Invalid max index size", "IndexOffsetOverflow", "B
 # What Kafka makes of a stream whose end is wrong, when its beginning is, too; and errors that are none of a log.
 FORGIVEN = (("KafkaException", "InvalidRecordException"), ("KafkaException", "CorruptRecordException"))
 NO_ANSWERS = ("OutOfMemoryError", "SnappyError")
-
-Tally: TypeAlias = Counter[str]
 
 
 def mended(batch: bytes) -> bytes:
@@ -301,12 +299,12 @@ def draw_config(case: Case, rng: random.Random) -> None:
         case.args["broker"] = {"transaction.partition.verification.enable": True}
 
 
-def check_append(oracle: Any, case: Case, rng: random.Random, tally: Tally) -> Iterator[str]:
+def check_append(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
+    rng = case.rng
     draw_config(case, rng)
-    end = max((int(path.name[:20]) for path in case.dir.glob("*.log") if path.name[:20].isdigit()), default=0)
+    end = max(bases_of(files_of(case.dir)), default=0)
     calls = Calls(oracle, rng, case.args["at_ms"], end + rng.randrange(40)).row(rng.choice((1, 4, 12, 25)))
     answer, after = asked(oracle, "append", case, appends=calls)
-    told = "append: "
     arguments = arguments_of(case, requests_text="".join(f"{json.dumps(call)}\n" for call in calls))
     for name, value in case.args.get("broker", {}).items():
         arguments["config"][name] = str(value).lower()
@@ -317,21 +315,17 @@ def check_append(oracle: Any, case: Case, rng: random.Random, tally: Tally) -> I
         (plan,) = append.decide(str(case.dir), arguments)
     except KlogError as error:
         tally["refused whole"] += 1
-        yield from (told + found for found in refusal(error, answer))
+        yield from refusal(error, answer)
         return
     if "error" in answer:
         if simple_name(answer["error"]) not in NO_ANSWERS:
-            yield f"{told}Kafka refuses: {answer['error']}"
+            yield f"Kafka refuses: {answer['error']}"
         return
     for n, (ours, kafkas) in enumerate(zip(plan.answer["appends"], answer["appends"], strict=True)):
         tally[simple_name(kafkas["error"]) if "error" in kafkas else "done"] += 1
         yield from (f"call {n} {calls[n]}: {found}" for found in unlike(ours, kafkas))
-    for name in STATE:
-        if plan.answer["state"][name] != answer["state"][name]:
-            yield f"{told}state.{name}: {plan.answer['state'][name]}, Kafka {answer['state'][name]}"
-    yield from (
-        told + found for found in file_differences(result_of(plan), _without_room(after), case.dir.parent, tally)
-    )
+    yield from state_differences(plan.answer, answer)
+    yield from file_differences(result_of(plan), without_room(after), case.dir.parent, tally)
 
 
 def unlike(ours: dict[str, Any], kafkas: dict[str, Any]) -> Iterator[str]:
@@ -382,13 +376,14 @@ def contents_of(files: Files, work: Path) -> list[Any]:
     return told
 
 
+QUESTIONS = {"append": Question(walk_logs, check_append)}
+
+
 @pytest.mark.parametrize("kernel_from_bytes", [KERNEL_FROM_BYTES, 1])
 def test_random_calls_to_random_logs(kernel_from_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (append_analysis, appending):
         monkeypatch.setattr(module, "KERNEL_FROM_BYTES", kernel_from_bytes)
-    tally: Tally = Counter()
-    told = list(run(seed=1, count=COUNT // 2, tally=tally))
-    assert not told, f"{len(told)} differ ({dict(tally)}); the first:\n{told[0]}"
+    tally = agreed(QUESTIONS["append"], COUNT // 2)
     assert tally["done"] > COUNT // 4, tally
     assert len(tally) > 5, tally
 
@@ -415,38 +410,14 @@ def test_a_partition_that_comes_to_be(tmp_path: Path, log_start_offset: int) -> 
             assert found["partition.metadata"] == (folder / "partition.metadata").read_bytes()
 
 
-def run(*, seed: int, count: int, tally: Tally, only: str | None = None) -> Iterator[str]:
-    """Rows of calls that come to something else, each told."""
-    makers = Makers()
-    work = scratch_folder("klogtool-append-")
-    try:
-        with makers.cases.Oracle() as oracle:
-            for case, rng in walk_logs(makers, oracle, work / "work", seed, count):
-                if only in (None, case.told):
-                    for difference in check_append(oracle, case, rng, tally):
-                        yield f"case {case.told}: {case.story} {case.args}\n    {difference}"
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def main(args: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--case", metavar="SEED.VARIANT")
+def main() -> int:
+    parser = parser_for(__doc__, QUESTIONS, count=500)
     parser.add_argument("--kernel", action="store_true", help="every set of a follower goes by the kernel")
-    given = parser.parse_args(args)
+    given = parser.parse_args()
     if given.kernel:
         append_analysis.KERNEL_FROM_BYTES = appending.KERNEL_FROM_BYTES = 1
-    seed, count = (int(given.case.split(".")[0]), VARIANTS) if given.case else (given.seed, given.count)
-    tally: Tally = Counter()
-    status = 0
-    for told in run(seed=seed, count=count, tally=tally, only=given.case):
-        status = 1
-        print(told, flush=True)
-    print(dict(tally.most_common()), flush=True)
-    return status
+    return report(QUESTIONS, given)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

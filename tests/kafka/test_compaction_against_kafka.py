@@ -8,15 +8,12 @@ tests.kafka.test_compaction_against_kafka --count N --seed S`; `--case SEED.VARI
 
 from __future__ import annotations
 
-import argparse
 import os
 import pathlib
 import random
-import shutil
 import sys
-from collections import Counter
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 
@@ -24,20 +21,29 @@ from klogtool.errors import KlogError
 from klogtool.format.batch import RECORD_BATCH_OVERHEAD, build_raw_batch, inflate, parse_batch
 from klogtool.format.framing import walk_frames, whole_frames
 from klogtool.repair import compact
-from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.plan import Plan, Rename, Write
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent)]
 from readers import READERS, Reader  # noqa: E402
 
-from .kafka import scratch_folder  # noqa: E402
-from .random_logs import Case, Files, Makers, Path, files_of, put, wound  # noqa: E402
-from .test_loading_against_kafka import FORGIVEN, differences, result_of, simple_name  # noqa: E402
+from .comparing import (  # noqa: E402
+    asked,
+    copy_for_kafka,
+    differences,
+    field_differences,
+    refusal,
+    result_of,
+    simple_name,
+    state_differences,
+)
+from .folders import Files, bases_of  # noqa: E402
+from .live import Question, Tally, agreed, parser_for, report  # noqa: E402
+from .random_logs import Case, Made, Makers, Start, walk_starts  # noqa: E402
+from .wounds import wound  # noqa: E402
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared]
 
 COUNT = int(os.environ.get("KLOGTOOL_COMPACT_COUNT", "120"))
-VARIANTS = 8  # questions about one log
 V2: dict[str, Any] = {"magics": (2,), "times": "rise"}
 SHAPES: tuple[dict[str, Any], ...] = (
     V2,
@@ -77,35 +83,22 @@ KEPT_FIELDS = (
     "records_count",
     "partition_leader_epoch",
 )
-STATE = ("log_start_offset", "log_end_offset", "log_start_checkpoint")
-
-Tally: TypeAlias = Counter[str]
 
 
-def walk_logs(makers: Makers, oracle: Any, work: Path, seed: int, count: int) -> Iterator[Case]:
-    """So many logs to clean, some of each made; a case is gone when the next one is asked for."""
-    made = 0
-    while made < count:
-        rng = random.Random(f"compact:{seed}")
-        bench = makers.cases.Bench(oracle, rng, work / "made", 0)
-        try:
-            folder, config, shape = bench.log(**rng.choice(SHAPES))
-            files = files_of(folder)
-            for variant in range(min(VARIANTS, count - made)):
-                made += 1
-                yield _case(makers, work, f"{seed}.{variant}", folder.name, files, dict(config), shape)
-        except RuntimeError:  # a random log that Kafka does not append; the next one
-            continue
-        finally:
-            seed += 1
-            shutil.rmtree(work, ignore_errors=True)
+def walk_logs(makers: Makers, oracle: Any, work: pathlib.Path, seed: int, count: int) -> Iterator[Case]:
+    """So many logs to clean, but for those with a segment made anew."""
+
+    def make(bench: Any, rng: random.Random) -> Made:
+        return bench.log(**rng.choice(SHAPES))
+
+    for start in walk_starts(makers, oracle, work, "compact", seed, count, make):
+        case = _case(start, makers.logs.T0)
+        if not has_new_segment(case):
+            yield case
 
 
-def _case(makers: Makers, work: Path, told: str, folder: str, files: Files, config: dict[str, str], shape: Any) -> Case:
-    rng = random.Random(f"compact:{told}")
-    shutil.rmtree(work / "case", ignore_errors=True)
-    path, start_ms = put(work / "case" / folder, files), makers.logs.T0
-    bases = sorted(int(name.removesuffix(".log")) for name in files if name.endswith(".log"))
+def _case(start: Start, start_ms: int) -> Case:
+    rng, config, bases = start.rng, start.config, bases_of(start.files)
     args: dict[str, Any] = {"now_ms": start_ms + rng.choice((1000, 1000, 10**6)), "log_start_offset": bases[0]}
     if rng.random() < 0.15:
         args["log_start_offset"] = rng.choice(bases) + rng.choice((0, 0, 1, 3))
@@ -113,7 +106,7 @@ def _case(makers: Makers, work: Path, told: str, folder: str, files: Files, conf
         args["cleaner_checkpoint"] = max(0, rng.choice((*bases, rng.randint(bases[0], bases[-1]))) + rng.choice((0, 1)))
     if rng.random() < 0.1:
         args["high_watermark"] = rng.randint(bases[0], bases[-1] + 9)
-    story = [wound(rng, path, args, config) for _ in range(rng.choice((0, 0, 0, 0, 0, 0, 1)))]
+    story = [wound(rng, start.dir, args, config) for _ in range(rng.choice((0, 0, 0, 0, 0, 0, 1)))]
     _choose_settings(rng, config, bases)
     args["cleaner"] = {
         "log.cleaner.dedupe.buffer.size": 24 * rng.choice((5, 9, 20, 1000, 1000, 1000)),
@@ -126,8 +119,14 @@ def _case(makers: Makers, work: Path, told: str, folder: str, files: Files, conf
     for n in range(rng.choice((1, 1, 2, 3, 5))):
         passes.append({"at_ms": first_ms + sum(rng.choice((0, 1, 30_000, 60_000, 10**6)) for _ in range(n))})
     args.update(passes=sorted(passes, key=lambda row: row["at_ms"]), force=rng.random() < 0.6)
-    set_times(path, start_ms)
-    return Case(told, path, {**args, "config": config}, story)
+    set_times(start.dir, start_ms)
+    return Case(start.told, start.dir, {**args, "config": config}, story, rng)
+
+
+def has_new_segment(case: Case) -> bool:
+    """Whether loading makes a `.log` anew, for a name with fewer digits: its time is then the machine's clock, which is
+    ahead of the case's by years."""
+    return any(len(path.stem) != 20 for path in case.dir.glob("*.log"))
 
 
 def _choose_settings(rng: random.Random, config: dict[str, str], bases: list[int]) -> None:
@@ -146,7 +145,7 @@ def _choose_settings(rng: random.Random, config: dict[str, str], bases: list[int
         config["retention.bytes"] = rng.choice(("-1", "-1", "3000"))
 
 
-def set_times(folder: Path, start_ms: int) -> None:
+def set_times(folder: pathlib.Path, start_ms: int) -> None:
     """Logs a minute apart: tombstones of magic 0 and 1 are judged by that."""
     for n, path in enumerate(sorted(folder.glob("*.log"))):
         os.utime(path, ns=((start_ms + 60_000 * n) * 10**6,) * 2)
@@ -155,53 +154,31 @@ def set_times(folder: Path, start_ms: int) -> None:
 # --- the comparison ---------------------------------------------------------------------------------------------------
 
 
-def ask(oracle: Any, case: Case, start_ms: int) -> tuple[dict[str, Any], Files, dict[str, int]]:
-    """Kafka's answer, asked on a copy; the files afterwards and their times, in ms."""
-    folder = case.dir.parent.parent / "asked" / case.dir.name
-    shutil.rmtree(folder.parent, ignore_errors=True)
-    put(folder, files_of(case.dir))
-    set_times(folder, start_ms)
-    answer = oracle.ask("clean", dir=str(folder), **case.args)
-    return answer, files_of(folder), {path.name: path.stat().st_mtime_ns // 10**6 for path in folder.iterdir()}
-
-
 def arguments_of(case: Case) -> dict[str, Any]:
-    args = case.args
-    settings = {name: str(value) for group in (args["config"], args["cleaner"]) for name, value in group.items()}
-    given = Circumstances(
-        args["now_ms"],
-        settings=settings,
-        recovery_point=args.get("recovery_point"),
-        log_start_offset=args.get("log_start_offset"),
-        high_watermark=args.get("high_watermark"),
-        last_stop=None if "clean" not in args else "clean" if args["clean"] else "unclean",
-    )
     return {
-        **given.as_arguments(),
-        "jobs": 1,
-        "first_dirty_offset": args.get("cleaner_checkpoint"),
-        "passes_at_ms": [row["at_ms"] for row in args["passes"]],
-        "force": args["force"],
+        **case.arguments,
+        "first_dirty_offset": case.args.get("cleaner_checkpoint"),
+        "passes_at_ms": [row["at_ms"] for row in case.args["passes"]],
+        "force": case.args["force"],
     }
 
 
-def compare(oracle: Any, case: Case, start_ms: int, tally: Tally) -> Iterator[str]:
-    answer, after, times = ask(oracle, case, start_ms)
+def check_compact(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
+    """compact: the passes, every file, and the times of those that were cleaned."""
+    answer, after = asked(oracle, "clean", case)
+    times = {path.name: path.stat().st_mtime_ns // 10**6 for path in copy_for_kafka(case).iterdir()}
     broken = answer if "error" in answer else next((row for row in answer["passes"] if "error" in row), None)
     tally[simple_name(broken["error"]) if broken else _done(answer)] += 1
     try:
         (plan,) = compact.decide(str(case.dir), arguments_of(case))
     except KlogError as error:
-        kafkas = simple_name(broken["error"]) if broken else None
-        if kafkas != error.kafka_class and (kafkas, error.kafka_class) not in FORGIVEN:
-            yield f"klogtool refuses ({error.kafka_class}: {error}), Kafka: {broken and broken['error']}"
+        yield from refusal(error, broken or {})
         return
     if broken:
         yield f"Kafka refuses: {broken['error']}"
         return
     yield from _answers(plan.answer, answer)
-    ours = result_of(plan)
-    yield from differences(_all_inflated(ours), _all_inflated(after))
+    yield from differences(_all_inflated(result_of(plan)), _all_inflated(after))
     yield from _times(plan, times)
 
 
@@ -244,12 +221,10 @@ def _answers(ours: Any, kafkas: Any) -> Iterator[str]:
         for name in FIELDS:
             if row.get(name) != wanted.get(name):
                 yield f"pass {n}: {name}: {row.get(name)}, Kafka {wanted.get(name)}"
-        for name, value in (row.get("stats") or {}).items():
-            if value != wanted["stats"][name]:
-                yield f"pass {n}: {name}: {value}, Kafka {wanted['stats'][name]}"
-    for name in STATE:
-        if ours["state"][name] != kafkas["state"][name]:
-            yield f"state.{name}: {ours['state'][name]}, Kafka {kafkas['state'][name]}"
+        if row.get("stats"):
+            found = field_differences(row["stats"], wanted["stats"], list(row["stats"]))
+            yield from (f"pass {n}: {difference}" for difference in found)
+    yield from state_differences(ours, kafkas)
 
 
 def _times(plan: Plan, kafkas: dict[str, int]) -> Iterator[str]:
@@ -267,53 +242,24 @@ def _times(plan: Plan, kafkas: dict[str, int]) -> Iterator[str]:
             yield f"modification time of {name}: {mtime_ns // 10**6}, Kafka {kafkas[name]}"
 
 
-def has_new_segment(case: Case) -> bool:
-    """Whether loading makes a `.log` anew, for a name with fewer digits: its time is then the machine's clock, which is
-    ahead of the case's by years."""
-    return any(len(path.stem) != 20 for path in case.dir.glob("*.log"))
+QUESTIONS = {"compact": Question(walk_logs, check_compact)}
 
 
 @pytest.mark.parametrize("reader", READERS)
 def test_random_logs_are_cleaned_as_kafka_cleans_them(reader: str) -> None:
-    tally: Tally = Counter()
     with Reader(reader).reading() as native:
-        told = list(run(seed=1, count=COUNT // len(READERS), tally=tally))
+        tally = agreed(QUESTIONS["compact"], COUNT // len(READERS))
         assert native is None or native.asked["BatchCleaner"] > 0
-    assert not told, f"{len(told)} differ ({dict(tally)}); the first:\n{told[0]}"
     assert tally
 
 
-def run(*, seed: int, count: int, tally: Tally, only: str | None = None) -> Iterator[str]:
-    """Cases that differ, each told."""
-    makers = Makers()
-    work = scratch_folder("klogtool-compact-")
-    try:
-        with makers.cases.Oracle() as oracle:
-            for case in walk_logs(makers, oracle, work / "work", seed, count):
-                if only in (None, case.told) and not has_new_segment(case):
-                    for difference in compare(oracle, case, makers.logs.T0, tally):
-                        yield f"case {case.told}: {case.story} {case.args}\n    {difference}"
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def main(args: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=400)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--case", metavar="SEED.VARIANT")
+def main() -> int:
+    parser = parser_for(__doc__, QUESTIONS, count=400)
     parser.add_argument("--reader", choices=READERS, default="kernel")
-    given = parser.parse_args(args)
-    seed, count = (int(given.case.split(".")[0]), VARIANTS) if given.case else (given.seed, given.count)
-    tally: Tally = Counter()
-    status = 0
+    given = parser.parse_args()
     with Reader(given.reader).reading():
-        for told in run(seed=seed, count=count, tally=tally, only=given.case):
-            status = 1
-            print(told, flush=True)
-    print(dict(tally.most_common()), flush=True)
-    return status
+        return report(QUESTIONS, given)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -7,90 +7,34 @@ SEED.VARIANT` makes a case again that was told of.
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
-import shutil
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from klogtool.errors import KlogError
 from klogtool.repair import rebuild, recover
-from klogtool.repair.draft import Content, Draft, read_content
-from klogtool.repair.plan import Plan
+from klogtool.repair.draft import Draft
 from klogtool.repair.steps import carried_out
 
-from .kafka import scratch_folder
-from .random_logs import Case, Files, Makers, files_of, put, walk_cases
+from .comparing import EPOCHS, SIDE_FILES, asked, differences, field_differences, outcome, read_all, refusal, result_of
+from .folders import Files, files_of
+from .live import Question, Tally, agreed, parser_for, report
+from .random_logs import Case, walk_damaged
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared]
 
 COUNT = int(os.environ.get("KLOGTOOL_LOAD_COUNT", "300"))
 STATES_OF_A_PLAN = 4
-EPOCHS = "leader-epoch-checkpoint"
-SIDE_FILES = (".index", ".timeindex", ".txnindex", ".snapshot")
-COMPARED = (".log", *SIDE_FILES, ".deleted", EPOCHS)
-# (Kafka's class, klogtool's). A wrapper whose gzip trailer is wrong is read by Kafka up to there, by klogtool not at
-# all: what is in it may be wrong, too, or ask for more memory than the oracle has.
-FORGIVEN = [("OutOfMemoryError", "KafkaException"), ("CorruptRecordException", "KafkaException")]
-
-Tally: TypeAlias = Counter[str]
-Check: TypeAlias = Callable[[Any, Case, Tally], Iterator[str]]
-
-
-def simple_name(error: Mapping[str, Any]) -> str:
-    name: str = error["class"].rsplit(".", 1)[-1].rsplit("$", 1)[-1]
-    return name
-
-
-def result_of(plan: Plan) -> Files:
-    """The files as the steps of a plan leave them."""
-    return read_all(carried_out(Draft.of(plan.path).before, plan.steps))
-
-
-def read_all(contents: Mapping[str, Content]) -> Files:
-    return {name: read_content(content) for name, content in contents.items()}
-
-
-def differences(ours: Files, kafkas: Files) -> Iterator[str]:
-    if sorted(ours) != sorted(kafkas):
-        yield f"only klogtool has {sorted(set(ours) - set(kafkas))}, only Kafka {sorted(set(kafkas) - set(ours))}"
-    for name in sorted(set(ours) & set(kafkas)):
-        if name.endswith(COMPARED) and ours[name] != kafkas[name]:
-            yield f"{name}: {shown(ours[name])}, Kafka {shown(kafkas[name])}"
-
-
-def shown(data: bytes) -> str:
-    return f"{data[:60].hex()} ({len(data)} bytes)"
-
-
-def asked(oracle: Any, op: str, case: Case, files: Files | None = None, **more: Any) -> tuple[dict[str, Any], Files]:
-    """Kafka's answer, asked on a copy, and the files afterwards."""
-    folder = case.dir.parent.parent / "asked" / case.dir.name
-    shutil.rmtree(folder.parent, ignore_errors=True)
-    put(folder, files_of(case.dir) if files is None else files)
-    answer = oracle.ask(op, dir=str(folder), **case.args, **more)
-    return answer, files_of(folder)
-
-
-def refusal(error: KlogError, answer: Mapping[str, Any]) -> Iterator[str]:
-    """Whether Kafka refuses with the same class."""
-    kafkas = simple_name(answer["error"]) if "error" in answer else None
-    if kafkas != error.kafka_class and (kafkas, error.kafka_class) not in FORGIVEN:
-        yield f"klogtool refuses ({error.kafka_class}: {error}), Kafka: {answer.get('error')}"
-
-
-# --- the checks -------------------------------------------------------------------------------------------------------
 
 
 def check_recover(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
     """verify --recover: the answer and every file."""
     answer, after = asked(oracle, "recover", case)
-    tally[simple_name(answer["error"]) if "error" in answer else "loaded"] += 1
+    tally[outcome(answer, "loaded")] += 1
     try:
         (plan,) = recover.decide(str(case.dir), case.arguments)
     except KlogError as error:
@@ -99,9 +43,8 @@ def check_recover(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
     if "error" in answer:
         yield f"Kafka refuses: {answer['error']}"
         return
-    for name in ("recovered", "deleted_segments", "split", "log_start_offset", "log_end_offset"):
-        if plan.answer[name] != answer[name]:
-            yield f"{name}: {plan.answer[name]}, Kafka {answer[name]}"
+    fields = ("recovered", "deleted_segments", "split", "log_start_offset", "log_end_offset")
+    yield from field_differences(plan.answer, answer, fields)
     ours, kafkas = (
         [[row["segment"], row["position"], row["bytes"]] for row in told["truncated"]] for told in (plan.answer, answer)
     )
@@ -149,7 +92,7 @@ def check_segment(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
         return
     base = int(random.Random(case.told).choice(stems))
     answer, after = asked(oracle, "rebuild-segment", case, base=base)
-    tally[simple_name(answer["error"]) if "error" in answer else "rebuilt"] += 1
+    tally[outcome(answer, "rebuilt")] += 1
     try:
         (plan,) = rebuild.decide(str(case.dir), {**case.arguments, "segments": [base]})
     except KlogError as error:
@@ -159,9 +102,7 @@ def check_segment(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
         yield f"Kafka refuses: {answer['error']}"
         return
     (row,) = rebuild.answer_rows(plan)
-    for name, value in row.items():
-        if name != "segment" and value != answer[name]:
-            yield f"{name}: {value}, Kafka {answer[name]}"
+    yield from field_differences(row, answer, [name for name in row if name != "segment"])
     yield from differences(*(judged(files, (f"{base:020d}.", EPOCHS)) for files in (result_of(plan), after)))
 
 
@@ -191,53 +132,19 @@ def check_rebuild(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
     yield from differences(ours, kafkas)
 
 
-CHECKS: dict[str, Check] = {
-    "recover": check_recover,
-    "broken-off": check_broken_off,
-    "segment": check_segment,
-    "rebuild": check_rebuild,
+QUESTIONS = {
+    "recover": Question(walk_damaged, check_recover),
+    "broken-off": Question(walk_damaged, check_broken_off),
+    "segment": Question(walk_damaged, check_segment),
+    "rebuild": Question(walk_damaged, check_rebuild),
 }
 
 
-@pytest.mark.parametrize("what", CHECKS)
+@pytest.mark.parametrize("what", QUESTIONS)
 def test_random_damages_of_random_logs(what: str) -> None:
-    tally: Tally = Counter()
-    told = list(run(what, seed=1, count=COUNT // len(CHECKS), tally=tally))
-    assert not told, f"{len(told)} differ ({dict(tally)}); the first:\n{told[0]}"
+    tally = agreed(QUESTIONS[what], COUNT // len(QUESTIONS))
     assert tally, what
 
 
-def run(what: str, *, seed: int, count: int, tally: Tally, only: str | None = None) -> Iterator[str]:
-    """Cases that differ, each told."""
-    makers = Makers()
-    work = scratch_folder("klogtool-load-")
-    try:
-        with makers.cases.Oracle() as oracle:
-            for case in walk_cases(makers, oracle, work / "work", seed, count):
-                if only in (None, case.told):
-                    for difference in CHECKS[what](oracle, case, tally):
-                        yield f"case {case.told}: {case.story} {case.args}\n    {difference}"
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def main(args: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", choices=CHECKS)
-    parser.add_argument("--case", metavar="SEED.VARIANT")
-    given = parser.parse_args(args)
-    seed, count = (int(given.case.split(".")[0]), 12) if given.case else (given.seed, given.count)
-    status = 0
-    for what in [given.only] if given.only else CHECKS:
-        tally: Tally = Counter()
-        for told in run(what, seed=seed, count=count, tally=tally, only=given.case):
-            status = 1
-            print(told, flush=True)
-        print(what, dict(tally.most_common()), flush=True)
-    return status
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(report(QUESTIONS, parser_for(__doc__, QUESTIONS, count=1000).parse_args()))
