@@ -6,10 +6,13 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import BinaryIO
 
 from klogtool.errors import Refused
 from klogtool.log.file import Unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
 
 
 @contextmanager

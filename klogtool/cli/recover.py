@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import decide_and_carry_out
@@ -11,6 +10,10 @@ from klogtool.render.recover import recover_text
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.plan import Plan
 from klogtool.repair.recover import COMMAND, check_mark_clean, loses_records
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def recover(paths: Sequence[str], form: str, given: Circumstances, chosen: Mapping[str, Any]) -> int:

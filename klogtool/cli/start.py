@@ -8,35 +8,65 @@ used what only some dumps need. tests/cli/test_start.py holds them to it.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import NoReturn
 
 
 def main() -> None:
     """Run the command line and exit with its status."""
-    sys.exit(run(sys.argv[1:]))
+    args = sys.argv[1:]
+    work = _imported(args)
+    if work is None:
+        sys.exit(_by_click(args))
+    status = _done(work)
+    _leave(status)
+
+
+def _leave(status: int) -> NoReturn:
+    """The end of the process, now. Python's own takes its objects apart one by one, for longer than most dumps take."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:  # closed
+                stream.flush()
+        except OSError:  # was told of when it was written to
+            continue
+    os._exit(status)
 
 
 def run(args: list[str]) -> int:
     """The command line `args`; returns the exit status."""
+    work = _imported(args)
+    return _by_click(args) if work is None else _done(work)
+
+
+def _imported(args: list[str]) -> Callable[[], int] | None:
+    """What is asked for, None if that is for click to find out."""
     gc.disable()  # of what is imported nothing is garbage; looking for it takes a twentieth of a start
     work = _plain_work(args)
+    gc.freeze()  # nor will it be
     gc.enable()
-    if work is None:
-        from klogtool.cli import main
+    return work
 
-        return main.run(args)
+
+def _done(work: Callable[[], int]) -> int:
     from klogtool.cli.guard import guarded, note_slow_reader
 
     note_slow_reader()
     return guarded(work)
 
 
+def _by_click(args: list[str]) -> int:
+    from klogtool.cli import main
+
+    return main.run(args)
+
+
 def _plain_work(args: list[str]) -> Callable[[], int] | None:
-    """What is asked for, None if that is for click to find out."""
     if args[:1] != ["dump-log"]:
         from klogtool.cli.plain import plain_work
 

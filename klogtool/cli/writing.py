@@ -10,7 +10,6 @@ import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
 from klogtool.cli.output import Output, error_line, note
 from klogtool.cli.output_file import output_file
@@ -26,12 +25,15 @@ from klogtool.repair.draft import Content
 from klogtool.repair.plan import Plan
 from klogtool.repair.saved_plan import KeptPlans, SavedPlan, build_saved_plans
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
     from klogtool.disk.journal import Entry
     from klogtool.disk.writer import InPlace
 
-Row = Mapping[str, Any]
-Given = Mapping[str, Any]
+Row: TypeAlias = "Mapping[str, Any]"
+Given: TypeAlias = "Mapping[str, Any]"
 
 
 def decide_and_carry_out(

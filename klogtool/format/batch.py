@@ -10,7 +10,6 @@ tested against it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.checksums import crc32c
@@ -20,6 +19,7 @@ from klogtool.format.framing import LOG_OVERHEAD
 from klogtool.format.zigzag import build_zigzag, to_signed
 from klogtool.lazy_dataclasses import dataclass, field
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 

@@ -11,7 +11,6 @@ none surfaces as it is (NumberFormatException).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar
 
 from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.java_numbers import parse_java_int, parse_java_long
@@ -19,13 +18,17 @@ from klogtool.format.java_text import split_fields, walk_lines
 from klogtool.format.names import TopicPartition
 from klogtool.lazy_dataclasses import dataclass
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from klogtool.format.buffers import Buffer
+
+    _Entry = TypeVar("_Entry")
 
 CURRENT_CHECKPOINT_VERSION = 0
 
 _IO_EXCEPTION = "KafkaStorageException"  # what CheckpointFileWithFailureHandler makes of an IOException
-_Entry = TypeVar("_Entry")
 
 
 @dataclass(frozen=True, slots=True)

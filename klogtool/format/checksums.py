@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import zlib
 from functools import cache
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

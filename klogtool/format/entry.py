@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from klogtool.errors import KlogError
 from klogtool.format import batch, message
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
     from klogtool.format.framing import Frame

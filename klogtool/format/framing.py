@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from klogtool.errors import Corrupt
 from klogtool.format.fixed import BYTE, INT, LONG, UNSIGNED_INT, Fixed
 from klogtool.lazy_dataclasses import dataclass
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 from klogtool.errors import Corrupt
 from klogtool.format.java_numbers import (
@@ -24,7 +23,10 @@ from klogtool.format.java_numbers import (
 from klogtool.format.java_text import build_properties, parse_properties, split_fields, walk_lines
 from klogtool.lazy_dataclasses import dataclass
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from klogtool.format.buffers import Buffer
 
 # Ids.

@@ -11,7 +11,6 @@ For millions of entries `unpack_` gives bare tuples.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from klogtool.errors import Corrupt, Refused
 from klogtool.format.fixed import INT, LONG, SHORT, Fixed
@@ -19,6 +18,7 @@ from klogtool.format.java_numbers import MAX_INT, wrap_long
 from klogtool.format.unpackers import unpack_entries
 from klogtool.lazy_dataclasses import dataclass
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 

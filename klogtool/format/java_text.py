@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from klogtool.errors import Corrupt
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 

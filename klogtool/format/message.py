@@ -7,7 +7,6 @@ inner offsets are absolute under a magic 0 wrapper and relative under a magic 1 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.batch import (
@@ -31,6 +30,7 @@ from klogtool.format.framing import LOG_OVERHEAD, MIN_LENGTH
 from klogtool.format.zigzag import to_signed
 from klogtool.lazy_dataclasses import dataclass, field
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 

@@ -7,7 +7,6 @@ The rules are those of ProducerStateManager.readSnapshot and of the generated Pr
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
 
 from klogtool.errors import Corrupt
 from klogtool.format.checksums import crc32c
@@ -17,7 +16,10 @@ from klogtool.format.java_numbers import MAX_INT, wrap_int, wrap_long
 from klogtool.format.unpackers import unpack_entries
 from klogtool.lazy_dataclasses import dataclass
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from klogtool.format.buffers import Buffer
 
 PRODUCER_ENTRY = Fixed(

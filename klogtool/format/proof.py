@@ -7,7 +7,6 @@ neighbours say is judged in format/succession.py. The kernels do the same for ru
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from klogtool.errors import KlogError
 from klogtool.format.batch import (
@@ -38,6 +37,7 @@ from klogtool.format.message import (
 from klogtool.format.zigzag import to_signed
 from klogtool.lazy_dataclasses import dataclass, replace
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 

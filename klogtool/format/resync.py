@@ -6,8 +6,6 @@ lengths of a hundred megabytes in random bytes would each cost a checksum over a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from klogtool.format.batch import (
     CODEC_NAMES,
     CRC_COVERS_FROM,
@@ -23,6 +21,7 @@ from klogtool.format.message import MESSAGE_V0_HEAD, MESSAGE_V1_HEAD, SIZE_FIELD
 from klogtool.format.proof import SMALLEST_RECORD_BYTES
 from klogtool.lazy_dataclasses import dataclass
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import NamedTuple
 
 from klogtool.format.batch import INT_MAX, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
 from klogtool.format.indexes import unpack_offset_index, unpack_time_index
@@ -19,8 +18,16 @@ from klogtool.format.java_numbers import MAX_LONG, wrap_long
 from klogtool.format.proof import FACTS, NOT_TOLD, EntryFacts
 from klogtool.lazy_dataclasses import dataclass
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
 MOST_PRODUCERS = 1 << 16  # of more, the sequence numbers are not checked
 MOST_AT_ONCE = 4096  # entries that one call takes: what comes of them has room
+
+# Entries with a timestamp later than now: how many, the first one's position and the last one's end, the first offset
+# and the last, and the largest timestamp.
+Future: TypeAlias = tuple[int, int, int, int, int, int]
 
 
 class Why(IntEnum):
@@ -55,17 +62,6 @@ class _Producer:
     gaps: int
 
 
-class Future(NamedTuple):
-    """Entries with a timestamp later than now: how many, which bytes and offsets they span, and the largest."""
-
-    entries: int
-    position: int
-    end: int
-    first_offset: int
-    last_offset: int
-    timestamp: int
-
-
 class Succession:
     """The entries of one segment so far.
 
@@ -89,7 +85,7 @@ class Succession:
         self.sparse = self.has_producers = False
         self.index_at = self.time_at = 0
         self.index_noted = self.time_noted = -1
-        self.future = Future(0, 0, 0, 0, 0, 0)
+        self.future: Future = (0, 0, 0, 0, 0, 0)
         self.previous: tuple[int, ...] = ()
         self._offset_index = list(unpack_offset_index(offset_index))
         self._time_index = list(unpack_time_index(time_index))
@@ -208,10 +204,11 @@ class Succession:
                 self.time_at, self.time_noted = self.time_at + 1, relative_offset
 
     def _note_future(self, entry: EntryFacts, first: int) -> None:
-        future = self.future
-        position, first = (future.position, future.first_offset) if future.entries else (entry.position, first)
-        timestamp = max(future.timestamp, entry.max_timestamp)
-        self.future = Future(future.entries + 1, position, entry.end, first, entry.last_offset, timestamp)
+        entries, position, _, first_offset, _, timestamp = self.future
+        if not entries:
+            position, first_offset = entry.position, first
+        timestamp = max(timestamp, entry.max_timestamp)
+        self.future = entries + 1, position, entry.end, first_offset, entry.last_offset, timestamp
 
     # Producers.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TypeAlias
 
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
@@ -20,6 +19,10 @@ from klogtool.format.framing import Frame, Stop, corrupt_length, find_frame, wal
 from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.log.file import LogFile
 from klogtool.log.windows import BufferPool, Window, walk_windows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
 
 _BATCH_HEADER = BATCH_HEADER.numbers
 _MESSAGE_FIELDS = format_message.Message.__match_args__

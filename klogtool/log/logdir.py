@@ -6,7 +6,6 @@ Nothing is kept: each property looks at the disk anew.
 from __future__ import annotations
 
 import os
-from typing import TypeAlias
 
 from klogtool.format.identity import CleanShutdown, MetaProperties
 from klogtool.format.names import FileKind, FileName, TopicPartition
@@ -15,6 +14,10 @@ from klogtool.log.folder import find_partition_dir_name, list_folder
 from klogtool.log.partition import Partition
 from klogtool.log.segment import KraftSnapshot
 from klogtool.log.side_file import find_content
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
 
 Offsets: TypeAlias = dict[TopicPartition, int]
 

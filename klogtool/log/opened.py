@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any, TypeAlias
 
 from klogtool.errors import KlogError, Unsupported
 from klogtool.format.names import FileKind
@@ -14,7 +13,11 @@ from klogtool.log.partition import Partition, belongs_in_partition_dir
 from klogtool.log.segment import KraftSnapshot, Segment
 from klogtool.log.side_file import PARSERS_OF_ENTRIES, PARSERS_OF_PROPERTIES, EntriesFile, PropertiesFile, kind_of
 
-Opened: TypeAlias = LogDir | Partition | Segment | KraftSnapshot | EntriesFile[Any] | PropertiesFile[Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+Opened: TypeAlias = "LogDir | Partition | Segment | KraftSnapshot | EntriesFile[Any] | PropertiesFile[Any]"
 
 
 def open_path(path: str | os.PathLike[str]) -> Opened:

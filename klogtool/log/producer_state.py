@@ -11,7 +11,6 @@ from bisect import insort
 from collections import deque
 from collections.abc import Iterable
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from klogtool.errors import Corrupt, Refused
 from klogtool.format.batch import (
@@ -31,6 +30,7 @@ from klogtool.format.producer_snapshot import (
 )
 from klogtool.lazy_dataclasses import dataclass
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from klogtool.format.control import EndTransactionMarker
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
 
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint, parse_offset_checkpoint
@@ -31,8 +30,24 @@ from klogtool.format.producer_snapshot import parse_producer_snapshot
 from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.file import Unreadable, read_whole
 
-Entries = TypeVar("Entries")
-Properties = TypeVar("Properties")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Generic, TypeVar
+
+    Entries = TypeVar("Entries")
+    Properties = TypeVar("Properties")
+else:
+
+    class Generic:
+        """typing's, as far as it is needed when nobody checks types."""
+
+        __slots__ = ()
+
+        def __class_getitem__(cls, _: object) -> type:
+            return cls
+
+    Entries = Properties = None
+
 
 MOST_INDEX_BYTES = 2**31 - 1  # Kafka keeps the sizes of its files in an int
 MOST_TEXT_BYTES = 64 << 20  # a line of some fifty bytes for each of a million partitions

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from klogtool import kernels
 from klogtool.log.file import LogFile
+from klogtool.log.in_order import in_order
 from klogtool.log.resync import find_next_batch
 
 TYPE_CHECKING = False
@@ -49,8 +50,6 @@ def walk_spans(
     """What the work makes of each span of [start, end), in order; `start` is where an entry begins. At least one."""
     work, at = make_work(), start
     if jobs > 1 and kernels.native is not None and end - start > span_bytes:
-        from klogtool.log.in_order import in_order  # threads and queues: not for a small file
-
         for span, made in in_order(make_work, _guesses(file, start, end, span_bytes), jobs):
             if made.start != at:
                 break

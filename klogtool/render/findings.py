@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 from klogtool.repair.findings import Finding, Severity
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from klogtool.repair.verify import Summary
 
 # What an id means, and what readers or a broker make of it: one or two sentences, as docs/findings.md has them in full.

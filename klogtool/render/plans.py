@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from klogtool.repair.plan import Delete, Plan, Rename, Step, Truncate, Write
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 NOTHING_CHANGED = "Nothing was changed: --apply does it, with undo; --output DIR writes the result elsewhere."
 

@@ -7,10 +7,10 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from klogtool.render.progress import LEAST_BYTES
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rich.progress import Progress
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from klogtool.repair.plan import Plan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def recover_text(plan: Plan) -> str:

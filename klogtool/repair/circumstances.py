@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, TypeAlias
 
 from klogtool.errors import Corrupt
 from klogtool.format.names import FileKind, TopicPartition
@@ -18,6 +17,10 @@ from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.side_file import find_content
 from klogtool.repair.cluster_config import ClusterConfig, layers_of
 from klogtool.repair.config import LogConfig, settle, value_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
 
 CLEAN, UNCLEAN = "clean", "unclean"
 LOADING_SETTINGS = ("segment.index.bytes", "index.interval.bytes", "producer.id.expiration.ms")

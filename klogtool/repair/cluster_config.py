@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, TypeAlias
 
 from klogtool.errors import KlogError
 from klogtool.format.identity import MetaProperties
@@ -17,7 +16,10 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.repair.config import BROKER_NAMES, KNOWN_NAMES, fitting
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from klogtool.log.cluster_metadata import ClusterMetadata
 
 CLUSTER_METADATA_DIR = "__cluster_metadata-0"

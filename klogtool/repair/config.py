@@ -8,11 +8,14 @@ hours (ServerTopicConfigSynonyms). Defaults are Kafka's, but for transaction.par
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.java_numbers import MAX_LONG, parse_java_long
 from klogtool.lazy_dataclasses import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from klogtool.errors import Refused
 from klogtool.repair.plan import Plan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # Each module has decide(path, arguments) -> plans, one for each partition dir (and one for a log dir's own files).
 DECISIONS = {

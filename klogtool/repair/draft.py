@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TypeAlias
 
 from klogtool.errors import Corrupt
 from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.file import LogFile, unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,13 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from typing import Any, TypeAlias
 
 from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.repair.draft import Content, Piece, content_size
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import build_leader_epoch_checkpoint, parse_leader_epoch_checkpoint
@@ -28,6 +27,10 @@ from klogtool.repair.unified_log.loading import LoadedLog, LogParts, recover_seg
 from klogtool.repair.unified_log.segment import LogSegment
 from klogtool.repair.unified_log.sound_batches import has_epochs_of
 from klogtool.repair.unified_log.split import CLEANED, SWAP
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 COMMAND = "rebuild-index"
 KINDS = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from klogtool.errors import KlogError, Refused
 from klogtool.log.cores import usable_cores
@@ -24,6 +23,10 @@ from klogtool.repair.recover_logdir import plan_log_dir
 from klogtool.repair.recovered import recovery_answer, recovery_notes, recovery_verdicts
 from klogtool.repair.steps import order_steps
 from klogtool.repair.unified_log.loading import LoadedLog
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 COMMAND = "verify --recover"
 

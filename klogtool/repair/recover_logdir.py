@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias
 
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.checkpoints import build_offset_checkpoint
@@ -20,6 +19,7 @@ from klogtool.format.names import (
     TopicPartition,
     parse_partition_dir_name,
 )
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.cores import usable_cores
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import list_folder
@@ -30,13 +30,17 @@ from klogtool.repair.plan import Delete, Fact, Plan, Step, Write
 from klogtool.repair.unified_log.loading import LoadedLog
 from klogtool.repair.unified_log.proof import prove
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
 COMMAND = "verify --recover"
 METADATA_TOPIC = "__cluster_metadata"
 UNKNOWN_BROKER_EPOCH = -1
 _MARKER = FileKind.CLEAN_SHUTDOWN.value
 
 # Path, arguments, checkpoints, threads.
-PlanPartition: TypeAlias = Callable[[str, Mapping[str, Any], Checkpoints, int], tuple[LoadedLog, Plan]]
+PlanPartition: TypeAlias = "Callable[[str, Mapping[str, Any], Checkpoints, int], tuple[LoadedLog, Plan]]"
 
 
 def plan_log_dir(path: str, arguments: Mapping[str, Any], plan_partition: PlanPartition) -> Iterator[Plan]:
@@ -87,7 +91,8 @@ def walk_partition_dirs(path: str) -> Iterator[tuple[str, PartitionDirName, str 
         yield name, parsed, _skipped(parsed)
 
 
-class _Loaded(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Loaded:
     """What is to be told of a partition dir, and what goes into the log dir's checkpoints."""
 
     plan: Plan

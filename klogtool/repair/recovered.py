@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
@@ -13,6 +12,10 @@ from klogtool.repair.unified_log.content_file import ContentFile
 from klogtool.repair.unified_log.loading import LoadedLog
 from klogtool.repair.unified_log.segment import LogSegment
 from klogtool.repair.unified_log.split import DELETED, SWAP
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _SIDE_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 _CHUNK_BYTES = 1 << 20

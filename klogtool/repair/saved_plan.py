@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from klogtool.errors import Corrupt, StalePlan, Unsupported
 from klogtool.lazy_dataclasses import dataclass
 from klogtool.repair.decisions import decide
 from klogtool.repair.plan import Fact, Plan, Write
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 SCHEMA = 1
 KEPT_BYTES = 256 << 20  # of contents in memory, over all plans; the others are decided again when their turn comes

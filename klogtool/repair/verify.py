@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import groupby
-from typing import TypeAlias
 
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, PartitionDirState
 from klogtool.lazy_dataclasses import dataclass, field
+from klogtool.log.in_order import in_order
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
 from klogtool.log.opened import Opened, open_path
 from klogtool.log.partition import Partition
@@ -35,6 +34,10 @@ from klogtool.repair.verifying.names import Layout, verify_names
 from klogtool.repair.verifying.partition import Surroundings, verify_partition, verify_segment_name
 from klogtool.repair.verifying.segment import verify_segment
 from klogtool.repair.verifying.segment_report import SegmentContext, SegmentReport
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
 
 LARGE_BYTES = 32 << 20
 
@@ -155,11 +158,13 @@ def log_files(paths: Sequence[str]) -> Iterator[str]:
         if os.path.isfile(path):
             yield path
             continue
-        with suppress(KlogError):
+        try:
             opened = open_path(path)
             partitions = opened.partitions if isinstance(opened, LogDir) else [Partition(path)]
             for partition in partitions:
                 yield from (segment.path for segment in partition.segments)
+        except KlogError:
+            continue
 
 
 @dataclass(slots=True)
@@ -291,8 +296,6 @@ class _Verification:
             if is_large:
                 yield from ((piece, self._scan(piece, jobs)) for piece in pieces)
             else:
-                from klogtool.log.in_order import in_order  # threads and queues: not for a large segment by itself
-
                 yield from in_order(lambda: self._scan, pieces, jobs)
 
     def _pieces(self) -> Iterator[_Piece]:

@@ -154,7 +154,7 @@ def test_it_is_looked_for_nearby_and_then_everywhere(monkeypatch: pytest.MonkeyP
 
 def test_without_the_extension_one_thread_reads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search for starts would take longer than the reading."""
-    monkeypatch.setattr("klogtool.log.in_order.in_order", None)
+    monkeypatch.setattr("klogtool.log.spans.in_order", None)
     with pytest.raises(TypeError):
         entries_by(LOG, jobs=4, span_bytes=500)
     monkeypatch.setattr(kernels, "native", None)

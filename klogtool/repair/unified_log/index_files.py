@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TypeVar
 
 from klogtool.errors import Corrupt
 from klogtool.format.indexes import (
@@ -44,9 +43,13 @@ from klogtool.format.java_numbers import MAX_INT
 from klogtool.repair.draft import Draft, read_content
 from klogtool.repair.unified_log.content_file import ContentFile
 
-READ_WHOLE_BYTES = 16 << 10  # a file that is not larger costs no more whole than an entry of it does
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
 
-_Found = TypeVar("_Found")
+    _Found = TypeVar("_Found")
+
+READ_WHOLE_BYTES = 16 << 10  # a file that is not larger costs no more whole than an entry of it does
 
 
 class _MappedIndex:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TypeVar
 
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
@@ -28,6 +27,12 @@ from klogtool.repair.unified_log.recovery import SegmentRecovery
 from klogtool.repair.unified_log.segment import LogSegment, LogSegmentOffsetOverflow
 from klogtool.repair.unified_log.split import CLEANED, DELETED, SWAP, split_overflowed_segment
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    _Result = TypeVar("_Result")
+
 _KRAFT_DELETED = ".checkpoint.deleted"
 _TEMPORARY = ".tmp"
 _INDEX_KINDS = (FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value, FileKind.TXN_INDEX.value)
@@ -35,8 +40,6 @@ _INDEX_KINDS = (FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value, FileKind
 # of a folder in a file's place. Real ones are told as what they are, and nothing is done about them.
 _EMPTIES = ("InvalidOffsetException", "FileSystemException", "FileNotFoundException")
 _IO_EXCEPTION = "KafkaStorageException"  # what an IOException becomes in reading such files
-
-_Result = TypeVar("_Result")
 
 
 @dataclass(slots=True)

@@ -7,7 +7,6 @@ order of the batches.
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Protocol
 
 from klogtool import kernels
 from klogtool.errors import Corrupt
@@ -16,6 +15,20 @@ from klogtool.log.mapped import MappedReads, should_map
 from klogtool.log.spans import Span, find_start, walk_spans
 from klogtool.log.windows import BEHIND_BYTES, BufferPool, Reads
 from klogtool.repair.unified_log.content_file import ContentFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Reader(Protocol):
+        """What is done with the entries of a log."""
+
+        def take(self, piece: Piece) -> int:
+            """Take a piece's entries from `reached` on, which is moved; why no further, as native.Recovery.take."""
+
+        def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
+            """Take at most so many entries; (how many there were, their bytes). Raises KlogError at a wrong one."""
+
 
 SPAN_BYTES = 8 << 20
 LARGEST_ENTRY_BYTES = 16 << 20  # a larger one is the reference's, as is most of what only looks like one
@@ -74,16 +87,6 @@ class Piece:
 
     def _most(self, position: int) -> int:
         return min(LARGEST_ENTRY_BYTES, self._file.size - position)
-
-
-class Reader(Protocol):
-    """What is done with the entries of a log."""
-
-    def take(self, piece: Piece) -> int:
-        """Take the entries of a piece from `reached` on, which is moved; why no further, as native.Recovery.take."""
-
-    def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
-        """Take at most so many entries; (how many there were, their bytes). Raises KlogError at one that cannot be."""
 
 
 def walk_pieces(file: ContentFile, reader: Reader, *, jobs: int, are_checked: bool) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from array import array
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
 
 from klogtool import kernels
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
@@ -19,29 +18,32 @@ from klogtool.log.producer_state import BatchMetadata, ProducerState, TxnMetadat
 from klogtool.repair.unified_log.pieces import Piece, walk_pieces
 from klogtool.repair.unified_log.segment import walk_valid
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Protocol
+
     from klogtool.log.entries import Entry
     from klogtool.log.leader_epochs import LeaderEpochFileCache
     from klogtool.log.producer_state import ProducerStateManager
     from klogtool.repair.unified_log.content_file import ContentFile
     from klogtool.repair.unified_log.segment import LogSegment
 
+    class Indexing(Protocol):
+        """What goes on batch by batch: SegmentRecovery, mostly. valid_bytes: where the next batch lies; last_indexed:
+        the position of the last one that has an index entry."""
+
+        segment: LogSegment
+        epochs: LeaderEpochFileCache
+        producers: ProducerStateManager
+        index_interval_bytes: int
+        valid_bytes: int
+        last_indexed: int
+
+        def take(self, entry: Entry) -> None:
+            """One more batch, whose checksum is right."""
+
+
 ENDED_FIELDS = 5  # longs of a row, see native.Recovery.take_txns_ended
-
-
-class Indexing(Protocol):
-    """What goes on batch by batch: SegmentRecovery, mostly. valid_bytes: where the next batch lies; last_indexed: the
-    position of the last one that has an index entry."""
-
-    segment: LogSegment
-    epochs: LeaderEpochFileCache
-    producers: ProducerStateManager
-    index_interval_bytes: int
-    valid_bytes: int
-    last_indexed: int
-
-    def take(self, entry: Entry) -> None:
-        """One more batch, whose checksum is right."""
 
 
 def take_by(kernel: Any, piece: Piece, checked: int) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
 
 from klogtool import kernels
 from klogtool.format.indexes import (
@@ -24,6 +23,10 @@ from klogtool.format.names import FileKind
 from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.file import LogFile
 from klogtool.repair.findings import Finding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
 
 MOST_RUNS = 1000  # of wrong entries that are told one by one
 PIECE_BYTES = 1 << 20

@@ -8,14 +8,13 @@ matter: then it is the order that is wrong.
 from __future__ import annotations
 
 from array import array
-from typing import NamedTuple
 
 from klogtool.format.batch import INT_MAX, NO_PARTITION_LEADER_EPOCH, NO_SEQUENCE, increment_sequence
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.proof import FACTS, EntryFacts
 from klogtool.format.succession import Succession, Why, facts_at
 from klogtool.format.zigzag import to_signed
-from klogtool.lazy_dataclasses import replace
+from klogtool.lazy_dataclasses import dataclass, replace
 from klogtool.log.probing import Probe
 from klogtool.repair.verifying.log_damage import Damage
 
@@ -192,7 +191,8 @@ def _span(entry: EntryFacts) -> int:
     return min(max(0, delta), INT_MAX) + 1
 
 
-class _Guess(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Guess:
     """An offset that would be right, and how likely it is that another was made of it."""
 
     likelihood: int

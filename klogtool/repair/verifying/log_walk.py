@@ -75,7 +75,7 @@ class LogWalk:
     @property
     def future(self) -> Future:
         """Entries later than now."""
-        return Future(*self._succession.future)
+        return self._succession.future
 
     @property
     def last_position(self) -> int:

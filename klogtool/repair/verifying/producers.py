@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from itertools import islice
-from typing import Protocol
 
 from klogtool.errors import KlogError
 from klogtool.format.batch import RecordBatch
@@ -25,44 +24,48 @@ from klogtool.repair.findings import Finding
 from klogtool.repair.verifying.cures import rebuild_index
 from klogtool.repair.verifying.names import Layout
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Scanned(Protocol):
+        """What a scan of a segment must have told: see repair.verify_segment."""
+
+        @property
+        def path(self) -> str:
+            """The `.log`."""
+
+        @property
+        def base_offset(self) -> int:
+            """Of its name."""
+
+        @property
+        def first_offset(self) -> int | None:
+            """Of its first sound batch."""
+
+        @property
+        def next_offset(self) -> int:
+            """Behind its last sound batch; its base offset if it has none."""
+
+        @property
+        def sound(self) -> tuple[tuple[int, int], ...]:
+            """Where whole, valid batches follow each other: spans of bytes."""
+
+        @property
+        def is_damaged(self) -> bool:
+            """Whether there are bytes in it that are no sound batch."""
+
+        @property
+        def has_gaps(self) -> bool:
+            """Whether offsets between its first and last batch are missing, as after compaction."""
+
+        @property
+        def has_producers(self) -> bool:
+            """Whether any batch has a producer id."""
+
+
 MOST_SIDE_FILE_BYTES = 256 << 20  # five million producers, or eight million aborted transactions in a segment
 MOST_FINDINGS_OF_A_FILE = 10
-
-
-class Scanned(Protocol):
-    """What a scan of a segment must have told: see repair.verify_segment."""
-
-    @property
-    def path(self) -> str:
-        """The `.log`."""
-
-    @property
-    def base_offset(self) -> int:
-        """Of its name."""
-
-    @property
-    def first_offset(self) -> int | None:
-        """Of its first sound batch."""
-
-    @property
-    def next_offset(self) -> int:
-        """Behind its last sound batch; its base offset if it has none."""
-
-    @property
-    def sound(self) -> tuple[tuple[int, int], ...]:
-        """Where whole, valid batches follow each other: spans of bytes."""
-
-    @property
-    def is_damaged(self) -> bool:
-        """Whether there are bytes in it that are no sound batch."""
-
-    @property
-    def has_gaps(self) -> bool:
-        """Whether offsets between its first and last batch are missing, as after compaction."""
-
-    @property
-    def has_producers(self) -> bool:
-        """Whether any batch has a producer id."""
 
 
 def verify_producers(

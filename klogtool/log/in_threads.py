@@ -1,0 +1,65 @@
+"""What log/in_order.py does on threads. By itself, since threads and queues take longer to import than small work."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+AHEAD = 2  # pieces under way for each thread
+
+
+class _Slot:
+    """A piece on its way: `done` is set when its result, or its error, is there."""
+
+    def __init__(self, piece: Any) -> None:
+        self.piece = piece
+        self.done = threading.Event()
+        self._results: list[Any] = []
+        self._error: BaseException | None = None
+
+    def fill(self, work: Callable[[Any], Any]) -> None:
+        """Do the work; whatever it raises is kept for the one who waits."""
+        try:
+            self._results.append(work(self.piece))
+        except BaseException as error:
+            self._error = error
+        self.done.set()
+
+    def wait(self) -> tuple[Any, Any]:
+        """The piece and its result; raises what the work raised."""
+        self.done.wait()
+        if self._error is not None:
+            raise self._error
+        return self.piece, self._results[0]
+
+
+def in_threads(
+    make_work: Callable[[], Callable[[Any], Any]], pieces: Iterator[Any], jobs: int
+) -> Iterator[tuple[Any, Any]]:
+    """(piece, work(piece)) for each piece, in order, by so many threads."""
+    todo: queue.SimpleQueue[_Slot | None] = queue.SimpleQueue()
+    for _ in range(jobs):
+        threading.Thread(target=_serve, args=(make_work(), todo), daemon=True).start()
+    waiting: deque[_Slot] = deque()
+    try:
+        for piece in pieces:
+            waiting.append(_Slot(piece))
+            todo.put(waiting[-1])
+            if len(waiting) >= jobs * AHEAD:
+                yield waiting.popleft().wait()
+        while waiting:
+            yield waiting.popleft().wait()
+    finally:
+        for _ in range(jobs):
+            todo.put(None)
+
+
+def _serve(work: Callable[[Any], Any], todo: queue.SimpleQueue[_Slot | None]) -> None:
+    while (slot := todo.get()) is not None:
+        slot.fill(work)
