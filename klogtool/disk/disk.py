@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from klogtool.disk.about import About, about, set_about
@@ -19,22 +19,30 @@ from klogtool.repair.draft import Content, Piece
 
 CHUNK_BYTES = 8 << 20  # copied by the system at a time
 BUFFER_BYTES = 1 << 20  # where it has to go through our memory
+PART_BYTES = 32 << 20  # of a file, until it is told how far it is
 _ZEROS = bytes(BUFFER_BYTES)
 _SYSTEM_DOES_NOT_COPY = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY)
+
+
+def _nobody_asks(_: int) -> None:
+    """How far a file is written."""
 
 
 class Disk:
     """The real one. All verbs raise OSError, with the path in it, where the system refuses."""
 
-    def write(self, path: str, content: Content, like: About | None = None) -> None:
+    def write(
+        self, path: str, content: Content, like: About | None = None, reached: Callable[[int], None] = _nobody_asks
+    ) -> None:
         """A new file with this content; there must be none of that name. Holes of what is copied stay holes.
+        reached: is told again and again how far it is written.
 
         Raises KlogError if a file that there are pieces of cannot be read, or has become shorter. After an error there
         is no file.
         """
         with _named(path), _descriptor(path, os.O_RDWR | os.O_CREAT | os.O_EXCL) as sink:
             try:
-                _put(sink, 0, content)
+                _put(sink, 0, content, reached)
                 if like is not None:
                     set_about(sink, like)
             except (OSError, KlogError):
@@ -112,16 +120,17 @@ def _named(path: str) -> Iterator[None]:
         raise
 
 
-def _put(sink: int, at: int, content: Content) -> None:
+def _put(sink: int, at: int, content: Content, reached: Callable[[int], None] = _nobody_asks) -> None:
     """The content from byte `at` on; the file ends behind it."""
     os.ftruncate(sink, at)  # where nothing is written there is to be a hole, not what was there
     for part in content:
         if isinstance(part, Piece):
-            _put_piece(sink, at, part)
+            _put_piece(sink, at, part, reached)
             at += part.size
         else:
             _put_bytes(sink, at, part)
             at += len(part)
+        reached(at)
     os.ftruncate(sink, at)  # a hole at the end has no bytes that were written
 
 
@@ -139,14 +148,17 @@ def _write_all(sink: int, data: bytes, at: int) -> None:
         view, at = view[done:], at + done
 
 
-def _put_piece(sink: int, at: int, piece: Piece) -> None:
+def _put_piece(sink: int, at: int, piece: Piece, reached: Callable[[int], None]) -> None:
     try:
         source = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise unreadable(piece.path, error) from error
     try:
         for start, stop in _walk_data(source, piece):
-            _copy(source, start, sink, at + start - piece.start, stop - start, piece)
+            for first in range(start, stop, PART_BYTES):
+                last = min(first + PART_BYTES, stop)
+                _copy(source, first, sink, at + first - piece.start, last - first, piece)
+                reached(at + last - piece.start)
     finally:
         os.close(source)
 

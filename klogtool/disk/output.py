@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from klogtool.disk.about import About, about, about_new_file
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import check_facts, is_partition_dir, looks_like_log_dir
-from klogtool.disk.readback import check_size, check_written
+from klogtool.disk.readback import check_size, put
 from klogtool.disk.space import BLOCK_BYTES, check_space, on_disk
 from klogtool.errors import KlogError, Refused, StalePlan
 from klogtool.format.names import PartitionDirName, PartitionDirState, build_partition_dir_name
@@ -292,22 +292,17 @@ def build_folder(disk: Disk, folder: NewFolder, part: str, *, is_there: bool = F
     for name in folder.folders:
         disk.mkdir(os.path.join(part, name))
     for name, file in folder.copied.items():
-        _put(disk, folder, part, name, file)
-        check_size(os.path.join(part, name), file.content)
+        path = os.path.join(part, name)
+        disk.write(path, file.content, _about_file(folder, name, file))
+        disk.sync(path)
+        check_size(path, file.content)
     for name, file in _walk_written(folder):
-        _put(disk, folder, part, name, file)
-        check_written(os.path.join(part, name), file.content)
+        put(disk, os.path.join(part, name), file.content, _about_file(folder, name, file))
     changed = {os.path.dirname(name) for name in (*_names_changed(folder), *folder.further)}
     for name in reversed(["", *folder.folders]):
         path, like = os.path.join(part, name), about(_there(os.path.join(folder.source, name))).permitted()
         disk.describe(path, like.written_now() if name in changed else like)
         disk.sync_dir(path)
-
-
-def _put(disk: Disk, folder: NewFolder, part: str, name: str, file: DraftFile) -> None:
-    path = os.path.join(part, name)
-    disk.write(path, file.content, _about_file(folder, name, file))
-    disk.sync(path)
 
 
 def _about_file(folder: NewFolder, name: str, file: DraftFile) -> About:

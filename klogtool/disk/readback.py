@@ -5,11 +5,30 @@ from __future__ import annotations
 import errno
 import os
 
+from klogtool.disk.about import About
+from klogtool.disk.disk import Disk
+from klogtool.errors import KlogError
 from klogtool.log.file import LogFile
 from klogtool.repair.draft import Content, content_size
 from klogtool.repair.unified_log.content_file import ContentFile
 
 PIECE_BYTES = 256 << 10
+STRETCH_BYTES = 32 << 20  # synced and read at a time, behind the writing; a smaller file is read when it is written
+
+
+def put(disk: Disk, path: str, content: Content, like: About | None) -> None:
+    """A new file, synced and read back. Raises as `Disk.write` and `check_written` do."""
+    if content_size(content) <= STRETCH_BYTES:
+        disk.write(path, content, like)
+        disk.sync(path)
+        check_written(path, content)
+        return
+    from klogtool.disk.read_behind import ReadBehind  # a thread and a queue: not for small files
+
+    with ReadBehind(path, content, STRETCH_BYTES) as reader:
+        disk.write(path, content, like, reader.reach)
+        disk.sync(path)
+        reader.finish()
 
 
 def check_written(path: str, content: Content) -> None:
@@ -17,16 +36,8 @@ def check_written(path: str, content: Content) -> None:
 
     The bytes come from the device as far as the system lets go of those that it has in memory: sync before.
     """
-    forget_cached(path)
-    with LogFile(path) as written, ContentFile(path, content) as wanted:
-        if written.size != wanted.size:
-            raise _differs(path, min(written.size, wanted.size))
-        # Buffers that are used again, and stay in the processor's cache: fresh ones cost more than the reading.
-        found, expected = bytearray(PIECE_BYTES), bytearray(PIECE_BYTES)
-        for position in range(0, wanted.size, PIECE_BYTES):
-            size = len(wanted.read_into(expected, position, PIECE_BYTES))
-            if len(written.read_into(found, position, PIECE_BYTES)) != size or found[:size] != expected[:size]:
-                raise _differs(path, position)
+    with ReadBack(path, content) as found:
+        found.check_all()
 
 
 def check_size(path: str, content: Content) -> None:
@@ -36,13 +47,66 @@ def check_size(path: str, content: Content) -> None:
         raise _differs(path, min(size, content_size(content)))
 
 
-def forget_cached(path: str) -> None:
-    """The system need not keep the file's bytes in memory."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(file)
+class _WrittenFile(LogFile):
+    """A file that is being written, or was."""
+
+    def sync(self) -> int:
+        """What is there by now is on the device then; how much that is."""
+        size = self.size_now()  # less than was put there, where that ends in a hole so far
+        os.fdatasync(self._fd)
+        return size
+
+    def forget_cached(self, start: int, stop: int) -> None:
+        """The system need not keep these bytes in memory; it may fetch them again."""
+        os.posix_fadvise(self._fd, start, stop - start, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(self._fd, start, stop - start, os.POSIX_FADV_WILLNEED)
+
+
+class ReadBack:
+    """A file that is being written, or was, and what it is to be. Bytes up to `position` are known to be right."""
+
+    def __init__(self, path: str, content: Content) -> None:
+        self.written, self.position = _WrittenFile(path), 0
+        try:
+            self.wanted = ContentFile(path, content)
+        except KlogError:
+            self.written.close()
+            raise
+        # Buffers that are used again, and stay in the processor's cache: fresh ones cost more than the reading.
+        self._found, self._expected = bytearray(PIECE_BYTES), bytearray(PIECE_BYTES)
+
+    def check_up_to(self, end: int) -> None:
+        """Hold bytes that have been synced against those that are wanted."""
+        while self.position < end:
+            stop = min(end, self.position + STRETCH_BYTES)
+            self.written.forget_cached(self.position, stop)
+            self._compare(stop)
+
+    def _compare(self, stop: int) -> None:
+        while self.position < stop:
+            size = len(self.wanted.read_into(self._expected, self.position, min(PIECE_BYTES, stop - self.position)))
+            is_whole = len(self.written.read_into(self._found, self.position, size)) == size
+            if not is_whole or not _same(self._found, self._expected, size):
+                raise _differs(self.wanted.path, self.position)
+            self.position += size
+
+    def check_all(self) -> None:
+        """All is written and synced by now."""
+        size = self.written.size_now()
+        if size != self.wanted.size:
+            raise _differs(self.wanted.path, min(size, self.wanted.size))
+        self.check_up_to(size)
+
+    def __enter__(self) -> ReadBack:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.written.close()
+        self.wanted.close()
+
+
+def _same(one: bytearray, other: bytearray, size: int) -> bool:
+    return one == other if size == len(one) else one[:size] == other[:size]
 
 
 def _differs(path: str, position: int) -> OSError:

@@ -15,12 +15,12 @@ from klogtool.disk.about import About, about, about_new_file
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.journal import Entry
 from klogtool.disk.manifest import FolderBefore, Original, Record
-from klogtool.disk.readback import check_written
+from klogtool.disk.readback import put
 from klogtool.disk.space import BLOCK_BYTES
 from klogtool.disk.states import FileState, StagedStep, StagedWrite, find_state, states_after
 from klogtool.errors import Refused
 from klogtool.lazy_dataclasses import replace
-from klogtool.repair.draft import Content, Piece
+from klogtool.repair.draft import Piece
 from klogtool.repair.plan import Plan, Rename, Truncate, Write, names_of
 from klogtool.repair.saved_plan import SavedPlan
 
@@ -117,13 +117,6 @@ def _stage_step(
     like = about(path) if os.path.isfile(path) else new_files[folder]
     put(disk, staged, step.content, replace(like, mtime_ns=step.mtime_ns))
     return StagedWrite(step.path, staged, _state(staged))
-
-
-def put(disk: Disk, path: str, content: Content, like: About) -> None:
-    """A new file, synced and read back."""
-    disk.write(path, content, like)
-    disk.sync(path)
-    check_written(path, content)
 
 
 def _waiting(entry: Entry, k: int, n: int, path: str) -> str:

@@ -17,9 +17,8 @@ from klogtool.disk.about import about
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.journal import Entry, save_manifest
 from klogtool.disk.manifest import Manifest, Original, Progress, Record
-from klogtool.disk.readback import check_written
+from klogtool.disk.readback import check_written, put
 from klogtool.disk.space import BLOCK_BYTES, check_space
-from klogtool.disk.staging import put
 from klogtool.disk.states import FileState, StagedWrite, find_state, names_of
 from klogtool.errors import Refused
 from klogtool.format.names import FileKind

@@ -60,11 +60,11 @@ class MortalDisk(Disk):
             raise Died
         self.done += 1
 
-    def write(self, path: str, content: Content, like: About | None = None) -> None:
+    def write(self, path: str, content: Content, like: About | None = None, *reached: Callable[[int], None]) -> None:
         half = read_content(content)
         half = half[: len(half) // 2]
         self._verb(lambda: Disk.write(self, path, (half,)))
-        super().write(path, content, like)
+        super().write(path, content, like, *reached)
         self._meet(path)
 
     def extend(self, path: str, position: int, content: Content) -> None:
