@@ -10,18 +10,15 @@ import shutil
 from typing import Any
 
 import pytest
-from made import HEAD, contents
-from mortal import Died, HastyDisk, MortalDisk
-from running import FIXTURES
+from dying import NAME, after_a_start, dies, saved_plans, stopped_log_dir
+from made import contents
+from mortal import HastyDisk
 
 from klogtool.disk.output import carry_out_to
-from klogtool.disk.writer import InPlace
 from klogtool.format.indexes import parse_txn_index
 from klogtool.log.entries import walk_entries
-from klogtool.repair.decisions import decide
 from klogtool.repair.saved_plan import SavedPlan
 
-LOGS, NAME = FIXTURES / "transactions" / "logdir", "t-0"
 NOW_MS = 1_700_000_300_000
 CONFIG = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": "1"}
 CASES: dict[str, dict[str, Any]] = {
@@ -39,17 +36,7 @@ CASES: dict[str, dict[str, Any]] = {
 def decided(case: str, folder: pathlib.Path) -> list[SavedPlan]:
     asked = {"now_ms": NOW_MS, "jobs": 1, **CASES[case]}
     asked["config"] = CONFIG | asked.get("config", {})
-    return [SavedPlan.of(plan) for plan in decide("compact", str(folder), asked)]
-
-
-def started(log_dir: pathlib.Path, at: pathlib.Path) -> pathlib.Path:
-    """What a broker's start makes of the partition."""
-    shutil.rmtree(at, ignore_errors=True)
-    at.mkdir(parents=True)
-    recover = {"now_ms": NOW_MS, "last_stop": "unclean", "jobs": 1}
-    plans = [SavedPlan.of(plan) for plan in decide("verify --recover", str(log_dir / NAME), recover)]
-    carry_out_to(plans, str(log_dir / NAME), str(at / NAME), disk=HastyDisk())
-    return at / NAME
+    return saved_plans("compact", folder, asked)
 
 
 def readable(folder: pathlib.Path) -> dict[bytes | None, bytes | None]:
@@ -74,12 +61,7 @@ def offsets(folder: pathlib.Path) -> list[int]:
 @pytest.mark.parametrize("loses", ["nothing", "everything", "mixed 1"])
 @pytest.mark.parametrize("case", CASES)
 def test_a_start_finds_all_that_is_to_stay(box: pathlib.Path, case: str, loses: str) -> None:
-    log_dir, aside = box / "logdir", box.parent / "aside"
-    log_dir.mkdir()
-    shutil.copytree(LOGS / NAME, log_dir / NAME)
-    for file in LOGS.iterdir():
-        if file.is_file():
-            shutil.copy2(file, log_dir)
+    log_dir, aside = stopped_log_dir(box), box.parent / "aside"
     before, values = offsets(log_dir / NAME), readable(log_dir / NAME)
     shutil.copytree(log_dir, box.parent / "kept")
     (aside / "whole").mkdir(parents=True)
@@ -89,12 +71,9 @@ def test_a_start_finds_all_that_is_to_stay(box: pathlib.Path, case: str, loses: 
     for n in range(0, 10_000, 3):
         shutil.rmtree(box)
         shutil.copytree(box.parent / "kept", log_dir)
-        try:
-            InPlace(decided(case, log_dir / NAME), HEAD, disk=(disk := MortalDisk([box], n))).carry_out()
-            died = False
-        except Died:
-            disk.crash(loses)
-        found = started(log_dir, aside / "started")
+        died, _ = dies(decided(case, log_dir / NAME), box, n, loses)
+        found = aside / "started" / NAME
+        after_a_start(log_dir / NAME, found, {"now_ms": NOW_MS, "last_stop": "unclean", "jobs": 1})
         assert readable(found) == values, n
         assert set(after) <= set(offsets(found)) <= set(before), n
         assert not [name for name in contents(found) if name.endswith((".cleaned", ".swap"))], n

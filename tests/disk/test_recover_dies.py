@@ -10,15 +10,14 @@ import shutil
 from typing import Any
 
 import pytest
-from made import HEAD, contents, picture
-from mortal import Died, HastyDisk, MortalDisk
+from dying import after_a_start, carry_out, changed, dies, keep_only, saved_plans, take_back
+from made import contents, picture
+from mortal import HastyDisk
 from running import FIXTURES, run_here
 
 from klogtool.disk.journal import walk_entries
 from klogtool.disk.manifest import Progress
-from klogtool.disk.output import carry_out_to
-from klogtool.disk.writer import InPlace, resume, undo
-from klogtool.repair.decisions import decide
+from klogtool.disk.writer import resume
 from klogtool.repair.saved_plan import SavedPlan
 
 LOGS = FIXTURES / "killed-mid-append" / "logdir"
@@ -27,14 +26,13 @@ ASKED: dict[str, Any] = {"now_ms": 1_700_000_000_000, "last_stop": "unclean", "j
 
 
 def recover(folder: pathlib.Path) -> list[SavedPlan]:
-    return [SavedPlan.of(plan) for plan in decide("verify --recover", str(folder), ASKED)]
+    return saved_plans("verify --recover", folder, ASKED)
 
 
-def after_a_start(folder: pathlib.Path, at: pathlib.Path) -> dict[str, bytes]:
+def lasting(folder: pathlib.Path, at: pathlib.Path) -> dict[str, bytes]:
     """What a broker's start makes of the folder; what it removes a minute later is gone."""
-    shutil.rmtree(at, ignore_errors=True)
-    carry_out_to(recover(folder), str(folder), str(at), disk=HastyDisk())
-    return {name: data for name, data in contents(at).items() if not name.endswith(".deleted") and name != ".lock"}
+    files = after_a_start(folder, at, ASKED)
+    return {name: data for name, data in files.items() if not name.endswith(".deleted") and name != ".lock"}
 
 
 @pytest.mark.parametrize("loses", ["nothing", "everything", "mixed 1"])
@@ -42,27 +40,18 @@ def after_a_start(folder: pathlib.Path, at: pathlib.Path) -> dict[str, bytes]:
 def test_a_start_ends_in_the_same_whenever_it_died(box: pathlib.Path, name: str, loses: str) -> None:
     log_dir = box / "logdir"
     shutil.copytree(LOGS, log_dir)
-    for other in log_dir.iterdir():
-        shutil.rmtree(other) if other.is_dir() and other.name != name else None
-    before, wanted = picture(log_dir), after_a_start(log_dir / name, box / "wanted")
+    keep_only(log_dir, name)
+    before, wanted = picture(log_dir), lasting(log_dir / name, box / "wanted")
     shutil.rmtree(box / "wanted")
     for n in range(10_000):
-        run, died = InPlace(recover(log_dir / name), HEAD, disk=(disk := MortalDisk([box], n))), False
-        try:
-            run.carry_out()
-        except Died:
-            died = True
-            disk.crash(loses)
+        died, run = dies(recover(log_dir / name), box, n, loses)
         if run.entries:
             started = box.parent / "started"
             shutil.rmtree(started, ignore_errors=True)
             shutil.copytree(log_dir, started)
-            assert after_a_start(started / name, box.parent / "out") == wanted, n
-        for entry in list(walk_entries(f"{log_dir}.klogtool")) if pathlib.Path(f"{log_dir}.klogtool").is_dir() else ():
-            undo(entry, disk=HastyDisk())
-        (log_dir / ".lock").unlink(missing_ok=True)
-        after = picture(log_dir)
-        assert {path for path in before | after if before.get(path) != after.get(path)} - {"."} == set(), n
+            assert lasting(started / name, box.parent / "out") == wanted, n
+        take_back(log_dir)
+        assert changed(before, log_dir) == set(), n
         if not died:
             break
     assert n > 30
@@ -71,17 +60,14 @@ def test_a_start_ends_in_the_same_whenever_it_died(box: pathlib.Path, name: str,
 def test_resuming_a_whole_log_dir(box: pathlib.Path) -> None:
     log_dir = box / "logdir"
     shutil.copytree(LOGS, log_dir)
-    wanted = after_a_start(log_dir, box / "wanted")
-    InPlace(recover(log_dir), HEAD, disk=(whole := MortalDisk([box]))).carry_out()
+    wanted = lasting(log_dir, box / "wanted")
+    calls = carry_out(recover(log_dir), box)
     shutil.rmtree(f"{log_dir}.klogtool")
-    for n in (whole.done // 8, whole.done // 2, whole.done - 10):
+    for n in (calls // 8, calls // 2, calls - 10):
         shutil.rmtree(log_dir)
         shutil.copytree(LOGS, log_dir)
         plans = recover(log_dir)
-        disk = MortalDisk([box], n)
-        with pytest.raises(Died):
-            InPlace(plans, {**HEAD, "paths": [str(log_dir)]}, disk=disk).carry_out()
-        disk.crash("everything")
+        assert dies(plans, box, n, "everything", log_dir)[0]
         (entry,) = walk_entries(f"{log_dir}.klogtool")
         resume(entry, disk=HastyDisk())
         assert {k: v for k, v in contents(log_dir).items() if not k.endswith((".deleted", ".lock"))} == wanted
@@ -93,16 +79,14 @@ def test_the_clean_marker_is_there_only_if_all_is_done(box: pathlib.Path, loses:
     """A marker over a damaged tail is the most dangerous state of all: nobody looks there again."""
     log_dir, asked = box / "logdir", {**ASKED, "mark_clean": True}
     shutil.copytree(LOGS, log_dir)
-    plans = [SavedPlan.of(plan) for plan in decide("verify --recover", str(log_dir), asked)]
-    InPlace(plans, HEAD, disk=(whole := MortalDisk([box]))).carry_out()
+    plans = saved_plans("verify --recover", log_dir, asked)
+    calls = carry_out(plans, box)
     wanted, seen = contents(log_dir), set()
-    for n in [*range(20, whole.done - 30, 97), *range(whole.done - 30, whole.done)]:
+    for n in [*range(20, calls - 30, 97), *range(calls - 30, calls)]:
         for folder in (log_dir, pathlib.Path(f"{log_dir}.klogtool")):
             shutil.rmtree(folder)
         shutil.copytree(LOGS, log_dir)
-        with pytest.raises(Died):
-            InPlace(plans, HEAD, disk=(disk := MortalDisk([box], n))).carry_out()
-        disk.crash(loses)
+        assert dies(plans, box, n, loses)[0]
         pathlib.Path(f"{log_dir}.klogtool").mkdir(exist_ok=True)
         seen.add(marked := (log_dir / ".kafka_cleanshutdown").exists())
         assert not marked or {**contents(log_dir), ".lock": b""} == {**wanted, ".lock": b""}, n
@@ -115,18 +99,14 @@ def test_a_false_marker_goes_first_and_comes_back_last(box: pathlib.Path) -> Non
     shutil.copytree(LOGS, log_dir)
     (marker := log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":3}')
     before = picture(log_dir)
-    plans = [SavedPlan.of(plan) for plan in decide("verify --recover", str(log_dir), asked)]
-    InPlace(plans, HEAD, disk=(whole := MortalDisk([box]))).carry_out()
+    plans = saved_plans("verify --recover", log_dir, asked)
+    calls = carry_out(plans, box)
     wanted, seen = contents(log_dir), set()
     assert marker.exists()
-    for n in (*range(whole.done // 2, whole.done - 6, 83), *range(whole.done - 6, whole.done)):
-        for entry in walk_entries(f"{log_dir}.klogtool"):
-            undo(entry, disk=HastyDisk())
-        (log_dir / ".lock").unlink(missing_ok=True)
-        assert {name for name in before if picture(log_dir).get(name) != before[name]} - {"."} == set(), n
-        with pytest.raises(Died):
-            InPlace(plans, HEAD, disk=(disk := MortalDisk([box], n))).carry_out()
-        disk.crash("everything")
+    for n in (*range(calls // 2, calls - 6, 83), *range(calls - 6, calls)):
+        take_back(log_dir)
+        assert changed(before, log_dir) == set(), n
+        assert dies(plans, box, n, "everything")[0]
         done = {**contents(log_dir), ".lock": b""} == {**wanted, ".lock": b""}
         (entry,) = walk_entries(f"{log_dir}.klogtool")
         seen.add(marker.exists())

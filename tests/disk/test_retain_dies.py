@@ -10,15 +10,14 @@ import shutil
 from typing import Any
 
 import pytest
-from made import HEAD, contents
-from mortal import Died, HastyDisk, MortalDisk
+from dying import after_a_start, copy_own_files, dies, keep_only, saved_plans
+from made import contents
+from mortal import HastyDisk
 from running import FIXTURES
 
 from klogtool.disk.output import carry_out_to
-from klogtool.disk.writer import InPlace
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.log.leader_epochs import LeaderEpochFileCache
-from klogtool.repair.decisions import decide
 from klogtool.repair.saved_plan import SavedPlan
 
 LOGS = FIXTURES / "retention" / "logdir"
@@ -36,8 +35,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def decided(command: str, folder: pathlib.Path, more: dict[str, Any]) -> list[SavedPlan]:
-    asked = {"now_ms": NOW_MS, "jobs": 1, **more}
-    return [SavedPlan.of(plan) for plan in decide(command, str(folder), asked)]
+    return saved_plans(command, folder, {"now_ms": NOW_MS, "jobs": 1, **more})
 
 
 def lasting(folder: pathlib.Path) -> dict[str, Any]:
@@ -67,12 +65,8 @@ def done_again(
     shutil.rmtree(at, ignore_errors=True)
     for folder in (started.parent, at / "again"):
         folder.mkdir(parents=True)
-    for file in log_dir.iterdir():
-        if file.is_file():
-            shutil.copy2(file, started.parent)
-    recover = {"now_ms": NOW_MS, "last_stop": last_stop, "jobs": 1}
-    plans = [SavedPlan.of(plan) for plan in decide("verify --recover", str(log_dir / name), recover)]
-    carry_out_to(plans, str(log_dir / name), str(started), disk=HastyDisk())
+    copy_own_files(log_dir, started.parent)
+    after_a_start(log_dir / name, started, {"now_ms": NOW_MS, "last_stop": last_stop, "jobs": 1})
     carry_out_to(decided(command, started, more), str(started), str(at / "again" / name), disk=HastyDisk())
     return lasting(started), lasting(at / "again" / name)
 
@@ -83,20 +77,14 @@ def test_what_is_left_has_no_hole_and_is_finished_later(box: pathlib.Path, case:
     name, command, more = CASES[case]
     log_dir, aside = box / "logdir", box.parent / "aside"
     shutil.copytree(LOGS, log_dir)
-    for other in log_dir.iterdir():
-        shutil.rmtree(other) if other.is_dir() and other.name != name else None
+    keep_only(log_dir, name)
     before = bases_of(lasting(log_dir / name))
     wanted = {last_stop: done_again(log_dir, case, aside, last_stop)[1] for last_stop in LAST_STOPS}
     shutil.copytree(log_dir, box.parent / "kept")
     for n in range(10_000):
         shutil.rmtree(box)
         shutil.copytree(box.parent / "kept", log_dir)
-        died = False
-        try:
-            InPlace(decided(command, log_dir / name, more), HEAD, disk=(disk := MortalDisk([box], n))).carry_out()
-        except Died:
-            died = True
-            disk.crash(loses)
+        died, _ = dies(decided(command, log_dir / name, more), box, n, loses)
         last_stop = LAST_STOPS[n % len(LAST_STOPS)]
         started, again = done_again(log_dir, case, aside, last_stop)
         bases = bases_of(started)
