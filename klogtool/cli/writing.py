@@ -6,7 +6,6 @@ Without --apply or --output nothing is written, and `disk` is not even imported.
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -154,6 +153,8 @@ def is_refusal(error: KlogError) -> bool:
 
 def words(command: str, entry: Entry) -> str:
     """A command line about an entry that works wherever it is typed."""
+    import shlex
+
     return f"klogtool {command} {entry.id} --journal {shlex.quote(entry.journal)}"
 
 
@@ -242,6 +243,8 @@ def told_if_cut_short(run: InPlace) -> Iterator[None]:
 
 def save_plans(head: Row, plans: Iterable[SavedPlan], path: str) -> None:
     """A file with the head and a line for each plan. Raises Refused if there is a file of that name."""
+    import shlex
+
     with output_file(path) as sink:
         sink.write(build_saved_plans(head, plans))
     note(f"klogtool: plan saved; to carry it out: klogtool apply {shlex.quote(path)}")

@@ -6,8 +6,6 @@ What Kafka throws as IOException is named by what a broker makes of it.
 
 from __future__ import annotations
 
-import base64
-import re
 from collections.abc import Callable
 
 from klogtool.errors import Corrupt
@@ -20,7 +18,7 @@ from klogtool.format.java_numbers import (
     parse_java_long,
     wrap_int,
 )
-from klogtool.format.java_text import build_properties, parse_properties, split_fields, walk_lines
+from klogtool.format.java_text import JAVA_BLANKS, build_properties, parse_properties, walk_lines
 from klogtool.lazy_dataclasses import dataclass
 
 TYPE_CHECKING = False
@@ -34,7 +32,8 @@ if TYPE_CHECKING:
 UUID_SIZE = 16
 ZERO_UUID = bytes(UUID_SIZE)
 METADATA_TOPIC_ID = bytes(UUID_SIZE - 1) + b"\x01"
-_LONGEST_UUID_TEXT = 24
+_UUID_DIGITS, _LONGEST_UUID_TEXT = 22, 24
+_BASE64_DIGITS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 _RESERVED_DIRECTORY_IDS = 100
 
 
@@ -47,14 +46,19 @@ def parse_uuid(text: str) -> bytes:
         raise _illegal_argument(
             f"Input string with prefix `{text[:_LONGEST_UUID_TEXT]}` is too long to be decoded as a base64 UUID"
         )
-    if not re.fullmatch(r"[A-Za-z0-9_-]{22}(?:==)?", text):
+    digits, padding = text[:_UUID_DIGITS], text[_UUID_DIGITS:]
+    if len(digits) < _UUID_DIGITS or not _BASE64_DIGITS.issuperset(digits) or padding not in ("", "=="):
         raise _illegal_argument(f"Input string `{text}` is not a base64-encoded UUID of {UUID_SIZE} bytes")
-    return base64.urlsafe_b64decode(text[:22] + "==")
+    from base64 import urlsafe_b64decode
+
+    return urlsafe_b64decode(digits + "==")
 
 
 def build_uuid(uuid: bytes) -> str:
     """Uuid.toString: 22 characters of URL-safe base64, no padding."""
-    return base64.urlsafe_b64encode(uuid).decode().rstrip("=")
+    from base64 import urlsafe_b64encode
+
+    return urlsafe_b64encode(uuid).decode().rstrip("=")
 
 
 def is_reserved_directory_id(uuid: bytes) -> bool:
@@ -141,7 +145,6 @@ def _required_int(properties: dict[str, str], key: str) -> int:
 # partition.metadata
 
 CURRENT_PARTITION_METADATA_VERSION = 0
-_COLON = re.compile(r":[ \t\n\x0b\f\r]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +184,25 @@ def build_partition_metadata(metadata: PartitionMetadata) -> bytes:
 def _value_of(line: str | None) -> str:
     if line is None:
         raise Corrupt("partition metadata file lacks a line", kafka_class="NullPointerException")
-    fields = split_fields(line, _COLON)
+    fields = _split_at_colons(line)
     if len(fields) != 2:
         raise _malformed_partition_metadata(line)
     return fields[1]
+
+
+def _split_at_colons(line: str) -> list[str]:
+    r"""line.split(":\\s+") in Java: what stands between colons that blanks follow; empty fields at the end go."""
+    first, *others = line.split(":")
+    fields = [first]
+    for part in others:
+        value = part.lstrip(JAVA_BLANKS)
+        if value != part:
+            fields.append(value)
+        else:
+            fields[-1] += ":" + part
+    while fields and not fields[-1]:
+        fields.pop()
+    return fields
 
 
 def _malformed_partition_metadata(line: str) -> Corrupt:

@@ -5,22 +5,23 @@ Lines and fields differ from Python's splitlines() and split(): other line ends,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 from klogtool.errors import Corrupt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
+
     from klogtool.format.buffers import Buffer
 
 _READER_CHARACTERS = 8192  # java.io.BufferedReader fills this many UTF-16 units at a time
-_LINE_END = re.compile(r"\r\n|\n|\r")
-_WHITESPACE = re.compile(r"[ \t\n\x0b\f\r]+")  # Java's \s+ knows no other blanks
+JAVA_BLANKS = " \t\n\x0b\f\r"  # Java's \s knows no others
+_BLANKS_TO_SPACES = {ord(blank): " " for blank in JAVA_BLANKS}
 
 _PROPERTY_BLANKS = " \t\f"
-_PROPERTY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
-_ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<character>.))", re.DOTALL)
+_PROPERTY = r"(?s)((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)"
+_ESCAPE = r"(?s)\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<character>.))"
 _NAMED_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _STORED_ESCAPES = {character: "\\" + name for name, character in _NAMED_ESCAPES.items()} | {
     character: "\\" + character for character in "\\=:#!"
@@ -37,7 +38,7 @@ def walk_lines(data: Buffer, *, kafka_class: str) -> Iterator[str]:
         text, broken = bytes(data).decode("utf-8"), None
     except UnicodeDecodeError as error:
         text, broken = _text_read_before(bytes(data[: error.start]).decode("utf-8")), error.start
-    lines = _LINE_END.split(text)
+    lines = _split_lines(text)
     last = lines.pop()
     yield from lines
     if broken is not None:
@@ -46,14 +47,15 @@ def walk_lines(data: Buffer, *, kafka_class: str) -> Iterator[str]:
         yield last
 
 
-def split_fields(line: str, separator: re.Pattern[str] = _WHITESPACE) -> list[str]:
-    """java.util.regex.Pattern.split(line): a leading empty field stays, trailing ones go, no match is one field."""
-    if not separator.search(line):
-        return [line]
-    fields = separator.split(line)
-    while fields and not fields[-1]:
-        fields.pop()
-    return fields
+def _split_lines(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def split_fields(line: str) -> list[str]:
+    r"""line.split("\\s+") in Java: an empty field in front of leading blanks stays, none is behind trailing ones."""
+    first, *others = line.translate(_BLANKS_TO_SPACES).split(" ")
+    fields = [first, *filter(None, others)]
+    return [] if others and fields == [""] else fields
 
 
 def parse_properties(data: Buffer) -> dict[str, str]:
@@ -61,9 +63,11 @@ def parse_properties(data: Buffer) -> dict[str, str]:
 
     Raises Corrupt (IllegalArgumentException) for an escape of four hexadecimal digits that lacks some.
     """
+    import re  # as base64, fnmatch and the like it takes longer to import than most of these files to read
+
     properties = {}
     for line in _walk_logical_lines(bytes(data).decode("latin-1")):
-        key, value = _PROPERTY.findall(line)[0]  # fits any line
+        key, value = re.findall(_PROPERTY, line)[0]  # fits any line
         properties[_unescape(key)] = _unescape(value)
     return properties
 
@@ -80,7 +84,7 @@ def build_properties(properties: Mapping[str, str], comments: tuple[str, ...] = 
 
 def _walk_logical_lines(text: str) -> Iterator[str]:
     """Properties.LineReader: no comments, no blank lines; a line that ends in an odd run of backslashes goes on."""
-    *lines, last = _LINE_END.split(text)
+    *lines, last = _split_lines(text)
     logical, goes_on = "", False
     for line in lines:
         natural = line.lstrip(_PROPERTY_BLANKS)
@@ -107,6 +111,8 @@ def _join(logical: str, natural: str) -> tuple[str, bool]:
 
 
 def _unescape(text: str) -> str:
+    import re
+
     def replacement(escape: re.Match[str]) -> str:
         if escape["code"] is not None:
             return chr(int(escape["code"], 16))
@@ -115,7 +121,7 @@ def _unescape(text: str) -> str:
         return _NAMED_ESCAPES.get(escape["character"], escape["character"])
 
     # Escapes are UTF-16 units: two of them may make one character.
-    return _ESCAPE.sub(replacement, text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return re.sub(_ESCAPE, replacement, text).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def _escape(text: str, *, is_key: bool) -> str:

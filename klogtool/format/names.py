@@ -6,7 +6,6 @@ number in a name that Kafka would refuse is None there, and `parse_base_offset` 
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 
 from klogtool.errors import Corrupt
@@ -194,7 +193,7 @@ def _base_offset_or_none(name: str) -> int | None:
 
 # As LocalLog's patterns, whose \S is any character but Java's six blanks.
 _NOT_BLANK = r"[^ \t\n\x0b\f\r]+"
-_RENAMED_DIR = re.compile(rf"{_NOT_BLANK}-{_NOT_BLANK}\.{_NOT_BLANK}")
+_RENAMED_DIR = rf"{_NOT_BLANK}-{_NOT_BLANK}\.{_NOT_BLANK}"
 
 
 def parse_partition_dir_name(name: str) -> PartitionDirName:
@@ -205,8 +204,10 @@ def parse_partition_dir_name(name: str) -> PartitionDirName:
     state = _partition_dir_state(name)
     current_name, unique_id = name, None
     if state is not PartitionDirState.CURRENT:
+        import re  # hardly a dir has such a name
+
         renamed = name.removesuffix(state.value)
-        if not _RENAMED_DIR.fullmatch(renamed):
+        if not re.fullmatch(_RENAMED_DIR, renamed):
             raise _not_a_partition_dir(name)
         current_name, _, unique_id = renamed.rpartition(".")
     topic, _, partition = current_name.rpartition("-")

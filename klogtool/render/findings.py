@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from collections.abc import Iterator
 
 from klogtool.repair.findings import Finding, Severity
@@ -113,14 +112,18 @@ class FindingText:
 
     def _filled(self, text: str) -> list[str]:
         """Indented lines that fit, words whole."""
-        return textwrap.wrap(
-            text.translate(_UNSEEN),
-            self._width,
-            initial_indent=_INDENT,
-            subsequent_indent=_INDENT,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        lines: list[str] = []
+        gap = ""
+        for word in text.translate(_UNSEEN).split(" "):
+            if not word:  # there are several blanks
+                gap += " "
+            elif lines and len(lines[-1]) + len(gap) + len(word) <= self._width:
+                lines[-1] += gap + word
+                gap = " "
+            else:
+                lines.append(_INDENT + word)
+                gap = " "
+        return lines
 
     def _name(self, path: str) -> str:
         name = path

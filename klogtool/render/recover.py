@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator, Mapping
 
 from klogtool.repair.plan import Plan
@@ -51,6 +50,8 @@ def recovery_first_text(plan: Plan) -> str | None:
 
 
 def _salvage(plan: Plan) -> str:
+    import shlex
+
     return f"  →  klogtool salvage {shlex.quote(plan.path)} --output DIR   keeps what is sound behind the damage"
 
 

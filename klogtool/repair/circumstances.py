@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
 
 from klogtool.errors import Corrupt
 from klogtool.format.names import FileKind, TopicPartition
@@ -104,7 +103,11 @@ def _for_all(pattern: str | None, _: str) -> bool:
 
 
 def _fits(pattern: str | None, topic: str) -> bool:
-    return pattern is not None and pattern != topic and fnmatchcase(topic, pattern)
+    if pattern is None or pattern == topic:
+        return False
+    from fnmatch import fnmatchcase
+
+    return fnmatchcase(topic, pattern)
 
 
 def _named(pattern: str | None, topic: str) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shlex
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 
@@ -20,6 +19,7 @@ from klogtool.log.folder import list_folder
 from klogtool.log.segment import Segment
 from klogtool.repair.findings import Finding
 from klogtool.repair.timestamps import LARGEST_MS, unit_of
+from klogtool.repair.verifying.cures import quoted
 from klogtool.repair.verifying.index_damage import OFFSETS, TIMES, IndexFile, Kind
 from klogtool.repair.verifying.log_damage import Damage
 from klogtool.repair.verifying.log_walk import LogWalk
@@ -213,7 +213,7 @@ class _Verification:
         return f"klogtool salvage {self._folder()} --output DIR"
 
     def _folder(self) -> str:
-        return shlex.quote(os.path.dirname(self._segment.path) or ".")
+        return quoted(os.path.dirname(self._segment.path) or ".")
 
 
 def _joined(damage: Damage, more: Damage) -> Damage:
