@@ -2,8 +2,8 @@
 
 The standard library's import `inspect` and compile six methods for each class: half a millisecond, of which a command
 that declares a hundred of them and uses ten waits for all. These know `frozen` and `slots` (always on), defaults,
-factories, `repr=False`, `compare=False`, and fields of bases. `__init__` is compiled when it is first called. To the
-functions of `dataclasses` they are dataclasses, and to type checkers those of the standard library.
+factories, `repr=False`, `compare=False`, and fields of bases. `__init__` is compiled when it has been called some
+times. To the functions of `dataclasses` they are dataclasses, and to type checkers those of the standard library.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ else:
     def astuple(made: Any) -> tuple[Any, ...]:
         """dataclasses.astuple, for fields that hold no dataclass and nothing to copy."""
         return tuple([getattr(made, name) for name in made.__match_args__])
+
+
+CALLS_UNCOMPILED = 3  # compiling takes as long as twenty calls
 
 
 class _Field:
@@ -73,7 +76,14 @@ def _methods(fields: dict[str, _Field], *, frozen: bool) -> dict[str, Any]:
     key = _values_of([name for name in fields if fields[name].chosen.get("compare", True)])
     shown = [name for name in fields if fields[name].chosen.get("repr", True)]
 
+    calls_left = iter(range(CALLS_UNCOMPILED))
+
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        values = _values(fields, args, kwargs) if next(calls_left, None) is not None else None
+        if values is not None:
+            for name, value in values.items():
+                object.__setattr__(self, name, value)
+            return
         cls = self.__class__
         cls.__init__ = _compiled_init(cls, fields, frozen=frozen)
         cls.__init__(self, *args, **kwargs)
@@ -89,6 +99,21 @@ def _methods(fields: dict[str, _Field], *, frozen: bool) -> dict[str, Any]:
 
     methods = {"__init__": __init__, "__repr__": __repr__, "__eq__": __eq__, "__hash__": __hash__ if frozen else None}
     return methods | {"__dataclass_fields__": _Fields(fields)} | (_OF_FROZEN if frozen else {})
+
+
+def _values(fields: dict[str, _Field], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
+    """What goes into the fields; None where these are not the arguments of `__init__`, which is to say so."""
+    values: dict[str, Any] = dict(zip(fields, args, strict=False))
+    if len(args) > len(fields) or not kwargs.keys() <= fields.keys() - values.keys():
+        return None
+    values |= kwargs
+    for name, field_ in fields.items():
+        if name not in values:
+            chosen = field_.chosen
+            if not chosen.keys() & {"default", "default_factory"}:
+                return None
+            values[name] = chosen["default_factory"]() if "default_factory" in chosen else chosen["default"]
+    return values
 
 
 def _values_of(names: list[str]) -> Callable[[Any], Any]:

@@ -14,6 +14,12 @@ from klogtool import lazy_dataclasses
 from klogtool.lazy_dataclasses import astuple, dataclass, field, replace
 
 
+@pytest.fixture(autouse=True, params=[0, lazy_dataclasses.CALLS_UNCOMPILED], ids=["compiled", "not yet compiled"])
+def _(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the classes that a test declares."""
+    monkeypatch.setattr(lazy_dataclasses, "CALLS_UNCOMPILED", request.param)
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """One with everything."""

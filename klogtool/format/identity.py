@@ -6,6 +6,7 @@ What Kafka throws as IOException is named by what a broker makes of it.
 
 from __future__ import annotations
 
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable
 
 from klogtool.errors import Corrupt
@@ -49,16 +50,12 @@ def parse_uuid(text: str) -> bytes:
     digits, padding = text[:_UUID_DIGITS], text[_UUID_DIGITS:]
     if len(digits) < _UUID_DIGITS or not _BASE64_DIGITS.issuperset(digits) or padding not in ("", "=="):
         raise _illegal_argument(f"Input string `{text}` is not a base64-encoded UUID of {UUID_SIZE} bytes")
-    from base64 import urlsafe_b64decode
-
-    return urlsafe_b64decode(digits + "==")
+    return a2b_base64(digits.replace("-", "+").replace("_", "/") + "==")
 
 
 def build_uuid(uuid: bytes) -> str:
     """Uuid.toString: 22 characters of URL-safe base64, no padding."""
-    from base64 import urlsafe_b64encode
-
-    return urlsafe_b64encode(uuid).decode().rstrip("=")
+    return b2a_base64(uuid, newline=False).decode().rstrip("=").replace("+", "-").replace("/", "_")
 
 
 def is_reserved_directory_id(uuid: bytes) -> bool:

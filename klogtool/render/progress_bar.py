@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 
 from klogtool.render.progress import LEAST_BYTES
 
@@ -40,16 +39,21 @@ class Bar:
         if self._bar is not None:
             self._bar.stop()
 
-    @contextmanager
-    def aside(self) -> Iterator[None]:
-        """While something else is printed."""
-        if self._bar is None:
-            yield
-            return
-        self._bar.stop()
-        try:
-            yield
-        finally:
+    def aside(self) -> _Aside:
+        """For a `with`, while something else is printed."""
+        return _Aside(self._bar)
+
+
+class _Aside:
+    def __init__(self, bar: Progress | None) -> None:
+        self._bar = bar
+
+    def __enter__(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
             self._bar.start()
 
 
@@ -57,8 +61,10 @@ def total_size(paths: Iterable[str]) -> int:
     """Bytes of all these files, as far as they can be seen."""
     total = 0
     for path in paths:
-        with suppress(OSError):
+        try:
             total += os.path.getsize(path)
+        except OSError:
+            continue
     return total
 
 

@@ -195,6 +195,17 @@ NOT_FOR_A_PARTITION = {
     "klogtool.disk.output",
     "klogtool.disk.writer",
 }
+NOT_FOR_VERIFY = {
+    *NOT_FOR_A_PARTITION,
+    "typing",
+    "contextlib",
+    "re",
+    "json",
+    "hashlib",
+    "threading",
+    "shlex",
+    "textwrap",
+}
 PROGRAM = """
 import sys
 sys.path += sys.argv.pop(1).split(":")
@@ -223,6 +234,11 @@ def test_a_plain_dump_imports_nothing_slow(args: list[str], slow: set[str]) -> N
 @pytest.mark.parametrize("partition", [SOUND, TRANSACTIONS])
 def test_a_sound_partition_takes_little(args: list[str], partition: str) -> None:
     assert sorted(NOT_FOR_A_PARTITION & modules_of([*args, partition])) == []
+
+
+@pytest.mark.skipif(kernels.native is None, reason="the reference reader needs more")
+def test_a_verification_with_one_job_takes_less() -> None:
+    assert sorted(NOT_FOR_VERIFY & modules_of(["verify", "--jobs", "1", SOUND])) == []
 
 
 def test_help_imports_only_what_it_says() -> None:

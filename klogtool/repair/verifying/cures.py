@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-")  # to a shell
+
 
 def quoted(path: str) -> str:
-    """As one word of a shell's."""
-    import shlex  # not for a run that finds nothing
-
-    return shlex.quote(path)
+    """As one word of a shell's (shlex.quote, which takes longer to import than a small file to verify)."""
+    return path if path and _PLAIN.issuperset(path) else "'" + path.replace("'", "'\"'\"'") + "'"
 
 
 def rebuild_index(folder: str, only: str) -> str:
