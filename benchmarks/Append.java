@@ -3,10 +3,8 @@ import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.Stream;
 
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.RecordBatch;
@@ -41,7 +39,7 @@ public final class Append {
             segment.flush();
             System.out.println((written - begin) / 1e9 + " " + (System.nanoTime() - begin) / 1e9);
         } finally {
-            deleteAll(folder);
+            Shared.deleteAll(folder);
         }
     }
 
@@ -66,13 +64,5 @@ public final class Append {
             }
         }
         return sets;
-    }
-
-    private static void deleteAll(Path folder) throws Exception {
-        try (Stream<Path> found = Files.walk(folder)) {
-            List<Path> deepestFirst = found.sorted(Comparator.reverseOrder()).toList();
-            for (Path path : deepestFirst)
-                Files.delete(path);
-        }
     }
 }

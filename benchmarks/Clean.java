@@ -1,17 +1,12 @@
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.concurrent.ScheduledFuture;
 import java.util.stream.Stream;
 
 import org.apache.kafka.common.utils.Time;
-import org.apache.kafka.server.util.Scheduler;
 import org.apache.kafka.storage.internals.log.Cleaner;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
@@ -35,22 +30,13 @@ public final class Clean {
     private static final int IO_BUFFER_BYTES = 512 * 1024 / 2;
     private static final int MAX_IO_BUFFER_BYTES = 1024 * 1024 + 12;
     private static final double LOAD_FACTOR = 0.9;
-    private static final int PRODUCER_ID_EXPIRATION_MS = 86_400_000;
     private static final int PRODUCER_ID_EXPIRATION_CHECK_MS = 600_000;
-    private static final int MAX_TRANSACTION_TIMEOUT_MS = 900_000;
-    private static final Scheduler NEVER = new Scheduler() {
-        @Override public void startup() { }
-        @Override public void shutdown() { }
-        @Override public ScheduledFuture<?> schedule(String name, Runnable task, long delayMs, long periodMs) {
-            return null;
-        }
-        @Override public void resizeThreadPool(int newSize) { }
-    };
 
     public static void main(String[] args) throws Exception {
         Path dir = Path.of(args[0]).toRealPath();
         LogConfig config = new LogConfig(Map.of("cleanup.policy", "compact", "segment.bytes", Integer.parseInt(args[2])));
-        readOnce(dir);
+        for (Path file : filesOf(dir))
+            Shared.readOnce(file);
         for (int pass = 0; pass < Integer.parseInt(args[3]); pass++)
             clean(dir, Path.of(args[1]), config);
     }
@@ -60,9 +46,9 @@ public final class Clean {
         try {
             Path copy = folder.resolve(dir.getFileName());
             copyPartition(dir, copy);
-            UnifiedLog log = UnifiedLog.create(copy.toFile(), config, 0L, Long.MAX_VALUE, NEVER,
-                new BrokerTopicStats(), Time.SYSTEM, MAX_TRANSACTION_TIMEOUT_MS,
-                new ProducerStateManagerConfig(PRODUCER_ID_EXPIRATION_MS, true), PRODUCER_ID_EXPIRATION_CHECK_MS,
+            UnifiedLog log = UnifiedLog.create(copy.toFile(), config, 0L, Long.MAX_VALUE, Shared.NEVER,
+                new BrokerTopicStats(), Time.SYSTEM, Shared.MAX_TRANSACTION_TIMEOUT_MS,
+                new ProducerStateManagerConfig(Shared.PRODUCER_ID_EXPIRATION_MS, true), PRODUCER_ID_EXPIRATION_CHECK_MS,
                 new LogDirFailureChannel(1), true, Optional.empty());
             Cleaner cleaner = new Cleaner(0, new SkimpyOffsetMap(MAP_BYTES), IO_BUFFER_BYTES, MAX_IO_BUFFER_BYTES,
                 LOAD_FACTOR, new Throttler(Double.MAX_VALUE, 300, "cleaner-io", "bytes", Time.SYSTEM), Time.SYSTEM,
@@ -73,7 +59,7 @@ public final class Clean {
             System.out.println((System.nanoTime() - begin) / 1e9 + " " + log.size());
             log.closeHandlers();
         } finally {
-            deleteAll(folder);
+            Shared.deleteAll(folder);
         }
     }
 
@@ -88,25 +74,9 @@ public final class Clean {
         }
     }
 
-    private static void readOnce(Path dir) throws IOException {
-        ByteBuffer buffer = ByteBuffer.allocateDirect(1 << 20);
-        for (Path file : filesOf(dir))
-            try (FileChannel channel = FileChannel.open(file)) {
-                while (channel.read(buffer.clear()) > 0) { }
-            }
-    }
-
     private static List<Path> filesOf(Path dir) throws IOException {
         try (Stream<Path> found = Files.list(dir)) {
             return found.filter(Files::isRegularFile).toList();
-        }
-    }
-
-    private static void deleteAll(Path folder) throws IOException {
-        try (Stream<Path> found = Files.walk(folder)) {
-            List<Path> deepestFirst = found.sorted(Comparator.reverseOrder()).toList();
-            for (Path path : deepestFirst)
-                Files.delete(path);
         }
     }
 }

@@ -1,16 +1,9 @@
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Comparator;
-import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ScheduledFuture;
-import java.util.stream.Stream;
 
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.utils.Time;
-import org.apache.kafka.server.util.Scheduler;
 import org.apache.kafka.storage.internals.checkpoint.LeaderEpochCheckpointFile;
 import org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache;
 import org.apache.kafka.storage.internals.log.LogConfig;
@@ -26,20 +19,10 @@ import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
  * so that it is in the page cache; the index files are made in a folder that goes away.
  */
 public final class Recover {
-    private static final int PRODUCER_ID_EXPIRATION_MS = 86_400_000;
-    private static final int MAX_TRANSACTION_TIMEOUT_MS = 900_000;
-    private static final Scheduler NEVER = new Scheduler() {
-        @Override public void startup() { }
-        @Override public void shutdown() { }
-        @Override public ScheduledFuture<?> schedule(String name, Runnable task, long delayMs, long periodMs) {
-            return null;
-        }
-        @Override public void resizeThreadPool(int newSize) { }
-    };
 
     public static void main(String[] args) throws Exception {
         Path log = Path.of(args[0]).toRealPath();
-        readOnce(log);
+        Shared.readOnce(log);
         for (int pass = 0; pass < Integer.parseInt(args[1]); pass++)
             System.out.println(recover(log));
     }
@@ -50,9 +33,10 @@ public final class Recover {
             Files.createSymbolicLink(folder.resolve(log.getFileName()), log);
             TopicPartition partition = new TopicPartition("t", 0);
             LeaderEpochFileCache epochs = new LeaderEpochFileCache(partition, new LeaderEpochCheckpointFile(
-                folder.resolve("leader-epoch-checkpoint").toFile(), new LogDirFailureChannel(1)), NEVER);
+                folder.resolve("leader-epoch-checkpoint").toFile(), new LogDirFailureChannel(1)), Shared.NEVER);
             ProducerStateManager producers = new ProducerStateManager(partition, folder.toFile(),
-                MAX_TRANSACTION_TIMEOUT_MS, new ProducerStateManagerConfig(PRODUCER_ID_EXPIRATION_MS, true), Time.SYSTEM);
+                Shared.MAX_TRANSACTION_TIMEOUT_MS, new ProducerStateManagerConfig(Shared.PRODUCER_ID_EXPIRATION_MS, true),
+                Time.SYSTEM);
             long baseOffset = Long.parseLong(log.getFileName().toString().replace(".log", ""));
             try (LogSegment segment = LogSegment.open(folder.toFile(), baseOffset, new LogConfig(Map.of()),
                     Time.SYSTEM, true, 0, false, "")) {
@@ -64,23 +48,7 @@ public final class Recover {
                 return seconds;
             }
         } finally {
-            deleteAll(folder);
-        }
-    }
-
-    private static void readOnce(Path log) throws Exception {
-        ByteBuffer buffer = ByteBuffer.allocateDirect(1 << 20);
-        try (FileChannel channel = FileChannel.open(log)) {
-            while (channel.read(buffer) > 0)
-                buffer.clear();
-        }
-    }
-
-    private static void deleteAll(Path folder) throws Exception {
-        try (Stream<Path> found = Files.walk(folder)) {
-            List<Path> deepestFirst = found.sorted(Comparator.reverseOrder()).toList();
-            for (Path path : deepestFirst)
-                Files.delete(path);
+            Shared.deleteAll(folder);
         }
     }
 }

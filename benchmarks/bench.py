@@ -18,12 +18,11 @@ import shutil
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
+from measuring import HERE, ROOT, Samples, Setup, Table, in_turn, kafka_home, make_data, told_by
+
 KLOGTOOL = str(pathlib.Path(sys.executable).with_name("klogtool"))
 DATA_SETS = ("plain", "lz4", "zstd", "single")
 KEYED = ("keyed", "keyed-lz4")
@@ -40,6 +39,7 @@ STARTS = ("help", "small")
 LOOKUPS = ("lookup",)
 READS = {"raw to a file": "--raw {sink}", "raw to a pipe": "--raw - | cat > /dev/null", "SHA-256": "--format json"}
 FETCHES = ("read",)
+COLUMNS = ("columns",)
 APPENDS = ("append",)
 APPEND_LINES = 300_000
 COMPACTS = ("compact",)
@@ -53,101 +53,6 @@ WANTED: dict[str, dict[str, float]] = {
     "recover": {"plain": 3, "lz4": 3, "zstd": 3, "single": 15},
     "compact": {"keyed": 4, "keyed-lz4": 2.5},
 }
-NULL_FILES = [(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDWR, 0) for fd in (0, 1, 2)]
-
-
-@dataclass
-class Samples:
-    """The runs of one command: seconds and peak megabytes."""
-
-    command: list[str]
-    fine: tuple[int, ...] = (0,)  # exit statuses
-    seconds: list[float] = field(default_factory=list)
-    megabytes: list[float] = field(default_factory=list)
-
-    def run(self) -> None:
-        """Run once, as a process of its own with nothing to read and nowhere to write. Exits if it fails."""
-        begin = time.perf_counter()
-        pid = os.posix_spawn(self.command[0], self.command, os.environ, file_actions=NULL_FILES)
-        _, status, usage = os.wait4(pid, 0)
-        self.seconds.append(time.perf_counter() - begin)
-        self.megabytes.append(usage.ru_maxrss / 1024)
-        if os.waitstatus_to_exitcode(status) not in self.fine:
-            sys.exit(f"status {os.waitstatus_to_exitcode(status)} from: {' '.join(self.command)}")
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.seconds)
-
-    @property
-    def peak(self) -> float:
-        return max(self.megabytes)
-
-
-def in_turn(runs: int, *samples: Samples) -> None:
-    for _ in range(runs):
-        for sample in samples:
-            sample.run()
-
-
-# ---------------------------------------------------------------- telling
-
-
-class Table:
-    """Rows told as they come; all of them again as Markdown."""
-
-    def __init__(self, *head: str) -> None:
-        self.rows: list[list[str]] = []
-        self.widths = [max(8, len(cell)) for cell in head]
-        self.add(*head)
-
-    def add(self, *cells: str) -> None:
-        self.rows.append(list(cells))
-        print("  ".join(map(str.ljust, cells, self.widths)).rstrip(), flush=True)
-
-    def markdown(self) -> str:
-        lines = ["| " + " | ".join(row) + " |" for row in self.rows]
-        return "\n".join([lines[0], "|" + "---|" * len(self.widths), *lines[1:]]) + "\n"
-
-
-# ---------------------------------------------------------------- what is run
-
-
-@dataclass(frozen=True)
-class Setup:
-    """Where the data and Kafka are, and how often to run what."""
-
-    data: pathlib.Path
-    kafka_class_path: str
-    runs: int
-    jobs: list[int]
-    compare: bool
-    exports: pathlib.Path
-
-    def log(self, name: str) -> str:
-        return str(self.data / f"{name}-0" / f"{0:020d}.log")
-
-    def kafka(self, log: str, options: Sequence[str]) -> list[str]:
-        java = ["java", "-Xmx512m", "-cp", self.kafka_class_path, "org.apache.kafka.tools.DumpLogSegments"]
-        return ["/usr/bin/env", *java, "--files", log, *options]
-
-
-def kafka_home() -> pathlib.Path:
-    """The jars of Kafka 4.3.1, from the cache that tests/kafka fills."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    from kafka.kafka import prepare
-
-    home: pathlib.Path = prepare()
-    return home
-
-
-def make_data(folder: pathlib.Path, scale: float, names: Sequence[str], class_path: str) -> None:
-    missing = [name for name in names if not (folder / f"{name}-0" / f"{0:020d}.log").exists()]
-    if missing:
-        print(f"making {', '.join(missing)} in {folder}", flush=True)
-        folder.mkdir(parents=True, exist_ok=True)
-        gen = ["java", "-Xmx512m", "-cp", class_path, str(HERE / "Gen.java"), str(folder), str(scale), *missing]
-        subprocess.run(gen, check=True, stderr=subprocess.DEVNULL)
 
 
 def require_same(kafkas: list[str], ours: list[str]) -> None:
@@ -169,7 +74,7 @@ def dumps(setup: Setup, only: Callable[[str], bool]) -> Table:
     table = Table(*head, "wanted", "Kafka MB", "klogtool MB")
     for name in filter(only, DATA_SETS):
         for dump, options in ((d, o) for d, o in DUMPS.items() if only(d)):
-            kafka = Samples(setup.kafka(setup.log(name), options))
+            kafka = Samples(setup.dump_log_segments(setup.log(name), options))
             ours = [
                 Samples([KLOGTOOL, "dump-log", "--files", setup.log(name), *options, "--jobs", str(n)])
                 for n in setup.jobs
@@ -183,19 +88,9 @@ def dumps(setup: Setup, only: Callable[[str], bool]) -> Table:
     return table
 
 
-def kafka_recoveries(setup: Setup, name: str, classes: pathlib.Path) -> list[float]:
-    """Seconds of LogSegment.recover in a JVM of its own: the first pass, then warmer ones."""
-    class_path = f"{classes}:{setup.kafka_class_path}"
-    java = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", class_path, "Recover", setup.log(name), "3"]
-    told = subprocess.run(java, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
-    return [float(line) for line in told.split()]
-
-
 def recoveries(setup: Setup, only: Callable[[str], bool]) -> Table:
     """Kafka's recovery of a segment, its JVM's start not counted, beside whole processes of ours that only plan."""
-    classes = setup.data / "classes"
-    javac = ["javac", "-d", str(classes), "-cp", setup.kafka_class_path, str(HERE / "Recover.java")]
-    subprocess.run(javac, check=True, stderr=subprocess.DEVNULL)
+    java = setup.java("Recover")
     jobs = [f"{n} job{'s' * (n > 1)}" for n in setup.jobs]
     head = ["data", "command", "Kafka s, first", "warm", *(f"klogtool s, {j}" for j in jobs)]
     table = Table(*head, *(f"first ratio, {j}" for j in jobs), "wanted", "klogtool MB")
@@ -206,7 +101,7 @@ def recoveries(setup: Setup, only: Callable[[str], bool]) -> Table:
             ours = [Samples([KLOGTOOL, *command, folder, "--jobs", str(n)], (0, 1)) for n in setup.jobs]
             passes = []
             for _ in range(setup.runs):
-                passes.append(kafka_recoveries(setup, name, classes))
+                passes.append([float(line) for line in told_by([*java, setup.log(name), "3"]).split()])
                 in_turn(1, *ours)
             first, warm = statistics.median(p[0] for p in passes), statistics.median(p[-1] for p in passes)
             row = [name, what, f"{first:.2f}", f"{warm:.2f}", *(f"{o.median:.3f}" for o in ours)]
@@ -220,7 +115,7 @@ def walks(setup: Setup, only: Callable[[str], bool]) -> Table:
     table = Table("data", "bare CRC s", "recovery s, 1 job", "2 jobs", "recovery / CRC", "1 job / 2 jobs")
     for name in filter(only, DATA_SETS):
         walk = [sys.executable, str(HERE / "recovery_walk.py"), setup.log(name)]
-        told = subprocess.run(walk, check=True, stdout=subprocess.PIPE, text=True).stdout
+        told = told_by(walk)
         bare, one, two = map(float, told.split())
         table.add(name, f"{bare:.3f}", f"{one:.3f}", f"{two:.3f}", f"{one / bare:.2f}", f"{one / two:.2f}")
     return table
@@ -231,7 +126,7 @@ def resyncs(setup: Setup, only: Callable[[str], bool]) -> Table:
     table = Table("damage", "GB/s", "wanted", "outcome")
     name = next(filter(only, DATA_SETS))
     walk = [sys.executable, str(HERE / "resync_walk.py"), str(setup.exports), setup.log(name), "1024"]
-    told = subprocess.run(walk, check=True, stdout=subprocess.PIPE, text=True).stdout
+    told = told_by(walk)
     for line in told.splitlines():
         kind, rate, outcome = line.split("\t")
         table.add(kind, f"{float(rate) / 1e9:.2f}", "1", outcome)
@@ -260,7 +155,7 @@ def deep_verifications(setup: Setup, only: Callable[[str], bool]) -> Table:
 def python_rate(log: str, package: str) -> str:
     """Million records a second of a client in Python; "-" where it is not installed."""
     reader = [sys.executable, str(HERE / "python_readers.py"), package, log, str(READERS_MIB)]
-    told = subprocess.run(reader, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    told = told_by(reader).split()
     return f"{int(told[0]) / float(told[1]) / 1e6:.3f}" if told else "-"
 
 
@@ -296,6 +191,15 @@ def exports(setup: Setup, only: Callable[[str], bool]) -> Table:
     return table
 
 
+def columns(setup: Setup, _: Callable[[str], bool]) -> Table:
+    """Million records a second of klogtool.columns over the plain data, in a program that is running already."""
+    table = Table("columns", *(f"{n} job{'s' * (n > 1)}" for n in setup.jobs))
+    asked = [sys.executable, str(HERE / "column_rates.py"), setup.log("plain"), str(setup.runs), *map(str, setup.jobs)]
+    for line in told_by(asked).splitlines():
+        table.add(*line.split("\t"))
+    return table
+
+
 def starts(setup: Setup, only: Callable[[str], bool]) -> Table:
     """What does hardly any work: its time is the start's."""
     commands = {"help": ["--help"], "small": ["dump-log", str(SMALL_FILE), "--print-data-log"]}
@@ -313,7 +217,7 @@ def lookups(setup: Setup, _: Callable[[str], bool]) -> Table:
     each = [f"{what} {figure}" for what in ("offset", "time", "fetch") for figure in ("us", "99 %")]
     table = Table("sparse log", "segments", "load ms", *each)
     asked = [sys.executable, str(HERE / "lookups.py"), str(setup.exports / "lookups")]
-    for line in subprocess.run(asked, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines():
+    for line in told_by(asked).splitlines():
         table.add(*line.split("\t"))
     return table
 
@@ -340,19 +244,16 @@ def reads(setup: Setup, only: Callable[[str], bool]) -> Table:
 def appends(setup: Setup, only: Callable[[str], bool]) -> Table:
     """Batches of a segment into a new one: Kafka's LogSegment.append, which validates nothing, beside all of ours; and
     records out of JSON lines."""
-    classes = setup.data / "classes"
-    javac = ["javac", "-d", str(classes), "-cp", setup.kafka_class_path, str(HERE / "Append.java")]
-    subprocess.run(javac, check=True, stderr=subprocess.DEVNULL)
-    java = ["java", "-Xmx3g", "-XX:+UseSerialGC", "-cp", f"{classes}:{setup.kafka_class_path}", "Append"]
+    java = setup.java("Append", "-Xmx3g")
     head = ("append", "and flush", "klogtool s, decided", "written", "JSON records/s, decided", "written")
     table = Table("data", *(f"Kafka s, {word}" for word in head[:2]), *head[2:])
     for name in filter(only, DATA_SETS):
         kafka = [*java, setup.log(name), str(setup.exports), str(setup.runs)]
-        passes = [line.split() for line in _told(kafka).splitlines()]
+        passes = [line.split() for line in told_by(kafka).splitlines()]
         alone, flushed = (min(float(told[n]) for told in passes) for n in (0, 1))
         ours = [sys.executable, str(HERE / "appends.py")]
-        batches = _told([*ours, "batches", setup.log(name), str(setup.exports)]).split()
-        records = _told([*ours, "records", setup.log(name), str(setup.exports), str(APPEND_LINES)]).split()
+        batches = told_by([*ours, "batches", setup.log(name), str(setup.exports)]).split()
+        records = told_by([*ours, "records", setup.log(name), str(setup.exports), str(APPEND_LINES)]).split()
         figures = (alone, flushed, *map(float, batches))
         table.add(name, *(f"{figure:.3f}" for figure in figures), *(f"{float(rate):,.0f}" for rate in records))
     return table
@@ -361,13 +262,10 @@ def appends(setup: Setup, only: Callable[[str], bool]) -> Table:
 def compactions(setup: Setup, only: Callable[[str], bool]) -> Table:
     """Kafka's cleaner, one thread, its JVM's start not counted, beside whole processes of ours in place, over one
     partition and over two; both write to the data's file system, with fsync."""
-    classes = setup.data / "classes"
-    javac = ["javac", "-d", str(classes), "-cp", setup.kafka_class_path, str(HERE / "Clean.java")]
-    subprocess.run(javac, check=True, stderr=subprocess.DEVNULL)
     head = ("Kafka s, first", "warm", "klogtool s, 1 job", "first ratio", "wanted", "two partitions, 1 job", "2 jobs")
     table = Table("data", *head, "1 job / 2 jobs", "wanted", "klogtool MB, 1 job", "2 jobs")
     for name in filter(only, KEYED):
-        compaction = Compaction(setup, name, classes)
+        compaction = Compaction(setup, name)
         passes = []
         for _ in range(setup.runs):
             passes.append(compaction.kafka())
@@ -385,11 +283,10 @@ def compactions(setup: Setup, only: Callable[[str], bool]) -> Table:
 class Compaction:
     """The runs over copies of one data set, which end here unless all leave as many bytes as Kafka's."""
 
-    def __init__(self, setup: Setup, name: str, classes: pathlib.Path) -> None:
+    def __init__(self, setup: Setup, name: str) -> None:
         self.source = setup.data / f"{name}-0"
         self.scratch = setup.data / "compacted"
-        java = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", f"{classes}:{setup.kafka_class_path}", "Clean"]
-        self.java = [*java, str(self.source), str(self.scratch), str(COMPACT_SEGMENT_BYTES), "2"]
+        self.java = [*setup.java("Clean"), str(self.source), str(self.scratch), str(COMPACT_SEGMENT_BYTES), "2"]
         # The last segment is empty: its name is the log's end. A log dir without checkpoints says none of this.
         end = max(path.stem for path in self.source.glob("*.log")).lstrip("0")
         whole = [f"--{word}={end}" for word in ("high-watermark", "recovery-point")]
@@ -403,7 +300,7 @@ class Compaction:
     def kafka(self) -> tuple[float, ...]:
         """Seconds of Kafka's cleaner in a JVM of its own: the first pass, then the warmer one."""
         self.scratch.mkdir(exist_ok=True)
-        told = [line.split() for line in _told(self.java, stderr=subprocess.DEVNULL).splitlines()]
+        told = [line.split() for line in told_by(self.java).splitlines()]
         self.bytes_left = int(told[0][1])
         return tuple(float(seconds) for seconds, _ in told)
 
@@ -428,10 +325,6 @@ class Compaction:
         return copy
 
 
-def _told(command: Sequence[str], stderr: int | None = None) -> str:
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=stderr, text=True).stdout
-
-
 @dataclass(frozen=True)
 class Part:
     """A table, the names that ask for it, and of what data it is made."""
@@ -444,6 +337,7 @@ class Part:
 PARTS = (
     Part(dumps, DUMPS),
     Part(exports, EXPORTS),
+    Part(columns, COLUMNS, ("plain",)),
     Part(recoveries, RECOVERIES),
     Part(walks, WALKS),
     Part(resyncs, RESYNCS),
