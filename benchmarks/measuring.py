@@ -123,7 +123,7 @@ def make_data(folder: pathlib.Path, scale: float, names: Sequence[str], class_pa
 
 def told_by(command: Sequence[str]) -> str:
     """What a command prints. What it says besides is told only if it fails; this program ends then."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{done.stderr}status {done.returncode} from: {' '.join(command)}")
     return done.stdout
