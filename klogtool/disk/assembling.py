@@ -9,14 +9,23 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from klogtool.disk.dataset import not_written
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import check_facts
-from klogtool.disk.output import NewFolder, build_folder, carry_out_to, check_place, listed_files
+from klogtool.disk.output import (
+    NewFile,
+    NewFolder,
+    build_folder,
+    carry_out_to,
+    check_place,
+    listed_files,
+    write_new_file,
+)
 from klogtool.errors import Refused
 from klogtool.lazy_dataclasses import dataclass
+from klogtool.repair.draft import Content, Piece
 from klogtool.repair.plan import Plan
 from klogtool.repair.saved_plan import SavedPlan
 
@@ -80,14 +89,51 @@ class Assembly:
         return os.path.join(self.stage, name) if name else self.stage
 
 
-def write_part(stage: str, source: str, plan: Plan | None) -> str:
-    """What becomes of a folder of a log dir by its plan, or a copy of it: for one attempt of a task. Returns where it
-    is. Raises as `carry_out_to` does."""
-    place = os.path.join(stage, TASKS, uuid.uuid4().hex)
+def write_aside(stage: str, content: Content) -> str:
+    """Something to be read again, for one attempt of a task. Returns where it is. Raises KlogError."""
+    place = _aside(stage)
+    try:
+        Disk().write(place, content)
+    except OSError as error:
+        raise not_written(place, error) from error
+    return place
+
+
+def write_file_aside(stage: str, file: NewFile) -> str:
+    """A file of a part, for one attempt of a task, synced and looked at. Returns where it is. Raises KlogError."""
+    place = _aside(stage)
+    try:
+        write_new_file(Disk(), file, place)
+    except OSError as error:
+        raise not_written(place, error) from error
+    return place
+
+
+def place_aside(stage: str, file: NewFile) -> str | None:
+    """Where a file of a part lies, if all of it has been written aside."""
+    match file.file.content:
+        case (Piece(path=path, start=0),) if os.path.dirname(path) == os.path.join(stage, TASKS):
+            return path
+    return None
+
+
+def _aside(stage: str) -> str:
+    return os.path.join(stage, TASKS, uuid.uuid4().hex)
+
+
+def write_part(
+    stage: str,
+    source: str,
+    plan: Plan | None,
+    ready: Callable[[NewFolder], Mapping[str, str]] = lambda _: {},
+) -> str:
+    """What becomes of a folder of a log dir by its plan, or a copy of it: for one attempt of a task. ready: files that
+    were written aside, by name. Returns where it is. Raises as `carry_out_to` does."""
+    place = _aside(stage)
     try:
         os.mkdir(place)
     except OSError as error:
         raise not_written(place, error) from error
     result = os.path.join(place, os.path.basename(source))
-    carry_out_to([] if plan is None else [SavedPlan.of(plan)], source, result)
+    carry_out_to([] if plan is None else [SavedPlan.of(plan)], source, result, ready=ready)
     return result

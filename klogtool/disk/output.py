@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from klogtool.disk.about import About, about, about_new_file
@@ -30,7 +30,8 @@ from klogtool.repair.saved_plan import SavedPlan
 @dataclass(frozen=True, slots=True)
 class NewFolder:
     """A folder to be, like `source`. folders: those in it, outer ones first; copied: files that are the source's, to
-    the byte; plans: whose steps give it the others; further: and more files."""
+    the byte; plans: whose steps give it the others; further: and more files; ready: where some of all these lie
+    already, written and synced, in the same file system."""
 
     path: str
     source: str
@@ -38,6 +39,17 @@ class NewFolder:
     copied: Mapping[str, DraftFile] = field(default_factory=dict)
     plans: Sequence[SavedPlan] = ()
     further: Mapping[str, Content] = field(default_factory=dict)
+    ready: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file of a new folder. name: below it; copied: it is the source's, to the byte."""
+
+    name: str
+    file: DraftFile
+    like: About
+    copied: bool
 
 
 def carry_out_to(
@@ -46,14 +58,16 @@ def carry_out_to(
     output: str,
     *,
     beside: Mapping[str, Mapping[str, Content]] | None = None,
+    ready: Callable[[NewFolder], Mapping[str, str]] = lambda _: {},
     disk: Disk | None = None,
 ) -> None:
     """Write what the source becomes by the plans to `output`, which is not there yet, or empty.
 
     source: the partition dir or log dir that all plans are about, or parts of; the log dir that a partition lies in
-    stays as it is, whatever plans there are for it. beside: further new folders, by path, with their files. Unchanged
-    files are copied (a hard link would let a broker write into both), with time and mode, and owner where that is
-    permitted. Raises Refused, StalePlan or KlogError, and OSError where the system refuses; there is no output then.
+    stays as it is, whatever plans there are for it. beside: further new folders, by path, with their files. ready:
+    where files of the output lie already, by name: these are moved. Unchanged files are copied (a hard link would let
+    a broker write into both), with time and mode, and owner where that is permitted. Raises Refused, StalePlan or
+    KlogError, and OSError where the system refuses; there is no output then.
     """
     disk = disk or Disk()
     plans = [plan for plan in plans if not _is_around(plan.path, source)]
@@ -61,6 +75,7 @@ def carry_out_to(
         check_place(place, source)
     check_facts(plans)
     result = new_folder(plans, source, output)
+    result = replace(result, ready=ready(result))
     folders = [*(NewFolder(path, source, further=files) for path, files in (beside or {}).items()), result]
     _check_room(folders)
     with _built(disk, folders) as parts:
@@ -223,7 +238,8 @@ def _check_room(folders: Sequence[NewFolder]) -> None:
         written = (_room_of(plan) for plan in folder.plans)
         further = (content_size(content) + BLOCK_BYTES for content in folder.further.values())
         parent = os.path.dirname(os.path.realpath(folder.path))
-        size = sum((*copied, *written, *further)) + BLOCK_BYTES * (1 + len(folder.folders))
+        there = sum(os.stat(place).st_size for place in folder.ready.values())
+        size = sum((*copied, *written, *further)) - there + BLOCK_BYTES * (1 + len(folder.folders))
         needed[parent] = needed.get(parent, 0) + size
     check_space(needed)
 
@@ -291,13 +307,14 @@ def build_folder(disk: Disk, folder: NewFolder, part: str, *, is_there: bool = F
         disk.mkdir(part)
     for name in folder.folders:
         disk.mkdir(os.path.join(part, name))
-    for name, file in folder.copied.items():
-        path = os.path.join(part, name)
-        disk.write(path, file.content, _about_file(folder, name, file))
-        disk.sync(path)
-        check_size(path, file.content)
-    for name, file in _walk_written(folder):
-        put(disk, os.path.join(part, name), file.content, _about_file(folder, name, file))
+    for file in walk_new_files(folder):
+        path = os.path.join(part, file.name)
+        if file.name in folder.ready:
+            disk.rename(folder.ready[file.name], path)
+            disk.describe(path, file.like)
+            disk.sync(path)
+        else:
+            write_new_file(disk, file, path)
     changed = {os.path.dirname(name) for name in (*_names_changed(folder), *folder.further)}
     for name in reversed(["", *folder.folders]):
         path, like = os.path.join(part, name), about(_there(os.path.join(folder.source, name))).permitted()
@@ -305,9 +322,28 @@ def build_folder(disk: Disk, folder: NewFolder, part: str, *, is_there: bool = F
         disk.sync_dir(path)
 
 
-def _about_file(folder: NewFolder, name: str, file: DraftFile) -> About:
+def walk_new_files(folder: NewFolder) -> Iterator[NewFile]:
+    """All that are to be put there."""
+    for name, file in folder.copied.items():
+        yield NewFile(name, file, about_file(folder.source, name, file), copied=True)
+    for name, file in _walk_written(folder):
+        yield NewFile(name, file, about_file(folder.source, name, file), copied=False)
+
+
+def write_new_file(disk: Disk, file: NewFile, path: str) -> None:
+    """One of them, synced, and held against what it is to be: what is only copied by its size. Raises as `put` does."""
+    content = file.file.content
+    if not file.copied:
+        put(disk, path, content, file.like)
+        return
+    disk.write(path, content, file.like)
+    disk.sync(path)
+    check_size(path, content)
+
+
+def about_file(source: str, name: str, file: DraftFile) -> About:
     """As the file that it is, under another name or cut; as the one that it replaces; as those beside it."""
-    before = os.path.join(folder.source, name)
+    before = os.path.join(source, name)
     moved = [part.path for part in file.content if isinstance(part, Piece) and len(file.content) == 1]
     like = next(filter(os.path.isfile, [*moved, before]), None)
     found = about(like) if like is not None else about_new_file(_there(os.path.dirname(before)))

@@ -23,7 +23,7 @@ from klogtool.log.opened import open_path
 from klogtool.repair.change import Change, plan_change, plan_partition
 from klogtool.repair.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.repair.circumstances import Checkpoints, Circumstances, is_log_dir, terms_of
-from klogtool.repair.cleaning.cleaner import CleaningStats, clean
+from klogtool.repair.cleaning.cleaner import CleaningStats, CleanLog, clean
 from klogtool.repair.cleaning.dirty_range import LogToClean, find_log_to_clean
 from klogtool.repair.draft import Draft
 from klogtool.repair.plan import Plan, SegmentVerdict
@@ -118,12 +118,15 @@ def why_left_alone(
 
 
 def plan_one(
-    folder: str, arguments: Mapping[str, Any], checkpoints: Checkpoints
+    folder: str, arguments: Mapping[str, Any], checkpoints: Checkpoints, cleaning: CleanLog = clean
 ) -> tuple[Plan, CheckpointLines | None]:
-    """The plan for one partition dir of a log dir, and what that is to know of it. Raises as `decide` does."""
+    """The plan for one partition dir of a log dir, and what that is to know of it. Raises as `decide` does.
+
+    cleaning: how a pass is done.
+    """
     given = arguments.get("first_dirty_offset")
     checkpoint = find_first_dirty(folder, checkpoints) if given is None else given
-    change = lambda log: compact_log(log, checkpoint, arguments)  # noqa: E731
+    change = lambda log: compact_log(log, checkpoint, arguments, cleaning)  # noqa: E731
     return plan_partition(COMMAND, folder, arguments, change, checkpoints)
 
 
@@ -164,8 +167,10 @@ def _terms(folder: str, arguments: Mapping[str, Any], checkpoints: Checkpoints) 
 # --- a partition ------------------------------------------------------------------------------------------------------
 
 
-def compact_log(log: LoadedLog, checkpoint: int | None, arguments: Mapping[str, Any]) -> Change:
-    """All passes over a log. checkpoint: where its dirty part begins, None if nobody knows.
+def compact_log(
+    log: LoadedLog, checkpoint: int | None, arguments: Mapping[str, Any], cleaning: CleanLog = clean
+) -> Change:
+    """All passes over a log. checkpoint: where its dirty part begins, None if nobody knows; cleaning: how each is done.
 
     Raises as `decide` does.
     """
@@ -181,7 +186,7 @@ def compact_log(log: LoadedLog, checkpoint: int | None, arguments: Mapping[str, 
         if to_clean.is_reset:
             line = to_clean.first_dirty_offset
         if (to_clean.is_eligible and log.terms.config.compact) or arguments.get("force"):
-            checkpoint, stats = clean(log, to_clean, now_ms, keeps_magic=bool(arguments.get("keep_magic")))
+            checkpoint, stats = cleaning(log, to_clean, now_ms, keeps_magic=bool(arguments.get("keep_magic")))
             line = checkpoint
             row |= _stats_row(checkpoint, stats)
             log.report.cleaned |= set(stats.groups)

@@ -16,7 +16,9 @@ from klogtool.spark.session import Session
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
+Joined = TypeVar("Joined")
 LOOK_SECONDS = 0.2
+PIECE_BYTES = 24 << 18  # of bytes that are exchanged: rows of Spark are not to be large
 
 
 def spread(
@@ -56,9 +58,59 @@ def _tried(work: Callable[[Any], Any], numbered: tuple[int, Any]) -> tuple[int, 
         return number, error.with_traceback(None)
 
 
-def _collected(session: Session, rows: Any, size: int, on_progress: Callable[[int], None]) -> list[tuple[int, Any]]:
+def exchange(
+    session: Session,
+    work: Callable[[Item], tuple[Found, Sequence[bytes]]],
+    join: Callable[[list[bytes]], Joined],
+    items: Sequence[Item],
+    parts: int,
+    *,
+    sizes: Sequence[int],
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> tuple[list[Found], list[Joined]]:
+    """The same, where `work` also gives bytes for each of so many parts, and `join` gets all bytes of a part, in any
+    order: what each item gave, in their order, and each part. Spark carries the bytes. Raises as `spread` does."""
+    order = sorted(range(len(items)), key=lambda n: -sizes[n])
+    rows = session.context.parallelize([(n, items[n]) for n in order], len(items))
+    rows = rows.flatMap(partial(_dealt, work, parts)).partitionBy(parts, int).mapPartitions(partial(_joined, join))
+    found: dict[int, Any] = {}
+    joined: list[Joined] = []
+    for told, made in _collected(session, rows, sum(sizes) // (len(items) + parts), on_progress):
+        found |= told
+        joined.append(made)
+    for n in range(len(items)):
+        if isinstance(found[n], KlogError):
+            raise found[n]
+    return [found[n] for n in range(len(items))], joined
+
+
+def _dealt(work: Callable[[Any], Any], parts: int, numbered: tuple[int, Any]) -> Iterator[tuple[int, Any]]:
+    """For each part its bytes; to one of them also what was found, by the item's number."""
+    number, tried = _tried(work, numbered)
+    if isinstance(tried, KlogError):
+        yield number % parts, (number, tried)
+        return
+    found, bytes_of = tried
+    yield number % parts, (number, found)
+    for part, data in enumerate(bytes_of):
+        for at in range(0, len(data), PIECE_BYTES):
+            yield part, data[at : at + PIECE_BYTES]
+
+
+def _joined(join: Callable[[list[bytes]], Any], rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[Any, Any]]:
+    pieces: list[bytes] = []
+    told: dict[int, Any] = {}
+    for _, row in rows:
+        if isinstance(row, bytes):
+            pieces.append(row)
+        else:
+            told[row[0]] = row[1]
+    yield told, join(pieces)
+
+
+def _collected(session: Session, rows: Any, size: int, on_progress: Callable[[int], None]) -> list[tuple[Any, Any]]:
     """The job in a thread of its own, so that its progress, and an interrupt, are seen here."""
-    found: list[tuple[int, Any]] = []
+    found: list[tuple[Any, Any]] = []
     errors: list[BaseException] = []
 
     def collect() -> None:

@@ -19,6 +19,18 @@ class Rows:
         sent = pickle.loads(pickle.dumps(work))
         return Rows(pickle.loads(pickle.dumps(sent(pickle.loads(pickle.dumps(item))))) for item in self._items)
 
+    def flatMap(self, work: Callable[[Any], Iterable[Any]]) -> Rows:
+        sent = pickle.loads(pickle.dumps(work))
+        return Rows(pickle.loads(pickle.dumps(row)) for item in self._items for row in sent(item))
+
+    def partitionBy(self, parts: int, part_of: Callable[[Any], int]) -> Rows:
+        """Each part becomes an item, its rows in an order that is not theirs."""
+        rows = list(self._items)[::-1]
+        return Rows([row for row in rows if part_of(row[0]) % parts == part] for part in range(parts))
+
+    def mapPartitions(self, work: Callable[[Iterable[Any]], Iterable[Any]]) -> Rows:
+        return self.flatMap(work)
+
     def collect(self) -> list[Any]:
         return list(self._items)
 

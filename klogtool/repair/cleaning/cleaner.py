@@ -6,6 +6,7 @@ All that happens happens to the draft; what was cleaned is in the segments of th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 from klogtool.format import batch as format_batch
 from klogtool.format import message as format_message
@@ -42,6 +43,15 @@ class CleaningStats:
     groups: dict[int, list[int]] = field(default_factory=dict)
     tallies: dict[int, Tally] = field(default_factory=dict)
     aborted: bool = False
+
+
+class CleanLog(Protocol):
+    """What `clean` does, or whoever does it otherwise."""
+
+    def __call__(
+        self, log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool = False
+    ) -> tuple[int, CleaningStats]:
+        """See `clean`."""
 
 
 def clean(log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool = False) -> tuple[int, CleaningStats]:
@@ -84,7 +94,7 @@ class Pass:
         end_offset = self.offsets.latest_offset + 1
         try:
             self.clean_groups(self._grouped(self.log.segments.values(0, end_offset)))
-        except _CleaningAborted:
+        except CleaningAborted:
             self.log.report.was_split = True
             return self.first_dirty, CleaningStats(groups=self.stats.groups, aborted=True)
         return end_offset, self.stats
@@ -226,12 +236,16 @@ class Pass:
     def _walk_group(self, group: list[LogSegment], terms: FilterTerms) -> Iterator[LogSegment]:
         """Each segment, when the terms and the transactions are those of it."""
         for n, segment in enumerate(group):
-            next_offset = segment.read_next_offset()  # Kafka asks in any case, and fails of damage that it meets there
-            end = group[n + 1].base_offset if n + 1 < len(group) else next_offset
-            self.transactions.add_aborted(self.aborted_between(segment.base_offset, end))
+            self.transactions.add_aborted(self.aborted_of(group, n))
             terms.tally = self.stats.tallies[segment.base_offset] = Tally()
             terms.retains_legacy_tombstones = last_modified_ms(self.log, segment) > self.legacy_horizon_ms
             yield segment
+
+    def aborted_of(self, group: list[LogSegment], n: int) -> Iterator[AbortedTxn]:
+        """Aborted transactions that matter to a segment of a group."""
+        next_offset = group[n].read_next_offset()  # Kafka asks in any case, and fails of damage that it meets there
+        end = group[n + 1].base_offset if n + 1 < len(group) else next_offset
+        return self.aborted_between(group[n].base_offset, end)
 
     def _terms(self) -> FilterTerms:
         return FilterTerms(
@@ -261,10 +275,10 @@ class Pass:
         del self.stats.groups[cleaned.base_offset]
         for gone in split_overflowed_segment(segment, self.log.segments):
             self.log.producers.mark_snapshot_deleted(gone.base_offset)
-        raise _CleaningAborted
+        raise CleaningAborted
 
 
-class _CleaningAborted(Exception):
+class CleaningAborted(Exception):
     """Not an error: a broker tries again later."""
 
 

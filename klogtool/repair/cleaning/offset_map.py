@@ -27,9 +27,10 @@ _SLOT = Fixed(high=LONG, low=LONG, offset_plus_one=LONG)
 
 
 class KeyMap(Protocol):
-    """What a map is asked, this one or the kernel's."""
+    """What a map is asked, this one or the kernel's. usable: keys that it has room for."""
 
     latest_offset: int
+    usable: int
 
     @property
     def is_full(self) -> bool:

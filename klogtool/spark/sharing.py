@@ -1,0 +1,152 @@
+"""One partition, compacted by many tasks, for those that are too large for one.
+
+The driver loads the log and decides what `klogtool compact` decides. Tasks find the keys of segments, which Spark
+brings together: hashes and offsets, nothing else. Other tasks have the map that comes of it, clean groups of segments,
+and write what becomes of each; then large files that stay as they are are copied. All that is written lies below the
+assembly's `.tasks` until that is published: an attempt that did not count leaves files that nobody names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+from klogtool.disk.assembling import place_aside, write_aside, write_file_aside
+from klogtool.disk.output import NewFile, NewFolder, about_file, walk_new_files
+from klogtool.format.names import build_file_name
+from klogtool.lazy_dataclasses import replace
+from klogtool.log.file import LogFile
+from klogtool.repair.cleaning.offset_map import joined_map
+from klogtool.repair.cleaning.shares import (
+    GroupCleaned,
+    GroupShare,
+    KeysFound,
+    KeyShare,
+    MapFound,
+    SentPass,
+    clean_group,
+    find_keys,
+)
+from klogtool.repair.draft import DraftFile, Piece, content_size
+from klogtool.spark.session import Session
+from klogtool.spark.spreading import exchange, packed, spread
+
+TASK_BYTES = 128 << 20
+TASKS_A_SLOT = 4
+LARGEST_SENT_BYTES = 64 << 10  # of files that no task is to write
+
+
+class TaskCrew:
+    """Does shares as tasks of Spark. stage: of the assembly."""
+
+    def __init__(self, session: Session, stage: str) -> None:
+        self._session, self._stage = session, stage
+        self._map: tuple[str, ...] = ()  # files that it is in
+
+    def find_keys(self, sent: SentPass, shares: Sequence[KeyShare]) -> tuple[int, list[KeysFound]]:
+        """See Crew."""
+        tasks, sizes = self._tasks(shares)
+        parts = max(self._session.slots, sum(sizes) // (4 * TASK_BYTES))
+        work, join = partial(_find_keys, sent, parts), partial(_join_keys, self._stage, sent.secret)
+        found, joined = exchange(self._session, work, join, tasks, parts, sizes=sizes)
+        self._map = tuple(place for place, _ in joined)
+        return sum(entries for _, entries in joined), [keys for some in found for keys in some]
+
+    def fill_map(self, sent: SentPass) -> MapFound:
+        """See Crew."""
+        [(place, found)] = spread(self._session, partial(_fill_map, self._stage), [sent])
+        self._map = (place,)
+        return found
+
+    def clean_groups(self, sent: SentPass, shares: Sequence[GroupShare], latest_offset: int) -> list[GroupCleaned]:
+        """See Crew."""
+        tasks, sizes = self._tasks(shares)
+        work = partial(_clean_groups, self._stage, sent, self._map, latest_offset)
+        return [done for some in spread(self._session, work, tasks, sizes=sizes) for done in some]
+
+    def write_files(self, folder: NewFolder) -> dict[str, str]:
+        """The large files of a folder: where they lie, those that were cleaned and those that are copied now."""
+        ready: dict[str, str] = {}
+        due: list[NewFile] = []
+        for file in walk_new_files(folder):
+            place = place_aside(self._stage, file)
+            if place is not None:
+                ready[file.name] = place
+            elif file.file.size > LARGEST_SENT_BYTES and all(isinstance(part, Piece) for part in file.file.content):
+                due.append(file)
+        tasks = list(packed(due, lambda file: file.file.size, TASK_BYTES))
+        places = spread(
+            self._session,
+            partial(_copy_files, self._stage),
+            [some for some, _ in tasks],
+            sizes=[size for _, size in tasks],
+        )
+        copied = [place for some in places for place in some]
+        return ready | {file.name: place for file, place in zip(due, copied, strict=True)}
+
+    def _tasks(self, shares: Sequence[Any]) -> tuple[list[list[Any]], list[int]]:
+        """Shares that follow each other, as many as make up a task; and the size of each task."""
+        total = sum(share.size for share in shares)
+        target = max(TASK_BYTES, total // (self._session.slots * TASKS_A_SLOT))
+        tasks = list(packed(shares, lambda share: share.size, target))
+        return [some for some, _ in tasks], [size for _, size in tasks]
+
+
+# What tasks do.
+
+
+def _find_keys(sent: SentPass, parts: int, shares: Sequence[KeyShare]) -> tuple[list[KeysFound], list[bytes]]:
+    whole = sent.arrive()
+    found = [find_keys(whole, share) for share in shares]
+    keys: Any = whole.offsets
+    return found, keys.entries_by_hash(parts)
+
+
+def _join_keys(stage: str, secret: bytes, pieces: list[bytes]) -> tuple[str, int]:
+    keys = joined_map(pieces, secret)
+    return write_aside(stage, (keys.entries_by_hash(1)[0],)), keys.entries
+
+
+def _fill_map(stage: str, sent: SentPass) -> tuple[str, MapFound]:
+    whole = sent.arrive()
+    whole.build_map()
+    keys: Any = whole.offsets
+    found = MapFound(keys.entries, keys.latest_offset, whole.stats.map_is_full, whole.stats.map_messages_read)
+    return write_aside(stage, (keys.entries_by_hash(1)[0],)), found
+
+
+def _clean_groups(
+    stage: str, sent: SentPass, map_files: tuple[str, ...], latest_offset: int, shares: Sequence[GroupShare]
+) -> list[GroupCleaned]:
+    whole = sent.arrive()
+    whole.offsets = _map_of(map_files, sent.secret)
+    whole.offsets.latest_offset = latest_offset
+    return [_staged(sent, stage, share.base_offsets[0], clean_group(whole, share)) for share in shares]
+
+
+@lru_cache(maxsize=1)
+def _map_of(files: tuple[str, ...], secret: bytes) -> Any:
+    """The map in some files; once per process, since all tasks of a pass have the same."""
+    return joined_map(map(_all_of, files), secret)
+
+
+def _all_of(path: str) -> bytes:
+    with LogFile(path) as file:
+        return file.read(0, file.size)
+
+
+def _staged(sent: SentPass, stage: str, base_offset: int, done: GroupCleaned) -> GroupCleaned:
+    """Its files are written, but for small ones, as those that they come to be in place of."""
+    source, files = sent.log.draft.path, {}
+    for kind, content in done.files.items():
+        size, name, file = content_size(content), build_file_name(kind, base_offset), DraftFile(content)
+        if size > LARGEST_SENT_BYTES:
+            new = NewFile(name, file, about_file(source, name, file), copied=False)
+            content = (Piece(write_file_aside(stage, new), 0, size),)
+        files[kind] = content
+    return replace(done, files=files)
+
+
+def _copy_files(stage: str, files: Sequence[NewFile]) -> list[str]:
+    return [write_file_aside(stage, file) for file in files]
