@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from bad_input import MEMORY_BYTES
 from damage import append_bytes, flip_bit, overwrite, shuffle_blocks, tear_at, zero_from
 from running import FIXTURES, KLOGTOOL, ROOT, Done, run_apart, with_memory, without_power_over_files
 
@@ -22,7 +23,6 @@ from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
 from klogtool.format.zigzag import build_zigzag
 
 SEGMENT = "00000000000000000000.log"
-MEMORY_BYTES = 1 << 30
 BOMB_BYTES = 3 << 30
 WAYS = {
     "text": [],

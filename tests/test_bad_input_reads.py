@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import random
-import shutil
 import subprocess
 from typing import Any
 
 import pytest
+from bad_input import FILES_OF_A_PARTITION, MEMORY_BYTES, garbage_for, writable_copy
 from running import FIXTURES, KLOGTOOL, ROOT, Done, run_apart, with_memory, without_power_over_files
 from sparse_logs import make_sparse_log
 
-MEMORY_BYTES = 1 << 30
 QUESTIONS = {
     "lookup": ["lookup", "--offset", "30", "--timestamp", "1700000050000", "--timestamp", "max", "--leader-epoch", "0"],
     "explained": ["lookup", "--explain", "--offset", "12", "--offset", "61", "--timestamp", "0"],
@@ -23,25 +21,12 @@ QUESTIONS = {
     "txns": ["txns"],
 }
 Path = pathlib.Path
-FILES = [
-    f"{7:020d}.log",
-    f"{38:020d}.log",
-    f"{7:020d}.index",
-    f"{38:020d}.timeindex",
-    f"{7:020d}.txnindex",
-    f"{62:020d}.snapshot",
-    "leader-epoch-checkpoint",
-    "partition.metadata",
-]
 
 
 @pytest.fixture
 def partition(tmp_path: Path) -> Path:
     """As after a clean stop, so that nothing is mended before it is looked at."""
-    shutil.copytree(FIXTURES / "transactions/logdir/t-0", tmp_path / "t-0")
-    for path in (tmp_path / "t-0").iterdir():
-        path.chmod(0o644)
-    return tmp_path / "t-0"
+    return writable_copy("transactions/logdir/t-0", tmp_path / "t-0")
 
 
 def asked(partition: Path, words: list[str], *expected: int) -> Done:
@@ -59,16 +44,14 @@ def answers(done: Done) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("way", QUESTIONS)
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", FILES_OF_A_PARTITION)
 def test_garbage_in_a_file(partition: Path, name: str, way: str) -> None:
-    rng = random.Random(name)
-    size = (partition / name).stat().st_size if (partition / name).exists() else 100
-    for data in (b"", b"\xff" * size, bytes(size), rng.randbytes(size + 7)):
+    for data in garbage_for(partition / name):
         (partition / name).write_bytes(data)
         asked(partition, QUESTIONS[way])
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", FILES_OF_A_PARTITION)
 def test_a_file_that_is_gone_or_a_folder(partition: Path, name: str) -> None:
     (partition / name).unlink(missing_ok=True)
     asked(partition, QUESTIONS["explained"])

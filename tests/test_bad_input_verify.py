@@ -14,11 +14,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from bad_input import MEMORY_BYTES, writable_copy
 from damage import overwrite, tear_at
-from running import FIXTURES, KLOGTOOL, ROOT, Done, run_apart, with_memory
+from running import KLOGTOOL, ROOT, Done, run_apart, with_memory
 from verifying import NOW_MS
 
-MEMORY_BYTES = 1 << 30
 GARBAGE_BYTES = 10 << 20
 Path = pathlib.Path
 SIDE_FILES = [
@@ -41,11 +41,7 @@ FILES = [f"t-0/{7:020d}.log", f"t-0/{38:020d}.log", *SIDE_FILES]
 
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
-    log_dir = tmp_path / "logdir"
-    shutil.copytree(FIXTURES / "transactions/logdir", log_dir)
-    for path in log_dir.rglob("*"):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    return log_dir
+    return writable_copy("transactions/logdir", tmp_path / "logdir")
 
 
 def verified(path: Path, *options: str, expected: tuple[int, ...] = (0, 1)) -> list[dict[str, Any]]:

@@ -5,27 +5,16 @@ from __future__ import annotations
 import os
 import pathlib
 import random
-import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import pytest
-from running import FIXTURES, ROOT, Done, run_apart, run_here, with_memory, without_power_over_files
+from bad_input import FILES_OF_A_PARTITION, MEMORY_BYTES, garbage_for, writable_copy
+from running import ROOT, Done, run_apart, run_here, with_memory, without_power_over_files
 from working import NAME, SOURCE, WORK, put_input, words_of
 
 Path = pathlib.Path
 Unchanged = Callable[[Path], AbstractContextManager[None]]
-MEMORY_BYTES = 1 << 30
-FILES = [
-    f"{7:020d}.log",
-    f"{38:020d}.log",
-    f"{7:020d}.index",
-    f"{38:020d}.timeindex",
-    f"{7:020d}.txnindex",
-    f"{62:020d}.snapshot",
-    "leader-epoch-checkpoint",
-    "partition.metadata",
-]
 CHECKPOINTS = [
     f"{what}-checkpoint"
     for what in ("recovery-point-offset", "log-start-offset", "replication-offset", "cleaner-offset")
@@ -40,11 +29,8 @@ def work(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def partition(tmp_path: Path) -> Path:
     """In a log dir that was stopped cleanly, so that nothing is mended before it is worked at."""
-    shutil.copytree(FIXTURES / SOURCE, tmp_path / "logdir")
-    for path in (tmp_path / "logdir").rglob("*"):
-        path.chmod(0o755 if path.is_dir() else 0o644)
     put_input(tmp_path / "input")
-    return tmp_path / "logdir" / NAME
+    return writable_copy(SOURCE, tmp_path / "logdir") / NAME
 
 
 def asked(work: str, partition: Path) -> Done:
@@ -59,15 +45,13 @@ def told(done: Done) -> Done:
     return done
 
 
-def garbage(path: Path) -> list[bytes]:
-    size = path.stat().st_size if path.exists() else 100
-    return [b"", b"\xff" * size, random.Random(path.name).randbytes(size + 7)]
-
-
 def test_garbage_in_a_file(partition: Path, unchanged: Unchanged, work: str) -> None:
-    for path in [*(partition / name for name in FILES), *(partition.parent / name for name in CHECKPOINTS)]:
+    for path in [
+        *(partition / name for name in FILES_OF_A_PARTITION),
+        *(partition.parent / name for name in CHECKPOINTS),
+    ]:
         kept = path.read_bytes() if path.exists() else None
-        for data in garbage(path):
+        for data in garbage_for(path):
             path.write_bytes(data)
             with unchanged(partition.parent):
                 assert asked(work, partition).status in (0, 1, 3, 4)
@@ -77,7 +61,7 @@ def test_garbage_in_a_file(partition: Path, unchanged: Unchanged, work: str) -> 
 
 
 def test_files_that_are_gone_or_something_else(partition: Path, unchanged: Unchanged, work: str) -> None:
-    for name in FILES:
+    for name in FILES_OF_A_PARTITION:
         path = partition / name
         kept = path.read_bytes()
         path.unlink()
