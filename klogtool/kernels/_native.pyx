@@ -10,7 +10,7 @@ One extension, its text in parts, because every module that takes a memoryview c
 cimport cython
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcmp, memcpy, memmove, memset, strlen
+from libc.string cimport memchr, memcmp, memcpy, memmove, memset, strlen
 
 cdef extern from "_machine.h" nogil:
     uint32_t le32(const uint8_t* p)
@@ -56,6 +56,7 @@ include "_scan.pxi"
 include "_producers.pxi"
 include "_append.pxi"
 include "_clean.pxi"
+include "_json_records.pxi"
 include "_snappy.pxi"
 
 make_crc_tables()

@@ -13,7 +13,7 @@ from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format import batch as format_batch
 from klogtool.format import message as format_message
-from klogtool.format.batch import BATCH_HEADER, RECORD_BATCH_OVERHEAD, Header, Record
+from klogtool.format.batch import BATCH_HEADER, CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, Header, Record
 from klogtool.format.entry import inflate_or_none
 from klogtool.format.framing import Frame, Stop, corrupt_length, find_frame, walk_frames
 from klogtool.lazy_dataclasses import dataclass, field
@@ -33,6 +33,13 @@ class RecordBatch(format_batch.RecordBatch):
     """A record batch of a file. path: that file."""
 
     path: str = ""
+
+    @property
+    def crc_valid(self) -> bool:
+        """As of the parent, by the kernel where it is built."""
+        if kernels.native is None or self.size < RECORD_BATCH_OVERHEAD:
+            return bool(format_batch.RecordBatch.crc_valid.__get__(self))
+        return bool(kernels.native.crc32c(self.data[CRC_COVERS_FROM:]) == self.crc)
 
     def records(self) -> Iterator[Record]:
         """Its records, decompressed. Raises Corrupt or Unsupported, with path and position."""

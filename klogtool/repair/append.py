@@ -12,7 +12,7 @@ from klogtool.format.codecs import CODECS
 from klogtool.format.java_numbers import MAX_INT
 from klogtool.lazy_dataclasses import replace
 from klogtool.repair.appending.appender import CURRENT_MAGIC, Appender, Call
-from klogtool.repair.appending.calls import Facts, split_lines, walk_batch_files, walk_lines, walk_requests
+from klogtool.repair.appending.calls import Facts, read_pieces, split_lines, walk_batch_files, walk_requests
 from klogtool.repair.appending.records import BATCH_BYTES, Batching, walk_record_calls
 from klogtool.repair.change import Change, plan_change
 from klogtool.repair.creation import is_to_be_created, plan_creation
@@ -79,8 +79,10 @@ def _walk_calls(log: LoadedLog, arguments: Mapping[str, Any], facts: Facts, note
     if ways == ["batches"]:
         yield from _walk_batches(arguments, facts)
     elif ways == ["requests"]:
-        lines, path = _lines(arguments, "requests", facts)
-        yield from walk_requests(lines, path, arguments.get("folder") or os.path.dirname(path), facts)
+        pieces, path = _text(arguments, "requests", facts)
+        yield from walk_requests(
+            split_lines(pieces, path), path, arguments.get("folder") or os.path.dirname(path), facts
+        )
     else:
         yield from _walk_records(log, arguments, facts, notes)
 
@@ -111,15 +113,16 @@ def _walk_records(log: LoadedLog, arguments: Mapping[str, Any], facts: Facts, no
     if epoch is None:
         why = "the log knows none" if latest is None else "the latest of the log"
         notes.append(f"leader epoch: {batching.leader_epoch}, {why}")
-    lines, path = _lines(arguments, "records", facts)
-    yield from walk_record_calls(lines, path, batching)
+    pieces, path = _text(arguments, "records", facts)
+    yield from walk_record_calls(pieces, path, batching)
     if batching.control_records:
         notes.append(f"left out: {batching.control_records:,} of control batches, which only a broker writes")
 
 
-def _lines(arguments: Mapping[str, Any], way: str, facts: Facts) -> tuple[Iterator[tuple[int, bytes]], str]:
+def _text(arguments: Mapping[str, Any], way: str, facts: Facts) -> tuple[Iterator[bytes], str]:
+    """The lines that were given, in pieces, and where they come from."""
     text = arguments.get(f"{way}_text")
     if text is not None:
-        return split_lines(iter([text.encode(errors="surrogateescape")]), STANDARD_INPUT), STANDARD_INPUT
+        return iter([text.encode(errors="surrogateescape")]), STANDARD_INPUT
     path = arguments[way]
-    return walk_lines(path, facts), path
+    return read_pieces(path, facts), path

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from appending import NOW_MS, Record, batch, leader, plan_of
 
-from klogtool import kernels
 from klogtool.errors import KlogError
 from klogtool.log.entries import Entry, walk_entries
 from klogtool.repair import append
-from klogtool.repair.appending import records as append_records
 from klogtool.repair.draft import read_content
 from klogtool.repair.plan import Plan, Write
 
@@ -164,29 +162,6 @@ def test_no_input_at_all(folder: pathlib.Path) -> None:
     with pytest.raises(KlogError, match="one of batches, records, requests"):
         list(append.decide(str(folder), {"now_ms": NOW_MS}))
     assert plan_for(folder, text="").answer["appends"] == []
-
-
-@pytest.mark.skipif(kernels.native is None, reason="the kernels are not built")
-def test_the_kernel_builds_records_as_the_reference_does() -> None:
-    rows: list[append_records.Row] = [
-        (NOW_MS, None, None, ()),
-        (NOW_MS - 1, b"", b"x" * 1000, ((b"h", None), (b"", b"y"))),
-        (-(2**63), b"k" * 70, None, ()),
-        (2**63 - 1, None, b"\0", ((b"\xff" * 64, b""),) * 200),
-    ]
-    for base in (NOW_MS, 0, -1):
-        expected = append_records._build_by_reference(rows[:2], base)
-        assert kernels.native.build_records(rows[:2], base) == expected
-    assert kernels.native.build_records(rows[3:], 0) == append_records._build_by_reference(rows[3:], 0)
-    for wrong in (
-        [(1, "a", None, ())],
-        [(1, None, None, [("a", None)])],
-        [(1, None, None, (("a", None),))],
-        [(1,)],
-        [5],
-    ):
-        with pytest.raises((TypeError, IndexError, ValueError)):
-            kernels.native.build_records(wrong, 0)
 
 
 def test_many_small_calls_become_few_parts(folder: pathlib.Path) -> None:

@@ -89,27 +89,31 @@ def walk_requests(lines: Iterator[tuple[int, bytes]], path: str, folder: str, fa
             raise wrong_line(number, path, f"not a call of append: {error}") from None
 
 
-def walk_lines(path: str, facts: Facts) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file with their numbers, from 1 on, but for empty ones. Raises Unreadable; KlogError for a line
-    that has no end."""
+def read_pieces(path: str, facts: Facts) -> Iterator[bytes]:
+    """A file's text in pieces. Raises Unreadable."""
     facts.note(path)
     with LogFile(path) as file:
-        yield from split_lines((file.read(at, READ_BYTES) for at in range(0, file.size, READ_BYTES)), path)
+        yield from (file.read(at, READ_BYTES) for at in range(0, file.size, READ_BYTES))
 
 
 def split_lines(pieces: Iterator[bytes], path: str) -> Iterator[tuple[int, bytes]]:
-    """The same of bytes in pieces."""
+    """The lines with their numbers, from 1 on, but for empty ones. Raises KlogError for a line that has no end."""
     number, rest = 0, b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
-        if len(rest) > MOST_LINE_BYTES:
-            raise wrong_line(number + len(lines) + 1, path, f"a line of more than {MOST_LINE_BYTES} bytes")
         for line in lines:
             number += 1
             if line.strip():
                 yield number, line
+        check_line_size(rest, number + 1, path)
     if rest.strip():
         yield number + 1, rest
+
+
+def check_line_size(line: bytes, number: int, path: str) -> None:
+    """Raises KlogError for a line that is not over where it should be."""
+    if len(line) > MOST_LINE_BYTES:
+        raise wrong_line(number, path, f"a line of more than {MOST_LINE_BYTES} bytes")
 
 
 def parse_line(line: bytes, number: int, path: str) -> dict[str, Any]:

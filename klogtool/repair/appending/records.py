@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, TypeAlias
 
 from klogtool import kernels
@@ -19,12 +20,11 @@ from klogtool.format.batch import (
     build_raw_batch,
     build_record,
 )
-from klogtool.format.codecs import compress
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.message import build_message_set
 from klogtool.lazy_dataclasses import dataclass
 from klogtool.repair.appending.appender import Call
-from klogtool.repair.appending.calls import parse_line, wrong_line
+from klogtool.repair.appending.calls import check_line_size, parse_line, split_lines, wrong_line
 
 BATCH_BYTES = 16_384  # batch.size of a producer
 RECORD = "record"
@@ -51,8 +51,14 @@ class Batching:
     control_records: int = 0
 
 
-def walk_record_calls(lines: Iterator[tuple[int, bytes]], path: str, batching: Batching) -> Iterator[Call]:
-    """A leader's call for each batch. Raises KlogError for a line that is no record."""
+def walk_record_calls(pieces: Iterator[bytes], path: str, batching: Batching) -> Iterator[Call]:
+    """A leader's call for each batch. pieces: of the text. Raises KlogError for a line that is no record."""
+    if kernels.native is None or batching.magic < 2:
+        return _walk_by_reference(split_lines(pieces, path), path, batching)
+    return _RecordLines(path, batching).walk(pieces)
+
+
+def _walk_by_reference(lines: Iterator[tuple[int, bytes]], path: str, batching: Batching) -> Iterator[Call]:
     rows: list[Row] = []
     size = 0
     for number, line in lines:
@@ -69,17 +75,62 @@ def walk_record_calls(lines: Iterator[tuple[int, bytes]], path: str, batching: B
         yield _call_of(rows, batching)
 
 
+class _RecordLines:
+    """The same by the kernel, but for the lines that it leaves to the reference."""
+
+    def __init__(self, path: str, batching: Batching) -> None:
+        self._path, self._batching = path, batching
+        self._kernel = kernels.native.RecordLines(batching.batch_bytes, batching.batch_records, batching.now_ms)
+
+    def walk(self, pieces: Iterator[bytes]) -> Iterator[Call]:
+        """A call for each batch."""
+        kernel, rest = self._kernel, b""
+        for piece in chain(pieces, (b"\n",)):  # the last line may have no end
+            data = rest + piece
+            at, why = kernel.take(data, 0)
+            while why != kernels.native.CUT_OFF:
+                if why == kernels.native.FULL:
+                    yield self._call()
+                else:
+                    end = data.index(b"\n", at)
+                    yield from self._take_by_reference(data[at:end])
+                    at = end + 1
+                at, why = kernel.take(data, at)
+            rest = data[at:]
+            check_line_size(rest, kernel.lines + 1, self._path)
+        self._batching.control_records += kernel.control_records
+        if not kernel.is_empty():
+            yield self._call()
+
+    def _take_by_reference(self, line: bytes) -> Iterator[Call]:
+        """One line; the call for the batch that it has no room in."""
+        self._kernel.lines += 1
+        row = _parse_row(line, self._kernel.lines, self._path, self._batching) if line.strip() else None
+        if row is not None and not self._kernel.add(*row):
+            yield self._call()
+            self._kernel.add(*row)
+
+    def _call(self) -> Call:
+        """For the batch so far."""
+        codec = self._batching.codec
+        body = kernels.compress(codec, self._kernel.records(), magic=2)
+        return _call_with(self._kernel.fetch(body, CODEC_NAMES.index(codec)), self._batching)
+
+
 def _call_of(rows: list[Row], batching: Batching) -> Call:
     build = _build_batch if batching.magic == 2 else _build_messages
-    return Call((build(rows, batching),), False, batching.leader_epoch, None, to_magic=batching.magic)
+    return _call_with(build(rows, batching), batching)
+
+
+def _call_with(data: bytes, batching: Batching) -> Call:
+    return Call((data,), False, batching.leader_epoch, None, to_magic=batching.magic)
 
 
 def _build_batch(rows: list[Row], batching: Batching) -> bytes:
     base_timestamp = rows[0][0]
-    build = _build_by_reference if kernels.native is None else kernels.native.build_records
-    body = build(rows, base_timestamp)
+    records = (build_record(record, base_offset=0, base_timestamp=base_timestamp) for record in _records_of(rows))
     return build_raw_batch(
-        compress(batching.codec, body, magic=2),
+        kernels.compress(batching.codec, b"".join(records), magic=2),
         base_offset=0,
         last_offset_delta=len(rows) - 1,
         attributes=CODEC_NAMES.index(batching.codec),
@@ -91,10 +142,6 @@ def _build_batch(rows: list[Row], batching: Batching) -> bytes:
         records_count=len(rows),
         partition_leader_epoch=-1,
     )
-
-
-def _build_by_reference(rows: list[Row], base_timestamp: int) -> bytes:
-    return b"".join(build_record(record, base_offset=0, base_timestamp=base_timestamp) for record in _records_of(rows))
 
 
 def _build_messages(rows: list[Row], batching: Batching) -> bytes:
