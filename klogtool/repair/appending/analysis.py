@@ -213,6 +213,20 @@ def walk_set(file: ContentFile, start: int = 0) -> Iterator[Entry]:
         yield _read(window, frame, file.path)
 
 
+class Batches:
+    """The whole batches of a set, to be gone over again and again; those of a large set are read anew each time.
+
+    size: bytes of the set.
+    """
+
+    def __init__(self, file: ContentFile) -> None:
+        self._file, self.size = file, file.size
+        self._all = list(walk_set(file)) if file.size < KERNEL_FROM_BYTES else None
+
+    def __iter__(self) -> Iterator[Entry]:
+        return walk_set(self._file) if self._all is None else iter(self._all)
+
+
 def _walk_small(file: ContentFile, start: int) -> Iterator[tuple[Window, Frame]]:
     """The same as walk_windows_of, in one window."""
     data = memoryview(file.read(start, file.size - start))

@@ -7,7 +7,7 @@ stopping flushes everything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from klogtool import kernels
@@ -26,6 +26,7 @@ from klogtool.repair.appending.analysis import (
     UNKNOWN_OFFSET,
     AppendInfo,
     AppendRules,
+    Batches,
     analyze,
     walk_offsets,
     walk_set,
@@ -33,7 +34,7 @@ from klogtool.repair.appending.analysis import (
 from klogtool.repair.appending.checks import Validation
 from klogtool.repair.appending.producers import examine_producers
 from klogtool.repair.appending.run import append_by_kernel
-from klogtool.repair.appending.validator import validate
+from klogtool.repair.appending.validator import Validated, validate
 from klogtool.repair.draft import Content, Piece, content_size
 from klogtool.repair.unified_log.content_file import ContentFile
 from klogtool.repair.unified_log.loading import LoadedLog
@@ -41,7 +42,7 @@ from klogtool.repair.unified_log.rolling import Incoming, roll, should_roll
 from klogtool.repair.unified_log.segment import LogSegment
 
 CURRENT_MAGIC = 2
-MOST_MERGED_BYTES = 16 << 20  # new bytes are put together up to there: a file of many small parts is slow to read
+MOST_MERGED_BYTES = 4 << 20  # new bytes are put together up to there: a file of many small parts is slow to read
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +104,16 @@ class Appender:
                 return info
             if keeps_offsets:
                 self._check_offsets(file, info)
-                content = _head(call.content, info.valid_bytes)
+                content, validated = _head(call.content, info.valid_bytes), None
             else:
-                content = (self._validated(file, info, call),)
+                validated = self._validated(file, info, call)
+                content = (validated.data,)
         with ContentFile(self._partition, content) as valid:
-            return self._append_valid(valid, content, info, call)
+            batches = Batches(valid)
+            if validated is not None:
+                info.epochs = [_epoch_of(entry) for entry in batches]
+                self._check_sizes(batches if validated.may_differ else ())
+            return self._append_valid(valid, batches, content, info, call)
 
     def _set_clock(self, now_ms: int | None) -> None:
         if now_ms is not None and now_ms != self._log.terms.now_ms:
@@ -132,7 +138,7 @@ class Appender:
             kafka_class="UnexpectedAppendOffsetException",
         )
 
-    def _validated(self, file: ContentFile, info: AppendInfo, call: Call) -> bytes:
+    def _validated(self, file: ContentFile, info: AppendInfo, call: Call) -> Validated:
         """The set with offsets from the log end on, as a leader writes it."""
         log, config = self._log, self._log.terms.config
         with ContentFile(self._partition, (file.read(0, info.valid_bytes),)) as whole:
@@ -144,20 +150,23 @@ class Appender:
             valid = validate(entries, log.log_end_offset, rules)
         info.last_offset, info.max_timestamp = wrap_long(valid.last_offset), valid.max_timestamp
         info.log_append_time = rules.now_ms if rules.is_append_time else info.log_append_time
-        with ContentFile(self._partition, (valid.data,)) as built:
-            info.epochs = [_epoch_of(entry) for entry in walk_set(built)]
-            for entry in walk_set(built) if valid.may_differ else ():
-                if entry.size > config.max_message_bytes:
-                    raise Refused(
-                        f"Message batch size is {entry.size} bytes in append to partition {self._partition} which "
-                        f"exceeds the maximum configured size of {config.max_message_bytes}.",
-                        kafka_class="RecordTooLargeException",
-                    )
-        return valid.data
+        return valid
+
+    def _check_sizes(self, built: Iterable[Entry]) -> None:
+        most = self._log.terms.config.max_message_bytes
+        for entry in built:
+            if entry.size > most:
+                raise Refused(
+                    f"Message batch size is {entry.size} bytes in append to partition {self._partition} which "
+                    f"exceeds the maximum configured size of {most}.",
+                    kafka_class="RecordTooLargeException",
+                )
 
     # What is valid.
 
-    def _append_valid(self, file: ContentFile, content: Content, info: AppendInfo, call: Call) -> AppendInfo:
+    def _append_valid(
+        self, file: ContentFile, batches: Batches, content: Content, info: AppendInfo, call: Call
+    ) -> AppendInfo:
         if info.last_offset == MAX_LONG:  # Kafka has appended it by then
             raise Refused("High watermark offset should be non-negative", kafka_class="IllegalArgumentException")
         self._assign_epochs(info)
@@ -165,7 +174,7 @@ class Appender:
         segment = self._maybe_roll(file.size, info)
         begun = self._append_by_kernel(segment, file, info) if self._is_large(file, call) else None
         if begun is None:
-            begun = self._append_batch_by_batch(segment, file, info, call)
+            begun = self._append_batch_by_batch(segment, batches, info, call)
         if begun is None:
             return info
         _grow(segment, content)
@@ -210,21 +219,19 @@ class Appender:
             return None
 
     def _append_batch_by_batch(
-        self, segment: LogSegment, file: ContentFile, info: AppendInfo, call: Call
+        self, segment: LogSegment, batches: Batches, info: AppendInfo, call: Call
     ) -> list[int] | None:
         """Where transactions begin in it; None if it was appended before: the answer is that of then."""
         log, producers = self._log, self._log.producers
         verifies = log.terms.config.transaction_partition_verification_enable
-        examined = examine_producers(
-            producers, walk_set(file), call.from_whom, call.transaction_version, verifies=verifies
-        )
+        examined = examine_producers(producers, batches, call.from_whom, call.transaction_version, verifies=verifies)
         if examined.duplicate is not None:
             info.first_offset, info.last_offset = examined.duplicate.first_offset, examined.duplicate.last_offset
             info.log_append_time = examined.duplicate.timestamp
             return None
-        if file.size:
+        if batches.size:
             segment.ensure_offset_in_range(info.last_offset)
-            _note_batches(segment, walk_set(file))
+            _note_batches(segment, batches)
         for update in examined.updates:
             producers.update(update)
         for completed in examined.completed:
@@ -258,7 +265,7 @@ def _epoch_of(entry: Entry) -> tuple[int | None, int]:
     return (entry.partition_leader_epoch if isinstance(entry, RecordBatch) else None, entry.base_offset or 0)
 
 
-def _note_batches(segment: LogSegment, entries: Iterator[Entry]) -> None:
+def _note_batches(segment: LogSegment, entries: Iterable[Entry]) -> None:
     """Index entries for batches that follow. Where an index takes no more of a set of several batches, Kafka is left
     with bytes that nothing knows of; here nothing of the set is appended."""
     position, kept = segment.size, segment.index_marks()
