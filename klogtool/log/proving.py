@@ -18,6 +18,7 @@ from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame
 from klogtool.format.proof import FACTS, Judged, judge_entry
 from klogtool.lazy_dataclasses import astuple, dataclass, field
 from klogtool.log.file import LogFile
+from klogtool.log.late_zstd import LateZstd
 from klogtool.log.mapped import MAPPED_FROM_BYTES, MappedReads, should_map
 from klogtool.log.spans import Span, find_start, walk_spans
 from klogtool.log.windows import BEHIND_BYTES, BufferPool, Reads
@@ -90,7 +91,7 @@ class Prover:
         self._file, self._end, self._rows, self._deep = file, end, pool, deep
         self._buffers = BufferPool()
         self._work = None if kernels.native is None else kernels.native.Workspace()
-        self._knows_zstd = False
+        self._zstd = LateZstd(self._work)
 
     def prove_span(self, span: Span) -> Proved:
         """The plain entries of a span."""
@@ -166,7 +167,7 @@ class Prover:
                 self._rows.give_back(rows)
             proved.reached, body = base + at, None
             if why == native.BODY:
-                if self._learn_zstd():
+                if self._zstd.learn():
                     continue
                 frame = find_frame(data, at, self._end - base)
                 assert isinstance(frame, Frame)  # the kernel has just seen it whole
@@ -175,13 +176,6 @@ class Prover:
                 continue
             if why in (native.DONE, native.CUT_OFF) or not self._one(proved, data, base):
                 return
-
-    def _learn_zstd(self) -> bool:
-        """Whether the kernel can inflate more than it could, from now on; once at most."""
-        if self._knows_zstd:
-            return False
-        self._knows_zstd = True
-        return kernels.learn_zstd(self._work)
 
     def _one(self, proved: Proved, data: memoryview, base: int) -> bool:
         """The next entry by the reference; False if it is not plain either."""

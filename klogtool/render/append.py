@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from klogtool.render.changes import change_text, count_text, log_dir_text
+from klogtool.render.changes import change_text, log_dir_text
+from klogtool.render.counts import count_text
 from klogtool.repair.plan import Plan
 
 _MOST_REFUSALS = 4

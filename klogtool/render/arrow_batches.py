@@ -16,6 +16,7 @@ from klogtool.errors import Corrupt, KlogError
 from klogtool.format.codec_names import CODEC_NAMES
 from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.late_zstd import LateZstd
 from klogtool.log.mapped import MappedReads, should_map
 from klogtool.log.spans import Span, find_start
 from klogtool.log.windows import BEHIND_BYTES, BufferPool, Window, walk_windows
@@ -137,7 +138,8 @@ class BatchMaker:
         if self.native is None:
             return
         self._state = array("q", bytes(8 * 8))
-        self._work, self._knows_zstd = self.native.Workspace(), False
+        self._work = self.native.Workspace()
+        self._zstd = LateZstd(self._work)
         self._filling: KernelRows | None = None
         self._selection = self._kernel_selection()
 
@@ -238,7 +240,7 @@ class BatchMaker:
                 continue
             body = None
             if why == native.BODY:
-                if self._learn_zstd():
+                if self._zstd.learn():
                     continue
                 body = _inflated(window, at)
             if why == native.REFERENCE or (why == native.BODY and body is None):
@@ -249,13 +251,6 @@ class BatchMaker:
         if self._state[0]:
             self._common.halves[window.base + at] = self._state[0], self._state[1]
         return at
-
-    def _learn_zstd(self) -> bool:
-        """Whether the kernel can inflate more than it could, from now on; once at most."""
-        if self._knows_zstd:
-            return False
-        self._knows_zstd = True
-        return kernels.learn_zstd(self._work)
 
     def _new_rows(self) -> KernelRows:
         data, headers, header_bytes = self._state[5:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
+from klogtool.render.counts import count_text
 from klogtool.render.plans import table_text
 from klogtool.repair.plan import Plan
 
@@ -22,11 +23,6 @@ def log_dir_text(plan: Plan) -> str | None:
         return None
     name = os.path.basename(plan.path)
     return "\n".join(f"{name}: {note}" for note in plan.notes)
-
-
-def count_text(number: int, noun: str) -> str:
-    """`1 segment`, `2 segments`."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _lines(plan: Plan, headline: str, evidence: Iterable[str]) -> Iterator[str]:

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from klogtool.render.changes import count_text, log_dir_text
+from klogtool.render.changes import log_dir_text
+from klogtool.render.counts import count_text
 from klogtool.render.retain import size_text
 from klogtool.repair.plan import Plan, SegmentVerdict
 

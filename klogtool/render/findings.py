@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from klogtool.render.counts import count_text
 from klogtool.repair.findings import Finding, Severity
 
 TYPE_CHECKING = False
@@ -152,27 +153,23 @@ def _sentence(text: str) -> str:
 
 def closing_line(summary: Summary, known: int, *, notes_shown: bool, status: int) -> str:
     """The last line: how many of each, what was read, what was left out, the exit status."""
-    found = [_count(summary.errors, "error"), _count(summary.warnings, "warning")]
-    notes = _count(summary.infos, "note")
+    found = [count_text(summary.errors, "error"), count_text(summary.warnings, "warning")]
+    notes = count_text(summary.infos, "note")
     if summary.infos and not notes_shown:
         notes += " (--notes shows them)"
     told = ", ".join([*found, notes])
-    read = f"{_count(summary.records, 'record')} in {_count(summary.batches, 'batch', 'batches')} read"
+    read = f"{count_text(summary.records, 'record')} in {count_text(summary.batches, 'batch', 'batches')} read"
     sentences = [told, read, *_left_out(summary)]
     if known:
-        sentences.insert(1, f"{_count(known, 'finding')} of the baseline not counted")
+        sentences.insert(1, f"{count_text(known, 'finding')} of the baseline not counted")
     return "".join(f"{sentence}.  " for sentence in sentences) + f"Exit status {status}."
 
 
 def _left_out(summary: Summary) -> Iterator[str]:
     if not summary.complete:
-        partitions = _count(summary.left_out_partitions, "partition")
-        segments = f" and {_count(summary.left_out_segments, 'segment')}" if summary.left_out_segments else ""
+        partitions = count_text(summary.left_out_partitions, "partition")
+        segments = f" and {count_text(summary.left_out_segments, 'segment')}" if summary.left_out_segments else ""
         yield f"Left out: {partitions}{segments}"
-
-
-def _count(number: int, what: str, many: str | None = None) -> str:
-    return f"{number:,} {what if number == 1 else many or what + 's'}"
 
 
 # JSON.

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from klogtool.render.changes import count_text
 from klogtool.render.compact import compact_brief
+from klogtool.render.counts import count_text
 from klogtool.render.findings import closing_line
 from klogtool.repair.findings import Finding, Severity
 from klogtool.repair.plan import Plan

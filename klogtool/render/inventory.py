@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from klogtool.render.changes import count_text
+from klogtool.render.counts import count_text
 from klogtool.render.fleet import table
 from klogtool.render.retain import size_text
 

@@ -14,6 +14,7 @@ from functools import partial
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import LogFile
+from klogtool.log.late_zstd import LateZstd
 from klogtool.log.mapped import MappedReads, should_map
 from klogtool.log.spans import Span, find_start, walk_spans
 from klogtool.log.windows import BEHIND_BYTES, BufferPool, Window, walk_windows
@@ -100,7 +101,8 @@ class LineMaker:
         self._gaps: memoryview | array[int] = memoryview(mmap.mmap(-1, 16 * GAPS_AT_ONCE)).cast("q")
         self._state = array("q", [0]) * 5
         self._flags = _flags(self.native, form)
-        self._work, self._knows_zstd = self.native.Workspace(), False
+        self._work = self.native.Workspace()
+        self._zstd = LateZstd(self._work)
         self._file = None if form.json_file is None else _json_text(form.json_file)
         chosen = form.selection
         self._selection = chosen and self.native.Selection(
@@ -199,7 +201,7 @@ class LineMaker:
             self._take(found, unknown=unknown)
             body = None
             if why == native.BODY:
-                if self._learn_zstd():
+                if self._zstd.learn():
                     continue
                 body = _inflated(window, at)
             if why == native.FULL and not written:
@@ -212,13 +214,6 @@ class LineMaker:
                 if at == before:  # bytes that changed under a map: no entry begins here any more
                     break
         return at
-
-    def _learn_zstd(self) -> bool:
-        """Whether the kernel can inflate more than it could, from now on; once at most."""
-        if self._knows_zstd:
-            return False
-        self._knows_zstd = True
-        return kernels.learn_zstd(self._work)
 
     def _take(self, found: Lines, *, unknown: bool) -> None:
         """What the kernel left besides text: gaps, wrong checksums."""

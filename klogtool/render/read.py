@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from klogtool.errors import KlogError
+from klogtool.render.counts import count_text
 from klogtool.render.json_dump import internal_topic, shown_name
 from klogtool.render.json_lines import batch_row, error_row, json_line, record_row
 from klogtool.render.kafka_text import walk_batch_text, walk_records_text
@@ -76,7 +77,7 @@ def _lines(found: FetchedBytes, isolation: Isolation, with_sha256: bool) -> Iter
         yield f"offset {found.offset:,}   nothing to read: {_why_nothing(found, end)}"
         return
     where = f"{found.file_name}, bytes {fetched.position:,} to {fetched.position + fetched.size:,}"
-    yield f"offset {found.offset:,}   {_count(fetched.size, 'byte')} of {where}"
+    yield f"offset {found.offset:,}   {count_text(fetched.size, 'byte')} of {where}"
     if fetched.needed_bytes is not None:
         yield (
             f"  no whole batch: the first one has {fetched.needed_bytes:,} bytes"
@@ -102,10 +103,6 @@ def _aborted_text(aborted: tuple[Any, ...]) -> str:
     told = [f"producer {txn.producer_id} from offset {txn.first_offset:,}" for txn in aborted[:_NAMES_TOLD]]
     more = len(aborted) - len(told)
     return "; ".join([*told, f"{more:,} more"] if more else told)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def walk_text_records(found: FetchedBytes, *, committed_only: bool) -> Iterator[str]:

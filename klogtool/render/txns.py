@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from klogtool.render.counts import count_text
 from klogtool.render.lookup import time_text
 from klogtool.repair.unified_log.transactions import Status, Transaction, TransactionState
 
@@ -72,4 +73,4 @@ def transaction_text(txn: Transaction) -> str:
 def closing_text(counts: Counter[Status], producers: int) -> str:
     """How many of each."""
     told = ", ".join(f"{counts[status]:,} {status.value}" for status in Status)
-    return f"{told}; {producers:,} producer{'' if producers == 1 else 's'} known"
+    return f"{told}; {count_text(producers, 'producer')} known"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -108,7 +109,7 @@ class CompactLength(UnsignedVarint):
 UNSIGNED_VARINT, COMPACT_LENGTH = UnsignedVarint(), CompactLength()
 
 
-class _Sized(Construct):  # type: ignore[misc]
+class _Sized(Construct, ABC):  # type: ignore[misc]
     """What a length stands before. label: the field as Kafka's messages call it."""
 
     def __init__(self, label: str, length: Construct, *, nullable: bool) -> None:
@@ -132,11 +133,13 @@ class _Sized(Construct):  # type: ignore[misc]
             raise ValueError(f"{self.label} must not be null")
         return obj
 
+    @abstractmethod
     def _body(self, size: int, stream: ValueStream, context: Any, path: str) -> Any:
-        raise NotImplementedError
+        """What stands behind a length that is not negative."""
 
+    @abstractmethod
     def _build_body(self, obj: Any, stream: Any, context: Any, path: str) -> None:
-        raise NotImplementedError
+        """The length and what stands behind it."""
 
 
 class String(_Sized):

@@ -1,0 +1,8 @@
+"""Numbers of things, for people."""
+
+from __future__ import annotations
+
+
+def count_text(number: int, noun: str, many: str | None = None) -> str:
+    """`1 segment`, `2,000 segments`; many: the plural, where it is not the noun with an s."""
+    return f"{number:,} {noun if number == 1 else many or noun + 's'}"
