@@ -6,12 +6,13 @@ DEMO := .venv
 DEV := .work/venv
 RUN := $(DEV)/bin/python
 SPARK := .work/venv-spark
+INTEROP := .work/venv-interop
 PYTEST_ARGS ?=
 EXTENSION := $(wildcard klogtool/kernels/*.pyx klogtool/kernels/*.pxi klogtool/kernels/*.pxd klogtool/kernels/*.h)
 SOURCES := $(shell find klogtool -name '*.py' -o -name '*.json' -o -name '*.pyx' -o -name '*.pxi' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-spark build lint bench fuzz sanitize docs fixtures clean
+.PHONY: help demo test test-spark interop build lint bench fuzz sanitize docs fixtures clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -24,6 +25,9 @@ test: $(DEV)/.ready  ## all tests (those that ask Kafka itself only where Java a
 
 test-spark: $(SPARK)/.ready  ## the tests that ask Spark (installs PySpark, half a gigabyte; needs Java 17 or later)
 	KLOGTOOL_NO_SKIP=1 $(SPARK)/bin/python -m pytest tests/spark $(PYTEST_ARGS)
+
+interop: $(SPARK)/.ready $(INTEROP)/.ready  ## klog beside Spark's own kafka source, with a broker of ../shared (needs mvn, and Spark 4.0 as well)
+	KLOGTOOL_NO_SKIP=1 $(SPARK)/bin/python -m pytest tests/interop -s $(PYTEST_ARGS)
 
 build: $(DEV)/.ready  ## build the extension into this checkout (an editable install does not notice changes)
 
@@ -68,6 +72,14 @@ $(SPARK)/.ready: pyproject.toml $(EXTENSION)
 	$(call new_venv,$(SPARK))
 	@$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	@$(SPARK)/bin/python -m pip install --quiet --group spark --editable '.[spark]'
+	@touch $@
+
+# Spark 4.0 is the last that its kafka source was published for, and cannot load klog: it has an environment of its own.
+$(INTEROP)/.ready: tests/interop/pom.xml
+	$(call new_venv,$(INTEROP))
+	@$(INTEROP)/bin/python -m pip install --quiet --disable-pip-version-check pyspark==4.0.0
+	@mvn -q -B -f tests/interop/pom.xml dependency:copy-dependencies -DexcludeTransitive=true \
+		-DoutputDirectory=$(CURDIR)/$(INTEROP)/jars
 	@touch $@
 
 # Where there is no atheris for this Python, fuzz/directories.py says so and goes on without it.

@@ -33,6 +33,11 @@ IGNORED = (
     "groupidprefix",
     "includetimestamp",
 )
+REFUSED = (
+    *("kafka.auto.offset.reset", "kafka.key.deserializer", "kafka.value.deserializer"),
+    *("kafka.enable.auto.commit", "kafka.interceptor.classes"),
+)
+"""What Spark's kafka source does not take either."""
 STREAM_ONLY = ("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
 OWN = (
     *("path", "paths", "table", "columns", "includeheaders", "includemetadata", "mode", "failondataloss"),
@@ -92,8 +97,9 @@ class Query:
     least_offsets: int = 0
     most_seconds: int = DEFAULT_TRIGGER_DELAY_SECONDS
 
-    def select(self, copies: Iterable[Copy]) -> list[Copy]:
-        """The copies of the topics and partitions that are asked for. Raises Refused where one is not there."""
+    def select(self, copies: Iterable[Copy], notes: list[str]) -> list[Copy]:
+        """The copies of the topics and partitions that are asked for. notes: gets a line for partitions that are not
+        there. Raises Refused for a topic that is not there."""
         wanted = list(copies)
         if self.strategy == "subscribe":
             return _named(wanted, [topic.strip() for topic in self.chosen.split(",") if topic.strip()])
@@ -101,7 +107,7 @@ class Query:
             pattern = re.compile(self.chosen)  # anywhere in a name, as ConsumerStrategy looks for it
             return [c for c in wanted if c.topic and c.topic not in INTERNAL_TOPICS and pattern.search(c.topic)]
         if self.strategy == "assign":
-            return _assigned(wanted, partitions_of_json("assign", self.chosen))
+            return _assigned(wanted, partitions_of_json("assign", self.chosen), notes)
         return wanted
 
 
@@ -112,11 +118,13 @@ def _named(copies: list[Copy], topics: list[str]) -> list[Copy]:
     return [copy for copy in copies if copy.topic in topics]
 
 
-def _assigned(copies: list[Copy], wanted: list[tuple[str, int]]) -> list[Copy]:
+def _assigned(copies: list[Copy], wanted: list[tuple[str, int]], notes: list[str]) -> list[Copy]:
+    """Spark asks a broker for the topics, and takes those of the partitions that it names."""
     there = {(copy.topic, copy.partition) for copy in copies}
     if missing := [f"{topic}-{partition}" for topic, partition in wanted if (topic, partition) not in there]:
-        raise Refused(f"no such partition: {', '.join(missing)}")
-    return [copy for copy in copies if (copy.topic, copy.partition) in wanted]
+        notes.append(f"no such partition: {', '.join(missing)}")
+    of_topics = _named(copies, list(dict.fromkeys(topic for topic, _ in wanted)))
+    return [copy for copy in of_topics if (copy.topic, copy.partition) in wanted]
 
 
 def parse_shape(given: Mapping[str, str]) -> Shape:
@@ -143,6 +151,7 @@ def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = Fa
     strategy = strategies[0] if strategies else None
     starting, ending = _starting(options, stream=stream), _ending(options, stream=stream)
     _check_bounds(options, starting, ending)
+    rates = _rates(options)  # they have to fit each other also where they have no effect
     return Query(
         places=tuple(places_of(_paths(options), options.get("storageoptions", ""))),
         shape=parse_shape(options),
@@ -158,7 +167,7 @@ def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = Fa
         most_records=_positive(options, "maxrecordsperpartition"),
         split_bytes=_positive(options, "splitbytes") or DEFAULT_SPLIT_BYTES,
         deep=_flag(options, "deep"),
-        **(_rates(options) if stream else {}),
+        **(rates if stream else {}),
     )
 
 
@@ -188,6 +197,8 @@ def _note_ignored(options: Mapping[str, str], notes: list[str], *, stream: bool)
     for name in options:
         if name in OWN or name in STRATEGIES or (stream and name in STREAM_ONLY):
             continue
+        if name in REFUSED:
+            raise Refused(f"Kafka option '{name.removeprefix('kafka.')}' is not supported")
         if name in STREAM_ONLY:
             notes.append(f"option {name} has no effect: it is for streams")
         elif name.startswith("kafka.") or name in IGNORED:
@@ -236,9 +247,10 @@ def _starting(options: Mapping[str, str], *, stream: bool) -> Bound:
 
 
 def _ending(options: Mapping[str, str], *, stream: bool) -> Bound:
-    names = ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp")
-    if stream and any(name in options for name in names):
+    if stream and ("endingoffsets" in options or "endingoffsetsbytimestamp" in options):
         raise Refused("ending offset not valid in streaming queries")
+    if stream:  # endingTimestamp has no effect on Spark's
+        return Bound(LATEST)
     if (found := _by_time(options, "ending")) is not None:
         return found
     text = options.get("endingoffsets", "latest").strip()

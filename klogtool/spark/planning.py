@@ -79,7 +79,7 @@ class Part:
 
 def wanted_copies(query: Query, notes: list[str]) -> list[Copy]:
     """One copy of each partition that a query asks for. Raises KlogError where there is none."""
-    return query.select(choose(find_copies(query.places), notes))
+    return query.select(choose(find_copies(query.places), notes), notes)
 
 
 def plan_splits(query: Query, bounds: Bounds, notes: list[str]) -> list[Split]:

@@ -219,8 +219,11 @@ def test_topics_by_name_by_pattern_and_by_number(log: pathlib.Path) -> None:
         assert read(root, **options).num_rows == rows, options
     with pytest.raises(Refused, match="no such topic: nope"):
         read(root, subscribe="t,nope")
-    with pytest.raises(Refused, match="no such partition: t-2"):
-        read(root, assign='{"t":[2]}')
+    with pytest.raises(Refused, match="no such topic: nope"):
+        read(root, assign='{"nope":[0]}')
+    notes: list[str] = []
+    assert len(splits_of(root, assign='{"t":[1,2]}', notes=notes)) == 1
+    assert notes == ["no such partition: t-2"]
 
 
 class GreaterThanOrEqual:
