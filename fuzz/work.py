@@ -25,7 +25,8 @@ from trees import HERE
 
 from klogtool.render.findings import row_line
 from klogtool.render.lookup import epoch_row, epoch_text, offset_row, offset_text, timestamp_row, timestamp_text
-from klogtool.render.read import fetched_row, fetched_text, walk_json_records, walk_text_records
+from klogtool.render.fetched_records import walk_json_records, walk_text_records
+from klogtool.render.read import fetched_row, fetched_text
 from klogtool.render.txns import state_row, state_text, transaction_row, transaction_text
 from klogtool.render.why_not_compacted import standing_text
 from klogtool.repair.cleaning.why_not_compacted import walk_standings
@@ -120,7 +121,7 @@ def read_records(rng: Choices, found: FetchedBytes) -> None:
     committed_only = rng.chance(2) and found.fetched.aborted is not None
     for record in found.records(committed_only=committed_only):
         must(record.offset >= found.offset, "no record before the offset", record.offset)
-    for line in walk_json_records(found, committed_only=committed_only):
+    for line in b"".join(walk_json_records(found, committed_only=committed_only)).splitlines():
         must(isinstance(json.loads(line), dict), "a line is an object", line)
     list(walk_text_records(found, committed_only=committed_only))
 

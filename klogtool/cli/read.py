@@ -20,9 +20,10 @@ from klogtool.errors import KlogError
 from klogtool.format.fetch_response import ERROR_CODES, UNKNOWN_ERROR, build_head, build_multi_head
 from klogtool.format.java_numbers import INT_BITS
 from klogtool.lazy_dataclasses import dataclass
+from klogtool.log.cores import usable_cores
 from klogtool.render.findings import row_line
 from klogtool.render.lookup import refusal_row
-from klogtool.render.read import fetched_row, fetched_text, walk_json_records, walk_text_records
+from klogtool.render.read import fetched_row, fetched_text
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.draft import content_size
 from klogtool.repair.unified_log.loaded import FetchedBytes, LoadedPartition
@@ -251,14 +252,13 @@ class _Show:
 
     def _records(self, found: FetchedBytes) -> None:
         """Up to damage, which is told, as a reader would come."""
-        only = self._chosen["committed_only"]
+        from klogtool.render.fetched_records import walk_json_records, walk_text_records
+
+        walk = walk_json_records if self.json else walk_text_records
         try:
-            if self.json:
-                for line in walk_json_records(found, committed_only=only):
-                    self.out.write(line)
-            else:
-                for piece in walk_text_records(found, committed_only=only):
-                    self.out.write(piece.encode(errors="surrogateescape"))
+            jobs = self._chosen["jobs"] or usable_cores()
+            for piece in walk(found, committed_only=self._chosen["committed_only"], jobs=jobs):
+                self.out.write(piece)
         except KlogError as error:
             if not is_refusal(error):
                 raise

@@ -1,16 +1,11 @@
-"""What a fetch gets, as JSON rows of the contract, and for people; and its records as dump-log shows them."""
+"""What a fetch gets, as JSON rows of the contract, and for people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from klogtool.errors import KlogError
 from klogtool.render.counts import count_text
-from klogtool.render.json_dump import internal_topic, shown_name
-from klogtool.render.json_lines import batch_row, error_row, json_line, record_row
-from klogtool.render.kafka_text import walk_batch_text, walk_records_text
-from klogtool.render.records import RecordOptions
 from klogtool.repair.unified_log.reading import Isolation
 
 if TYPE_CHECKING:
@@ -46,21 +41,6 @@ def fetched_row(found: FetchedBytes, isolation: Isolation) -> dict[str, Any]:
     if fetched.aborted is not None:
         row["aborted"] = [[txn.producer_id, txn.first_offset] for txn in fetched.aborted]
     return row
-
-
-def walk_json_records(found: FetchedBytes, *, committed_only: bool) -> Iterator[bytes]:
-    """A line for each batch and record, as dump-log's; one for damage, which is raised then. Records before the offset
-    that was asked for are left out, as a consumer does."""
-    try:
-        for batch in found.batches(committed_only=committed_only):
-            name, topic = shown_name(batch.path), internal_topic(batch.path)
-            yield json_line(batch_row(name, batch))
-            for record in batch.records():
-                if record.offset >= found.offset:
-                    yield json_line(record_row(name, batch, record, topic))
-    except KlogError as error:
-        yield json_line(error_row(shown_name(error.path or ""), error))
-        raise
 
 
 # Text.
@@ -103,16 +83,3 @@ def _aborted_text(aborted: tuple[Any, ...]) -> str:
     told = [f"producer {txn.producer_id} from offset {txn.first_offset:,}" for txn in aborted[:_NAMES_TOLD]]
     more = len(aborted) - len(told)
     return "; ".join([*told, f"{more:,} more"] if more else told)
-
-
-def walk_text_records(found: FetchedBytes, *, committed_only: bool) -> Iterator[str]:
-    """Lines of kafka-dump-log for each batch and record, from the offset on that was asked for. Raises Corrupt or
-    Unsupported where they cannot be read."""
-    options = RecordOptions(deep=True, print_data=True)
-
-    def wants(offset: int, *_: object) -> bool:
-        return offset >= found.offset
-
-    for batch in found.batches(committed_only=committed_only):
-        yield from walk_batch_text(batch)
-        yield from walk_records_text(batch, options, lambda _: None, wants)

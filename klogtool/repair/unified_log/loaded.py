@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from klogtool.format.indexes import AbortedTxn
     from klogtool.log.entries import Entry
     from klogtool.repair.draft import Content
+    from klogtool.repair.unified_log.content_file import ContentFile
 
 
 def load(path: str, given: Circumstances, jobs: int | None = None) -> LoadedPartition:
@@ -158,6 +159,15 @@ class FetchedBytes:
         """Of the `.log` that they lie in."""
         return self._log.segments[self.fetched.segment].log_name
 
+    @property
+    def path(self) -> str:
+        """Where that lies."""
+        return self._log.segments[self.fetched.segment].path
+
+    def open_log(self) -> ContentFile:
+        """That file, to be closed. Raises KlogError where it cannot be read."""
+        return self._log.segments[self.fetched.segment].open_log()
+
     def sha256(self) -> str:
         """Their SHA-256 in hex; read a chunk at a time. Raises KlogError where they cannot be read."""
         return reading.sha256_of(self._log, self.fetched)
@@ -167,7 +177,7 @@ class FetchedBytes:
         fetched = self.fetched
         if not fetched.size:
             return b""
-        with self._log.segments[fetched.segment].open_log() as file:
+        with self.open_log() as file:
             return file.read(fetched.position, fetched.size)
 
     def batches(self, *, committed_only: bool = False) -> Iterator[Entry]:
@@ -176,20 +186,21 @@ class FetchedBytes:
         committed_only: without those of aborted transactions, and without control batches, as a read_committed
         consumer hands them out. Raises Corrupt where a length cannot be.
         """
-        entries = self._walk()
+        position = self.fetched.position
+        entries = self.batches_in(position, position + self.fetched.size)
         return walk_committed(entries, self.fetched.aborted or ()) if committed_only else entries
+
+    def batches_in(self, start: int, stop: int) -> Iterator[Entry]:
+        """Those of bytes [start, stop) of the file, where the first one begins."""
+        if start < stop:
+            with self.open_log() as file:
+                yield from walk_entries(file, start, stop)
 
     def records(self, *, committed_only: bool = False) -> Iterator[Record]:
         """Their records from the offset on that was asked for. Raises Corrupt or Unsupported as `batches`, and where
         records cannot be read."""
         for batch in self.batches(committed_only=committed_only):
             yield from (record for record in batch.records() if record.offset >= self.offset)
-
-    def _walk(self) -> Iterator[Entry]:
-        fetched = self.fetched
-        if fetched.size:
-            with self._log.segments[fetched.segment].open_log() as file:
-                yield from walk_entries(file, fetched.position, fetched.position + fetched.size)
 
 
 def walk_committed(entries: Iterable[Entry], aborted: Iterable[AbortedTxn]) -> Iterator[Entry]:
