@@ -230,6 +230,7 @@ def _verify(paths: list[str], now_ms: int, *, deep: bool, jobs: int) -> list[Fin
 
 def _plan(command: str, path: str, now_ms: int, given: Mapping[str, Any]) -> Planned:
     from klogtool.repair.decisions import decide  # not imported to read a file
+    from klogtool.repair.spools import OnlyTold
 
     whole = os.path.abspath(path)
-    return Planned(command, whole, list(decide(command, whole, {"now_ms": now_ms, **given})))
+    return Planned(command, whole, list(decide(command, whole, {"now_ms": now_ms, **given}, OnlyTold)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from klogtool.cli.journals import find_entries, only_one
 from klogtool.cli.status import DONE, REFUSED
 from klogtool.cli.writing import Show, apply_plans, output_format
 from klogtool.disk.facts import check_facts
+from klogtool.disk.journal import spools_for
 from klogtool.disk.manifest import Progress
 from klogtool.disk.writer import check_not_in_use, resume
 from klogtool.log.file import read_whole
@@ -48,7 +50,11 @@ def command(given: tuple[str, ...], resuming: bool, journal: str | None, **more:
         for plan in plans:
             show.row(plan.row)
             show.text(_line(plan))
-        apply_plans(show, head, decide_saved(plans, paths_of(head)), journal)
+        with ExitStack() as held:
+            decided = decide_saved(
+                plans, paths_of(head), lambda path: held.enter_context(spools_for(path, journal)).make_spool
+            )
+            apply_plans(show, head, decided, journal)
     return REFUSED if show.refused else DONE
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from klogtool.cli.output import Output, error_line, note
 from klogtool.cli.output_file import output_file
@@ -19,7 +19,7 @@ from klogtool.cli.writing_options import writing as writing
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.log.file import Unreadable
 from klogtool.render.plans import NOTHING_CHANGED, plan_text, row_line
-from klogtool.repair.decisions import decide
+from klogtool.repair.decisions import SPOOLING, decide
 from klogtool.repair.draft import Content
 from klogtool.repair.plan import Plan
 from klogtool.repair.saved_plan import KeptPlans, SavedPlan, build_saved_plans
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from klogtool.disk.journal import Entry
     from klogtool.disk.writer import InPlace
+    from klogtool.repair.spools import MakeSpool
 
 Row: TypeAlias = "Mapping[str, Any]"
 Given: TypeAlias = "Mapping[str, Any]"
@@ -58,13 +59,30 @@ def decide_and_carry_out(
     beside: dict[str, Mapping[str, Content]] = {}
     with show.refusals():
         _check_places(given, paths)
-    for path in paths if not show.refused else ():
-        with show.refusals():
-            for plan in decide(command, os.path.abspath(path), arguments):
-                show.plan(plan)
-                statuses.append(status_of(plan))
-                beside.update(beside_of(plan))
-    return max([_carry_out(show, paths, given, beside), *statuses])
+    with ExitStack() as held:
+        for path in paths if not show.refused else ():
+            with show.refusals():
+                make_spool = find_spools(given, path, held) if command in SPOOLING else None
+                for plan in decide(command, os.path.abspath(path), arguments, make_spool):
+                    show.plan(plan)
+                    statuses.append(status_of(plan))
+                    beside.update(beside_of(plan))
+        return max([_carry_out(show, paths, given, beside), *statuses])
+
+
+def find_spools(given: Given, path: str, held: ExitStack) -> MakeSpool:
+    """For what is rewritten: on the device where it is to be, as long as `held` is, if it is to be carried out."""
+    if given["apply"]:
+        from klogtool.disk.journal import spools_for
+
+        return held.enter_context(spools_for(path, given["journal"])).make_spool
+    if given["output"]:
+        from klogtool.disk.output import spools_beside
+
+        return held.enter_context(spools_beside(given["output"])).make_spool
+    from klogtool.repair.spools import OnlyTold
+
+    return OnlyTold
 
 
 class Show:

@@ -15,7 +15,7 @@ from klogtool.disk.about import About, about, set_about
 from klogtool.errors import Corrupt, KlogError
 from klogtool.lazy_dataclasses import replace
 from klogtool.log.file import unreadable
-from klogtool.repair.draft import Content, Piece
+from klogtool.repair.draft import Content, Made, Piece, part_size
 
 CHUNK_BYTES = 8 << 20  # copied by the system at a time
 BUFFER_BYTES = 1 << 20  # where it has to go through our memory
@@ -53,6 +53,17 @@ class Disk:
         """The file's bytes from there on become these; it ends behind them. Raises as `write`."""
         with _named(path), _descriptor(path, os.O_RDWR) as sink:
             _put(sink, position, content)
+
+    def fill(self, path: str, content: Content, like: About) -> None:
+        """A file that has all new bytes of a content where they belong gets the others, and is as `like` says."""
+        with _named(path), _descriptor(path, os.O_RDWR) as sink:
+            at = 0
+            for part in content:
+                if isinstance(part, Piece):
+                    _put_piece(sink, at, part, _nobody_asks)
+                at += part_size(part)
+            os.ftruncate(sink, at)  # a hole at the end has no bytes that were written
+            set_about(sink, like)
 
     def truncate(self, path: str, size: int) -> None:
         """Cut a file behind `size` bytes."""
@@ -124,6 +135,8 @@ def _put(sink: int, at: int, content: Content, reached: Callable[[int], None] = 
     """The content from byte `at` on; the file ends behind it."""
     os.ftruncate(sink, at)  # where nothing is written there is to be a hole, not what was there
     for part in content:
+        if isinstance(part, Made):
+            part = part.as_piece()
         if isinstance(part, Piece):
             _put_piece(sink, at, part, reached)
             at += part.size

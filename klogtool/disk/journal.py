@@ -1,6 +1,7 @@
 """Journals: where they lie, and the entries in them, one for each run that wrote in place.
 
     <log dir>.klogtool/            beside the log dir, since a broker does not start over a foreign folder in it
+      made-<random>/               what a run that is being decided has rewritten so far: see spooling.py
       <plan id>-<n>/
         plan.jsonl                 what is to be done, as `--plan-out` saves it; here first
         <k>/                       of the k-th plan: new-<i> (contents that wait for their step), kept-<i> (originals,
@@ -25,6 +26,7 @@ from klogtool.disk.disk import Disk
 from klogtool.disk.facts import is_partition_dir, looks_like_log_dir
 from klogtool.disk.manifest import Manifest, Progress
 from klogtool.disk.space import BLOCK_BYTES
+from klogtool.disk.spooling import SpoolFolder, clear_left, new_name
 from klogtool.errors import KlogError, Refused, Unsupported
 from klogtool.lazy_dataclasses import dataclass, replace
 from klogtool.log.file import read_whole, unreadable
@@ -193,6 +195,22 @@ def make_journal(disk: Disk, journal: str, log_dir: str) -> None:
     disk.sync_dir(os.path.dirname(journal))
 
 
+def spools_in(disk: Disk, journal: str, log_dir: str) -> SpoolFolder:
+    """For what is rewritten in the log dir, while it is being decided what is to be done."""
+
+    def begin() -> None:
+        make_journal(disk, journal, log_dir)
+        clear_left(disk, journal)
+
+    return SpoolFolder(os.path.join(journal, new_name()), disk, begin, lambda: drop_journal(disk, journal))
+
+
+def spools_for(path: str, journal: str | None) -> SpoolFolder:
+    """The same for a command on a path. journal: the one that was named. Raises Refused where there can be none."""
+    log_dir = log_dir_of(path)
+    return spools_in(Disk(), journal_of(log_dir) if journal is None else os.path.realpath(journal), log_dir)
+
+
 def new_entry(journal: str, plans: Sequence[SavedPlan]) -> Entry:
     """An entry that is not there yet."""
     run, n = run_id(plans), 1
@@ -252,7 +270,8 @@ def remove_entry(disk: Disk, entry: Entry) -> None:
 
 
 def drop_journal(disk: Disk, journal: str) -> None:
-    """The folder goes, if nothing is in it and it is one of ours."""
+    """The folder goes, if nothing is in it and it is one of ours; what kills have left in it goes first."""
+    clear_left(disk, journal)
     if not journal.endswith(SUFFIX):
         return
     with suppress(OSError):  # something is, or it is gone already

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from klogtool.errors import Corrupt
 from klogtool.log.file import unreadable
-from klogtool.repair.draft import Content, Piece
+from klogtool.repair.draft import Content, Made, Piece
 
 CHUNK_BYTES = 8 << 20  # moved by the system at a time
 BUFFER_BYTES = 1 << 20  # where it has to go through our memory
@@ -28,6 +28,8 @@ def send(sink: int, content: Content) -> None:
     """All of a content to a descriptor, at its own position. Raises KlogError if a file that there are pieces of cannot
     be read or has become shorter, OSError (BrokenPipeError) of the sink."""
     for part in content:
+        if isinstance(part, Made):
+            part = part.as_piece()
         if isinstance(part, Piece):
             _send_piece(sink, part)
         else:

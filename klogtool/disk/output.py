@@ -15,8 +15,9 @@ from contextlib import contextmanager, suppress
 from klogtool.disk.about import About, about, about_new_file
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import check_facts, is_partition_dir, looks_like_log_dir
-from klogtool.disk.readback import check_size, put
+from klogtool.disk.readback import check_size
 from klogtool.disk.space import BLOCK_BYTES, check_space, on_disk
+from klogtool.disk.spooling import SpoolFolder, put_made, spooled_bytes
 from klogtool.errors import KlogError, Refused, StalePlan
 from klogtool.format.names import PartitionDirName, PartitionDirState, build_partition_dir_name
 from klogtool.lazy_dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.repair.draft import Content, Draft, DraftFile, Piece, content_size
 from klogtool.repair.plan import Delete, Plan, Rename, Truncate, Write, names_of
 from klogtool.repair.saved_plan import SavedPlan
+from klogtool.repair.spools import MakeSpool
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +80,15 @@ def carry_out_to(
     result = replace(result, ready=ready(result))
     folders = [*(NewFolder(path, source, further=files) for path, files in (beside or {}).items()), result]
     _check_room(folders)
-    with _built(disk, folders) as parts:
+    with spools_beside(output, disk) as spools, _built(disk, folders, spools.make_spool) as parts:
         _check_source(result)
         for folder, part in zip(folders, parts, strict=True):
             _publish(disk, part, os.path.realpath(folder.path))
+
+
+def spools_beside(output: str, disk: Disk | None = None) -> SpoolFolder:
+    """For what is rewritten while it is being decided what the result is to be."""
+    return SpoolFolder(_passing_name(os.path.realpath(output)), disk or Disk())
 
 
 def check_place(output: str, source: str) -> None:
@@ -198,10 +205,10 @@ def _check_no_loop(source: str, entry: os.DirEntry[str]) -> None:
         raise Refused("a link to a folder that it lies in cannot be copied", path=entry.path)
 
 
-def _walk_written(folder: NewFolder) -> Iterator[tuple[str, DraftFile]]:
+def _walk_written(folder: NewFolder, make_spool: MakeSpool | None) -> Iterator[tuple[str, DraftFile]]:
     """Files that are not merely copied; of one plan after the other, since together they may not fit in memory."""
     for plan in folder.plans:
-        yield from _changed_files(plan.decided(), folder.source)
+        yield from _changed_files(plan.decided(make_spool), folder.source)
     for name, content in folder.further.items():
         yield name, DraftFile(content)
 
@@ -255,7 +262,7 @@ def _room_of(plan: SavedPlan) -> int:
             sizes[step.path] = step.size
         elif step.to is not None and file is not None:
             sizes[step.to] = file
-    return sum(sizes.values()) + BLOCK_BYTES * len(sizes)
+    return sum(sizes.values()) + BLOCK_BYTES * len(sizes) - spooled_bytes(plan)
 
 
 def _check_source(result: NewFolder) -> None:
@@ -273,12 +280,12 @@ def _check_source(result: NewFolder) -> None:
 
 
 @contextmanager
-def _built(disk: Disk, folders: Sequence[NewFolder]) -> Iterator[list[str]]:
+def _built(disk: Disk, folders: Sequence[NewFolder], make_spool: MakeSpool) -> Iterator[list[str]]:
     """The folders under passing names, synced; they go if they are not renamed by the end."""
     parts = [_passing_name(os.path.realpath(folder.path)) for folder in folders]
     try:
         for folder, part in zip(folders, parts, strict=True):
-            build_folder(disk, folder, part)
+            build_folder(disk, folder, part, make_spool)
         yield parts
     finally:
         for part in parts:
@@ -301,13 +308,16 @@ def listed_files(source: str, plans: Sequence[SavedPlan]) -> dict[str, DraftFile
     return {name: file for name, file in whole.copied.items() if os.sep not in name}
 
 
-def build_folder(disk: Disk, folder: NewFolder, part: str, *, is_there: bool = False) -> None:
-    """All of a new folder under a passing name, synced. is_there: an empty one of that name was made."""
+def build_folder(
+    disk: Disk, folder: NewFolder, part: str, make_spool: MakeSpool | None = None, *, is_there: bool = False
+) -> None:
+    """All of a new folder under a passing name, synced. is_there: an empty one of that name was made. make_spool: for
+    plans that have to be decided again."""
     if not is_there:
         disk.mkdir(part)
     for name in folder.folders:
         disk.mkdir(os.path.join(part, name))
-    for file in walk_new_files(folder):
+    for file in walk_new_files(folder, make_spool):
         path = os.path.join(part, file.name)
         if file.name in folder.ready:
             disk.rename(folder.ready[file.name], path)
@@ -322,11 +332,11 @@ def build_folder(disk: Disk, folder: NewFolder, part: str, *, is_there: bool = F
         disk.sync_dir(path)
 
 
-def walk_new_files(folder: NewFolder) -> Iterator[NewFile]:
-    """All that are to be put there."""
+def walk_new_files(folder: NewFolder, make_spool: MakeSpool | None = None) -> Iterator[NewFile]:
+    """All that are to be put there. make_spool: for plans that have to be decided again."""
     for name, file in folder.copied.items():
         yield NewFile(name, file, about_file(folder.source, name, file), copied=True)
-    for name, file in _walk_written(folder):
+    for name, file in _walk_written(folder, make_spool):
         yield NewFile(name, file, about_file(folder.source, name, file), copied=False)
 
 
@@ -334,7 +344,7 @@ def write_new_file(disk: Disk, file: NewFile, path: str) -> None:
     """One of them, synced, and held against what it is to be: what is only copied by its size. Raises as `put` does."""
     content = file.file.content
     if not file.copied:
-        put(disk, path, content, file.like)
+        put_made(disk, path, content, file.like)
         return
     disk.write(path, content, file.like)
     disk.sync(path)

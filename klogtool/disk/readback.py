@@ -44,11 +44,14 @@ def check_size(path: str, content: Content) -> None:
     """Raises OSError (EIO) if the file at `path` has not the content's size: for what the system has copied."""
     size = os.stat(path).st_size
     if size != content_size(content):
-        raise _differs(path, min(size, content_size(content)))
+        raise differs(path, min(size, content_size(content)))
 
 
-class _WrittenFile(LogFile):
+class WrittenFile(LogFile):
     """A file that is being written, or was."""
+
+    def __enter__(self) -> WrittenFile:
+        return self
 
     def sync(self) -> int:
         """What is there by now is on the device then; how much that is."""
@@ -66,7 +69,7 @@ class ReadBack:
     """A file that is being written, or was, and what it is to be. Bytes up to `position` are known to be right."""
 
     def __init__(self, path: str, content: Content) -> None:
-        self.written, self.position = _WrittenFile(path), 0
+        self.written, self.position = WrittenFile(path), 0
         try:
             self.wanted = ContentFile(path, content)
         except KlogError:
@@ -87,14 +90,14 @@ class ReadBack:
             size = len(self.wanted.read_into(self._expected, self.position, min(PIECE_BYTES, stop - self.position)))
             is_whole = len(self.written.read_into(self._found, self.position, size)) == size
             if not is_whole or not _same(self._found, self._expected, size):
-                raise _differs(self.wanted.path, self.position)
+                raise differs(self.wanted.path, self.position)
             self.position += size
 
     def check_all(self) -> None:
         """All is written and synced by now."""
         size = self.written.size_now()
         if size != self.wanted.size:
-            raise _differs(self.wanted.path, min(size, self.wanted.size))
+            raise differs(self.wanted.path, min(size, self.wanted.size))
         self.check_up_to(size)
 
     def __enter__(self) -> ReadBack:
@@ -109,5 +112,6 @@ def _same(one: bytearray, other: bytearray, size: int) -> bool:
     return one == other if size == len(one) else one[:size] == other[:size]
 
 
-def _differs(path: str, position: int) -> OSError:
+def differs(path: str, position: int) -> OSError:
+    """The error for a file that is not what was written to it."""
     return OSError(errno.EIO, f"from byte {position} on it does not read as it was written", path)

@@ -17,6 +17,7 @@ from klogtool.disk.journal import Entry
 from klogtool.disk.manifest import FolderBefore, Original, Record
 from klogtool.disk.readback import put
 from klogtool.disk.space import BLOCK_BYTES
+from klogtool.disk.spooling import put_made, spooled_bytes
 from klogtool.disk.states import FileState, StagedStep, StagedWrite, find_state, states_after
 from klogtool.errors import Refused
 from klogtool.lazy_dataclasses import replace
@@ -57,7 +58,7 @@ def room_needed(plans: Collection[SavedPlan], journal: str) -> dict[str, int]:
     for plan in plans:
         folder = plan.path if os.path.isdir(plan.path) else os.path.dirname(plan.path)
         same = os.stat(folder).st_dev == os.stat(keeping).st_dev
-        written = sum(step.size + BLOCK_BYTES for step in plan.steps if step.kind == "write")
+        written = sum(step.size + BLOCK_BYTES for step in plan.steps if step.kind == "write") - spooled_bytes(plan)
         needed[folder] = needed.get(folder, 0) + written
         needed[keeping] += sum(_kept_sizes(plan, copied=not same))
     return needed
@@ -115,7 +116,7 @@ def _stage_step(
     folder = os.path.dirname(path)
     staged = entry.place(str(k), f"new-{n}") if folder in linkable else _waiting(entry, k, n, path)
     like = about(path) if os.path.isfile(path) else new_files[folder]
-    put(disk, staged, step.content, replace(like, mtime_ns=step.mtime_ns))
+    put_made(disk, staged, step.content, replace(like, mtime_ns=step.mtime_ns))
     return StagedWrite(step.path, staged, _state(staged))
 
 

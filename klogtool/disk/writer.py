@@ -37,6 +37,7 @@ from klogtool.disk.journal import (
     new_entry,
     remove_entry,
     save_manifest,
+    spools_in,
 )
 from klogtool.disk.lock import check_free, locked
 from klogtool.disk.manifest import Manifest, Progress, Record
@@ -49,6 +50,7 @@ from klogtool.format.names import FileKind
 from klogtool.lazy_dataclasses import replace
 from klogtool.repair.plan import Delete, Rename, Truncate
 from klogtool.repair.saved_plan import SavedPlan, decide_saved, paths_of
+from klogtool.repair.spools import MakeSpool
 
 
 class InPlace:
@@ -93,7 +95,10 @@ class InPlace:
                 }
                 check_facts(self._plans)
                 self._check_room()
-                with self._staged(locks) as runs:
+                spools = {
+                    key: held.enter_context(spools_in(self._disk, key[1], key[0])).make_spool for key in self._groups
+                }
+                with self._staged(locks, spools) as runs:
                     check_facts(self._plans)
                 self._do(runs)
         finally:
@@ -109,7 +114,9 @@ class InPlace:
         check_space(needed)
 
     @contextmanager
-    def _staged(self, locks: Mapping[str, bool]) -> Iterator[list[tuple[Entry, Manifest]]]:
+    def _staged(
+        self, locks: Mapping[str, bool], spools: Mapping[tuple[str, str], MakeSpool]
+    ) -> Iterator[list[tuple[Entry, Manifest]]]:
         """All plans staged; if that fails, or what comes before the first step, nothing stays of it."""
         runs: list[tuple[Entry, Manifest]] = []
         with ExitStack() as cleaning:
@@ -124,7 +131,8 @@ class InPlace:
                 head = {**self._head, "log_dir": log_dir, "made_lock": locks[log_dir], "folders": times}
                 head |= {"made_folders": made} if made else {}
                 make_entry(self._disk, entry, head, plans)
-                records = [stage(self._disk, entry, k, plan.decided()) for k, plan in enumerate(plans)]
+                make_spool = spools[log_dir, journal]
+                records = [stage(self._disk, entry, k, plan.decided(make_spool)) for k, plan in enumerate(plans)]
                 self._disk.sync_dir(entry.path)
                 runs.append((entry, Manifest(Progress.STAGED, tuple(records))))
             yield runs
@@ -303,11 +311,13 @@ def resume(entry: Entry, *, disk: Disk | None = None) -> Entry:
             return entry
         if entry.is_torn():
             raise Refused("killed before it was written what is to be done: undo it", path=entry.path)
-        head, plans, made = entry.head(), entry.plans(), entry.made_folders()
+        head, plans, made, log_dir = entry.head(), entry.plans(), entry.made_folders(), entry.log_dir()
         clean(disk, entry, plans, entry.folder_times())
         remove_made(disk, made)
-    run = InPlace(decide_saved(plans, paths_of(head)), head, journal=entry.journal, disk=disk)
-    run.carry_out()
+    with spools_in(disk, entry.journal, log_dir) as spools:
+        again = decide_saved(plans, paths_of(head), lambda _: spools.make_spool)
+        run = InPlace(again, head, journal=entry.journal, disk=disk)
+        run.carry_out()
     return run.entries[0]
 
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from klogtool.format.buffers import Buffer
+
 
 def _extension() -> Any:
     try:
@@ -31,6 +33,16 @@ def whole_frames() -> Callable[[memoryview, int], tuple[int, int]]:
     from klogtool.format import framing
 
     return framing.whole_frames
+
+
+def crc32c(data: Buffer, so_far: int = 0) -> int:
+    """format.checksums.crc32c, the fastest there is."""
+    if native is not None:
+        found: int = native.crc32c(data, so_far)
+        return found
+    from klogtool.format import checksums
+
+    return checksums.crc32c(data, so_far)
 
 
 def learn_zstd(work: Any) -> bool:

@@ -29,6 +29,7 @@ from klogtool.repair.draft import Draft
 from klogtool.repair.plan import Plan, SegmentVerdict
 from klogtool.repair.recover_logdir import first_of, walk_partition_dirs
 from klogtool.repair.retain import deletions_answer
+from klogtool.repair.spools import MakeSpool, OnlyTold
 from klogtool.repair.unified_log.loading import LoadedLog
 from klogtool.repair.unified_log.retention import delete_old_segments
 
@@ -44,20 +45,21 @@ SETTINGS = (
 NOT_COMPACTED = "cleanup.policy has no compact"
 
 
-def decide(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
+def decide(path: str, arguments: Mapping[str, Any], make_spool: MakeSpool | None = None) -> Iterator[Plan]:
     """The plan for a partition dir, or for each compacted one of a log dir, and for the log dir's checkpoints.
 
     arguments: those of Circumstances; `first_dirty_offset`, `passes_at_ms`, `force`, `keep_magic`; `purge`, `jobs`.
+    make_spool: for each new segment, on any thread; without it, what is rewritten stays in memory.
     Raises Corrupt, Unsupported or Refused, with Kafka's class, where a broker refuses to load a log or its cleaner
     breaks off; KlogError for what is neither.
     """
     if isinstance(open_path(path), LogDir):
-        yield from _plan_log_dir(path, arguments)
+        yield from _plan_log_dir(path, arguments, make_spool)
         return
     checkpoint = arguments.get("first_dirty_offset")
     if checkpoint is None:
         checkpoint = find_first_dirty(path, Checkpoints.beside(path))
-    yield from plan_change(COMMAND, path, arguments, lambda log: compact_log(log, checkpoint, arguments))
+    yield from plan_change(COMMAND, path, arguments, lambda log: compact_log(log, checkpoint, arguments, make_spool))
 
 
 def find_first_dirty(path: str, checkpoints: Checkpoints) -> int | None:
@@ -77,7 +79,7 @@ def find_first_dirty(path: str, checkpoints: Checkpoints) -> int | None:
 # --- a log dir --------------------------------------------------------------------------------------------------------
 
 
-def _plan_log_dir(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
+def _plan_log_dir(path: str, arguments: Mapping[str, Any], make_spool: MakeSpool | None) -> Iterator[Plan]:
     """Those that are left alone first, then the filthiest; the checkpoints last. Where partitions are refused, the
     first of these errors is raised behind the plans of the others."""
     checkpoints = Checkpoints(path if is_log_dir(path) else None)
@@ -91,7 +93,8 @@ def _plan_log_dir(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
             yield Plan(COMMAND, folder, arguments, (), (), (), {"skipped": skipped}, (skipped,))
     errors: list[KlogError] = []
     all_lines: list[CheckpointLines] = []
-    for found in _planned(sorted(ratios, key=lambda folder: -ratios[folder]), arguments, checkpoints):
+    filthiest_first = sorted(ratios, key=lambda folder: -ratios[folder])
+    for found in _planned(filthiest_first, arguments, checkpoints, make_spool):
         if isinstance(found, KlogError):
             errors.append(found)
             continue
@@ -118,26 +121,30 @@ def why_left_alone(
 
 
 def plan_one(
-    folder: str, arguments: Mapping[str, Any], checkpoints: Checkpoints, cleaning: CleanLog = clean
+    folder: str,
+    arguments: Mapping[str, Any],
+    checkpoints: Checkpoints,
+    make_spool: MakeSpool | None = None,
+    cleaning: CleanLog = clean,
 ) -> tuple[Plan, CheckpointLines | None]:
     """The plan for one partition dir of a log dir, and what that is to know of it. Raises as `decide` does.
 
-    cleaning: how a pass is done.
+    make_spool: as `decide` has it; cleaning: how a pass is done.
     """
     given = arguments.get("first_dirty_offset")
     checkpoint = find_first_dirty(folder, checkpoints) if given is None else given
-    change = lambda log: compact_log(log, checkpoint, arguments, cleaning)  # noqa: E731
+    change = lambda log: compact_log(log, checkpoint, arguments, make_spool, cleaning)  # noqa: E731
     return plan_partition(COMMAND, folder, arguments, change, checkpoints)
 
 
 def _planned(
-    folders: list[str], arguments: Mapping[str, Any], checkpoints: Checkpoints
+    folders: list[str], arguments: Mapping[str, Any], checkpoints: Checkpoints, make_spool: MakeSpool | None
 ) -> Iterator[tuple[Plan, CheckpointLines | None] | KlogError]:
     """Several partitions at a time, each on a thread of its own."""
 
     def plan(folder: str) -> tuple[Plan, CheckpointLines | None] | KlogError:
         try:
-            return plan_one(folder, arguments, checkpoints)
+            return plan_one(folder, arguments, checkpoints, make_spool)
         except Unreadable:
             raise
         except KlogError as error:
@@ -168,7 +175,11 @@ def _terms(folder: str, arguments: Mapping[str, Any], checkpoints: Checkpoints) 
 
 
 def compact_log(
-    log: LoadedLog, checkpoint: int | None, arguments: Mapping[str, Any], cleaning: CleanLog = clean
+    log: LoadedLog,
+    checkpoint: int | None,
+    arguments: Mapping[str, Any],
+    make_spool: MakeSpool | None = None,
+    cleaning: CleanLog = clean,
 ) -> Change:
     """All passes over a log. checkpoint: where its dirty part begins, None if nobody knows; cleaning: how each is done.
 
@@ -178,7 +189,9 @@ def compact_log(
     verdicts: dict[int, SegmentVerdict] = {}
     line: int | None = None
     sizes = {segment.base_offset: segment.size for segment in log.segments.all}
-    for now_ms in arguments.get("passes_at_ms") or [log.terms.now_ms]:
+    passes_at_ms = arguments.get("passes_at_ms") or [log.terms.now_ms]
+    for n, now_ms in enumerate(passes_at_ms, 1):
+        log.draft.make_spool = make_spool if make_spool is not OnlyTold or n == len(passes_at_ms) else None
         log.terms = replace(log.terms, now_ms=now_ms)
         log.producers.now_ms = now_ms
         to_clean = find_log_to_clean(log, checkpoint, now_ms)

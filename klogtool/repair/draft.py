@@ -10,12 +10,15 @@ import os
 from collections.abc import Iterable
 
 from klogtool.errors import Corrupt
-from klogtool.lazy_dataclasses import dataclass
+from klogtool.kernels import crc32c
+from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.log.file import LogFile, unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
+
+    from klogtool.repair.spools import MakeSpool, Spool
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +35,66 @@ class Piece:
         return self.stop - self.start
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """New bytes that are not kept in memory: how many, and their CRC-32C (None: of a part of those that were made).
+
+    path, start: where they lie in the meantime; path is None where nobody is to have them, since all that is wanted is
+    the plan. Where they lie says nothing of what they are.
+    """
+
+    size: int
+    crc: int | None
+    path: str | None = field(default=None, compare=False)
+    start: int = field(default=0, compare=False)
+
+    def as_piece(self) -> Piece:
+        """Where they can be read. Raises ValueError where they were not kept."""
+        if self.path is None:
+            raise ValueError("what was made only to be told of cannot be read")
+        return Piece(self.path, self.start, self.start + self.size)
+
+
 # The bytes of a file: pieces of files that are there, and new bytes, one behind the other.
-Content: TypeAlias = tuple[Piece | bytes, ...]
+Part: TypeAlias = Piece | Made | bytes
+Content: TypeAlias = tuple[Part, ...]
+
+
+def part_size(part: Part) -> int:
+    """Bytes."""
+    return len(part) if isinstance(part, bytes) else part.size
+
+
+def part_span(part: Part, start: int, stop: int) -> Part:
+    """Bytes [start, stop) of a part, which has them."""
+    if isinstance(part, bytes):
+        return part[start:stop]
+    if isinstance(part, Piece):
+        return Piece(part.path, part.start + start, part.start + stop)
+    return part if stop - start == part.size else Made(stop - start, None, part.path, part.start + start)
+
+
+def crc_of(part: Made | bytes) -> int:
+    """The CRC-32C of new bytes. Raises KlogError where they have to be read for it, and cannot be."""
+    if isinstance(part, Made) and part.crc is not None:
+        return part.crc
+    return crc32c(_read_part(part))
 
 
 def content_size(content: Content) -> int:
     """Bytes in all."""
-    return sum(part.size if isinstance(part, Piece) else len(part) for part in content)
+    return sum(map(part_size, content))
 
 
 def read_content(content: Content) -> bytes:
     """All of it, in memory: for side files. Raises KlogError if a file cannot be read or has become shorter."""
-    return b"".join(part if isinstance(part, bytes) else _read_piece(part) for part in content)
+    return b"".join(map(_read_part, content))
+
+
+def _read_part(part: Part) -> bytes:
+    if isinstance(part, bytes):
+        return part
+    return _read_piece(part if isinstance(part, Piece) else part.as_piece())
 
 
 def _read_piece(piece: Piece) -> bytes:
@@ -72,7 +123,7 @@ class DraftFile:
 class Draft:
     """The regular files of one folder, by name. `before` is how it was found and stays so; `files` is what changes.
 
-    folders, devices: names of what else is there, and in the way of files.
+    folders, devices: names of what else is there, and in the way of files. make_spool: for one large new file.
     """
 
     def __init__(
@@ -81,6 +132,7 @@ class Draft:
         self.path, self.folders, self.devices = path, frozenset(folders), frozenset(devices)
         self.before = dict(files)
         self.files = files
+        self.make_spool: MakeSpool | None = None
 
     @classmethod
     def of(cls, path: str) -> Draft:
@@ -100,6 +152,10 @@ class Draft:
             (entry.name for entry in entries if entry.is_dir()),
             (entry.name for entry in entries if not entry.is_dir() and not entry.is_file() and os.path.exists(entry)),
         )
+
+    def new_spool(self) -> Spool | None:
+        """For the bytes of a large new file; without one they stay in memory."""
+        return None if self.make_spool is None else self.make_spool()
 
     def names(self) -> list[str]:
         """Names of all files, sorted."""
@@ -134,7 +190,7 @@ class Draft:
         """Cut a file behind `size` bytes; nothing changes if it has no more."""
         file = self.files[name]
         if size < file.size:
-            self.files[name] = DraftFile(tuple(_head(file.content, size)))
+            self.files[name] = DraftFile(span_of(file.content, 0, size))
 
     def move(self, name: str, to: str) -> None:
         """Give a file another name; a file of that name is replaced."""
@@ -151,27 +207,11 @@ class Draft:
 
 def span_of(content: Content, start: int, size: int) -> Content:
     """`size` bytes of a content from byte `start` on, fewer where it ends."""
-    found: list[Piece | bytes] = []
+    found: list[Part] = []
     for part in content:
-        length = part.size if isinstance(part, Piece) else len(part)
+        length = part_size(part)
         first, last = max(0, start), min(length, start + size)
         if first < last:
-            if isinstance(part, Piece):
-                found.append(Piece(part.path, part.start + first, part.start + last))
-            else:
-                found.append(part[first:last])
+            found.append(part_span(part, first, last))
         start -= length
     return tuple(found)
-
-
-def _head(content: Content, size: int) -> Iterable[Piece | bytes]:
-    left = size
-    for part in content:
-        length = part.size if isinstance(part, Piece) else len(part)
-        if left > 0:
-            yield part if length <= left else _first_bytes(part, left)
-        left -= length
-
-
-def _first_bytes(part: Piece | bytes, size: int) -> Piece | bytes:
-    return Piece(part.path, part.start, part.start + size) if isinstance(part, Piece) else part[:size]

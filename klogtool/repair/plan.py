@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 
 from klogtool.lazy_dataclasses import dataclass, field
-from klogtool.repair.draft import Content, Piece, content_size
+from klogtool.repair.draft import Content, Made, Part, Piece, content_size, crc_of, part_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,6 +130,12 @@ class Plan:
         return held
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all that it writes is there; if not, it was made only to be told of."""
+        contents = (step.content for step in self.steps if isinstance(step, Write))
+        return all(part.path is not None for content in contents for part in content if isinstance(part, Made))
+
+    @property
     def bytes_written(self) -> int:
         """Bytes of new files."""
         return sum(step.size for step in self.steps if isinstance(step, Write))
@@ -169,7 +175,7 @@ def _id_of(told: Mapping[str, Any]) -> str:
 
 
 def step_as_json(step: Step) -> dict[str, Any]:
-    """A step in JSON's types; of the bytes that it writes their number and SHA-256, pieces of files by place."""
+    """A step in JSON's types; of the bytes that it writes their number and CRC-32C, pieces of files by place."""
     match step:
         case Write():
             return {"step": "write", "path": step.path, "size": step.size, "from": [_part(p) for p in step.content]}
@@ -181,7 +187,7 @@ def step_as_json(step: Step) -> dict[str, Any]:
             return {"step": "delete", "path": step.path}
 
 
-def _part(part: Piece | bytes) -> dict[str, Any]:
+def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, Piece):
         return {"path": part.path, "start": part.start, "end": part.stop}
-    return {"size": len(part), "sha256": hashlib.sha256(part).hexdigest()}
+    return {"size": part_size(part), "crc32c": f"{crc_of(part):08x}"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from klogtool.errors import Corrupt, StalePlan, Unsupported
 from klogtool.lazy_dataclasses import dataclass
@@ -14,6 +14,8 @@ from klogtool.repair.plan import Fact, Plan, Write
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from klogtool.repair.spools import MakeSpool
 
 SCHEMA = 1
 KEPT_BYTES = 256 << 20  # of contents in memory, over all plans; the others are decided again when their turn comes
@@ -50,14 +52,17 @@ class SavedPlan:
 
     @classmethod
     def of(cls, plan: Plan, *, with_content: bool = True) -> SavedPlan:
-        """A plan that was just made; without its content it has to be made again."""
-        return _from_row(plan.as_json(), plan if with_content else None)
+        """A plan that was just made; without its content, or if that is not whole, it has to be made again."""
+        return _from_row(plan.as_json(), plan if with_content and plan.is_whole else None)
 
-    def decided(self) -> Plan:
-        """The plan with all its content. Raises StalePlan if the same question has another answer now."""
+    def decided(self, make_spool: MakeSpool | None = None) -> Plan:
+        """The plan with all its content. Raises StalePlan if the same question has another answer now.
+
+        make_spool: for what is large, if that has to be asked.
+        """
         if self.plan is not None:
             return self.plan
-        for plan in decide(self.command, self.path, self.arguments):
+        for plan in decide(self.command, self.path, self.arguments, make_spool):
             if plan.path == self.path and plan.id == self.id:
                 return plan
         raise self.is_stale()
@@ -90,15 +95,20 @@ def paths_of(head: Mapping[str, Any]) -> list[str]:
     return [_text(path) for path in paths] if isinstance(paths, list) else []
 
 
-def decide_saved(plans: Sequence[SavedPlan], paths: Sequence[str]) -> list[SavedPlan]:
+def decide_saved(
+    plans: Sequence[SavedPlan],
+    paths: Sequence[str],
+    spools_for: Callable[[str], MakeSpool | None] = lambda _: None,
+) -> list[SavedPlan]:
     """The same plans, decided again, all at once. paths: what the command was asked, of which the plans are parts;
-    where that is not known, each is asked for itself. Raises StalePlan if a decision is another one now."""
+    where that is not known, each is asked for itself. spools_for: what `decide` gets for one. Raises StalePlan if a
+    decision is another one now."""
     paths = paths or list(dict.fromkeys(plan.path for plan in plans))
     kept = KeptPlans()
     wanted = {(plan.path, plan.id) for plan in plans}
     for command, arguments in _questions(plans):
         for path in paths:
-            for plan in decide(command, path, arguments):
+            for plan in decide(command, path, arguments, spools_for(path)):
                 if (plan.path, plan.id) in wanted:
                     kept.keep(plan)
     found = {(plan.path, plan.id): plan for plan in kept.plans}

@@ -41,7 +41,20 @@ from collections.abc import Iterable
 
 from klogtool.errors import Corrupt
 from klogtool.format.names import FileKind, FileName, build_file_name, parse_file_name
-from klogtool.repair.draft import Content, Draft, DraftFile, Piece, content_size, read_content
+from klogtool.kernels import crc32c
+from klogtool.repair.draft import (
+    Content,
+    Draft,
+    DraftFile,
+    Made,
+    Part,
+    Piece,
+    content_size,
+    crc_of,
+    part_size,
+    read_content,
+    span_of,
+)
 from klogtool.repair.plan import Delete, Rename, Step, Truncate, Write
 from klogtool.repair.swap_steps import swap_in
 from klogtool.repair.unified_log.loading import LoadReport
@@ -285,8 +298,25 @@ def _keep_what_is_the_same(draft: Draft) -> None:
             continue
         if after.mtime_ns not in (None, before.mtime_ns):
             continue
-        if all(isinstance(part, bytes) for part in after.content) and draft.read(name) == read_content(before.content):
+        if _has_the_same_bytes(before.content, after.content):
             draft.files[name] = before
+
+
+def _has_the_same_bytes(before: Content, after: Content) -> bool:
+    """Of contents of one size: whether what is new in one are the bytes of the other, and all else is in place."""
+    at = 0
+    for part in after:
+        there = span_of(before, at, part_size(part))
+        if there != (part,) and not _is_new_part(part, there):
+            return False
+        at += part_size(part)
+    return True
+
+
+def _is_new_part(part: Part, there: Content) -> bool:
+    if isinstance(part, Made):
+        return crc_of(part) == crc32c(read_content(there))
+    return isinstance(part, bytes) and part == read_content(there)
 
 
 def is_head(part: Content, whole: Content) -> bool:
@@ -297,25 +327,21 @@ def is_head(part: Content, whole: Content) -> bool:
         if n >= len(whole):
             return False
         other = whole[n]
-        if piece != other and not (left == _size(piece) and _begins(piece, other)):
+        if piece != other and not (left == part_size(piece) and _begins(piece, other)):
             return False
-        left -= _size(piece)
+        left -= part_size(piece)
     return True
 
 
-def _begins(piece: Piece | bytes, other: Piece | bytes) -> bool:
+def _begins(piece: Part, other: Part) -> bool:
     if isinstance(piece, Piece) and isinstance(other, Piece):
         return (piece.path, piece.start) == (other.path, other.start) and piece.stop <= other.stop
     return isinstance(piece, bytes) and isinstance(other, bytes) and other.startswith(piece)
 
 
-def _size(part: Piece | bytes) -> int:
-    return part.size if isinstance(part, Piece) else len(part)
-
-
 def _content(file: DraftFile | None) -> Content | None:
     """Without parts that are empty, so that equal files are equal."""
-    return None if file is None else tuple(part for part in file.content if _size(part))
+    return None if file is None else tuple(part for part in file.content if part_size(part))
 
 
 def carried_out(before: dict[str, DraftFile], steps: Iterable[Step]) -> dict[str, Content]:

@@ -152,7 +152,7 @@ def _compacted(
     ready: Callable[[NewFolder], Mapping[str, str]] = lambda _: {},
 ) -> Compacted:
     checkpoints = Checkpoints(folder.log_dir if is_log_dir(folder.log_dir) else None)
-    plan, lines = plan_one(folder.path, arguments, checkpoints, cleaning)
+    plan, lines = plan_one(folder.path, arguments, checkpoints, cleaning=cleaning)
     place = write_part(stage, folder.path, plan, ready)
     is_told = lines is not None and (plan.steps or lines.first_dirty is not None)
     brief = Plan(COMMAND, plan.path, arguments, (), (), plan.segments, plan.answer, plan.notes)

@@ -181,5 +181,5 @@ def _counted(name: str) -> Any:
     return verb
 
 
-for _name in ("truncate", "link", "delete", "rmdir", "describe"):
+for _name in ("fill", "truncate", "link", "delete", "rmdir", "describe"):
     setattr(MortalDisk, _name, _counted(_name))

@@ -35,7 +35,7 @@ from klogtool.repair.appending.checks import Validation
 from klogtool.repair.appending.producers import examine_producers
 from klogtool.repair.appending.run import append_by_kernel
 from klogtool.repair.appending.validator import Validated, validate
-from klogtool.repair.draft import Content, Piece, content_size
+from klogtool.repair.draft import Content, Part, Piece, span_of
 from klogtool.repair.unified_log.content_file import ContentFile
 from klogtool.repair.unified_log.loading import LoadedLog
 from klogtool.repair.unified_log.rolling import Incoming, roll, should_roll
@@ -104,7 +104,7 @@ class Appender:
                 return info
             if keeps_offsets:
                 self._check_offsets(file, info)
-                content, validated = _head(call.content, info.valid_bytes), None
+                content, validated = span_of(call.content, 0, info.valid_bytes), None
             else:
                 validated = self._validated(file, info, call)
                 content = (validated.data,)
@@ -292,27 +292,13 @@ def _grow(segment: LogSegment, content: Content) -> None:
     draft.write(name, tuple(parts))
 
 
-def _merge_tail(parts: list[Piece | bytes]) -> None:
+def _merge_tail(parts: list[Part]) -> None:
     """New bytes behind new bytes become one part, where they are of about the same size: so each byte is copied only
     some times, however many calls there are."""
     while len(parts) > 1:
         before, last = parts[-2:]
-        if isinstance(before, Piece) or isinstance(last, Piece) or len(before) > 2 * len(last):
+        if not (isinstance(before, bytes) and isinstance(last, bytes)) or len(before) > 2 * len(last):
             return
         if len(before) + len(last) > MOST_MERGED_BYTES:
             return
         parts[-2:] = [before + last]
-
-
-def _head(content: Content, size: int) -> Content:
-    """The first bytes of it."""
-    if content_size(content) == size:
-        return content
-    left, head = size, list[Piece | bytes]()
-    for part in content:
-        length = part.size if isinstance(part, Piece) else len(part)
-        take = min(left, length)
-        if take > 0:
-            head.append(Piece(part.path, part.start, part.start + take) if isinstance(part, Piece) else part[:take])
-        left -= take
-    return tuple(head)

@@ -225,7 +225,7 @@ class Pass:
 
     def _clean_by_reference(self, group: list[LogSegment], cleaned: LogSegment, terms: FilterTerms) -> None:
         self.transactions.index = cleaned.txn_index
-        writer = ContentWriter()
+        writer = ContentWriter(self.log.draft.new_spool())
         for segment in self._walk_group(group, terms):
             try:
                 self._clean_into(cleaned, segment, writer, terms)

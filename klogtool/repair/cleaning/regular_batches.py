@@ -31,11 +31,12 @@ from klogtool.repair.cleaning.retention import (
 )
 from klogtool.repair.cleaning.transactions import CleanedTransactions
 from klogtool.repair.unified_log.content_file import ContentFile
-from klogtool.repair.unified_log.content_writer import PART_BYTES, ContentWriter
+from klogtool.repair.unified_log.content_writer import ContentWriter
 from klogtool.repair.unified_log.pieces import Piece
 from klogtool.repair.unified_log.segment import LogSegment
 
 SPAN_BYTES = 1 << 20
+PUT_DOWN_BYTES = 1 << 20  # of what the kernel has made, at a time
 MOST_IN_TURN = 1 << 10  # batches for the reference at a time, where the kernel finds nothing regular between them
 COUNTS = ("messages_read", "bytes_read", "messages_written", "bytes_written", "superseded", "tombstones", "keyless")
 
@@ -202,7 +203,7 @@ class GroupCleaning:
         self.kernel.set_producers(
             sorted((p.producer_id, p.last_data_offset, p.producer_epoch) for p in terms.producers.values())
         )
-        self.writer = ContentWriter()
+        self.writer = ContentWriter(cleaned.draft.new_spool())
         self._cleaned, self._terms, self._transactions = cleaned, terms, transactions
         self._inflating = _Inflating(work)
 
@@ -261,7 +262,7 @@ class GroupCleaning:
 
     def put_down(self, file: ContentFile) -> None:
         """What the kernel has made goes into the content, when it is much."""
-        if self.kernel.out_size >= PART_BYTES:
+        if self.kernel.out_size >= PUT_DOWN_BYTES:
             self._put_all_down(file)
 
     def _put_all_down(self, file: ContentFile) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from klogtool.format.java_numbers import MAX_INT
 from klogtool.lazy_dataclasses import dataclass, field
-from klogtool.repair.draft import Content, Piece
+from klogtool.repair.draft import Content, Part, Piece
 from klogtool.repair.salvaging.holes import Filling, Hole
 from klogtool.repair.salvaging.stretches import Run, cut_run
 
@@ -30,7 +30,7 @@ class NewSegment:
 
     def content(self) -> Content:
         """Its `.log`; bytes that lie behind each other in one file are one piece."""
-        joined: list[Piece | bytes] = []
+        joined: list[Part] = []
         for part in (part for run in self.runs for part in run.content()):
             before = joined[-1] if joined else None
             if isinstance(before, Piece) and isinstance(part, Piece) and _follows(before, part):

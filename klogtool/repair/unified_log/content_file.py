@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import LogFile
-from klogtool.repair.draft import Content, Piece
+from klogtool.repair.draft import Content, Made, Piece, part_size, part_span
 
 
 class ContentFile(LogFile):
@@ -24,12 +24,13 @@ class ContentFile(LogFile):
 
     def __init__(self, path: str | os.PathLike[str], content: Content) -> None:
         self.path = os.fspath(path)
-        self._parts = content
-        self._starts = [0, *accumulate(part.size if isinstance(part, Piece) else len(part) for part in content)]
+        self._content = content
+        self._parts = [part.as_piece() if isinstance(part, Made) else part for part in content]
+        self._starts = [0, *accumulate(map(part_size, content))]
         self.size = self._starts[-1]
         self._files: dict[str, LogFile] = {}
         try:
-            for part in content:
+            for part in self._parts:
                 if isinstance(part, Piece) and part.path not in self._files:
                     self._files[part.path] = LogFile(part.path)
         except KlogError:
@@ -65,10 +66,7 @@ class ContentFile(LogFile):
 
     def content_of(self, start: int, stop: int) -> Content:
         """The content of bytes [start, stop)."""
-        return tuple(
-            Piece(part.path, part.start + first, part.start + last) if isinstance(part, Piece) else part[first:last]
-            for part, first, last in self._parts_of(start, stop - start)
-        )
+        return tuple(part_span(self._content[n], first, last) for n, first, last in self._spans_of(start, stop - start))
 
     def size_now(self) -> int:
         """Its bytes at this moment; fewer than `size`, and one of its files was cut."""
@@ -89,12 +87,16 @@ class ContentFile(LogFile):
 
     def _parts_of(self, position: int, size: int) -> Iterator[tuple[Piece | bytes, int, int]]:
         """Parts that hold these bytes, each with the span of it."""
+        return ((self._parts[n], first, last) for n, first, last in self._spans_of(position, size))
+
+    def _spans_of(self, position: int, size: int) -> Iterator[tuple[int, int, int]]:
+        """The same, by their numbers."""
         end = min(position + size, self.size)
         n = bisect_right(self._starts, position) - 1
         while position < end:
             start, stop = self._starts[n], self._starts[n + 1]
             if position < stop:
-                yield self._parts[n], position - start, min(end, stop) - start
+                yield n, position - start, min(end, stop) - start
                 position = min(end, stop)
             n += 1
 

@@ -1,26 +1,31 @@
 """The content of a file that grows: bytes that are copied from elsewhere, and new ones.
 
 Long runs of copied bytes are pieces of the file they are in, which the system moves without anybody reading them; short
-ones are read, since a piece takes memory, and time, too.
+ones are read, since a piece takes memory, and time, too. So are those of a file that is only being made.
 """
 
 from __future__ import annotations
 
-from klogtool.repair.draft import Content, Piece
+from collections.abc import Iterator
+
+from klogtool.repair.draft import Content, Made, Part, Piece, part_size
+from klogtool.repair.spools import PART_BYTES, InMemory, Spool
 from klogtool.repair.unified_log.content_file import ContentFile
 
-SMALLEST_PIECE_BYTES = 16 << 10
-PART_BYTES = 8 << 20  # new bytes are joined up to here
+SMALLEST_PIECE_BYTES = 256 << 10
 
 
 class ContentWriter:
-    """size: bytes so far. The source of a run must be open until another one begins, or the content is asked for."""
+    """size: bytes so far. The source of a run must be open until another one begins, or the content is asked for.
 
-    def __init__(self) -> None:
+    spool: takes the new bytes; they stay in memory without one.
+    """
+
+    def __init__(self, spool: Spool | None = None) -> None:
         self.size = 0
-        self._parts: list[Piece | bytes] = []
-        self._bytes: list[bytes] = []
-        self._joined = 0
+        self._spool = InMemory() if spool is None else spool
+        self._parts: list[Part] = []
+        self._spooled = 0  # bytes of the part that is not ended
         self._source: ContentFile | None = None
         self._start = self._stop = 0
 
@@ -41,7 +46,7 @@ class ContentWriter:
     def content(self) -> Content:
         """All of it, so far."""
         self.end_run()
-        self._end_bytes()
+        self._end_part()
         return tuple(self._parts)
 
     def end_run(self) -> None:
@@ -50,24 +55,33 @@ class ContentWriter:
         for part in source.content_of(self._start, self._stop) if source is not None else ():
             self._take(part)
 
-    def _take(self, part: Piece | bytes) -> None:
-        if isinstance(part, bytes):
-            self._put(part)
-        elif part.size < SMALLEST_PIECE_BYTES:
-            with ContentFile(part.path, (part,)) as file:
-                self._put(file.read(0, part.size))
-        else:
-            self._end_bytes()
+    def _take(self, part: Part) -> None:
+        if isinstance(part, Piece) and part.size >= SMALLEST_PIECE_BYTES:
+            self._end_part()
+            self._spool.skip(part.size)
             self._parts.append(part)
+            return
+        for data in _walk_bytes(part):
+            self._put(data)
 
     def _put(self, data: bytes) -> None:
-        if self._joined + len(data) > PART_BYTES:
-            self._end_bytes()
-        self._bytes.append(data)
-        self._joined += len(data)
+        if self._spooled + len(data) > PART_BYTES:
+            self._end_part()
+        self._spool.write(data)
+        self._spooled += len(data)
 
-    def _end_bytes(self) -> None:
-        if self._bytes:
-            self._parts.append(self._bytes[0] if len(self._bytes) == 1 else b"".join(self._bytes))
-            self._bytes.clear()
-            self._joined = 0
+    def _end_part(self) -> None:
+        if self._spooled:
+            self._parts.append(self._spool.end_part())
+            self._spooled = 0
+
+
+def _walk_bytes(part: Part) -> Iterator[bytes]:
+    """All of it, some at a time."""
+    if isinstance(part, bytes):
+        yield part
+        return
+    piece = part.as_piece() if isinstance(part, Made) else part
+    with ContentFile(piece.path, (piece,)) as file:
+        for start in range(0, part_size(part), PART_BYTES):
+            yield file.read(start, PART_BYTES)

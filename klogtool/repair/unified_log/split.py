@@ -12,7 +12,7 @@ from klogtool.format.batch import CODEC_MASK
 from klogtool.format.indexes import to_relative_offset
 from klogtool.format.names import FileKind
 from klogtool.log.entries import Entry, Message
-from klogtool.repair.draft import Content, Piece
+from klogtool.repair.draft import span_of
 from klogtool.repair.unified_log.content_file import ContentFile
 from klogtool.repair.unified_log.log_segments import LogSegments
 from klogtool.repair.unified_log.segment import MAX_MAGIC, LogSegment, first_inner_offset, walk_entries
@@ -83,7 +83,7 @@ def _append_what_fits(part: LogSegment, source: LogSegment, file: ContentFile, p
             break
         end += entry.size
     if end > position:
-        content = _slice(source.draft.files[source.log_name].content, position, end)
+        content = span_of(source.draft.files[source.log_name].content, position, end - position)
         part.append(content, _checked(walk_entries(file, position, end)))
     return end - position
 
@@ -99,21 +99,6 @@ def _checked(entries: Iterator[Entry]) -> Iterator[Entry]:
                 kafka_class="CorruptRecordException",
             )
         yield entry
-
-
-def _slice(content: Content, start: int, stop: int) -> Content:
-    """Bytes [start, stop) of a content."""
-    found: list[Piece | bytes] = []
-    at = 0
-    for part in content:
-        size = part.size if isinstance(part, Piece) else len(part)
-        first, last = max(start - at, 0), min(stop - at, size)
-        if first < last and isinstance(part, Piece):
-            found.append(Piece(part.path, part.start + first, part.start + last))
-        elif first < last and isinstance(part, bytes):
-            found.append(part[first:last])
-        at += size
-    return tuple(found)
 
 
 def copy_mtime(part: LogSegment, source: LogSegment) -> None:
