@@ -22,6 +22,21 @@ from klogtool.repair.unified_log.loading import LoadedLog
 COMMAND = "append"
 STANDARD_INPUT = "standard input"
 WAYS = ("batches", "records", "requests")
+SETTINGS = (
+    "segment.bytes",
+    "segment.ms",
+    "max.compaction.lag.ms",
+    "max.message.bytes",
+    "cleanup.policy",
+    "compression.type",
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.zstd.level",
+    "message.timestamp.type",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms",
+    "transaction.partition.verification.enable",
+)
 
 
 def decide(path: str, arguments: Mapping[str, Any]) -> Iterator[Plan]:
@@ -59,7 +74,7 @@ def _append_all(log: LoadedLog, arguments: Mapping[str, Any], facts: Facts) -> C
     notes: list[str] = []
     appender = Appender(log)
     rows = [appender.answer(call) for call in _walk_calls(log, arguments, facts, notes)]
-    return Change({"appends": rows}, tuple(_verdicts(log, before)), tuple(notes))
+    return Change({"appends": rows}, tuple(_verdicts(log, before)), (*notes, *log.terms.setting_notes(SETTINGS)))
 
 
 def _verdicts(log: LoadedLog, before: Mapping[int, int]) -> Iterator[SegmentVerdict]:

@@ -127,6 +127,14 @@ def test_headers_need_magic_2(folder: pathlib.Path) -> None:
         plan_for(folder, {"headers": [["h", None]]}, magic=1)
 
 
+def test_the_plan_says_where_settings_are_from(folder: pathlib.Path) -> None:
+    assert "settings: Kafka's defaults, nothing says otherwise" in plan_for(folder, {"key": "k"}).notes
+    notes = plan_for(folder, {"key": "k"}, config={"compression.type": "zstd", "segment.bytes": "2000000"}).notes
+    assert "segment.bytes: 2000000, as given" in notes
+    assert "compression.type: zstd, as given" in notes
+    assert notes[-1] == "all other settings: Kafka's defaults"
+
+
 def test_the_leader_epoch_is_the_latest(folder: pathlib.Path) -> None:
     assert "leader epoch: 0, the log knows none" in plan_for(folder, {"key": "k"}).notes
     (folder / f"{0:020d}.log").write_bytes(batch(2, partition_leader_epoch=6))
