@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pathlib
 
+from raw_batches import raw_batch
+
 from klogtool.format.batch import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
     Record,
-    build_raw_batch,
     build_record,
 )
 from klogtool.format.framing import LOG_OVERHEAD
@@ -56,17 +54,6 @@ def _header(offset: int, batch_bytes: int) -> bytes:
     second one."""
     timestamp = FIRST_MS + offset * 1000
     record = Record(offset, timestamp, b"key", b"value")
-    batch = build_raw_batch(
-        build_record(record, base_offset=offset, base_timestamp=timestamp),
-        base_offset=offset,
-        last_offset_delta=0,
-        attributes=0,
-        base_timestamp=timestamp,
-        max_timestamp=timestamp,
-        producer_id=NO_PRODUCER_ID,
-        producer_epoch=NO_PRODUCER_EPOCH,
-        base_sequence=NO_SEQUENCE,
-        records_count=2,
-        partition_leader_epoch=0,
-    )
+    body = build_record(record, base_offset=offset, base_timestamp=timestamp)
+    batch = raw_batch(body, base_offset=offset, base_timestamp=timestamp, max_timestamp=timestamp, records_count=2)
     return batch[:LENGTH_AT] + (batch_bytes - LOG_OVERHEAD).to_bytes(4, "big") + batch[LOG_OVERHEAD:]

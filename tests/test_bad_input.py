@@ -15,9 +15,10 @@ from collections.abc import Iterator
 import pytest
 from bad_input import MEMORY_BYTES
 from damage import append_bytes, flip_bit, overwrite, shuffle_blocks, tear_at, zero_from
+from raw_batches import raw_batch
 from running import FIXTURES, KLOGTOOL, ROOT, Done, run_apart, with_memory, without_power_over_files
 
-from klogtool.format.batch import CODEC_NAMES, RECORD_BATCH_OVERHEAD, build_raw_batch
+from klogtool.format.batch import CODEC_NAMES, RECORD_BATCH_OVERHEAD
 from klogtool.format.codecs import compress
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
 from klogtool.format.zigzag import build_zigzag
@@ -59,23 +60,6 @@ def assert_told(done: Done, path: pathlib.Path, status: int, position: int | Non
     if position is not None:
         assert any(f"at byte {position}: " in line for line in told), done.err
     assert done.status == status, done.err
-
-
-def raw_batch(body: bytes, *, codec: str = "none", records_count: int = 1, last_offset_delta: int = 0) -> bytes:
-    """A batch with the CRC right and anything inside."""
-    return build_raw_batch(
-        body,
-        base_offset=0,
-        last_offset_delta=last_offset_delta,
-        attributes=CODEC_NAMES.index(codec),
-        base_timestamp=0,
-        max_timestamp=0,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        records_count=records_count,
-        partition_leader_epoch=0,
-    )
 
 
 # ---------------------------------------------------------------- damage

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kafka import layout
 from outcome import until_error
+from raw_batches import raw_batch
 from vectors import (
     ABORT,
     BATCH,
@@ -35,7 +36,6 @@ from klogtool.format.batch import (
     Record,
     RecordBatch,
     build_batch,
-    build_raw_batch,
     build_record,
     increment_sequence,
     inflate,
@@ -47,36 +47,9 @@ LONG_MAX = 2**63 - 1
 NO_RECORD = ()
 
 
-def raw(
-    body: str | bytes = b"",
-    *,
-    records_count: int = 1,
-    base_offset: int = 0,
-    last_offset_delta: int = 0,
-    attributes: int = 0,
-    base_timestamp: int = 0,
-    max_timestamp: int = 0,
-    base_sequence: int = -1,
-    magic: int = 2,
-) -> RecordBatch:
+def raw(body: str | bytes = b"", **fields: int) -> RecordBatch:
     """A batch with any header fields, length and CRC right, around record bytes in hex."""
-    inside = bytes.fromhex(body) if isinstance(body, str) else body
-    return parse_batch(
-        build_raw_batch(
-            inside,
-            base_offset=base_offset,
-            last_offset_delta=last_offset_delta,
-            attributes=attributes,
-            base_timestamp=base_timestamp,
-            max_timestamp=max_timestamp,
-            producer_id=-1,
-            producer_epoch=-1,
-            base_sequence=base_sequence,
-            records_count=records_count,
-            partition_leader_epoch=0,
-            magic=magic,
-        )
-    )
+    return parse_batch(raw_batch(bytes.fromhex(body) if isinstance(body, str) else body, **fields))
 
 
 def one_record(body: str, **fields: int) -> Record:

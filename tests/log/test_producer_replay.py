@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from raw_batches import raw_batch
 from recovery_logs import BASE_OFFSET, PRODUCERS, recovery_log, wounded
 from replayed import replayed
 from running import FIXTURES
 from verifying import data, marker
 
 from klogtool import kernels
-from klogtool.format.batch import CONTROL_BIT, TRANSACTIONAL_BIT, RecordBatch, build_raw_batch
+from klogtool.format.batch import CONTROL_BIT, TRANSACTIONAL_BIT, RecordBatch
 from klogtool.format.indexes import AbortedTxn
 from klogtool.format.producer_snapshot import ProducerStateEntry
 from klogtool.log import producer_replay
@@ -109,7 +110,7 @@ def test_below_the_log_start_nobody_sees_anything() -> None:
 
 
 def emptied(first: int, last: int, producer_id: int) -> bytes:
-    return build_raw_batch(
+    return raw_batch(
         b"",
         base_offset=first,
         last_offset_delta=last - first,
@@ -120,7 +121,6 @@ def emptied(first: int, last: int, producer_id: int) -> bytes:
         producer_epoch=0,
         base_sequence=0,
         records_count=0,
-        partition_leader_epoch=0,
     )
 
 

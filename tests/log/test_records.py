@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 from kafka.generated import by_klogtool, shapes
+from raw_batches import raw_batch
 from running import FIXTURES, ROOT, with_memory
 from test_fixtures import Row, files_with_records, in_our_form
 
 import klogtool
 from klogtool import kernels
-from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch, build_raw_batch, parse_batch
+from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch, parse_batch
 from klogtool.format.codecs import compress
 from klogtool.format.message import build_message, build_message_set, parse_message
 from klogtool.format.zigzag import build_zigzag
@@ -165,15 +166,6 @@ def test_generated_segments(log: Callable[[bytes], klogtool.Segment], monkeypatc
         assert by_kernel == by_reference, f"seed {n}"
         assert by_kernel[1] is None
         assert len(by_kernel[0]) == sum(len(shape.records) for shape in drawn)
-
-
-def raw_batch(body: bytes, *, codec: str = "none", records_count: int, **header: int) -> bytes:
-    """A batch of any header and body."""
-    usual = {"base_offset": 0, "last_offset_delta": 0, "base_timestamp": 0, "max_timestamp": 0, "producer_id": -1}
-    usual |= {"producer_epoch": -1, "base_sequence": -1, "partition_leader_epoch": 0}
-    return build_raw_batch(
-        body, attributes=CODEC_NAMES.index(codec), records_count=records_count, **{**usual, **header}
-    )
 
 
 SMALL_RECORD = build_zigzag(6) + bytes((0, 0, 0, 1, 1, 0))  # no key, no value, no headers

@@ -22,6 +22,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.generated import by_klogtool, shapes
+from raw_batches import raw_batch
 from readers import READERS, Reader, log_file
 from running import FIXTURES, ROOT, Done
 
@@ -355,23 +356,12 @@ def test_a_compressed_batch_that_is_broken_at_its_end_is_given_whole_or_not_at_a
 
 def broken_inside(codec: str) -> bytes:
     """A batch with a right checksum that says to have a record more than it has."""
-    from klogtool.format.batch import build_raw_batch, build_record
+    from klogtool.format.batch import build_record
     from klogtool.format.codecs import compress
 
     body = b"".join(build_record(r, base_offset=0, base_timestamp=TIME) for r in numbered(10))
-    return build_raw_batch(
-        compress(codec, body, magic=2),
-        base_offset=0,
-        last_offset_delta=10,
-        attributes=CODEC_NAMES.index(codec),
-        base_timestamp=TIME,
-        max_timestamp=TIME,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        records_count=11,
-        partition_leader_epoch=0,
-    )
+    header = {"last_offset_delta": 10, "base_timestamp": TIME, "max_timestamp": TIME, "records_count": 11}
+    return raw_batch(compress(codec, body, magic=2), codec=codec, **header)
 
 
 CANARY = 0xA5

@@ -12,6 +12,7 @@ from damage import heal_checksums
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka import layout
+from raw_batches import raw_batch
 from readers import DEEP, PRINT, PRINT_WITHOUT_METADATA, READERS, SHALLOW, Reader, Shown, log_file
 from vectors import (
     ABORT,
@@ -25,7 +26,7 @@ from vectors import (
 )
 
 from klogtool import kernels
-from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch, build_raw_batch, build_record
+from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch, build_record
 from klogtool.format.message import build_message, build_message_set
 from klogtool.log.file import LogFile
 from klogtool.render.log_lines import LogDump, dump_log_lines
@@ -47,21 +48,8 @@ HERE = [name for name in READERS if name == "reference" or kernels.native is not
 needs_kernel = pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
 
 
-def raw(body: bytes, *, records_count: int, magic: int = 2, base_offset: int = 0, attributes: int = 0) -> bytes:
-    return build_raw_batch(
-        body,
-        base_offset=base_offset,
-        last_offset_delta=max(0, records_count - 1),
-        attributes=attributes,
-        base_timestamp=0,
-        max_timestamp=0,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        records_count=records_count,
-        partition_leader_epoch=0,
-        magic=magic,
-    )
+def raw(body: bytes, *, records_count: int, **fields: int) -> bytes:
+    return raw_batch(body, records_count=records_count, last_offset_delta=max(0, records_count - 1), **fields)
 
 
 def offsets_shown(shown: Shown) -> list[int]:

@@ -8,13 +8,14 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from raw_batches import raw_batch
 from readers import Reader, told
 from recovered import LOG_NAME, drawn_producers, state_of
 from recovery_logs import BASE_OFFSET, KINDS, PRODUCER_EPOCHS, TIMESTAMP, recovery_log, wounded
 
 from klogtool import kernels
 from klogtool.errors import KlogError
-from klogtool.format.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Record, build_batch, build_raw_batch
+from klogtool.format.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Record, build_batch
 from klogtool.log import mapped
 from klogtool.log.producer_state import ProducerStateManager
 from klogtool.repair.config import LogConfig
@@ -82,17 +83,14 @@ def data_batch(offset: int, epoch: int, producer_id: int = 7, *, is_transactiona
 
 
 def emptied_marker(offset: int, producer_id: int) -> bytes:
-    return build_raw_batch(
+    return raw_batch(
         b"",
         base_offset=offset,
-        partition_leader_epoch=0,
         attributes=CONTROL_BIT | TRANSACTIONAL_BIT,
-        last_offset_delta=0,
         base_timestamp=-1,
         max_timestamp=-1,
         producer_id=producer_id,
         producer_epoch=0,
-        base_sequence=-1,
         records_count=0,
     )
 
