@@ -7,6 +7,7 @@ number in a name that Kafka would refuse is None there, and `parse_base_offset` 
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 
 from klogtool.errors import Corrupt
 from klogtool.format.java_numbers import parse_java_int, parse_java_long
@@ -15,6 +16,7 @@ from klogtool.lazy_dataclasses import dataclass
 OFFSET_DIGITS = 20
 EPOCH_DIGITS = 10
 MAX_DIR_NAME_LENGTH = 255
+MOST_NAMES_KEPT = 1 << 15  # of a partition dir each name is looked at a dozen times
 
 SUFFIXES = (".deleted", ".cleaned", ".swap", ".tmp", ".part")
 """What follows the kind: doomed; being written by the cleaner; to replace a segment; half-written text; snapshot."""
@@ -129,6 +131,7 @@ class KraftSnapshotName:
 # Files.
 
 
+@lru_cache(MOST_NAMES_KEPT)
 def parse_file_name(name: str) -> FileName:
     """What a name says; FileKind.FOREIGN for one that is none of Kafka's. Never raises."""
     stem, suffix = _split_suffix(name)

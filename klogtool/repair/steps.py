@@ -122,7 +122,8 @@ class _Steps:
     def differing(self) -> list[str]:
         """Names of files that are not yet what they are to be."""
         names = sorted({*self.state, *self.wanted})
-        return [name for name in names if _content(self.state.get(name)) != _content(self.wanted.get(name))]
+        pairs = ((name, self.state.get(name), self.wanted.get(name)) for name in names)
+        return [name for name, one, other in pairs if one is not other and _content(one) != _content(other)]
 
     # The phases.
 
