@@ -23,9 +23,8 @@ from klogtool.log.mapped import MAPPED_FROM_BYTES, MappedReads, should_map
 from klogtool.log.spans import Span, find_start, walk_spans
 from klogtool.log.windows import BEHIND_BYTES, BufferPool, Reads
 
-SPAN_BYTES = 4 << 20
+SPAN_BYTES = 8 << 20  # of one thread; where there are others, too, facts of several spans are in memory
 ROWS_AT_ONCE = 4096
-ROW_BYTES = 8 * len(FACTS)
 LARGEST_WHOLE_BYTES = 32 << 20  # a larger entry is not taken into memory by each of several threads
 
 
@@ -40,7 +39,7 @@ class RowPool:
         try:
             return self._free.pop()
         except IndexError:
-            return array("q", bytes(ROW_BYTES * ROWS_AT_ONCE))
+            return array("q", [0]) * (len(FACTS) * ROWS_AT_ONCE)
 
     def give_back(self, rows: array[int]) -> None:
         """A buffer that nobody looks at any more."""
@@ -78,6 +77,8 @@ def walk_proved(
     def make_work() -> Callable[[Span], Proved]:
         return partial(Prover(file, end, pool, deep=deep).prove_span)
 
+    if jobs > 1:
+        span_bytes //= 2
     for proved in walk_spans(file, make_work, start=start, end=end, span_bytes=span_bytes, jobs=jobs):
         yield proved
         for rows, _ in proved.rows:
