@@ -19,6 +19,7 @@ import traceback
 from dataclasses import dataclass
 
 from damaged import damaged, seeds  # first: it makes the modules of tests/ known
+from dumps import DUMPS
 
 from klogtool import kernels
 
@@ -26,19 +27,7 @@ from running import FIXTURES, Done, run_here  # isort: skip
 
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint", "-checkpoint", ".metadata")
 OPTIONS = (
-    [],
-    ["--deep-iteration"],
-    ["--print-data-log"],
-    ["--print-data-log", "--skip-record-metadata"],
-    ["--max-bytes", "700", "--deep-iteration"],
-    ["--index-sanity-check"],
-    ["--verify-index-only"],
-    ["--offsets-decoder"],
-    ["--transaction-log-decoder"],
-    ["--cluster-metadata-decoder"],
-    ["--remote-log-metadata-decoder"],
-    ["--share-group-state-decoder"],
-    ["--key-decoder-class", "org.apache.kafka.tools.api.LongDecoder"],
+    *DUMPS,
     ["--format", "json"],
     ["--format", "json", "--resync"],
     ["--format", "json", "--offsets", "5..40", "--grep", "alpha"],

@@ -22,6 +22,7 @@ from asking import (
 )
 from choices import Choices
 from damaged import EXTREMES
+from dumps import DUMPS
 from trees import HERE, THERE
 from work import WORK
 
@@ -36,21 +37,6 @@ from klogtool.render.selection import Selection
 from klogtool.repair.findings import SEVERITIES, Finding
 from klogtool.repair.verify import Summary, VerifyOptions, verify
 
-DUMPS = (
-    [],
-    ["--deep-iteration"],
-    ["--print-data-log"],
-    ["--print-data-log", "--skip-record-metadata"],
-    ["--max-bytes", "700", "--deep-iteration"],
-    ["--index-sanity-check"],
-    ["--verify-index-only"],
-    ["--offsets-decoder"],
-    ["--transaction-log-decoder"],
-    ["--cluster-metadata-decoder"],
-    ["--remote-log-metadata-decoder"],
-    ["--share-group-state-decoder"],
-    ["--key-decoder-class", "org.apache.kafka.tools.api.LongDecoder"],
-)
 SELECTIONS = (None, None, Selection(offsets=(5, 40)), Selection(producer_id=1000), Selection(grep=b"a"))
 
 

@@ -74,13 +74,9 @@ def refusal(error: KlogError, answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def plan_differences(
-    decide: Callable[[], Sequence[Plan]],
-    answer: Mapping[str, Any],
-    after: Files,
-    fields: Sequence[str],
-    also: Callable[[Plan], Iterator[str]] = lambda plan: iter(()),
+    decide: Callable[[], Sequence[Plan]], answer: Mapping[str, Any], compare: Callable[[Plan], Iterator[str]]
 ) -> Iterator[str]:
-    """The same refusal; or the same answer, state and files. also: what else to compare of a plan."""
+    """The same refusal; or what `compare` finds of the plan."""
     try:
         (plan,) = decide()
     except KlogError as error:
@@ -89,10 +85,14 @@ def plan_differences(
     if "error" in answer:
         yield f"Kafka refuses: {answer['error']}"
         return
+    yield from compare(plan)
+
+
+def change_differences(plan: Plan, answer: Mapping[str, Any], after: Files, fields: Sequence[str]) -> Iterator[str]:
+    """Of a log that was changed: the answer, the state and the files. A field may be in no answer."""
     absent = dict.fromkeys(fields)
     yield from field_differences(absent | plan.answer, absent | dict(answer), fields)
     yield from state_differences(plan.answer, answer)
-    yield from also(plan)
     yield from differences(result_of(plan), after)
 
 

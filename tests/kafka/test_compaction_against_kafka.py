@@ -31,7 +31,7 @@ from .comparing import (  # noqa: E402
     copy_for_kafka,
     differences,
     field_differences,
-    refusal,
+    plan_differences,
     result_of,
     simple_name,
     state_differences,
@@ -169,17 +169,15 @@ def check_compact(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
     times = {path.name: path.stat().st_mtime_ns // 10**6 for path in copy_for_kafka(case).iterdir()}
     broken = answer if "error" in answer else next((row for row in answer["passes"] if "error" in row), None)
     tally[simple_name(broken["error"]) if broken else _done(answer)] += 1
-    try:
-        (plan,) = compact.decide(str(case.dir), arguments_of(case))
-    except KlogError as error:
-        yield from refusal(error, broken or {})
-        return
-    if broken:
-        yield f"Kafka refuses: {broken['error']}"
-        return
-    yield from _answers(plan.answer, answer)
-    yield from differences(_all_inflated(result_of(plan)), _all_inflated(after))
-    yield from _times(plan, times)
+
+    def compare(plan: Plan) -> Iterator[str]:
+        yield from _answers(plan.answer, answer)
+        yield from differences(_all_inflated(result_of(plan)), _all_inflated(after))
+        yield from _times(plan, times)
+
+    yield from plan_differences(
+        lambda: list(compact.decide(str(case.dir), arguments_of(case))), broken or answer, compare
+    )
 
 
 def _all_inflated(files: Files) -> Files:

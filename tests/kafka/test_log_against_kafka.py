@@ -25,7 +25,7 @@ from klogtool.repair.plan import Plan
 from klogtool.repair.steps import carried_out
 from klogtool.repair.unified_log.rolling import roll as roll_log
 
-from .comparing import asked, outcome, plan_differences, read_all, result_of
+from .comparing import asked, change_differences, outcome, plan_differences, read_all, result_of
 from .folders import Files, files_of, put
 from .live import Question, Tally, agreed, parser_for, report
 from .logs_at_work import arguments_of, bases_or_any, some_offset, walk_logs, without_room
@@ -48,7 +48,7 @@ def compared(
 ) -> Iterator[str]:
     answer, after = asked(oracle, op, case, **question)
     tally[outcome(answer)] += 1
-    found = plan_differences(decide, answer, without_room(after), fields)
+    found = plan_differences(decide, answer, lambda plan: change_differences(plan, answer, without_room(after), fields))
     yield from (f"{op} {dict(question)}: {difference}" for difference in found)
 
 

@@ -20,7 +20,7 @@ from klogtool.repair.draft import Draft
 from klogtool.repair.plan import Plan
 from klogtool.repair.steps import carried_out
 
-from .comparing import asked, outcome, plan_differences, read_all
+from .comparing import asked, change_differences, outcome, plan_differences, read_all
 from .folders import bases_of, files_of
 from .live import Question, Tally, agreed, parser_for, report
 from .logs_at_work import arguments_of, bases_or_any, walk_logs
@@ -72,7 +72,12 @@ def compared(
     for deletion in answer.get("deletions", ()):
         tally["deletions"] += 1
         tally[deletion["reason"]] += 1
-    found = plan_differences(decide, answer, after, fields, lambda plan: kept_differences(plan, answer))
+
+    def compare(plan: Plan) -> Iterator[str]:
+        yield from change_differences(plan, answer, after, fields)
+        yield from kept_differences(plan, answer)
+
+    found = plan_differences(decide, answer, compare)
     yield from (f"{op} {question}: {difference}" for difference in found)
 
 
