@@ -134,7 +134,8 @@ def resyncs(setup: Setup, only: Callable[[str], bool]) -> Table:
 
 
 def deep_verifications(setup: Setup, only: Callable[[str], bool]) -> Table:
-    """Records a second of `verify --deep`, a whole process, beside Python's Kafka clients in one that is running."""
+    """Records a second of `verify --deep`, a whole process, beside Python's Kafka clients in one that is running: of
+    processor time, as theirs is counted."""
     jobs = [f"{n} job{'s' * (n > 1)}" for n in setup.jobs]
     table = Table("data", *(f"verify --deep, {j}" for j in jobs), *PYTHON_READERS, "in")
     for name in filter(only, DATA_SETS):
@@ -145,9 +146,9 @@ def deep_verifications(setup: Setup, only: Callable[[str], bool]) -> Table:
         records = last_offset(log) + 1
         table.add(
             name,
-            *(f"{records / o.median / 1e6:.2f}" for o in ours),
+            *(f"{records / statistics.median(o.processor_seconds) / 1e6:.2f}" for o in ours),
             *(python_rate(log, p) for p in PYTHON_READERS),
-            "million records/s",
+            "million records a processor second",
         )
     return table
 
@@ -242,20 +243,21 @@ def reads(setup: Setup, only: Callable[[str], bool]) -> Table:
 
 
 def appends(setup: Setup, only: Callable[[str], bool]) -> Table:
-    """Batches of a segment into a new one: Kafka's LogSegment.append, which validates nothing, beside all of ours; and
-    records out of JSON lines."""
+    """Batches of a segment into a new one, by Kafka's LogSegment.append and by klogtool, step by step; records out of
+    JSON lines. Seconds, and processor seconds behind the stroke."""
     java = setup.java("Append", "-Xmx3g")
-    head = ("append", "and flush", "klogtool s, decided", "written", "JSON records/s, decided", "written")
-    table = Table("data", *(f"Kafka s, {word}" for word in head[:2]), *head[2:])
+    kafkas = ("Kafka: append", "read, check, append", "and flush")
+    ours = ("klogtool: read, check, decide", "write, sync", "and read back")
+    table = Table("data", *kafkas, *ours, "JSON lines, records/s: decide", "and write")
     for name in filter(only, DATA_SETS):
         kafka = [*java, setup.log(name), str(setup.exports), str(setup.runs)]
-        passes = [line.split() for line in told_by(kafka).splitlines()]
-        alone, flushed = (min(float(told[n]) for told in passes) for n in (0, 1))
-        ours = [sys.executable, str(HERE / "appends.py")]
-        batches = told_by([*ours, "batches", setup.log(name), str(setup.exports)]).split()
-        records = told_by([*ours, "records", setup.log(name), str(setup.exports), str(APPEND_LINES)]).split()
-        figures = (alone, flushed, *map(float, batches))
-        table.add(name, *(f"{figure:.3f}" for figure in figures), *(f"{float(rate):,.0f}" for rate in records))
+        passes = [list(map(float, line.split())) for line in told_by(kafka).splitlines()]
+        best = [min(told[n] for told in passes) for n in range(6)]
+        program = [sys.executable, str(HERE / "appends.py")]
+        best += map(float, told_by([*program, "batches", setup.log(name), str(setup.exports)]).split())
+        rates = told_by([*program, "records", setup.log(name), str(setup.exports), str(APPEND_LINES)]).split()
+        figures = [*(f"{figure:.2f}" for figure in best), *(f"{float(rate):,.0f}" for rate in rates)]
+        table.add(name, *(" / ".join(figures[n : n + 2]) for n in range(0, len(figures), 2)))
     return table
 
 

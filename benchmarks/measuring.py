@@ -21,11 +21,12 @@ NULL_FILES = [(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDWR, 0) for fd in (0,
 
 @dataclass
 class Samples:
-    """The runs of one command: seconds and peak megabytes."""
+    """The runs of one command: seconds, those of processors, and peak megabytes."""
 
     command: list[str]
     fine: tuple[int, ...] = (0,)  # exit statuses
     seconds: list[float] = field(default_factory=list)
+    processor_seconds: list[float] = field(default_factory=list)
     megabytes: list[float] = field(default_factory=list)
 
     def run(self) -> None:
@@ -34,6 +35,7 @@ class Samples:
         pid = os.posix_spawn(self.command[0], self.command, os.environ, file_actions=NULL_FILES)
         _, status, usage = os.wait4(pid, 0)
         self.seconds.append(time.perf_counter() - begin)
+        self.processor_seconds.append(usage.ru_utime + usage.ru_stime)
         self.megabytes.append(usage.ru_maxrss / 1024)
         if os.waitstatus_to_exitcode(status) not in self.fine:
             sys.exit(f"status {os.waitstatus_to_exitcode(status)} from: {' '.join(self.command)}")
