@@ -4,8 +4,8 @@
     directories.py [--seconds N] [--inputs N] [--corpus DIR]     look for inputs that something is wrong with
     directories.py INPUT...                                      ask these again, and say what they are
 
-An input's bytes decide which directory, which wounds, and what is asked (see trees.py, questions.py, work.py). atheris
-changes inputs by the coverage of klogtool's Python; where there is no atheris for this Python, inputs are random, and
+An input's bytes decide which directory, which wounds, and what is asked (see trees.py, dir_questions.py, work.py).
+atheris changes inputs by the coverage of klogtool's Python; where there is no atheris for this Python, inputs are random, and
 that is said. Found is: an exception that is no KlogError, an answer that cannot be right, something written, more than
 512 MB, more than 10 s. Found inputs are kept in .work/fuzz/directories/found, one of each kind.
 """
@@ -57,7 +57,7 @@ def instrumented() -> Iterator[None]:
 
 with instrumented():
     from choices import Choices
-    from questions import Place, ask
+    from dir_questions import Place, ask
     from trees import Tree, Workplace, scenarios, wound
 
 

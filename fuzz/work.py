@@ -23,9 +23,9 @@ from choices import Choices
 from damaged import EXTREMES, damaged
 from trees import HERE
 
+from klogtool.render.fetched_records import walk_json_records, walk_text_records
 from klogtool.render.findings import row_line
 from klogtool.render.lookup import epoch_row, epoch_text, offset_row, offset_text, timestamp_row, timestamp_text
-from klogtool.render.fetched_records import walk_json_records, walk_text_records
 from klogtool.render.read import fetched_row, fetched_text
 from klogtool.render.txns import state_row, state_text, transaction_row, transaction_text
 from klogtool.render.why_not_compacted import standing_text

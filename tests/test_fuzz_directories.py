@@ -13,10 +13,10 @@ from running import ROOT, tree_of
 
 sys.path.append(str(ROOT / "fuzz"))
 
+import dir_questions
 import directories
-import questions
 from choices import Choices
-from questions import Place, Say, must
+from dir_questions import Place, Say, must
 from trees import Odd, Workplace, scenarios, wound
 
 Path = pathlib.Path
@@ -33,7 +33,7 @@ def fuzzing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[directo
 
 def wrong_with(fuzzing: directories.Fuzzing, monkeypatch: pytest.MonkeyPatch, question: Question) -> str:
     """What is said of an input whose question is this one."""
-    monkeypatch.setattr(questions, "QUESTIONS", (question,))
+    monkeypatch.setattr(dir_questions, "QUESTIONS", (question,))
     wrong = fuzzing.wrong_with(b"")
     assert wrong is not None
     return directories.kind_of_wrong(wrong)
@@ -67,7 +67,7 @@ def test_what_is_written_is_found(fuzzing: directories.Fuzzing, monkeypatch: pyt
         (place.root / name).write_bytes(b"")
 
     assert "not as before" in wrong_with(fuzzing, monkeypatch, question)
-    monkeypatch.setattr(questions, "QUESTIONS", (lambda rng, place, say: None,))
+    monkeypatch.setattr(dir_questions, "QUESTIONS", (lambda rng, place, say: None,))
     assert fuzzing.wrong_with(b"") is None  # all is as it was
 
 
