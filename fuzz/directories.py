@@ -5,9 +5,9 @@
     directories.py INPUT...                                      ask these again, and say what they are
 
 An input's bytes decide which directory, which wounds, and what is asked (see trees.py, dir_questions.py, work.py).
-atheris changes inputs by the coverage of klogtool's Python; where there is no atheris for this Python, inputs are random, and
-that is said. Found is: an exception that is no KlogError, an answer that cannot be right, something written, more than
-512 MB, more than 10 s. Found inputs are kept in .work/fuzz/directories/found, one of each kind.
+atheris changes inputs by the coverage of klogtool's Python; where there is no atheris for this Python, inputs are
+random, and that is said. Found is: an exception that is no KlogError, an answer that cannot be right, something
+written, more than 512 MB, more than 10 s. Found inputs are kept in .work/fuzz/directories/found, one of each kind.
 """
 
 from __future__ import annotations
