@@ -193,7 +193,7 @@ def try_append(data: bytes) -> None:
         view, at, survey = IN.holding(data[:size]), 0, native.AppendSurvey()
         survey.last_offset, survey.leader_epoch = -(2**63), 1 << 31
         while at < size:
-            at, why = survey.take(view, at, size)
+            at, why = survey.take(view, at, size, 0)
             if why != native.DONE:
                 at += 1 + at % 3
         survey.fetch_epochs()

@@ -24,8 +24,9 @@ cdef class AppendSurvey:
         found, self.epochs = self.epochs, []
         return found
 
-    def take(self, const uint8_t[::1] data not None, int64_t at, int64_t stop):
-        """Entries that begin in data[at:stop]: (where the next one begins, why it was not taken); see Recovery.take."""
+    def take(self, const uint8_t[::1] data not None, int64_t at, int64_t stop, int64_t checked):
+        """Entries that begin in data[at:stop]: (where the next one begins, why it was not taken); see Recovery.take.
+        checked: up to there checksums are known to match."""
         cdef int64_t have = data.shape[0], size = 0
         cdef int why = _DONE
         cdef Bytes b
@@ -39,7 +40,7 @@ cdef class AppendSurvey:
                 why = regular_size(b + at, have - at, &size)
                 if why:
                     break
-                if not proved(b + at, size) or not self.take_entry(b + at):
+                if (at + size > checked and not proved(b + at, size)) or not self.take_entry(b + at):
                     why = _REFERENCE
                     break
                 at += size

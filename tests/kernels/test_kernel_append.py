@@ -71,7 +71,7 @@ def test_arguments_that_are_none() -> None:
     assert native.survey_records(b"\0", -5, 0) is None
     for at in (-1, 5):
         with pytest.raises(ValueError, match="at is to lie in the data"):
-            native.AppendSurvey().take(b"\0", at, 9)
-    assert native.AppendSurvey().take(b"", 0, 0) == (0, native.DONE)
+            native.AppendSurvey().take(b"\0", at, 9, 0)
+    assert native.AppendSurvey().take(b"", 0, 0, 0) == (0, native.DONE)
     with pytest.raises(ValueError, match="at is to lie in the data"):
         native.RecordLines(1, 1, 0).take(b"", 1)

@@ -54,12 +54,12 @@ def follower(data: bytes, **more: Any) -> dict[str, Any]:
     return {"as": "follower", "leader_epoch": 1, "hex": data.hex(), **more}
 
 
-def plan_of(folder: pathlib.Path, *calls: Mapping[str, Any], **config: Any) -> Plan:
-    """What they come to. config: settings, underscores for dots."""
+def plan_of(folder: pathlib.Path, *calls: Mapping[str, Any], jobs: int = 1, **config: Any) -> Plan:
+    """What they come to. jobs: threads; config: settings, underscores for dots."""
     folder.mkdir(exist_ok=True)
     settings = {name.replace("_", "."): str(value) for name, value in config.items()}
     text = "".join(json.dumps(call) + "\n" for call in calls)
-    (plan,) = append.decide(str(folder), {"now_ms": NOW_MS, "config": settings, "requests_text": text, "jobs": 1})
+    (plan,) = append.decide(str(folder), {"now_ms": NOW_MS, "config": settings, "requests_text": text, "jobs": jobs})
     return plan
 
 

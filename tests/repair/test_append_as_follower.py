@@ -15,6 +15,7 @@ from klogtool.repair.appending import appender as appending
 from klogtool.repair.appending.analysis import KERNEL_FROM_BYTES
 from klogtool.repair.draft import read_content
 from klogtool.repair.plan import Plan, Write
+from klogtool.repair.unified_log import pieces
 
 
 @pytest.fixture
@@ -136,12 +137,14 @@ def test_the_kernel_decides_as_the_reference_does(
     data = random_set(rng)
     calls = [follower(data, leader_epoch=rng.choice([3, 100])), follower(replica(10**6, epoch=50), leader_epoch=100)]
     told = []
-    for kernel_from_bytes in (KERNEL_FROM_BYTES, 1):
+    monkeypatch.setattr(pieces, "SPAN_BYTES", 300)
+    for kernel_from_bytes, jobs in ((KERNEL_FROM_BYTES, 1), (1, 1), (1, 2)):
         for module in (append_analysis, appending):
             monkeypatch.setattr(module, "KERNEL_FROM_BYTES", kernel_from_bytes)
-        plan = plan_of(folder, *calls, index_interval_bytes=rng.choice([0, 100]) if not told else told[0][0])
+        interval = rng.choice([0, 100]) if not told else told[0][0]
+        plan = plan_of(folder, *calls, jobs=jobs, index_interval_bytes=interval)
         told.append((plan.arguments["config"]["index.interval.bytes"], plan.answer, files_of(plan)))
-    assert told[0] == told[1]
+    assert told[0] == told[1] == told[2]
 
 
 def test_a_message_of_no_codec(folder: pathlib.Path) -> None:

@@ -75,14 +75,17 @@ class AppendInfo:
         return self.first_offset if self.first_offset >= 0 else self.last_offset_of_first_batch
 
 
-def analyze(file: ContentFile, rules: AppendRules) -> AppendInfo:
-    """Look at all batches of a set. Raises Corrupt, Refused or Unsupported, with Kafka's class, for one that is turned
-    away whole; KlogError where it cannot be read."""
+def analyze(file: ContentFile, rules: AppendRules, jobs: int = 1) -> AppendInfo:
+    """Look at all batches of a set; jobs: threads, for a large one.
+
+    Raises Corrupt, Refused or Unsupported, with Kafka's class, for one that is turned away whole; KlogError where it
+    cannot be read.
+    """
     analysis = _Analysis(file, rules)
     if kernels.native is None or not rules.is_follower or file.size < KERNEL_FROM_BYTES:
         analysis.take_by_reference(file, 0, file.size)
     else:
-        walk_pieces(file, analysis, jobs=1, are_checked=False)
+        walk_pieces(file, analysis, jobs=jobs, are_checked=jobs > 1)
     _check_tail(file, analysis.position)
     return analysis.info
 
@@ -103,7 +106,7 @@ class _Analysis:
         kernel.leader_epoch, kernel.last_offset = self._rules.leader_epoch, info.last_offset
         kernel.max_timestamp, kernel.codec = info.max_timestamp, CODEC_NAMES.index(info.codec)
         kernel.latest_epoch, kernel.latest_start = _number(info.epochs[-1][0]), info.epochs[-1][1]
-        to, why = kernel.take(piece.data, piece.reached - base, piece.stop - base)
+        to, why = kernel.take(piece.data, piece.reached - base, piece.stop - base, piece.checked - base)
         info.last_offset, info.max_timestamp = kernel.last_offset, kernel.max_timestamp
         info.codec = CODEC_NAMES[kernel.codec]
         info.valid_bytes += base + to - piece.reached

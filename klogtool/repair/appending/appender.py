@@ -99,7 +99,7 @@ class Appender:
         limit = None if call.is_follower else self._log.terms.config.max_message_bytes
         rules = AppendRules(self._partition, origin, call.leader_epoch, keeps_offsets, limit)
         with ContentFile(self._partition, call.content) as file:
-            info = analyze(file, rules)
+            info = analyze(file, rules, self._log.jobs)
             if not info.valid_bytes:
                 return info
             if keeps_offsets:
