@@ -55,6 +55,15 @@ def learn_zstd(work: Any) -> bool:
     return functions is not None
 
 
+def learn_lz4(cleaner: Any) -> None:
+    """Tell a native.BatchCleaner where liblz4 is, if that can be found out."""
+    from klogtool.format.codecs import lz4
+
+    functions = lz4.find_functions()
+    if functions is not None:
+        cleaner.use_lz4(*functions, lz4.build_header())
+
+
 def compress(codec: str, data: bytes, *, magic: int) -> bytes:
     """format.codecs.compress at its default level, the fastest there is: no package makes the snappy of Kafka's."""
     if codec == "snappy" and native is not None:

@@ -1,5 +1,6 @@
 # Cleaning: the map of keys, and what stays of each batch of magic 2 (repair/cleaning/offset_map and cleaning_filter are the
-# reference). Bytes are looked at more than once here: callers hand in copies, nothing mapped.
+# reference). Bytes may be mapped, and change while they are looked at: what memory depends on is loaded once. What is
+# made of them is worth nothing then, which shows by the file's time.
 
 LARGE, DECIDE, DEFLATE, IRREGULAR, MAP_FULL = 6, 7, 8, 9, 10        # why take() stopped, beside DONE, BODY, REFERENCE
 
@@ -12,14 +13,33 @@ cdef enum:
     SECRET_SIZE = 16
     MOST_PARSED = 1 << 20
     SMALL_MAP = 1 << 16
-    SMALLEST_COPY = 16384           # content_writer.SMALLEST_PIECE_BYTES
+    SMALLEST_COPY = 262144          # content_writer.SMALLEST_PIECE_BYTES
     RECORD_EXTRA = 48               # the varints of a record, at most
     HEADER_EXTRA = 10
     PART_SIZE = 24
+    LZ4_HEADER = 7
+    LZ4_64KB = 4                    # LZ4F_max64KB
     MERGE_AHEAD = 12                # entries whose slots are asked for beforehand
 
 cdef struct Slot:
     uint64_t high, low, offset      # of the key's hash; the offset and one, 0: nobody's
+
+cdef struct Lz4Preferences:         # LZ4F_preferences_t; zeros are defaults
+    int block_size_id, is_independent, content_checksum, frame_type
+    uint64_t content_size
+    uint32_t dictionary
+    int block_checksum, level
+    uint32_t[5] others
+
+ctypedef size_t (*Lz4Bound)(size_t, const void*) noexcept nogil
+ctypedef size_t (*Lz4Compress)(void*, size_t, const void*, size_t, const void*) noexcept nogil
+ctypedef unsigned int (*Lz4IsError)(size_t) noexcept nogil
+
+cdef struct Lz4:                    # liblz4, out of the package that carries it; see format/codecs/lz4
+    Lz4Bound bound
+    Lz4Compress compress
+    Lz4IsError is_error
+    Lz4Preferences preferences
 
 cdef struct Parsed:
     Record record
@@ -185,19 +205,16 @@ cdef class OffsetMap:
         cdef Slot entry
         if count * <int64_t> sizeof(Slot) != entries.shape[0] or count > self.slots - self.entries:
             raise ValueError("entries are whole, and not more than there are slots for")
+        # All slots at once: entries come in the order of their homes, and would crowd the first ones of a smaller table.
+        if self.room < self.slots and not self.grow_to(self.slots):
+            raise MemoryError
         with nogil:
             for n in range(count):
-                if self.entries >= self.room:
-                    break
                 if n + MERGE_AHEAD < count:
                     memcpy(&entry, given + (n + MERGE_AHEAD) * sizeof(Slot), sizeof(Slot))
                     fetch_line(<Bytes> (self.table + self.home(entry.high)))
                 memcpy(&entry, given + n * sizeof(Slot), sizeof(Slot))
                 self.raise_to(entry)
-            else:
-                n = count
-        if n < count:
-            raise MemoryError
 
     cdef inline void raise_to(self, Slot entry) noexcept nogil:
         cdef int64_t n = self.home(entry.high)
@@ -208,8 +225,6 @@ cdef class OffsetMap:
             return
         self.table[n] = entry
         self.entries += 1
-        if self.entries >= self.grows_at and self.room < self.slots:
-            self.grow()
 
     cdef inline int64_t home(self, uint64_t high) noexcept nogil:
         return <int64_t> ((high >> 32) * <uint64_t> self.room >> 32)
@@ -433,6 +448,8 @@ cdef class BatchCleaner:
     cdef int64_t producer_count
     cdef Growing out, parts, offsets, times, headers, body_out
     cdef int64_t run_start, run_stop
+    cdef Lz4 lz4
+    cdef uint8_t[LZ4_HEADER] lz4_header
     # Of a batch whose records are still to be compressed.
     cdef int64_t kept, largest, base_timestamp, latest
     cdef bint has_horizon
@@ -445,6 +462,7 @@ cdef class BatchCleaner:
         memset(&self.times, 0, sizeof(Growing))
         memset(&self.headers, 0, sizeof(Growing))
         memset(&self.body_out, 0, sizeof(Growing))
+        memset(&self.lz4, 0, sizeof(Lz4))
         self.keys, self.records = keys, BatchRecords(keys, work)
         self.now_ms, self.delete_retention_ms, self.bound = now_ms, delete_retention_ms, bound
         self.producers, self.producer_count, self.run_start, self.run_stop = NULL, 0, -1, -1
@@ -480,6 +498,15 @@ cdef class BatchCleaner:
         for row in rows:
             self.producers[n], self.producers[n + 1], self.producers[n + 2] = row
             n += 3
+
+    def use_lz4(self, compress, bound, is_error, const uint8_t[::1] header not None):
+        """The addresses of liblz4's functions (format.codecs.lz4.find_functions), and how a frame of Kafka's begins."""
+        if header.shape[0] != LZ4_HEADER:
+            raise ValueError("no header of a frame")
+        memcpy(self.lz4_header, &header[0], LZ4_HEADER)
+        self.lz4.preferences.block_size_id, self.lz4.preferences.is_independent = LZ4_64KB, 1
+        self.lz4.bound, self.lz4.is_error = <Lz4Bound> <void*> <size_t> bound, <Lz4IsError> <void*> <size_t> is_error
+        self.lz4.compress = <Lz4Compress> <void*> <size_t> compress
 
     def take(self, const uint8_t[::1] data not None, int64_t at, int64_t stop, int64_t base):
         """Batches that begin in data[at:stop], data[0] being byte `base` of its file: (where the next one begins, why it
@@ -765,10 +792,26 @@ cdef class BatchCleaner:
         if self.records.attributes & TIMESTAMP_TYPE_BIT:
             self.latest = self.records.max_timestamp
         if not is_plain:
-            return _DEFLATE
+            n = self.deflate_lz4(start)
+            return _DEFLATE if n < 0 else self.finish(b, start, BATCH_SIZE + n)
         n = self.out.size - start
         self.out.size = start
         return self.finish(b, start, n)
+
+    cdef int64_t deflate_lz4(self, int64_t start) noexcept nogil:
+        """The records that are kept, compressed, behind the place of a header; their size, or -1 if that is not for us."""
+        cdef int64_t at = start + BATCH_SIZE
+        cdef size_t bound, done
+        if self.lz4.compress == NULL or self.records.attributes & CODEC_MASK != CODEC_LZ4:
+            return -1
+        bound = self.lz4.bound(self.body_out.size, &self.lz4.preferences)
+        if self.lz4.is_error(bound) or not takes_more(&self.out, BATCH_SIZE + <int64_t> bound):
+            return -1
+        done = self.lz4.compress(self.out.data + at, bound, self.body_out.data, self.body_out.size, &self.lz4.preferences)
+        if self.lz4.is_error(done) or done < LZ4_HEADER:
+            return -1
+        memcpy(self.out.data + at, self.lz4_header, LZ4_HEADER)
+        return <int64_t> done
 
     cdef bint may_build(self, Bytes b) noexcept nogil:
         """Whether there is nothing that MemoryRecordsBuilder refuses."""

@@ -90,6 +90,49 @@ def test_bytes_that_are_no_batch_are_left_alone(seed: int) -> None:
         assert at in (0, len(harmed)) or why != native.DONE
 
 
+@pytest.mark.parametrize("value_bytes", [0, 10, 1000, 40_000])
+def test_what_is_kept_is_compressed_as_the_package_does_it(value_bytes: int) -> None:
+    """In the kernel as outside of it, in one block of 64 KiB or several."""
+    rng = random.Random(value_bytes)
+    data = b"".join(batch_of(rng, base, value_bytes) for base in range(0, 60, 6))
+    made = []
+    for knows_lz4 in (False, True):
+        keys = native.OffsetMap(1000, 1000, SECRET)
+        fill = native.MapFiller(keys, native.Workspace(), 0)
+        fill.capacity = len(data)
+        assert fill.take(data, 0, len(data)) == (len(data), native.DONE)
+        clean = cleaner(keys)
+        clean.capacity = len(data)
+        if knows_lz4:
+            kernels.learn_lz4(clean)
+        at = outside = 0
+        while at < len(data):
+            at, why = clean.take(data, at, len(data), 0)
+            if why == native.DEFLATE:
+                size = size_at(data, at)
+                body = kernels.compress("lz4", clean.body(), magic=2)
+                assert clean.deflated(data[at : at + size], body) == native.DONE
+                at, outside = at + size, outside + 1
+            else:
+                assert why == native.DONE
+        made.append(clean.take_parts())
+        assert (outside > 0) != knows_lz4
+    assert made[0] == made[1]
+
+
+def size_at(data: bytes, at: int) -> int:
+    return 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+
+
+def batch_of(rng: random.Random, base: int, value_bytes: int) -> bytes:
+    """Six records, of keys that come again in others."""
+    values = (rng.choice((rng.randbytes(value_bytes), bytes(value_bytes))) for _ in range(6))
+    records = [
+        Record(base + n, 1000 + base + n, b"%d" % rng.randrange(40), value, ()) for n, value in enumerate(values)
+    ]
+    return build_batch(records, codec="lz4")
+
+
 @pytest.mark.parametrize("parts", [1, 2, 7])
 def test_maps_in_parts_are_one_map_again(parts: int) -> None:
     rng, known, slices = random.Random(parts), dict[bytes, int](), [list[bytes]() for _ in range(parts)]

@@ -43,6 +43,28 @@ class _Header(NamedTuple):
     end: int
 
 
+def find_functions() -> tuple[int, int, int] | None:
+    """Where in memory the package's own liblz4 has LZ4F_compressFrame, LZ4F_compressFrameBound and LZ4F_isError.
+
+    For the kernels, which compress thousands of small batches in a call. None where the package does not show them.
+    """
+    import ctypes
+
+    try:
+        library = ctypes.CDLL(lz4.frame._frame.__file__)
+        names = ("LZ4F_compressFrame", "LZ4F_compressFrameBound", "LZ4F_isError")
+        compress, bound, is_error = (ctypes.cast(library[name], ctypes.c_void_p).value for name in names)
+    except (OSError, AttributeError):
+        return None
+    return None if compress is None or bound is None or is_error is None else (compress, bound, is_error)
+
+
+def build_header(*, wrong_descriptor: bool = False) -> bytes:
+    """How a frame of Kafka's begins."""
+    hashed = _MAGIC + _DESCRIPTOR if wrong_descriptor else _DESCRIPTOR
+    return _MAGIC + _DESCRIPTOR + bytes((_hash_descriptor(hashed),))
+
+
 def decompress(data: Buffer, limit: int, *, check_descriptor: bool) -> bytes:
     """Inflate one frame. `check_descriptor` is False for messages of magic 0.
 
@@ -128,8 +150,7 @@ def _corrupt(reason: str) -> Corrupt:
 
 def compress(data: Buffer, level: int, *, wrong_descriptor: bool) -> bytes:
     """One frame. `wrong_descriptor` writes the checksum that messages of magic 0 have."""
-    hashed = _MAGIC + _DESCRIPTOR if wrong_descriptor else _DESCRIPTOR
-    header = _MAGIC + _DESCRIPTOR + bytes((_hash_descriptor(hashed),))
+    header = build_header(wrong_descriptor=wrong_descriptor)
     if level != _FAST_LEVEL:
         return b"".join((header, *_walk_blocks(memoryview(data), level), _END_MARK))
     # The frame functions, because lz4.block's fast mode finds other matches than lz4-java's.

@@ -17,6 +17,7 @@ from klogtool.format.entry import parse_entry
 from klogtool.format.framing import walk_frames
 from klogtool.format.indexes import TimeIndexEntry
 from klogtool.log.entries import Entry, RecordBatch, read_entry
+from klogtool.log.mapped import MappedReads, should_map
 from klogtool.log.spans import Span
 from klogtool.log.windows import BufferPool, Reads, Window
 from klogtool.repair.cleaning.reads import ReadBuffer, walk_batches
@@ -35,7 +36,7 @@ from klogtool.repair.unified_log.content_writer import ContentWriter
 from klogtool.repair.unified_log.pieces import Piece
 from klogtool.repair.unified_log.segment import LogSegment
 
-SPAN_BYTES = 1 << 20
+SPAN_BYTES = 8 << 20
 PUT_DOWN_BYTES = 1 << 20  # of what the kernel has made, at a time
 MOST_IN_TURN = 1 << 10  # batches for the reference at a time, where the kernel finds nothing regular between them
 COUNTS = ("messages_read", "bytes_read", "messages_written", "bytes_written", "superseded", "tombstones", "keyless")
@@ -75,8 +76,8 @@ def walk(taker: Taker, file: ContentFile, start: int, buffer: ReadBuffer) -> boo
     """
     native, at, in_turn, pool = kernels.native, start, 1, BufferPool()
     while at < file.size:
-        # What is read stays as it is: the kernel looks at it twice.
-        with closing(Piece(file, Span(at, at + SPAN_BYTES), Reads(file, pool))) as piece:
+        reads = MappedReads(file, pool) if should_map(file) else Reads(file, pool)
+        with closing(Piece(file, Span(at, at + SPAN_BYTES), reads)) as piece:
             taker.kernel.capacity = buffer.capacity
             why = _walk_piece(taker, piece)
             taker.put_down(file)
@@ -205,7 +206,7 @@ class GroupCleaning:
         )
         self.writer = ContentWriter(cleaned.draft.new_spool())
         self._cleaned, self._terms, self._transactions = cleaned, terms, transactions
-        self._inflating = _Inflating(work)
+        self._inflating, self._knows_lz4 = _Inflating(work), False
 
     def clean(self, file: ContentFile, buffer: ReadBuffer) -> None:
         """One more segment; what was counted is in the terms' tally. Raises IrregularGroup, KlogError."""
@@ -289,6 +290,9 @@ class GroupCleaning:
                 raise IrregularGroup
 
     def _deflate(self, batch: RecordBatch) -> None:
+        if batch.codec == "lz4" and not self._knows_lz4:
+            self._knows_lz4 = True
+            kernels.learn_lz4(self.kernel)  # for the next one
         self._check(
             self.kernel.deflated(batch.data, kernels.compress(batch.codec, self.kernel.body(), magic=CURRENT_MAGIC))
         )
