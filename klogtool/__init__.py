@@ -90,9 +90,9 @@ __all__ = list(_WHERE)
 def __getattr__(name: str) -> Any:
     """A public name, from where it lives; it is then kept here."""
     if name == "__version__":
-        from importlib.metadata import version
+        from klogtool.cli.version import VERSION
 
-        return version("klogtool")
+        return VERSION
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

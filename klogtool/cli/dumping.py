@@ -117,11 +117,10 @@ def _tried(one: Callable[[str], None], path: str, failed: Callable[[KlogError], 
 def _one_file(dump: KafkaDump, form: str) -> Callable[[str], None]:
     if form == "text":
         return dump.file
-    from importlib.metadata import version
-
+    from klogtool.cli.version import VERSION
     from klogtool.render.json_dump import JsonDump
     from klogtool.render.json_lines import json_line
 
-    first = {"type": "klogtool", "version": version("klogtool"), "schema": 1, "command": "dump-log"}
+    first = {"type": "klogtool", "version": VERSION, "schema": 1, "command": "dump-log"}
     dump.write(json_line(first))
     return JsonDump(dump).file

@@ -6,6 +6,9 @@ tests/cli/test_start.py holds this to click's own reading.
 
 from __future__ import annotations
 
+from klogtool import kernels
+from klogtool.cli.status import DONE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,6 +33,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 def plain_work(args: Sequence[str]) -> Callable[[], int] | None:
     """What a command line asks for, if it is plain; None if it is click's."""
+    if args == ["--version"] and kernels.native is not None:
+        return _show_version
     command = args[0] if args else ""
     given = plain_words(command, args[1:]) if command in FLAGS else None
     if given is None:
@@ -44,6 +49,13 @@ def plain_work(args: Sequence[str]) -> Callable[[], int] | None:
     from klogtool.cli.rebuilding import run_rebuild_index
 
     return lambda: run_rebuild_index(paths[0], plain_circumstances(), {**given, "form": form})
+
+
+def _show_version() -> int:
+    from klogtool.cli.version import version_text
+
+    print(version_text())
+    return DONE
 
 
 def plain_words(command: str, words: Sequence[str]) -> dict[str, Any] | None:

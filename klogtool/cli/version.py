@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 from klogtool import kernels
 
+VERSION = "0.1.0"  # for pyproject.toml, too: to ask the installed package takes longer than a small dump
 KAFKA_VERSION = "4.3.1"
 
 
 def version_text() -> str:
     """Version, the Kafka that answers are held against, and which reader runs."""
-    return f"klogtool {version('klogtool')} (as Kafka {KAFKA_VERSION}; {reader_text()})"
+    return f"klogtool {VERSION} (as Kafka {KAFKA_VERSION}; {reader_text()})"
 
 
 def reader_text() -> str:

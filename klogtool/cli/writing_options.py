@@ -40,6 +40,6 @@ def output_format(command: Command) -> Command:
 
 def header(command: str) -> dict[str, Any]:
     """The first line of JSON, and of a saved plan."""
-    from importlib.metadata import version
+    from klogtool.cli.version import VERSION
 
-    return {"type": "klogtool", "version": version("klogtool"), "schema": SCHEMA, "command": command}
+    return {"type": "klogtool", "version": VERSION, "schema": SCHEMA, "command": command}

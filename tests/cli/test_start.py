@@ -241,6 +241,15 @@ def test_a_verification_with_one_job_takes_less() -> None:
     assert sorted(NOT_FOR_VERIFY & modules_of(["verify", "--jobs", "1", SOUND])) == []
 
 
+@pytest.mark.skipif(kernels.native is None, reason="the reference reader needs more")
+def test_the_version_is_told_as_by_the_long_way(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert start.run(["--version"]) == 0
+    short = capfdbinary.readouterr()
+    assert main.run(["--version"]) == 0
+    assert capfdbinary.readouterr() == short
+    assert not NOT_FOR_VERIFY & modules_of(["--version"])
+
+
 def test_help_imports_only_what_it_says() -> None:
     assert sorted(NOT_FOR_HELP & modules_of(["--help"])) == []
 

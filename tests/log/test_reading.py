@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.metadata
 import os
 import pathlib
 import subprocess
@@ -154,7 +155,7 @@ def test_public_names() -> None:
         if name != "columns":
             assert getattr(klogtool, name).__doc__
     assert set(klogtool.__all__) < set(dir(klogtool))
-    assert klogtool.__version__
+    assert klogtool.__version__ == importlib.metadata.version("klogtool")
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = klogtool.no_such_name
 
