@@ -35,6 +35,11 @@ class Blocks:
         except (KeyError, IndexError):
             return memoryview(mmap.mmap(-1, size or 1, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))[:size]
 
+    @property
+    def free_bytes(self) -> int:
+        """What waits to be used again."""
+        return sum(size * len(blocks) for size, blocks in list(self._free.items()))
+
     def give_back(self, block: memoryview) -> None:
         """A block that nobody reads any more."""
         _keep(self._free, block)

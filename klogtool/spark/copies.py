@@ -142,7 +142,7 @@ def _copies_in(place: Place) -> Iterator[Copy]:
     storage, root = open_place(place)
     folders: dict[str, list[Stored]] = {}
     for stored in storage.list(root):
-        folders.setdefault(os.path.dirname(stored.path), []).append(stored)
+        folders.setdefault(stored.path.rpartition("/")[0] or "/", []).append(stored)
     for folder, files in folders.items():
         name = find_partition_dir_name(os.path.basename(folder))
         given = folder == root or files[0].path == root
@@ -155,7 +155,7 @@ def _copies_in(place: Place) -> Iterator[Copy]:
 def _copy_of(
     place: Place, folder: str, files: list[Stored], name: PartitionDirName | None, folders: dict[str, list[Stored]]
 ) -> Iterator[Copy]:
-    side = {os.path.basename(stored.path): stored for stored in files}
+    side = {stored.path.rpartition("/")[2]: stored for stored in files}
     segments = _segments(side)
     if not segments:
         return
@@ -179,8 +179,8 @@ def _beside(place: Place, folder: str) -> list[Stored]:
 
 def _segments(side: dict[str, Stored]) -> tuple[SegmentFiles, ...]:
     by_offset: dict[int, dict[FileKind, Stored]] = {}
-    for stored in side.values():
-        name = parse_file_name(os.path.basename(stored.path))
+    for base, stored in side.items():
+        name = parse_file_name(base)
         if name.base_offset is not None and not name.suffix and name.kind in (FileKind.LOG, *INDEXES):
             by_offset.setdefault(name.base_offset, {}).setdefault(name.kind, stored)
     offsets = sorted(offset for offset, kinds in by_offset.items() if FileKind.LOG in kinds)

@@ -23,7 +23,7 @@ from klogtool.spark.planning import Piece, Split, plan_splits
 from klogtool.spark.reading import Task, columns_of, read_split
 from klogtool.spark.session import Session
 from klogtool.spark.spreading import spread
-from klogtool.spark.storage import Place, Stored, open_place
+from klogtool.spark.storage import LOCAL_SCHEMES, Place, Stored, open_place
 from klogtool.spark.tables import arrow_schema
 from klogtool.spark.transactions import AbortedRange
 
@@ -140,9 +140,10 @@ def export_split(dataset: str, how: HowToExport, numbered: tuple[int, Split]) ->
 
 def _check_as_listed(piece: Piece) -> None:
     """Raises StalePlan for a file that has become shorter: others were put in its place."""
-    if piece.place.scheme in ("", "file") and os.path.exists(piece.log.path):
-        size = os.path.getsize(piece.log.path)
-        if size < piece.log.size:
+    if piece.place.scheme not in LOCAL_SCHEMES:
+        return
+    with suppress(FileNotFoundError):  # who reads it says so
+        if (size := os.path.getsize(piece.log.path)) < piece.log.size:
             raise StalePlan(f"{size:,} bytes, {piece.log.size:,} when it was listed", path=piece.log.path)
 
 

@@ -39,6 +39,7 @@ METADATA_COLUMNS = (
     "_partition_leader_epoch",
 )
 SMALL_BYTES = 4 << 20
+MOST_FREE_BYTES = 256 << 20
 PRODUCER_COLUMNS = ("offset", "_producer_id", "_is_transactional")
 LOGGER = logging.getLogger("klogtool.spark")
 
@@ -70,7 +71,7 @@ def read_split(split: Split, task: Task) -> Iterator[pa.RecordBatch]:
     is left out is logged. Raises Unreadable where a file is not there any more.
     """
     spare_collections()
-    blocks = Blocks()
+    blocks = _kept_blocks()
     for run in _runs(split.pieces, task):
         for batch in _Reader(run, task, blocks).read():
             if batch.num_rows:
@@ -82,6 +83,19 @@ def spare_collections() -> None:
     """Spark's workers collect garbage behind every task, over all modules there are: 40 ms. Once per process."""
     gc.collect()
     gc.freeze()
+
+
+def _kept_blocks() -> Blocks:
+    """Memory that the splits before this one have used: of fresh pages, touching them costs as much as decoding. It
+    starts anew where records of many sizes have left too much behind."""
+    if _blocks().free_bytes > MOST_FREE_BYTES:
+        _blocks.cache_clear()
+    return _blocks()
+
+
+@cache
+def _blocks() -> Blocks:
+    return Blocks()
 
 
 def _runs(pieces: Sequence[Piece], task: Task) -> Iterator[list[Piece]]:

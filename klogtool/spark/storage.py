@@ -10,8 +10,10 @@ import glob
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from klogtool.errors import KlogError, Refused, Unsupported
@@ -113,9 +115,8 @@ class LocalStorage:
         """See `Storage`."""
         try:
             if not os.path.isdir(path):
-                return [_stat(path)]
-            found = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]
-            return [_stat(name) for name in sorted(found) if os.path.isfile(name)]
+                return [_stored(path, os.stat(path))]
+            return sorted(_walk(path), key=attrgetter("path"))
         except OSError as error:
             raise unreadable(path, error) from error
 
@@ -128,8 +129,23 @@ class LocalStorage:
         return read_whole(stored.path, limit=MOST_SIDE_BYTES)
 
 
-def _stat(path: str) -> Stored:
-    found = os.stat(path)
+def _walk(folder: str) -> Iterator[Stored]:
+    """The files under a folder. A folder in it that cannot be listed is left out (lost+found), and so is what goes
+    meanwhile."""
+    folders = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.is_file():
+                    yield _stored(entry.path, entry.stat())
+    for inside in folders:
+        with suppress(OSError):
+            yield from _walk(inside)
+
+
+def _stored(path: str, found: os.stat_result) -> Stored:
     return Stored(path, found.st_size, found.st_mtime_ns // NS_A_MS)
 
 
