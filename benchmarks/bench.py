@@ -43,6 +43,9 @@ COLUMNS = ("columns",)
 APPENDS = ("append",)
 APPEND_LINES = 300_000
 COMPACTS = ("compact",)
+SPARKS = ("spark",)
+SPARK_PYTHON = ROOT / ".work/venv-spark/bin/python"
+INTEROP_PYTHON = ROOT / ".work/venv-interop/bin/python"
 COMPACT_SEGMENT_BYTES = 128 << 20
 SMALL_FILE = ROOT / "fixtures/every-codec/logdir/create-0/00000000000000000000.log"
 # Kafka's time over ours, at least (one job).
@@ -327,6 +330,25 @@ class Compaction:
         return copy
 
 
+def sparks(setup: Setup, _: Callable[[str], bool]) -> Table:
+    """format("klog") beside Spark's kafka source and a broker, warm, in turn; by the clock and in processor time, which
+    other programs of the machine change less. Then klog alone: by size, and over thousands of small segments."""
+    table = Table("what", "", "s", "klog s", "processor s", "klog's", "ratio", "by processor time", "wanted")
+    if not SPARK_PYTHON.exists():
+        print("no PySpark: make test-spark, and make interop for Spark's kafka source")
+        return table
+    asked = [str(SPARK_PYTHON), str(HERE / "spark_reads.py"), str(setup.data), str(setup.runs)]
+    if not INTEROP_PYTHON.exists():
+        print("no Spark with a kafka source: make interop")
+        asked.append("--without-broker")
+    with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout or ():
+            table.add(*line.rstrip("\n").split("\t"))
+    if process.returncode:
+        sys.exit(f"status {process.returncode} from: {' '.join(asked)}")
+    return table
+
+
 @dataclass(frozen=True)
 class Part:
     """A table, the names that ask for it, and of what data it is made."""
@@ -348,6 +370,7 @@ PARTS = (
     Part(reads, FETCHES),
     Part(appends, APPENDS),
     Part(compactions, COMPACTS, KEYED),
+    Part(sparks, SPARKS, ()),
     Part(starts, STARTS, ()),
 )
 

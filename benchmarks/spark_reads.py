@@ -226,7 +226,8 @@ def by_size(klog: Side, logs: pathlib.Path, work: pathlib.Path, runs: int) -> No
             ours = Times()
             for _ in range(runs + COLD):
                 ours.run(klog, what, {"path": str(folder)}, [klog.pid])
-            tell("by size", f"{eighths}/8", what, *(f"{n:.2f}" for n in ours.medians))
+            clock, processors = ours.medians
+            tell("by size", f"{what}, {eighths}/8", "-", f"{clock:.2f}", "-", f"{processors:.2f}", "-", "-", "linear")
     shutil.rmtree(work / "part")
 
 
@@ -262,7 +263,8 @@ def main() -> None:
     with ExitStack() as stack:
         klog = Side(sys.executable, "klog", work, SETTINGS)
         stack.callback(klog.close)
-        kafka, broker = (None, []) if WITHOUT_BROKER in sys.argv else stack.enter_context(kafka_side(large, work))
+        alone = WITHOUT_BROKER in sys.argv or not (ROOT.parent / "shared/brokers").exists()
+        kafka, broker = (None, []) if alone else stack.enter_context(kafka_side(large, work))
         beside_kafka(klog, kafka, broker, {"path": str(large)}, runs)
         by_size(klog, large, work, runs)
         small_segments(klog, large, small, runs)
