@@ -42,7 +42,7 @@ from klogtool.repair.unified_log.rolling import Incoming, roll, should_roll
 from klogtool.repair.unified_log.segment import LogSegment
 
 CURRENT_MAGIC = 2
-MOST_MERGED_BYTES = 4 << 20  # new bytes are put together up to there: a file of many small parts is slow to read
+MOST_MERGED_BYTES = 16 << 20  # new bytes are put together up to there: a file of many small parts is slow to read
 
 
 @dataclass(frozen=True, slots=True)
