@@ -44,6 +44,7 @@ APPENDS = ("append",)
 APPEND_LINES = 300_000
 COMPACTS = ("compact",)
 SPARKS = ("spark",)
+SPARK_COMPACTS = ("spark-compact",)
 SPARK_PYTHON = ROOT / ".work/venv-spark/bin/python"
 INTEROP_PYTHON = ROOT / ".work/venv-interop/bin/python"
 COMPACT_SEGMENT_BYTES = 128 << 20
@@ -341,6 +342,21 @@ def sparks(setup: Setup, _: Callable[[str], bool]) -> Table:
     if not INTEROP_PYTHON.exists():
         print("no Spark with a kafka source: make interop")
         asked.append("--without-broker")
+    return filled(table, asked)
+
+
+def spark_compactions(setup: Setup, _: Callable[[str], bool]) -> Table:
+    """`klogtool spark compact` of ten million records beside a window and a join over format("klog"), warm, in turn."""
+    head = ("s", "processor s", "MB of shuffle", "records left", "times ours", "by processor time")
+    table = Table("what", "", *head)
+    if not SPARK_PYTHON.exists():
+        print("no PySpark: make test-spark")
+        return table
+    return filled(table, [str(SPARK_PYTHON), str(HERE / "spark_compaction.py"), str(setup.data), str(setup.runs)])
+
+
+def filled(table: Table, asked: list[str]) -> Table:
+    """With the lines that a program prints, as they come."""
     with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout or ():
             table.add(*line.rstrip("\n").split("\t"))
@@ -371,6 +387,7 @@ PARTS = (
     Part(appends, APPENDS),
     Part(compactions, COMPACTS, KEYED),
     Part(sparks, SPARKS, ()),
+    Part(spark_compactions, SPARK_COMPACTS, ()),
     Part(starts, STARTS, ()),
 )
 

@@ -3,8 +3,8 @@
     python benchmarks/spark_compaction.py FOLDER [RUNS]
 
 By the PySpark that it is run with, on `local[2]`. All runs are in one warm session and take turns; what they write is
-Parquet, or a log dir. Lines of tab-separated words, for bench.py: what, seconds, megabytes of shuffle written, records
-left, times as long as ours.
+Parquet, or a log dir. Lines of tab-separated words, for bench.py: what, the way, seconds, seconds of the processor,
+megabytes of shuffle written, records left, times ours by the clock and by the processor.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -137,24 +138,39 @@ def shuffle_written(session: Session) -> int:
     return sum(executors.apply(n).totalShuffleWrite() for n in range(executors.size()))
 
 
+def processor_seconds() -> float:
+    """Of this process and all below it: Spark's JVM, and its workers, those that are gone included."""
+    found: dict[int, tuple[int, int]] = {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            words = path.read_text().rsplit(")", 1)[1].split()
+            found[int(path.parent.name)] = int(words[1]), sum(map(int, words[11:15]))
+    family = {os.getpid()}
+    while more := {pid for pid, (parent, _) in found.items() if parent in family} - family:
+        family |= more
+    return sum(found[pid][1] for pid in family) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(log_dir: str, work: pathlib.Path, runs: int) -> None:
-    taken: dict[str, list[float]] = {name: [] for name in WAYS}
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in WAYS}
     shuffled, left = dict[str, int](), dict[str, int]()
     with open_session("local[2]", {"spark.driver.memory": "4g"}) as session:
         for _ in range(runs + 1):  # the first is cold
             for name, way in WAYS.items():
                 target = work / "compacted"
-                before, begin = shuffle_written(session), time.perf_counter()
+                before, begun, begun_processor = shuffle_written(session), time.perf_counter(), processor_seconds()
                 left[name] = way(session, log_dir, str(target))
-                taken[name].append(time.perf_counter() - begin)
+                taken[name].append((time.perf_counter() - begun, processor_seconds() - begun_processor))
                 shuffled[name] = shuffle_written(session) - before
                 shutil.rmtree(target)
     assert len(set(left.values())) == 1, left
-    ours = statistics.median(taken["klogtool spark compact"][1:])
-    for name, seconds in taken.items():
-        median = statistics.median(seconds[1:])
-        told = (f"{median:.1f}", f"{shuffled[name] / 1e6:.0f}", str(left[name]), f"{median / ours:.1f}")
-        print("compaction", name, *told, sep="\t", flush=True)
+    medians = {
+        name: [statistics.median(column) for column in zip(*rows[1:], strict=True)] for name, rows in taken.items()
+    }
+    ours = medians["klogtool spark compact"]
+    for name, (seconds, processor) in medians.items():
+        told = [f"{seconds:.1f}", f"{processor:.1f}", f"{shuffled[name] / 1e6:.0f}", str(left[name])]
+        print("compaction", name, *told, f"{seconds / ours[0]:.1f}", f"{processor / ours[1]:.1f}", sep="\t", flush=True)
 
 
 def main() -> None:
