@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from klogtool.cli import options
-from klogtool.cli.status import DONE
+from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import Show, decide_and_carry_out
 from klogtool.cli.writing_options import writing
 from klogtool.log.opened import open_path
@@ -17,6 +17,7 @@ from klogtool.log.partition import Partition
 from klogtool.render.compact import compact_brief, compact_text
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.compact import COMMAND
+from klogtool.repair.plan import Plan
 
 _DECIDED_BY = ("first_dirty_offset", "passes_at_ms", "force", "keep_magic", "purge", "jobs")
 
@@ -60,14 +61,19 @@ def command(paths: tuple[str, ...], given: Circumstances, **chosen: Any) -> int:
     transactions and producers. What is not due stays as it is. Settings come from --config, --config-file, or the log
     dir's __cluster_metadata. Prints the plan and stops; with --apply or --output, carries it out.
 
-    Exit status: 0 done, or nothing due; 2 wrong usage, no such path; 3 refused, nothing written: a broker's cleaner
-    breaks off, too; 4 could not go on.
+    Exit status: 0 done, or nothing due; 1 partitions of a log dir are refused, since a broker's cleaner breaks off at
+    them, too: the others are done; 2 wrong usage, no such path; 3 refused, nothing written; 4 could not go on.
     """
     if chosen.pop("why"):
         return _tell_why(paths, given, chosen)
     is_one = len(paths) == 1 and isinstance(open_path(paths[0]), Partition)
     arguments = given.as_arguments() | options.only_given(chosen, _DECIDED_BY)
-    return decide_and_carry_out(COMMAND, paths, arguments, chosen, text_of=compact_text if is_one else compact_brief)
+    text_of = compact_text if is_one else compact_brief
+    return decide_and_carry_out(COMMAND, paths, arguments, chosen, text_of=text_of, status_of=_status_of)
+
+
+def _status_of(plan: Plan) -> int:
+    return FOUND if "error" in plan.answer else DONE
 
 
 def _tell_why(paths: tuple[str, ...], given: Circumstances, chosen: Mapping[str, Any]) -> int:

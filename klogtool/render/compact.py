@@ -28,6 +28,9 @@ def compact_text(plan: Plan) -> str:
     """The plan of a partition, or of its log dir."""
     if "skipped" in plan.answer:
         return f"{os.path.basename(plan.path)}: {plan.answer['skipped']}"
+    if "error" in plan.answer:
+        error = plan.answer["error"]
+        return f"{os.path.basename(plan.path)}: refused, as it stays: {error['message']} ({error['class']})"
     return log_dir_text(plan) or "\n".join(_lines(plan))
 
 

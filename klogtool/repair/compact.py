@@ -27,7 +27,7 @@ from klogtool.repair.cleaning.cleaner import CleaningStats, CleanLog, clean
 from klogtool.repair.cleaning.dirty_range import LogToClean, find_log_to_clean
 from klogtool.repair.draft import Draft
 from klogtool.repair.plan import Plan, SegmentVerdict
-from klogtool.repair.recover_logdir import first_of, walk_partition_dirs
+from klogtool.repair.recover_logdir import walk_partition_dirs
 from klogtool.repair.retain import deletions_answer
 from klogtool.repair.spools import MakeSpool, OnlyTold
 from klogtool.repair.unified_log.loading import LoadedLog
@@ -80,8 +80,8 @@ def find_first_dirty(path: str, checkpoints: Checkpoints) -> int | None:
 
 
 def _plan_log_dir(path: str, arguments: Mapping[str, Any], make_spool: MakeSpool | None) -> Iterator[Plan]:
-    """Those that are left alone first, then the filthiest; the checkpoints last. Where partitions are refused, the
-    first of these errors is raised behind the plans of the others."""
+    """Those that are left alone first, then the filthiest; the checkpoints last. A partition that is refused has a
+    plan without steps that says so: a broker's cleaner goes on with the others, too."""
     checkpoints = Checkpoints(path if is_log_dir(path) else None)
     ratios: dict[str, float] = {}
     for name, parsed, skipped in walk_partition_dirs(path):
@@ -91,22 +91,26 @@ def _plan_log_dir(path: str, arguments: Mapping[str, Any], make_spool: MakeSpool
             ratios[folder] = dirty_ratio(folder, arguments, checkpoints)
         else:
             yield Plan(COMMAND, folder, arguments, (), (), (), {"skipped": skipped}, (skipped,))
-    errors: list[KlogError] = []
+    if ratios and arguments.get("first_dirty_offset") is None:
+        find_first_dirty(next(iter(ratios)), checkpoints)  # what ends the cleaner's thread is told once, of all
     all_lines: list[CheckpointLines] = []
     filthiest_first = sorted(ratios, key=lambda folder: -ratios[folder])
-    for found in _planned(filthiest_first, arguments, checkpoints, make_spool):
+    for folder, found in _planned(filthiest_first, arguments, checkpoints, make_spool):
         if isinstance(found, KlogError):
-            errors.append(found)
+            yield _refused(folder, arguments, found)
             continue
         plan, lines = found
         yield plan
         if lines is not None and (plan.steps or lines.first_dirty is not None):
             all_lines.append(lines)
-    if errors:
-        raise first_of(errors)
     if all_lines and checkpoints.log_dir is not None:
         plans = plan_checkpoints(COMMAND, path, arguments, all_lines, is_path=True)
         yield from (plan for plan in plans if plan is not None)
+
+
+def _refused(folder: str, arguments: Mapping[str, Any], error: KlogError) -> Plan:
+    told = {"class": error.kafka_class or type(error).__name__, "message": error.kafka_message or str(error)}
+    return Plan(COMMAND, folder, arguments, (), (), (), {"error": told}, (f"refused: {error}",))
 
 
 def why_left_alone(
@@ -139,7 +143,7 @@ def plan_one(
 
 def _planned(
     folders: list[str], arguments: Mapping[str, Any], checkpoints: Checkpoints, make_spool: MakeSpool | None
-) -> Iterator[tuple[Plan, CheckpointLines | None] | KlogError]:
+) -> Iterator[tuple[str, tuple[Plan, CheckpointLines | None] | KlogError]]:
     """Several partitions at a time, each on a thread of its own."""
 
     def plan(folder: str) -> tuple[Plan, CheckpointLines | None] | KlogError:
@@ -151,8 +155,7 @@ def _planned(
             return error.at_path(folder)
 
     jobs = int(arguments.get("jobs") or usable_cores())
-    for _, found in in_order(lambda: plan, iter(folders), jobs):
-        yield found
+    yield from in_order(lambda: plan, iter(folders), jobs)
 
 
 def dirty_ratio(folder: str, arguments: Mapping[str, Any], checkpoints: Checkpoints) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from loading import NOW_MS, make, marker, result_of
 from readers import READERS, Reader, Watched
+from running import run_here
 
 from klogtool.errors import KlogError
 from klogtool.format.batch import Header, Record, RecordBatch, build_batch, parse_batch
@@ -238,6 +239,21 @@ def test_an_old_message_that_would_have_to_be_emptied_refuses_the_pass(tmp_path:
     with pytest.raises(KlogError) as refused:
         decided(folder)
     assert refused.value.kafka_class == "IllegalStateException"
+
+
+def test_a_partition_that_is_refused_leaves_the_others_to_be_done(tmp_path: pathlib.Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    refused = make(logs / "t-0", {0: build_message(0, None, b"1", magic=1), 1: keyed(1, b"b")})
+    cleaned = make(logs / "t-1", {0: keyed(0, b"a"), 1: keyed(1, b"a"), 2: keyed(2, b"b")})
+    before = files_of(refused)
+    done = run_here(["compact", "logs", "--force", "--config=cleanup.policy=compact", "--apply", "--jobs=1"], tmp_path)
+    assert done.status == 1, done.err
+    assert b"t-0: refused, as it stays: " in done.out
+    assert b"(IllegalStateException)" in done.out
+    assert files_of(refused) == before
+    assert any(name.endswith(".log.deleted") for name in files_of(cleaned))
+    assert run_here(["undo", "--journal", f"{logs}.klogtool"], tmp_path).status == 0
 
 
 def test_what_is_not_due_and_what_is_not_compacted_is_left_alone(tmp_path: pathlib.Path) -> None:
