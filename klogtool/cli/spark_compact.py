@@ -38,7 +38,7 @@ def command(paths: tuple[str, ...], form: str, given: Circumstances, output: str
     """Clean the compacted partitions of LOGDIR as the broker's log cleaner does, and write the whole log dir to DIR.
 
     The result is that of `klogtool compact LOGDIR --output DIR`; of several log dirs, each is in a folder of its name.
-    A task cleans a partition; DIR appears at the end, whole.
+    A task cleans a partition, many tasks a large one; DIR appears at the end, whole.
 
     Exit status: 0 done, or nothing due; 2 wrong usage, no such path; 3 refused, nothing written: a broker's cleaner
     breaks off, too; 4 could not go on, Spark or Java is missing.
