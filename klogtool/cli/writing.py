@@ -60,14 +60,52 @@ def decide_and_carry_out(
     with show.refusals():
         _check_places(given, paths)
     with ExitStack() as held:
-        for path in paths if not show.refused else ():
+        decisions = _walk_decisions(command, paths, arguments, lambda path: find_spools(given, path, held))
+        for plans in decisions if not show.refused else ():
             with show.refusals():
-                make_spool = find_spools(given, path, held) if command in SPOOLING else None
-                for plan in decide(command, os.path.abspath(path), arguments, make_spool):
+                for plan in plans:
                     show.plan(plan)
                     statuses.append(status_of(plan))
                     beside.update(beside_of(plan))
         return max([_carry_out(show, paths, given, beside), *statuses])
+
+
+def _walk_decisions(
+    command: str, paths: Sequence[str], arguments: Row, spools_for: Callable[[str], MakeSpool]
+) -> Iterator[Iterable[Plan]]:
+    """What is decided for each path. Where that takes long, for several at a time, as of a log dir's partitions."""
+
+    def walk_plans(path: str) -> Iterator[Plan]:
+        make_spool = spools_for(path) if command in SPOOLING else None
+        yield from decide(command, os.path.abspath(path), arguments, make_spool)
+
+    if command not in SPOOLING or len(paths) == 1:
+        yield from map(walk_plans, paths)
+        return
+    from klogtool.log.cores import usable_cores
+    from klogtool.log.in_order import in_order
+
+    jobs = int(arguments.get("jobs") or usable_cores())
+    for _, plans in in_order(lambda: lambda path: _collected(walk_plans(path)), iter(paths), jobs):
+        yield plans()
+
+
+def _collected(plans: Iterator[Plan]) -> Callable[[], Iterator[Plan]]:
+    """The same plans, made by now, and then the error that there was behind them."""
+    found: list[Plan] = []
+    errors: list[KlogError] = []
+    try:
+        for plan in plans:
+            found.append(plan)
+    except KlogError as error:
+        errors.append(error)
+
+    def walk() -> Iterator[Plan]:
+        yield from found
+        for error in errors:
+            raise error
+
+    return walk
 
 
 def find_spools(given: Given, path: str, held: ExitStack) -> MakeSpool:

@@ -256,6 +256,29 @@ def test_a_partition_that_is_refused_leaves_the_others_to_be_done(tmp_path: path
     assert run_here(["undo", "--journal", f"{logs}.klogtool"], tmp_path).status == 0
 
 
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_several_paths_are_told_of_in_their_order(tmp_path: pathlib.Path, jobs: int) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for n in range(5):
+        value: dict[int, bytes | list[bytes]] = {
+            0: [keyed(at, b"%d" % (at % (n + 1))) for at in range(9)],
+            9: keyed(9, b"x"),
+        }
+        make(logs / f"t-{n}", value)
+    make(logs / "t-5", {0: build_message(0, None, b"1", magic=1), 1: keyed(1, b"b")})
+    paths = [f"logs/t-{n}" for n in (3, 0, 4, 1, 2)]
+    given = ["--force", "--config=cleanup.policy=compact", "--now=1800000000000", f"--jobs={jobs}"]
+    done = run_here(["compact", *paths, *given], tmp_path)
+    assert done.status == 0, done.err
+    lines = [line for line in done.out.decode().splitlines() if " records go, " in line]
+    told = [f"t-{n}: {8 - n} records go" for n in (3, 0, 4, 1, 2)]
+    assert [line.partition(",")[0] for line in lines] == told
+    refused = run_here(["compact", *paths, "logs/t-5", *given, "--apply"], tmp_path)
+    assert (refused.status, "IllegalState" in refused.err or "mpty" in refused.err) == (3, True), refused.err
+    assert not list(logs.rglob("*.deleted"))
+
+
 def test_what_is_not_due_and_what_is_not_compacted_is_left_alone(tmp_path: pathlib.Path) -> None:
     folder = random_log(tmp_path / "t-0", 1, 4)
     bases = sorted(logs_of(files_of(folder)))
