@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -113,10 +114,16 @@ def read_partition(
 
 def checked_columns(table: str, schema: StructType) -> tuple[str, ...]:
     """The columns that Spark asks for. Raises Refused where a user's schema has others, or other types."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     columns = tuple(schema.fieldNames())
     check_columns(table, columns)
-    if not to_arrow_schema(schema, timezone="UTC").equals(arrow_schema(table, columns)):
+    if not _as_arrow(schema).equals(arrow_schema(table, columns)):
         raise Refused(f"types are not as in the log: {ddl(table, columns)}")
     return columns
+
+
+def _as_arrow(schema: StructType) -> pa.Schema:
+    """As Spark wants it; times are UTC, which PySpark 4.1 takes for granted and later ones have to be told."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    zone = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **zone)
