@@ -543,6 +543,14 @@ def test_offsets_below_the_base(reader: Reader) -> None:
     assert [places(f) for f in told.log] == [("offset-order", None, 0, len(batches[0]))]
 
 
+def test_offsets_that_go_beyond_the_last_there_is(reader: Reader) -> None:
+    beyond = layout.put(build_batch(records(3, 2)), 0, (2**63 - 1).to_bytes(8))
+    told = scan(log_of(build_batch(records(0, 3)), beyond, build_batch(records(5, 1))), reader)
+    size = len(build_batch(records(0, 3)))
+    assert places(told.log[0]) == ("offset-order", None, size, size + len(beyond))
+    assert (told.log[0].first_offset, told.log[0].last_offset) == (2**63 - 1, 2**63 - 1)
+
+
 def test_leader_epochs_that_come_down_for_good(reader: Reader) -> None:
     epochs = (1, 1, 5, 5, 3, 3, 4)
     batches = [build_batch(records(n, 1), partition_leader_epoch=epoch) for n, epoch in enumerate(epochs)]

@@ -80,11 +80,14 @@ class OrderJudge:
     # Offsets.
 
     def _offset(self, entry: EntryFacts, rows: array[int], start: int) -> Damage:
-        """Either this entry's offset is wrong or that of the one before, or none is: the log goes back."""
+        """Either this entry's offset is wrong or that of the one before, or none is: the log goes back.
+
+        One that goes beyond the last offset there is, and so ends below its start, is wrong whatever was before.
+        """
         succession, previous = self._succession, self._previous()
         lowest, before = entry.lowest_offset, succession.last_offset
         mine = self._better_offset(entry)
-        if previous is not None and not _is_copy(entry, previous):
+        if previous is not None and not _is_copy(entry, previous) and entry.last_offset >= lowest:
             theirs = _guess(previous, succession.before_offset + 1, lowest - _span(previous))
             if theirs.likelihood > mine.likelihood:
                 return self._correct_previous(previous, theirs.offset)
@@ -243,6 +246,9 @@ def _offset_order(entry: EntryFacts, before: int, base_offset: int) -> Damage:
     lowest = entry.lowest_offset
     if lowest < base_offset:
         return _damage("offset-order", entry, f"offset {lowest} is below the segment's base, {base_offset}")
+    if entry.last_offset < lowest:
+        detail = f"offsets go on from {lowest} beyond the last that there is, {MAX_LONG}"
+        return Damage("offset-order", entry.position, entry.end, detail, lowest, MAX_LONG)
     return _damage("offset-order", entry, f"offset {lowest} comes behind {before}")
 
 
