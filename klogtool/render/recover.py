@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
+from klogtool.render.counts import count_text
 from klogtool.repair.plan import Plan
 
 TYPE_CHECKING = False
@@ -71,16 +72,12 @@ def _cuts(plan: Plan, answer: Mapping[str, Any], reasons: Mapping[int, str]) -> 
         names = ", ".join(str(base) for base in deleted[:4]) + (", ..." if len(deleted) > 4 else "")
         sizes = {fact.path: fact.size for fact in plan.facts}
         gone = sum(sizes.get(f"{base:020d}.log", 0) for base in deleted)
-        yield f"deleted    {_count(len(deleted), 'segment')} ({names}): {gone:,} bytes of records"
+        yield f"deleted    {count_text(len(deleted), 'segment')} ({names}): {gone:,} bytes of records"
 
 
 def _work(plan: Plan) -> str:
     sizes = {fact.path: fact.size for fact in plan.facts}
     recovered = plan.answer["recovered"]
     scanned = sum(sizes.get(f"{base:020d}.log", 0) for base in recovered)
-    told = f"recovered  {_count(len(recovered), 'segment')}, {scanned:,} bytes to scan" if recovered else "not scanned"
-    return f"{told}; {_count(len(plan.steps), 'change')} of files, {plan.bytes_held:,} bytes held for undo"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+    told = f"recovered  {count_text(len(recovered), 'segment')}, {scanned:,} bytes to scan" if recovered else "not scanned"
+    return f"{told}; {count_text(len(plan.steps), 'change')} of files, {plan.bytes_held:,} bytes held for undo"
