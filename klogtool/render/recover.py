@@ -79,7 +79,7 @@ def _work(plan: Plan) -> str:
     sizes = {fact.path: fact.size for fact in plan.facts}
     recovered = plan.answer["recovered"]
     scanned = sum(sizes.get(f"{base:020d}.log", 0) for base in recovered)
-    scan = (
-        f"recovered  {count_text(len(recovered), 'segment')}, {scanned:,} bytes to scan" if recovered else "not scanned"
-    )
+    scan = "not scanned"
+    if recovered:
+        scan = f"recovered  {count_text(len(recovered), 'segment')}, {scanned:,} bytes to scan"
     return f"{scan}; {count_text(len(plan.steps), 'change')} of files, {plan.bytes_held:,} bytes held for undo"
