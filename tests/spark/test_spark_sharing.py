@@ -62,7 +62,7 @@ def check_alike(path: str, work: pathlib.Path, *words: str, settings: dict[str, 
     """Both ways; whether a broker's cleaner would not break off."""
     begun_ns = time.time_ns()
     given = ["--force", "--now", str(NOW_MS), "--config", "cleanup.policy=compact", *words, "--output", "alone"]
-    if run_here(["compact", path, *given], work).status == 3:
+    if run_here(["compact", path, *given], work).status:  # one machine does the other partitions
         with pytest.raises(KlogError):
             shared(path, work / "spread", settings)
         assert not (work / "spread").exists()
