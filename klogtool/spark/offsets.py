@@ -80,9 +80,15 @@ def _resolved(query: Query, copy: Copy, notes: list[str]) -> Wanted:
     end = _end_of(query, copy, first, stable, notes)
     if query.starting.is_time or query.starting.each is not None:
         last = end_of(copy) if end is None else end
-        if start > last:
+        if start > last and not _is_asked_for(query.ending, copy, start):
             raise Refused(f"{name_of(copy)}: start offset {start} is greater than end offset {last}")
     return Wanted(copy, start, end, committed.aborted)
+
+
+def _is_asked_for(ending: Bound, copy: Copy, start: int) -> bool:
+    """Whether the end that was given lies behind a start, though the log does not reach so far: data that is lost."""
+    given = None if ending.is_time else ending.of(copy.topic, copy.partition)
+    return given is not None and given >= start
 
 
 def _start_of(query: Query, copy: Copy, first: int, stable: int | None, notes: list[str]) -> int:

@@ -186,6 +186,8 @@ def test_lost_offsets_fail_unless_they_need_not(log: pathlib.Path) -> None:
         splits_of(log, notes=notes, failOnDataLoss=False, **option)
         assert len(notes) == 1
         assert offsets(read(log, failOnDataLoss=False, **option)) == list(range(60, 160))
+    both = {"startingOffsets": '{"t":{"0":170}}', "endingOffsets": '{"t":{"0":180}}'}
+    assert offsets(read(log, failOnDataLoss=False, **both)) == []
 
 
 def test_offsets_have_to_name_every_partition(log: pathlib.Path) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+import pyspark
 import pytest
 from damage import append_bytes, flip_bit
 from planned import offsets, read
 from repair.loading import NOW_MS, data, make, name_of
 from running import FIXTURES
 
+needs_limits = pytest.mark.skipif(pyspark.__version__ < "4.2", reason="streams need PySpark 4.2")
 LOG_DIR = FIXTURES / "transactions" / "logdir"
 KAFKA_SCHEMA = (
     "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int>"
@@ -125,6 +127,7 @@ def drain(spark: Any, log: pathlib.Path, checkpoint: pathlib.Path, **options: An
     return seen, [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
 
 
+@needs_limits
 def test_a_stream_follows_a_log_that_grows(spark: Any, log: pathlib.Path, tmp_path: pathlib.Path) -> None:
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 40}
     seen, sizes = drain(spark, log, tmp_path / "checkpoint", **options)
@@ -136,6 +139,7 @@ def test_a_stream_follows_a_log_that_grows(spark: Any, log: pathlib.Path, tmp_pa
     assert drain(spark, log.parent, tmp_path / "other", startingOffsets="latest")[0] == []
 
 
+@needs_limits
 def test_a_stream_whose_data_is_gone_fails_unless_it_need_not(
     spark: Any, log: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
