@@ -26,7 +26,8 @@ from klogtool.render.records import RecordOptions
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.unified_log.loaded import FetchedBytes, LoadedPartition, load
 
-PARTITIONS = sorted(path for path in FIXTURES.glob("*/logdir/*") if isinstance(open_path(str(path)), Partition))
+ZERO_TAIL = FIXTURES / "killed-mid-append/logdir/zero-tail-0"  # no fetch gets past the zeros
+PARTITIONS = sorted({p for p in FIXTURES.glob("*/logdir/*") if isinstance(open_path(str(p)), Partition)} - {ZERO_TAIL})
 NOW_MS = 1_700_000_000_000
 
 
@@ -91,12 +92,8 @@ def asked(partition: LoadedPartition, rng: random.Random) -> Iterator[FetchedByt
 @pytest.mark.parametrize("path", PARTITIONS, ids=lambda path: "/".join(path.parts[-3:]))
 def test_of_logs_of_brokers(path: pathlib.Path, tmp_path: pathlib.Path) -> None:
     rng = random.Random(str(path.name))
-    try:
-        partition = loaded(path)
-        for found in asked(partition, rng):
-            assert_same(found, rng.choice((1, 2)))
-    except KlogError as error:
-        pytest.skip(str(error))
+    for found in asked(loaded(path), rng):
+        assert_same(found, rng.choice((1, 2)))
 
 
 @pytest.mark.parametrize("seed", range(40))
