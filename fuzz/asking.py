@@ -224,6 +224,8 @@ def is_wrong(found: Finding | Summary) -> bool:
 
 
 def check_loads(plan: Plan, folder: str) -> None:
+    if any(name.startswith("+") for name in os.listdir(folder)):
+        return  # Java reads +5.log as 5 and then makes 5.log beside it, anew at each load
     arguments = {**plan.arguments, "mark_clean": False, "last_stop": "unclean"}
     arguments["config"] = {name: value for name, value in plan.arguments["config"].items() if name != INDEX_BYTES}
     end = end_of(plan)

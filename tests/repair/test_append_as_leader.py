@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 import pytest
-from appending import NOW_MS, appended, batch, leader, mended, patched, plan_of, records, refusal
+from appending import NOW_MS, appended, batch, follower, leader, mended, patched, plan_of, records, refusal, replica
 
 from klogtool.format.batch import NO_TIMESTAMP, Record, RecordBatch, build_batch
 from klogtool.format.message import Message, build_message_set
@@ -38,6 +38,15 @@ def test_offsets_go_on_from_the_end(folder: pathlib.Path) -> None:
     first, second = appended(folder, leader(batch(3)), leader(batch(2)))
     assert (first["first_offset"], first["last_offset"], second["first_offset"], second["last_offset"]) == (0, 2, 3, 4)
     assert second["log_end_offset"] == 5
+
+
+@pytest.mark.parametrize("magic", [1, 2])
+def test_offsets_do_not_go_beyond_the_last_there_is(folder: pathlib.Path, magic: int) -> None:
+    """Kafka's builder calls an offset illegal that comes around to the negative ones."""
+    last = follower(replica(2**63 - 2))
+    records_of_two = build_message_set(records(2), magic=1, codec="gzip") if magic == 1 else batch(2)
+    rows = appended(folder, last, leader(records_of_two, to_magic=magic), compression_type="gzip")
+    assert [row["error"]["class"] for row in rows if "error" in row] == ["IllegalArgumentException"]
 
 
 def test_the_epoch_is_the_leaders_and_is_noted(folder: pathlib.Path) -> None:

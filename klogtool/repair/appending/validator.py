@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from klogtool.errors import Refused
 from klogtool.format.batch import LOG_APPEND_TIME, NO_TIMESTAMP, Record, RecordBatch, build_batch
+from klogtool.format.java_numbers import MAX_LONG, wrap_long
 from klogtool.format.message import build_message_set, check_magic, walk_messages
 from klogtool.format.restamp import restamp_batch, restamp_message
 from klogtool.lazy_dataclasses import dataclass
@@ -195,6 +196,12 @@ def _build(records: Sequence[AnyRecord], first: Entry, first_offset: int, rules:
         for n, record in enumerate(records)
     ]
     last_offset = first_offset + len(records) - 1
+    if last_offset > MAX_LONG:
+        raise Refused(
+            f"Illegal offset {wrap_long(MAX_LONG + 1)} following previous offset {MAX_LONG} "
+            "(Offsets must increase monotonically).",
+            kafka_class="IllegalArgumentException",
+        )
     times = (record.timestamp for record in renumbered) if rules.to_magic > 0 else ()
     largest = rules.now_ms if rules.is_append_time else max([NO_TIMESTAMP, *times])
     data = _built(renumbered, first, first_offset, rules) if renumbered else b""
