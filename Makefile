@@ -8,6 +8,7 @@ RUN := $(DEV)/bin/python
 SPARK := .work/venv-spark
 INTEROP := .work/venv-interop
 PYTEST_ARGS ?=
+SANITIZE_ARGS ?= --seconds 60
 EXTENSION := $(wildcard klogtool/kernels/*.pyx klogtool/kernels/*.pxi klogtool/kernels/*.pxd klogtool/kernels/*.h)
 SOURCES := $(shell find klogtool -name '*.py' -o -name '*.json' -o -name '*.pyx' -o -name '*.pxi' -o -name '*.h')
 
@@ -44,7 +45,7 @@ fuzz: $(DEV)/.fuzz  ## a hundred thousand damaged files through the reader, a mi
 	$(RUN) fuzz/directories.py --inputs 1000000 $(FUZZ_ARGS)
 
 sanitize: $(DEV)/.ready  ## the extension under ASan and UBSan, a minute of damaged inputs
-	fuzz/sanitize.sh $(RUN) --seconds 60
+	fuzz/sanitize.sh $(RUN) $(SANITIZE_ARGS)
 
 docs: $(DEV)/.ready  ## write the tables of docs/format.md anew from the declarations
 	$(RUN) tools/make_docs.py

@@ -14,6 +14,7 @@ NEAR_BYTES = 64 << 10  # read first: where every few batches are damaged, the ne
 # What a search may cost beside one look at each byte: bytes read once more for entries that reach out of the piece they
 # begin in, and those of pieces in which the search was given up.
 MOST_EXTRA_BYTES, GIVEN_UP_BYTES = 1 << 30, 1 << 27
+LAST_OFFSET = 2**63 - 1
 OVERLAP_BYTES = 64  # so that a header at the end of a piece is seen whole in the next
 
 
@@ -28,6 +29,8 @@ def find_next_batch(file: LogFile, position: int, *, end: int, lowest: int) -> i
 
 def search_next_batch(file: LogFile, position: int, *, end: int, lowest: int) -> tuple[int | None, bool]:
     """The same, and whether all bytes before it were looked at: some are left out where they cost too much."""
+    if lowest > LAST_OFFSET:  # behind a batch that has the last offset there is
+        return None, True
     left, is_sure, buffer, size = MOST_EXTRA_BYTES, True, bytearray(), min(NEAR_BYTES, PIECE_BYTES)
     while position < end and left > 0:
         wanted, size = min(size, end - position), min(PIECE_BYTES, 8 * size)
