@@ -17,6 +17,7 @@ from klogtool.format.entry import parse_entry
 from klogtool.format.framing import walk_frames
 from klogtool.format.indexes import TimeIndexEntry
 from klogtool.log.entries import Entry, RecordBatch, read_entry
+from klogtool.log.late_zstd import LateZstd
 from klogtool.log.mapped import MappedReads, should_map
 from klogtool.log.spans import Span
 from klogtool.log.windows import BufferPool, Reads, Window
@@ -122,14 +123,12 @@ class _Inflating:
     """Records that a kernel could not inflate."""
 
     def __init__(self, work: Any) -> None:
-        self._work, self._knows_zstd = work, False
+        self._zstd = LateZstd(work)
 
     def inflate(self, batch: RecordBatch) -> bytes | None:
         """Them; None if now it can: zstd, once that is found. Raises Corrupt or Unsupported."""
-        if batch.codec == "zstd" and not self._knows_zstd:
-            self._knows_zstd = True
-            if kernels.learn_zstd(self._work):
-                return None
+        if batch.codec == "zstd" and self._zstd.learn():
+            return None
         return format_batch.inflate(batch)
 
 
