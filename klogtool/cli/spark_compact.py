@@ -18,7 +18,7 @@ from klogtool.render.fleet import compacted_text
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.plan import Plan
 from klogtool.spark.compacting import Folder, compact_with_spark, find_folders
-from klogtool.spark.verifying import size_of
+from klogtool.spark.findings import size_of
 
 COMMAND = "spark compact"
 

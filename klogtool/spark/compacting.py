@@ -27,10 +27,10 @@ from klogtool.repair.cleaning.shares import clean_in_shares
 from klogtool.repair.compact import COMMAND, plan_one, why_left_alone
 from klogtool.repair.plan import Plan
 from klogtool.repair.recover_logdir import walk_partition_dirs
+from klogtool.spark.findings import size_of
 from klogtool.spark.session import Session, SparkFailed
 from klogtool.spark.sharing import TaskCrew
 from klogtool.spark.spreading import spread
-from klogtool.spark.verifying import size_of
 
 SHARE_BYTES = 256 << 20
 LOGGER = logging.getLogger("klogtool.spark")

@@ -7,14 +7,18 @@ A task fetches the partition dir that it is about, and lets go of it when it is 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 
 from klogtool.disk.scratch import Scratch
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.lazy_dataclasses import dataclass, replace
+from klogtool.log.file import Unreadable
+from klogtool.log.folder import find_partition_dir_name
+from klogtool.log.logdir import KINDS_IN_LOG_DIR
 from klogtool.log.partition import Partition
 from klogtool.repair.findings import Finding
-from klogtool.repair.verify import Target, VerifiedPartition
+from klogtool.repair.verify import Target, VerifiedPartition, VerifyOptions, verify_target
 from klogtool.spark.storage import AHEAD_BYTES, LOCAL_SCHEMES, Place, Storage, Stored, open_place
 
 METADATA_FOLDER = "__cluster_metadata-0"
@@ -22,43 +26,85 @@ METADATA_FOLDER = "__cluster_metadata-0"
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """A log dir that lies elsewhere. path: where its mirror is; root: what the storage calls it."""
+    """What lies elsewhere. root: what the storage calls it; path: where its mirror is; only: the file of it that was
+    given, if it was one."""
 
     place: Place
     root: str
     path: str
+    only: str = ""
 
     @property
     def uri(self) -> str:
-        """As it was given, without a query."""
-        return self.place.uri.partition("?")[0].rstrip("/")
+        """As it was given, without a query; of a file, its folder."""
+        given = self.place.uri.partition("?")[0].rstrip("/")
+        return os.path.dirname(given) if self.only else given
+
+    @property
+    def given(self) -> str:
+        """What was given, in the mirror."""
+        return os.path.join(self.path, self.only) if self.only else self.path
 
 
-def is_elsewhere(path: str) -> bool:
-    """Whether a path is a URI that is not of this machine."""
-    return Place(path).scheme not in LOCAL_SCHEMES
+def is_elsewhere(place: Place) -> bool:
+    """Whether a place is not of this machine."""
+    return place.scheme not in LOCAL_SCHEMES
 
 
-def make_mirror(uri: str, scratch: Scratch, number: int) -> Mirror:
-    """The mirror of a log dir, or of a partition dir. Raises Unreadable where it cannot be listed."""
-    place = Place(uri)
+@contextmanager
+def mirrored(places: Iterable[Place]) -> Iterator[list[tuple[str, Mirror | None]]]:
+    """A path of this machine for each of the places, and the mirror that it lies in if the place is elsewhere.
+
+    All mirrors go in the end. Raises Unreadable where a place cannot be listed.
+    """
+    with ExitStack() as stack:
+        found: list[tuple[str, Mirror | None]] = []
+        for place in dict.fromkeys(places):
+            if is_elsewhere(place):
+                scratch = Scratch.make("mirror")
+                stack.callback(scratch.remove)
+                mirror = make_mirror(place, scratch)
+                found.append((mirror.given, mirror))
+            else:
+                found.append((open_place(place)[1], None))
+        yield found
+
+
+def make_mirror(place: Place, scratch: Scratch) -> Mirror:
+    """The mirror of a log dir, a folder of log dirs or a partition dir; of a file, that of its folder."""
     storage, root = open_place(place)
+    listed, only = storage.list(root), ""
+    if listed[0].path == root:
+        root, only = os.path.split(root)
+        listed = storage.list(root)
     name = os.path.basename(root) or "logdir"
-    made = Mirror(place, root, scratch.folder(str(number), name))
-    for stored in storage.list(root):
+    made = Mirror(place, root, scratch.folder(name), only)
+    for stored in listed:
         below = os.path.relpath(stored.path, root)
-        inside = os.path.join(str(number), name, below)
+        inside = os.path.join(name, below)
         scratch.folder(os.path.dirname(inside))
         if _tells_of_all(below):
             scratch.write(inside, _chunks(storage, stored))
         else:
             scratch.hole(inside, stored.size)
+    if find_partition_dir_name(name) and os.path.dirname(root):
+        _mirror_beside(storage, os.path.dirname(root), scratch)
     return made
 
 
 def _tells_of_all(below: str) -> bool:
     folder, name = os.path.split(below)
-    return not folder or folder == METADATA_FOLDER or parse_file_name(name).kind is FileKind.PARTITION_METADATA
+    kind = parse_file_name(name).kind
+    is_of_metadata = os.path.basename(folder) == METADATA_FOLDER
+    return is_of_metadata or kind in KINDS_IN_LOG_DIR or kind is FileKind.PARTITION_METADATA
+
+
+def _mirror_beside(storage: Storage, above: str, scratch: Scratch) -> None:
+    """What the log dir that a partition dir lies in says of it."""
+    for kind in KINDS_IN_LOG_DIR:
+        with suppress(Unreadable):
+            for stored in storage.list(f"{above}/{kind.value}"):
+                scratch.write(kind.value, _chunks(storage, stored))
 
 
 def _chunks(storage: Storage, stored: Stored) -> Iterator[bytes]:
@@ -69,16 +115,28 @@ def _chunks(storage: Storage, stored: Stored) -> Iterator[bytes]:
             at += len(piece)
 
 
-def mirror_of(path: str, mirrors: Sequence[Mirror]) -> Mirror | None:
+def mirror_of(path: str, mirrors: Iterable[Mirror]) -> Mirror | None:
     """The mirror that a path of this machine lies in."""
     return next((m for m in mirrors if path == m.path or path.startswith(m.path + os.sep)), None)
+
+
+def verify_anywhere(target: Target, options: VerifyOptions, mirror: Mirror | None) -> VerifiedPartition:
+    """`verify_target`, of a partition dir that is fetched first if it is one of a mirror. What was fetched is gone
+    afterwards, whatever happens."""
+    if mirror is None:
+        return verify_target(target, options)
+    scratch = Scratch.make("partition")
+    try:
+        path = fetch_folder(mirror, target.partition.path, scratch)
+        return verified_as(verify_target(replace(target, partition=Partition(path)), options), target, path)
+    finally:
+        scratch.remove()
 
 
 def fetch_folder(mirror: Mirror, path: str, scratch: Scratch) -> str:
     """All files of the folder that a path in the mirror stands for; where they are. Raises KlogError."""
     storage, _ = open_place(mirror.place)
-    below = os.path.relpath(path, mirror.path)
-    root = os.path.normpath(os.path.join(mirror.root, below))
+    root = mirror.root + path.removeprefix(mirror.path)
     name = os.path.basename(path)
     made = scratch.folder(name)
     for stored in storage.list(root):
@@ -89,6 +147,14 @@ def fetch_folder(mirror: Mirror, path: str, scratch: Scratch) -> str:
 
 
 # Back to the names that users know.
+
+
+def as_given(found: Finding, mirrors: Iterable[Mirror | None]) -> Finding:
+    """A finding about files in mirrors, as one about what they are mirrors of."""
+    for mirror in mirrors:
+        if mirror is not None:
+            found = named_as(found, mirror.path, mirror.uri)
+    return found
 
 
 def named_as(found: Finding, path: str, uri: str) -> Finding:

@@ -6,12 +6,11 @@ batch that it points to proves itself, else by the headers before it; small ones
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from klogtool.errors import KlogError, Unsupported
+from klogtool.errors import KlogError
 from klogtool.format.indexes import OffsetIndexEntry
 from klogtool.format.names import FileKind
 from klogtool.lazy_dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ from klogtool.spark.filters import Bounds
 from klogtool.spark.heads import FAR_PIECE_BYTES, find_position, is_batch_of, walk_heads, walk_index
 from klogtool.spark.offsets import Wanted, largest_timestamp, resolve
 from klogtool.spark.options import Query
-from klogtool.spark.storage import LOCAL_SCHEMES, Place, Stored, open_place
+from klogtool.spark.storage import Place, Stored
 from klogtool.spark.transactions import AbortedRange
 
 OPEN_COST_BYTES = 1 << 18  # of a file, beside its bytes
@@ -66,15 +65,6 @@ class Split:
     def bytes(self) -> int:
         """Of files."""
         return sum(piece.end - piece.start for piece in self.pieces)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The n-th of t parts of the partitions in a log dir: what one task verifies. path: of this machine."""
-
-    path: str
-    number: int
-    parts: int
 
 
 def wanted_copies(query: Query, notes: list[str]) -> list[Copy]:
@@ -237,29 +227,3 @@ def _packed(pieces: Iterable[Piece], target: int, *, alone: bool) -> Iterator[Sp
         cost += piece.cost
     if taken:
         yield Split(tuple(taken))
-
-
-def plan_parts(query: Query) -> list[Part]:
-    """Which task verifies what. Topics and offsets do not matter: a log dir is verified as a whole.
-
-    Raises Unsupported for a place that is not of this machine.
-    """
-    parts = []
-    for path, copies in _log_dirs(query).items():
-        wanted = max(sum(copy.size for copy in copies) // query.split_bytes, query.least_splits, usable_cores())
-        count = max(1, min(len(copies), wanted))
-        parts += [Part(path, n + 1, count) for n in range(count)]
-    return parts
-
-
-def _log_dirs(query: Query) -> dict[str, list[Copy]]:
-    """Log dirs, and partition dirs that were given by themselves, with what lies in them."""
-    found: dict[str, list[Copy]] = {}
-    for place in query.places:
-        if place.scheme not in LOCAL_SCHEMES:
-            raise Unsupported("findings are of log dirs on this machine: copy it, or mount it", path=place.uri)
-        root = open_place(place)[1]
-        for copy in find_copies([place]):
-            path = root if root.startswith(copy.folder) else os.path.dirname(copy.folder)
-            found.setdefault(path, []).append(copy)
-    return found

@@ -16,13 +16,15 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from klogtool.errors import Refused
 from klogtool.spark.filters import Bounds, bounds_of
 from klogtool.spark.options import Query, parse_query, parse_shape
-from klogtool.spark.planning import Part, Split, plan_parts, plan_splits
+from klogtool.spark.planning import Split, plan_splits
 from klogtool.spark.reading import Task, read_split
-from klogtool.spark.tables import arrow_schema, check_columns, ddl, default_columns, read_findings, read_table
+from klogtool.spark.tables import arrow_schema, check_columns, ddl, default_columns, read_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+    from klogtool.spark.findings import Part
 
 PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 LOGGER = logging.getLogger("klogtool.spark")
@@ -76,6 +78,8 @@ class KlogReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """One for each split."""
         if self.query.shape.table == "findings":
+            from klogtool.spark.findings import plan_parts
+
             found = [KlogPartition(part=part) for part in plan_parts(self.query)]
         else:
             found = [KlogPartition(split) for split in plan_splits(self.query, self.bounds, self._notes)]
@@ -104,6 +108,8 @@ def read_partition(
     if not isinstance(partition, KlogPartition):  # Spark makes one of its own where there is none
         return iter(())
     if partition.part is not None:
+        from klogtool.spark.findings import read_findings
+
         return read_findings(partition.part, columns, deep=query.deep)
     if partition.split is None:
         return iter(())

@@ -1,11 +1,10 @@
-"""The tables that a log dir is: records, batches, segments and findings; their columns, and the rows of the last three.
+"""The tables that a log dir is: records, batches, segments and findings; their columns, and the rows of two.
 
 Names and values of `batches` and `findings` are those of `klogtool dump-log --format json` and of `klogtool verify`.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -13,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 from klogtool.errors import KlogError, Refused
 from klogtool.format.batch import RecordBatch
 from klogtool.format.codec_names import CODEC_NAMES
-from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile, Unreadable
-from klogtool.log.folder import find_partition_dir_name
 from klogtool.log.resync import find_next_batch
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head, walk_heads
-from klogtool.spark.planning import Part, Piece, Split
+from klogtool.spark.planning import Piece, Split
 from klogtool.spark.reading import LOGGER, METADATA_COLUMNS, RECORD_COLUMNS, columns_of, spare_collections
 from klogtool.spark.storage import open_place
 
@@ -275,47 +272,3 @@ def _walked(heads: Iterator[Head]) -> dict[str, Any]:
         codecs.add(codec_of(head))
     known = [*CODEC_NAMES, "unknown"]
     return found | {"magics": sorted(magics), "codecs": sorted(codecs, key=known.index)}
-
-
-# Findings.
-
-
-def read_findings(part: Part, columns: Sequence[str], *, deep: bool) -> Iterator[pa.RecordBatch]:
-    """What `klogtool verify` finds in a part of the partitions under a path; what belongs to none of them comes in the
-    first part only."""
-    import pyarrow as pa
-
-    spare_collections()
-    rows = _finding_rows(part, deep=deep)
-    schema = arrow_schema("findings", columns)
-    while some := list(islice(rows, ROWS_AT_ONCE)):
-        yield pa.RecordBatch.from_pylist(some, schema)
-
-
-def _finding_rows(part: Part, *, deep: bool) -> Iterator[dict[str, Any]]:
-    from klogtool.repair.circumstances import Circumstances
-    from klogtool.repair.findings import Finding
-    from klogtool.repair.verify import VerifyOptions, verify
-
-    def findings(subset: tuple[int, int]) -> Iterator[Finding]:
-        options = VerifyOptions(Circumstances(MAX_LONG), deep=deep, subset=subset)
-        return (found for found in verify([part.path], options) if isinstance(found, Finding))
-
-    of_none = set(findings((part.parts + 1, part.parts))) if part.number > 1 else set()
-    for found in findings((part.number, part.parts)):
-        if found not in of_none:
-            yield _finding_row(found, part.path)
-
-
-def _finding_row(found: Any, root: str) -> dict[str, Any]:
-    row = {name: getattr(found, name) for name in FINDINGS if name not in ("topic", "partition", "severity")}
-    row["severity"] = found.severity.value
-    path = found.path
-    while len(path) >= len(root):
-        name = find_partition_dir_name(os.path.basename(path))
-        if name is not None:
-            return row | {"topic": name.topic, "partition": name.partition}
-        path = os.path.dirname(path)
-        if path == os.path.dirname(path):
-            break
-    return row

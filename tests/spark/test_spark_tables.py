@@ -14,9 +14,9 @@ from repair.loading import data, make, name_of
 from running import FIXTURES, Done
 
 from klogtool.errors import Refused
+from klogtool.spark.findings import plan_parts, read_findings
 from klogtool.spark.options import parse_query
-from klogtool.spark.planning import plan_parts
-from klogtool.spark.tables import FINDINGS, arrow_schema, ddl, read_findings
+from klogtool.spark.tables import FINDINGS, arrow_schema, ddl
 
 Klogtool = Callable[..., Done]
 LOG_DIRS = [p for p in sorted(FIXTURES.glob("*/logdir")) if p.parent.name != "two-disks"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import parse_offset_checkpoint
@@ -181,6 +181,23 @@ def _is_ignored(partition: Partition) -> bool:
 # What the logs themselves have told.
 
 
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What the files of a log dir's root say of its logs. offsets: by checkpoint, of those that can be read."""
+
+    path: str
+    offsets: Mapping[FileKind, Mapping[TopicPartition, int]]
+    is_clean: bool
+
+    def of(self, wanted: Collection[TopicPartition | None]) -> Stated:
+        """What they say of these partitions."""
+        offsets = {
+            kind: {name: offset for name, offset in by_name.items() if name in wanted}
+            for kind, by_name in self.offsets.items()
+        }
+        return Stated(self.path, offsets, self.is_clean)
+
+
 def verify_against_logs(
     log_dir: LogDir, ends: Sequence[PartitionEnds], *, only: FileKind | None = None
 ) -> Iterator[Finding]:
@@ -188,21 +205,33 @@ def verify_against_logs(
 
     ends: of the partition dirs in this log dir, those that were left out without offsets. only: one checkpoint.
     """
+    stated, unreadable = read_stated(log_dir, CHECKPOINTS if only is None else (only,))
+    yield from unreadable
+    yield from verify_stated(stated, ends, with_marker=only is None)
+
+
+def read_stated(log_dir: LogDir, kinds: Sequence[FileKind] = CHECKPOINTS) -> tuple[Stated, list[Finding]]:
+    """What the root files say, and findings of the checkpoints that cannot be read."""
     read: dict[FileKind, dict[TopicPartition, int]] = {}
-    for kind in CHECKPOINTS if only is None else (only,):
+    found: list[Finding] = []
+    for kind in kinds:
         path = os.path.join(log_dir.path, kind.value)
         if os.path.lexists(path):
-            yield from _read_checkpoint(path, kind, read)
-    is_clean = has_clean_marker(log_dir)
-    starts = read.get(FileKind.LOG_START_CHECKPOINT, {})
-    for kind, offsets in read.items():
-        path = os.path.join(log_dir.path, kind.value)
-        found = list(_false_entries(path, kind, offsets, ends, starts if is_clean else None))
+            found += _read_checkpoint(path, kind, read)
+    return Stated(log_dir.path, read, has_clean_marker(log_dir)), found
+
+
+def verify_stated(stated: Stated, ends: Sequence[PartitionEnds], *, with_marker: bool = True) -> Iterator[Finding]:
+    """Findings of what is stated and is not so; with_marker: also of the clean marker."""
+    starts = stated.offsets.get(FileKind.LOG_START_CHECKPOINT, {})
+    for kind, offsets in stated.offsets.items():
+        path = os.path.join(stated.path, kind.value)
+        found = list(_false_entries(path, kind, offsets, ends, starts if stated.is_clean else None))
         yield from found[:MOST_ENTRIES_TOLD]
         if len(found) > MOST_ENTRIES_TOLD:
             yield Finding("checkpoint-entry", path, f"{len(found) - MOST_ENTRIES_TOLD} more such entries")
-    if is_clean and only is None:
-        yield from _false_markers(log_dir, ends, read.get(FileKind.RECOVERY_POINT_CHECKPOINT, {}))
+    if stated.is_clean and with_marker:
+        yield from _false_markers(stated, ends)
 
 
 _COSTS = {
@@ -284,11 +313,10 @@ _BEYOND = {
 }
 
 
-def _false_markers(
-    log_dir: LogDir, ends: Iterable[PartitionEnds], recovery_points: Mapping[TopicPartition, int]
-) -> Iterator[Finding]:
-    marker = os.path.join(log_dir.path, FileKind.CLEAN_SHUTDOWN.value)
-    cure = remove(marker, f"then a broker recovers; or first see what that costs: {recover(log_dir.path)}")
+def _false_markers(stated: Stated, ends: Iterable[PartitionEnds]) -> Iterator[Finding]:
+    marker = os.path.join(stated.path, FileKind.CLEAN_SHUTDOWN.value)
+    cure = remove(marker, f"then a broker recovers; or first see what that costs: {recover(stated.path)}")
+    recovery_points = stated.offsets.get(FileKind.RECOVERY_POINT_CHECKPOINT, {})
     for end in ends:
         partition = end.partition
         if partition.state not in LIVE or end.log_end_offset is None or partition.topic == METADATA_TOPIC:

@@ -44,7 +44,7 @@ def test_findings_are_those_of_a_copy_here(s3: S3, fixture: str, tmp_path: pathl
     alone = list(verify([str(path)], VerifyOptions(NOW)))
     assert [told(one, f"s3://logs/found/{fixture}") for one in found] == [told(one, str(path)) for one in alone]
     left = set(os.listdir(os.environ.get("TMPDIR", "/tmp"))) - before
-    assert not [name for name in left if name.startswith(("klogtool-verify", "klogtool-partition"))]
+    assert not [name for name in left if name.startswith(("klogtool-mirror", "klogtool-partition"))]
     findings = [one for one in found if isinstance(one, Finding)]
     write_findings(Dataset.begin(str(tmp_path / "out"), [], {}), findings)
     table = pq.read_table(tmp_path / "out").to_pylist()

@@ -1,0 +1,168 @@
+"""The table `findings`: what `klogtool verify` finds in log dirs, each by itself, as rows.
+
+Who plans looks at a log dir as a whole; tasks look at partition dirs, and hold what they find against what the log dir
+says of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.lazy_dataclasses import dataclass
+from klogtool.log.cores import usable_cores
+from klogtool.log.folder import find_partition_dir_name
+from klogtool.repair.circumstances import Circumstances
+from klogtool.repair.findings import Finding
+from klogtool.repair.verify import Summary, Target, VerifiedPartition, VerifyOptions, verify
+from klogtool.repair.verifying.logdir import PartitionEnds, Stated, read_stated, verify_stated
+from klogtool.repair.verifying.names import METADATA_PARTITION
+from klogtool.spark.copies import find_copies
+from klogtool.spark.fetching import Mirror, as_given, mirrored, verify_anywhere
+from klogtool.spark.options import Query
+from klogtool.spark.reading import spare_collections
+from klogtool.spark.storage import Place
+from klogtool.spark.tables import FINDINGS, arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OPEN_COST_BYTES = 1 << 20  # of a partition, beside its bytes
+ROWS_AT_ONCE = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one task verifies: partition dirs of one log dir.
+
+    mirror: what they lie in, if that is elsewhere; stated: what the log dir says of them; known: findings that were
+    made already.
+    """
+
+    targets: tuple[Target, ...]
+    mirror: Mirror | None = None
+    stated: Stated | None = None
+    known: tuple[Finding, ...] = ()
+
+
+def plan_parts(query: Query) -> list[Part]:
+    """Which task verifies what. Topics and offsets do not matter: a log dir is verified as a whole.
+
+    Raises KlogError where a place cannot be listed, or has no log.
+    """
+    with mirrored(query.places) as here:
+        return [part for path, mirror in _roots(here) for part in _parts_of(path, mirror, query)]
+
+
+def _roots(here: Iterable[tuple[str, Mirror | None]]) -> list[tuple[str, Mirror | None]]:
+    """Log dirs, and partition dirs that were given by themselves; none twice, whatever paths lead to it."""
+    found: dict[str, tuple[str, Mirror | None]] = {}
+    for given, mirror in here:
+        for copy in find_copies([Place(given)]):
+            path = given if given.startswith(copy.folder) else os.path.dirname(copy.folder)
+            named = path if mirror is None else path.replace(mirror.path, mirror.uri)
+            found.setdefault(named, (path, mirror))
+    return [root for named, root in found.items() if not any(named.startswith(other + os.sep) for other in found)]
+
+
+def _parts_of(path: str, mirror: Mirror | None, query: Query) -> list[Part]:
+    targets: list[Target] = []
+
+    def by_tasks(asked: Sequence[Target]) -> Iterator[VerifiedPartition]:
+        targets.extend(asked)
+        return map(_not_yet_verified, asked)
+
+    found = verify([path], _options(deep=False), elsewhere=by_tasks)
+    known = tuple(as_given(one, [mirror]) for one in found if isinstance(one, Finding))
+    groups = _together(targets)
+    wanted = max(sum(map(_size_of, groups)) // query.split_bytes, query.least_splits, usable_cores())
+    count = max(1, min(len(groups), wanted))
+    stated = read_stated(targets[0].log_dir)[0] if targets and targets[0].log_dir is not None else None
+    shares = [[target for group in groups[n::count] for target in group] for n in range(count)]
+    return [
+        Part(tuple(share), mirror, _stated_of(stated, share), known if n == 0 else ()) for n, share in enumerate(shares)
+    ]
+
+
+def _options(*, deep: bool) -> VerifyOptions:
+    return VerifyOptions(Circumstances(MAX_LONG), deep=deep)
+
+
+def _not_yet_verified(target: Target) -> VerifiedPartition:
+    """What is known of a partition dir by its name."""
+    is_metadata = target.partition.topic_partition == METADATA_PARTITION
+    return VerifiedPartition((), PartitionEnds(target.partition), Summary(), is_readable=True, is_metadata=is_metadata)
+
+
+def _together(targets: Iterable[Target]) -> list[list[Target]]:
+    """The dirs of a partition (another one may be on its way to take its place) are judged by the same task."""
+    groups: dict[object, list[Target]] = {}
+    for target in targets:
+        groups.setdefault(target.partition.topic_partition or target.partition.path, []).append(target)
+    return list(groups.values())
+
+
+def _size_of(group: Iterable[Target]) -> int:
+    return sum(size_of(target.partition.path) for target in group)
+
+
+def size_of(folder: str) -> int:
+    """Bytes of the files in a partition dir, as far as they can be seen."""
+    try:
+        with os.scandir(folder) as entries:
+            return OPEN_COST_BYTES + sum(entry.stat().st_size for entry in entries if entry.is_file())
+    except OSError:
+        return OPEN_COST_BYTES
+
+
+def _stated_of(stated: Stated | None, share: Iterable[Target]) -> Stated | None:
+    return None if stated is None else stated.of({target.partition.topic_partition for target in share})
+
+
+# In the tasks.
+
+
+def read_findings(part: Part, columns: Sequence[str], *, deep: bool) -> Iterator[pa.RecordBatch]:
+    """The rows of a part, in record batches."""
+    spare_collections()
+    return finding_batches(find_in(part, deep=deep), arrow_schema("findings", columns))
+
+
+def find_in(part: Part, *, deep: bool) -> Iterator[Finding]:
+    """All findings of a part. Raises KlogError where a partition dir elsewhere cannot be fetched."""
+    yield from part.known
+    ends = []
+    for target in part.targets:
+        verified = verify_anywhere(target, _options(deep=deep), part.mirror)
+        ends.append(verified.ends)
+        yield from (as_given(found, [part.mirror]) for found in verified.findings)
+    if part.stated is not None:
+        before = set(verify_stated(part.stated, [PartitionEnds(end.partition) for end in ends]))
+        yield from (as_given(f, [part.mirror]) for f in verify_stated(part.stated, ends) if f not in before)
+
+
+# Rows.
+
+
+def finding_batches(findings: Iterable[Finding], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Findings as rows of the table `findings`."""
+    import pyarrow as pa
+
+    rows = map(finding_fields, findings)
+    while some := list(islice(rows, ROWS_AT_ONCE)):
+        yield pa.RecordBatch.from_pylist(some, schema)
+
+
+def finding_fields(found: Finding) -> dict[str, Any]:
+    """The columns of a finding; topic and partition by the path."""
+    row = {name: getattr(found, name) for name in FINDINGS if name not in ("topic", "partition", "severity")}
+    row["severity"] = found.severity.value
+    row["path"] = os.fsencode(found.path).decode("utf-8", "replace")
+    for folder in (os.path.basename(found.path), os.path.basename(os.path.dirname(found.path))):
+        name = find_partition_dir_name(folder)
+        if name is not None:
+            return row | {"topic": name.topic, "partition": name.partition}
+    return row
