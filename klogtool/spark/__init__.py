@@ -5,6 +5,7 @@
     copies, offsets      which partitions and which of their offsets that is
     planning             which task reads what
     reading, tables      rows as Arrow record batches
+    findings, fetching   what verify finds, of log dirs here and elsewhere
     storage, heads       files here and elsewhere; headers of batches
 
 Only the first line knows Spark; all the others are plain Python, and need pyarrow at most.
