@@ -20,7 +20,7 @@ from trees import HERE, THERE
 from klogtool import kernels
 from klogtool.cli.output import error_line
 from klogtool.errors import KlogError
-from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
+from klogtool.format.names import OFFSET_DIGITS, FileKind, PartitionDirState, parse_file_name
 from klogtool.render.append import append_text
 from klogtool.render.compact import compact_text
 from klogtool.render.findings import row_line
@@ -224,8 +224,8 @@ def is_wrong(found: Finding | Summary) -> bool:
 
 
 def check_loads(plan: Plan, folder: str) -> None:
-    if any(name.startswith("+") for name in os.listdir(folder)):
-        return  # Java reads +5.log as 5 and then makes 5.log beside it, anew at each load
+    if any(has_odd_offset(name) for name in os.listdir(folder)):
+        return  # Java reads +5.log as 5 and then makes 00000000000000000005.log beside it, anew at each load
     arguments = {**plan.arguments, "mark_clean": False, "last_stop": "unclean"}
     arguments["config"] = {name: value for name, value in plan.arguments["config"].items() if name != INDEX_BYTES}
     end = end_of(plan)
@@ -243,6 +243,12 @@ def check_loads(plan: Plan, folder: str) -> None:
     cut, deleted = again.answer["truncated"], again.answer["deleted_segments"]
     must(not cut and not deleted, f"what {plan.command} leaves is whole", (cut, deleted))
     must(again.answer["log_end_offset"] == end, f"what {plan.command} leaves ends there", end)
+
+
+def has_odd_offset(name: str) -> bool:
+    """Whether a log's name says an offset otherwise than a broker would write it."""
+    offset, _, suffix = name.partition(".")
+    return suffix == "log" and len(offset) != OFFSET_DIGITS
 
 
 def end_of(plan: Plan) -> int:

@@ -80,7 +80,8 @@ def look_up_offset(rng: Choices, loaded: LoadedPartition, other: LoadedPartition
     if not found.is_end:
         size, last_offset = found.size or 0, found.last_offset
         must(size > 0 and (found.position or 0) >= 0, "a batch has bytes", found)
-        must(last_offset is not None and last_offset >= offset, "the batch does not end before the offset", found)
+        wraps = (found.base_offset or 0) > 0 > (last_offset or 0)  # as Java's long does
+        must(last_offset is not None and (last_offset >= offset or wraps), "the batch ends before the offset", found)
     row_line(offset_row(found, explain=explain)), offset_text(found, loaded.log_end_offset)
 
 
