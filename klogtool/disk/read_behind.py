@@ -1,56 +1,87 @@
-"""A large file is synced and read back behind whoever writes it, stretch by stretch: so the device is never idle, and
-one core copies while another compares."""
+"""A large file is synced and read back behind whoever writes it: so the device is never idle, and one core copies while
+another compares."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from threading import Thread
 
-from klogtool.disk.readback import ReadBack
+from klogtool.disk.readback import ReadBack, WrittenFile
 from klogtool.repair.draft import Content
 
 
 class ReadBehind:
-    """A thread that syncs and reads back a file while it is written; to be left by `with`."""
+    """Two threads, one that syncs and one that reads back a file while it is written; to be left by `with`."""
 
     def __init__(self, path: str, content: Content, stretch_bytes: int) -> None:
         self._path, self._content, self._stretch_bytes, self._told = path, content, stretch_bytes, 0
-        self._places: SimpleQueue[int | None] = SimpleQueue()  # how far it is written; None: to the end, or given up
-        self._is_finished, self._is_given_up = False, False
-        self._error: BaseException | None = None
-        self._thread = Thread(target=self._read, name="read back", daemon=True)
+        self._is_written = False
+        self._followers = _Follower("sync", self._sync), _Follower("read back", self._read)
 
     def reach(self, position: int) -> None:
         """So much is written."""
         if position - self._told >= self._stretch_bytes:
             self._told = position
-            self._places.put(position)
+            for follower in self._followers:
+                follower.tell(position)
 
     def finish(self) -> None:
-        """All is written and synced. Raises as `check_written` does."""
-        self._is_finished = True
-        self._places.put(None)
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
+        """All is written and synced. Raises as `check_written` does, and where what was synced before could not be."""
+        self._is_written = True
+        for follower in self._followers:
+            follower.end()
+        for follower in self._followers:
+            follower.raise_error()
 
     def __enter__(self) -> ReadBehind:
-        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._is_given_up = True
+        for follower in self._followers:
+            follower.end()
+
+    def _sync(self, places: Iterator[int]) -> None:
+        for _ in places:
+            with WrittenFile(self._path) as file:
+                file.sync()
+
+    def _read(self, places: Iterator[int]) -> None:
+        place = next(places, None)  # before that there may be no file
+        if place is None and not self._is_written:
+            return
+        with ReadBack(self._path, self._content) as found:
+            while place is not None:
+                found.check_up_to(min(place, found.written.size_now()))  # less is there where it ends in a hole so far
+                place = next(places, None)
+            if self._is_written:
+                found.check_all()
+
+
+class _Follower:
+    """A thread that is told how far a file is written."""
+
+    def __init__(self, name: str, work: Callable[[Iterator[int]], None]) -> None:
+        self._places: SimpleQueue[int | None] = SimpleQueue()
+        self._error: BaseException | None = None
+        self._thread = Thread(target=self._run, args=(work,), name=name, daemon=True)
+        self._thread.start()
+
+    def tell(self, position: int) -> None:
+        self._places.put(position)
+
+    def end(self) -> None:
+        """Nothing more is to come; it may have been said before."""
         self._places.put(None)
         self._thread.join()
 
-    def _read(self) -> None:
+    def raise_error(self) -> None:
+        """What went wrong in the thread that has ended."""
+        if self._error is not None:
+            raise self._error
+
+    def _run(self, work: Callable[[Iterator[int]], None]) -> None:
         try:
-            place = self._places.get()
-            with ReadBack(self._path, self._content) as found:
-                while place is not None and not self._is_given_up:
-                    found.check_up_to(min(place, found.written.sync()))
-                    place = self._places.get()
-                if self._is_finished:
-                    found.check_all()
+            work(iter(self._places.get, None))
         except BaseException as error:  # for whoever waits for it
             self._error = error

@@ -13,7 +13,7 @@ from klogtool.repair.draft import Content, content_size
 from klogtool.repair.unified_log.content_file import ContentFile
 
 PIECE_BYTES = 256 << 10
-STRETCH_BYTES = 32 << 20  # synced and read at a time, behind the writing; a smaller file is read when it is written
+STRETCH_BYTES = 32 << 20  # synced and read behind the writing; a smaller file is read when it is written
 
 
 def put(disk: Disk, path: str, content: Content, like: About | None) -> None:
@@ -23,7 +23,7 @@ def put(disk: Disk, path: str, content: Content, like: About | None) -> None:
         disk.sync(path)
         check_written(path, content)
         return
-    from klogtool.disk.read_behind import ReadBehind  # a thread and a queue: not for small files
+    from klogtool.disk.read_behind import ReadBehind  # threads and queues: not for small files
 
     with ReadBehind(path, content, STRETCH_BYTES) as reader:
         disk.write(path, content, like, reader.reach)
@@ -34,7 +34,7 @@ def put(disk: Disk, path: str, content: Content, like: About | None) -> None:
 def check_written(path: str, content: Content) -> None:
     """Raises OSError (EIO) if the file at `path` is not this content, KlogError if one of them cannot be read.
 
-    The bytes come from the device as far as the system lets go of those that it has in memory: sync before.
+    The bytes may come from the system's memory: for the device answers `Disk.sync`.
     """
     with ReadBack(path, content) as found:
         found.check_all()
@@ -53,16 +53,9 @@ class WrittenFile(LogFile):
     def __enter__(self) -> WrittenFile:
         return self
 
-    def sync(self) -> int:
-        """What is there by now is on the device then; how much that is."""
-        size = self.size_now()  # less than was put there, where that ends in a hole so far
+    def sync(self) -> None:
+        """What is there by now is on the device then."""
         os.fdatasync(self._fd)
-        return size
-
-    def forget_cached(self, start: int, stop: int) -> None:
-        """The system need not keep these bytes in memory; it may fetch them again."""
-        os.posix_fadvise(self._fd, start, stop - start, os.POSIX_FADV_DONTNEED)
-        os.posix_fadvise(self._fd, start, stop - start, os.POSIX_FADV_WILLNEED)
 
 
 class ReadBack:
@@ -79,22 +72,16 @@ class ReadBack:
         self._found, self._expected = bytearray(PIECE_BYTES), bytearray(PIECE_BYTES)
 
     def check_up_to(self, end: int) -> None:
-        """Hold bytes that have been synced against those that are wanted."""
+        """Hold bytes that have been written against those that are wanted."""
         while self.position < end:
-            stop = min(end, self.position + STRETCH_BYTES)
-            self.written.forget_cached(self.position, stop)
-            self._compare(stop)
-
-    def _compare(self, stop: int) -> None:
-        while self.position < stop:
-            size = len(self.wanted.read_into(self._expected, self.position, min(PIECE_BYTES, stop - self.position)))
+            size = len(self.wanted.read_into(self._expected, self.position, min(PIECE_BYTES, end - self.position)))
             is_whole = len(self.written.read_into(self._found, self.position, size)) == size
             if not is_whole or not _same(self._found, self._expected, size):
                 raise differs(self.wanted.path, self.position)
             self.position += size
 
     def check_all(self) -> None:
-        """All is written and synced by now."""
+        """All is written by now."""
         size = self.written.size_now()
         if size != self.wanted.size:
             raise differs(self.wanted.path, min(size, self.wanted.size))

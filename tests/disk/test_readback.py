@@ -61,7 +61,7 @@ def content(tmp_path: pathlib.Path) -> Content:
 
 
 def threads() -> int:
-    return sum(thread.name == "read back" for thread in threading.enumerate())
+    return sum(thread.name in ("read back", "sync") for thread in threading.enumerate())
 
 
 def test_what_is_right_is_found_right(content: Content, tmp_path: pathlib.Path) -> None:
@@ -79,12 +79,12 @@ def test_a_byte_that_is_another_one_is_found(content: Content, tmp_path: pathlib
     def flip(path: str) -> None:
         with open(path, "r+b") as file:
             file.seek(at)
-            byte = file.read(1)
+            byte = file.read(1) or b"\0"  # in a hole that nothing lies behind so far
             file.seek(at)
             file.write(bytes([byte[0] ^ 1]))
 
     with pytest.raises(OSError, match="does not read as it was written") as caught:
-        readback.put(MeddlingDisk(size, flip), str(tmp_path / "target"), content, None)
+        readback.put(MeddlingDisk(at + 1, flip), str(tmp_path / "target"), content, None)
     assert caught.value.errno == errno.EIO
     told = int(str(caught.value).split("from byte ")[1].split()[0])
     assert told <= at < told + PIECE
@@ -110,6 +110,20 @@ def test_an_error_of_the_writing_is_told_and_nothing_stays(content: Content, tmp
     with pytest.raises(OSError, match="no room"):
         readback.put(MeddlingDisk(at, fail), str(tmp_path / "target"), content, None)
     assert not (tmp_path / "target").exists()
+    assert not threads()
+
+
+def test_an_error_of_the_syncing_behind_is_told(
+    content: Content, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux tells of an error once: who syncs the file afterwards may not hear of it."""
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "the device gave up")
+
+    monkeypatch.setattr(os, "fdatasync", fail)
+    with pytest.raises(OSError, match="the device gave up"):
+        readback.put(Disk(), str(tmp_path / "target"), content, None)
     assert not threads()
 
 
