@@ -251,8 +251,8 @@ def appends(setup: Setup, only: Callable[[str], bool]) -> Table:
     JSON lines. Seconds, and processor seconds behind the stroke."""
     java = setup.java("Append", "-Xmx3g")
     kafkas = ("Kafka: append", "read, check, append", "and flush")
-    ours = ("klogtool: read, check, decide", "write, sync", "and read back")
-    table = Table("data", *kafkas, *ours, "JSON lines, records/s: decide", "and write")
+    ours = ("klogtool: read, check, decide", "and write", "and sync, read back")
+    table = Table("data", *kafkas, *ours, "JSON lines, records/s: decide", "and write all")
     for name in filter(only, DATA_SETS):
         kafka = [*java, setup.log(name), str(setup.exports), str(setup.runs)]
         passes = [list(map(float, line.split())) for line in told_by(kafka).splitlines()]

@@ -52,6 +52,7 @@ class Disk:
     def extend(self, path: str, position: int, content: Content) -> None:
         """The file's bytes from there on become these; it ends behind them. Raises as `write`."""
         with _named(path), _descriptor(path, os.O_RDWR) as sink:
+            os.ftruncate(sink, position)  # where nothing is written there is to be a hole, not what was there
             _put(sink, position, content)
 
     def fill(self, path: str, content: Content, like: About) -> None:
@@ -132,8 +133,7 @@ def _named(path: str) -> Iterator[None]:
 
 
 def _put(sink: int, at: int, content: Content, reached: Callable[[int], None] = _nobody_asks) -> None:
-    """The content from byte `at` on; the file ends behind it."""
-    os.ftruncate(sink, at)  # where nothing is written there is to be a hole, not what was there
+    """The content from byte `at` on, where the file ends, and will end behind it."""
     for part in content:
         if isinstance(part, Made):
             part = part.as_piece()
