@@ -325,12 +325,14 @@ cdef class BatchRecords:
     cdef bint parse(self, Bytes body, int64_t size, int64_t count) noexcept nogil:
         cdef Cursor c
         cdef Parsed* p
+        cdef Bytes start
         cdef int64_t n
         c.at, c.end, c.broken = body, body + size, False
         for n in range(count):
-            p = self.parsed + n
+            p, start = self.parsed + n, c.at
             if not next_record(&c, &p.record):
                 return False
+            fetch_ahead(start, c.at - start)        # a value is not looked at: what is behind it would be waited for
             p.offset = plus(self.base_offset, p.record.offset_delta)
             p.timestamp = plus(self.base_timestamp, p.record.timestamp_delta)
             if self.attributes & TIMESTAMP_TYPE_BIT:
