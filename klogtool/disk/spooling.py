@@ -11,7 +11,7 @@ import fcntl
 import os
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from klogtool.disk.about import About
@@ -19,6 +19,7 @@ from klogtool.disk.disk import Disk
 from klogtool.disk.readback import WrittenFile, differs, put
 from klogtool.kernels import crc32c
 from klogtool.log.file import LogFile
+from klogtool.log.in_order import in_order
 from klogtool.repair.draft import Content, Made, Part, Piece, content_size, crc_of, part_size
 from klogtool.repair.plan import Write
 from klogtool.repair.saved_plan import SavedPlan
@@ -143,14 +144,26 @@ def _remove(disk: Disk, folder: str) -> None:
 
 def put_made(disk: Disk, path: str, content: Content, like: About) -> None:
     """A new file, synced and read back: what waits for it is renamed, where it can be. Raises as `readback.put`."""
+    if lay_made(disk, path, content, like):
+        check_made([(path, content)])
+
+
+def lay_made(disk: Disk, path: str, content: Content, like: About) -> bool:
+    """The same; true where it is still to be read back, by `check_made`."""
     waiting = _find_waiting(content, os.path.dirname(path))
     if waiting is None:
         put(disk, path, content, like)
-        return
+        return False
     disk.rename(waiting, path)
     disk.fill(path, content, like)
     disk.sync(path)
-    _check(path, content)
+    return True
+
+
+def check_made(laid: Iterable[tuple[str, Content]], jobs: int = 1) -> None:
+    """Read back what was laid, by sums: what was to be written is nowhere else any more. Raises as `check_written`."""
+    for _ in in_order(lambda: _check, iter(laid), jobs):
+        pass
 
 
 def spooled_bytes(plan: SavedPlan) -> int:
@@ -174,8 +187,8 @@ def _find_waiting(content: Content, folder: str) -> str | None:
     return path if is_here else None
 
 
-def _check(path: str, content: Content) -> None:
-    """As readback.check_written, by sums: what was to be written is nowhere else any more."""
+def _check(laid: tuple[str, Content]) -> None:
+    path, content = laid
     with WrittenFile(path) as written:
         if written.size != content_size(content):
             raise differs(path, min(written.size, content_size(content)))

@@ -17,11 +17,12 @@ from klogtool.disk.journal import Entry
 from klogtool.disk.manifest import FolderBefore, Original, Record
 from klogtool.disk.readback import put
 from klogtool.disk.space import BLOCK_BYTES
-from klogtool.disk.spooling import put_made, spooled_bytes
+from klogtool.disk.spooling import check_made, lay_made, spooled_bytes
 from klogtool.disk.states import FileState, StagedStep, StagedWrite, find_state, states_after
 from klogtool.errors import Refused
 from klogtool.lazy_dataclasses import replace
-from klogtool.repair.draft import Piece
+from klogtool.log.cores import usable_cores
+from klogtool.repair.draft import Content, Piece
 from klogtool.repair.plan import Plan, Rename, Truncate, Write, names_of
 from klogtool.repair.saved_plan import SavedPlan
 
@@ -34,7 +35,9 @@ def stage(disk: Disk, entry: Entry, k: int, plan: Plan) -> Record:
     disk.mkdir(entry.place(str(k)))
     linkable = {folder for folder in folders if _can_link(disk, folder, entry.place(str(k)))}
     new_files = {folder: about_new_file(folder) for folder in folders}
-    steps = tuple(_stage_step(disk, entry, k, plan, n, linkable, new_files) for n in range(len(plan.steps)))
+    laid: list[tuple[str, Content]] = []
+    steps = tuple(_stage_step(disk, entry, k, plan, n, linkable, new_files, laid) for n in range(len(plan.steps)))
+    check_made(laid, int(plan.arguments.get("jobs") or usable_cores()))
     originals = _keep_originals(disk, entry, k, plan, names, linkable)
     disk.sync_dir(entry.place(str(k)))
     for folder in folders:
@@ -108,6 +111,7 @@ def _stage_step(
     n: int,
     linkable: Collection[str],
     new_files: Mapping[str, About],
+    laid: list[tuple[str, Content]],
 ) -> StagedStep:
     step = plan.steps[n]
     if not isinstance(step, Write):
@@ -116,7 +120,8 @@ def _stage_step(
     folder = os.path.dirname(path)
     staged = entry.place(str(k), f"new-{n}") if folder in linkable else _waiting(entry, k, n, path)
     like = about(path) if os.path.isfile(path) else new_files[folder]
-    put_made(disk, staged, step.content, replace(like, mtime_ns=step.mtime_ns))
+    if lay_made(disk, staged, step.content, replace(like, mtime_ns=step.mtime_ns)):
+        laid.append((staged, step.content))
     return StagedWrite(step.path, staged, _state(staged))
 
 
