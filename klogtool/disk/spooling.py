@@ -11,7 +11,7 @@ import fcntl
 import os
 import threading
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 
 from klogtool.disk.about import About
@@ -142,6 +142,9 @@ def _remove(disk: Disk, folder: str) -> None:
 # --- into place -------------------------------------------------------------------------------------------------------
 
 
+Laid = list[tuple[str, Content]]  # files that are in their place, and what is to be in them
+
+
 def put_made(disk: Disk, path: str, content: Content, like: About) -> None:
     """A new file, synced and read back: what waits for it is renamed, where it can be. Raises as `readback.put`."""
     if lay_made(disk, path, content, like):
@@ -160,7 +163,7 @@ def lay_made(disk: Disk, path: str, content: Content, like: About) -> bool:
     return True
 
 
-def check_made(laid: Iterable[tuple[str, Content]], jobs: int = 1) -> None:
+def check_made(laid: Laid, jobs: int = 1) -> None:
     """Read back what was laid, by sums: what was to be written is nowhere else any more. Raises as `check_written`."""
     for _ in in_order(lambda: _check, iter(laid), jobs):
         pass

@@ -17,27 +17,27 @@ from klogtool.disk.journal import Entry
 from klogtool.disk.manifest import FolderBefore, Original, Record
 from klogtool.disk.readback import put
 from klogtool.disk.space import BLOCK_BYTES
-from klogtool.disk.spooling import check_made, lay_made, spooled_bytes
+from klogtool.disk.spooling import Laid, lay_made, spooled_bytes
 from klogtool.disk.states import FileState, StagedStep, StagedWrite, find_state, states_after
 from klogtool.errors import Refused
 from klogtool.lazy_dataclasses import replace
-from klogtool.log.cores import usable_cores
-from klogtool.repair.draft import Content, Piece
+from klogtool.repair.draft import Piece
 from klogtool.repair.plan import Plan, Rename, Truncate, Write, names_of
 from klogtool.repair.saved_plan import SavedPlan
 
 
-def stage(disk: Disk, entry: Entry, k: int, plan: Plan) -> Record:
-    """Lay ready all that the entry's k-th plan needs, synced and read back. Raises Refused, KlogError or OSError."""
+def stage(disk: Disk, entry: Entry, k: int, plan: Plan, laid: Laid) -> Record:
+    """Lay ready all that the entry's k-th plan needs, synced; what is not read back comes into `laid`.
+
+    Raises Refused, KlogError or OSError.
+    """
     names = list(dict.fromkeys(name for step in plan.steps for name in names_of(step)))
     folders = list(dict.fromkeys(os.path.dirname(os.path.join(plan.path, name)) for name in names))
     before = {folder: _folder_before(folder) for folder in folders}
     disk.mkdir(entry.place(str(k)))
     linkable = {folder for folder in folders if _can_link(disk, folder, entry.place(str(k)))}
     new_files = {folder: about_new_file(folder) for folder in folders}
-    laid: list[tuple[str, Content]] = []
     steps = tuple(_stage_step(disk, entry, k, plan, n, linkable, new_files, laid) for n in range(len(plan.steps)))
-    check_made(laid, int(plan.arguments.get("jobs") or usable_cores()))
     originals = _keep_originals(disk, entry, k, plan, names, linkable)
     disk.sync_dir(entry.place(str(k)))
     for folder in folders:
@@ -111,7 +111,7 @@ def _stage_step(
     n: int,
     linkable: Collection[str],
     new_files: Mapping[str, About],
-    laid: list[tuple[str, Content]],
+    laid: Laid,
 ) -> StagedStep:
     step = plan.steps[n]
     if not isinstance(step, Write):

@@ -42,12 +42,14 @@ from klogtool.disk.journal import (
 from klogtool.disk.lock import check_free, locked
 from klogtool.disk.manifest import Manifest, Progress, Record
 from klogtool.disk.space import check_space
+from klogtool.disk.spooling import Laid, check_made
 from klogtool.disk.staging import room_needed, stage, staged_in_place
 from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, find_state, find_steps_done
 from klogtool.disk.undo import check_room, check_untouched, take_back
 from klogtool.errors import KlogError, Refused
 from klogtool.format.names import FileKind
 from klogtool.lazy_dataclasses import replace
+from klogtool.log.cores import usable_cores
 from klogtool.repair.plan import Delete, Rename, Truncate
 from klogtool.repair.saved_plan import SavedPlan, decide_saved, paths_of
 from klogtool.repair.spools import MakeSpool
@@ -131,8 +133,9 @@ class InPlace:
                 head = {**self._head, "log_dir": log_dir, "made_lock": locks[log_dir], "folders": times}
                 head |= {"made_folders": made} if made else {}
                 make_entry(self._disk, entry, head, plans)
-                make_spool = spools[log_dir, journal]
-                records = [stage(self._disk, entry, k, plan.decided(make_spool)) for k, plan in enumerate(plans)]
+                make_spool, laid = spools[log_dir, journal], Laid()
+                records = [stage(self._disk, entry, k, plan.decided(make_spool), laid) for k, plan in enumerate(plans)]
+                check_made(laid, int(plans[0].arguments.get("jobs") or usable_cores()))
                 self._disk.sync_dir(entry.path)
                 runs.append((entry, Manifest(Progress.STAGED, tuple(records))))
             yield runs

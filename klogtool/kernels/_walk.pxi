@@ -1,8 +1,18 @@
 # Walks over entries: where they lie, and whether their checksums hold.
 
+cdef enum:
+    WORTH_LETTING_GO = 65536        # bytes: to let other threads have the interpreter meanwhile takes time, too
+
 def crc32c(const uint8_t[::1] data not None, uint32_t so_far=0):
     """CRC-32C of the bytes, unsigned; so_far: that of the bytes before them."""
-    return crc32c_of(so_far, &data[0], data.shape[0]) if data.shape[0] else so_far
+    cdef int64_t size = data.shape[0]
+    if size == 0:
+        return so_far
+    if size < WORTH_LETTING_GO:
+        return crc32c_of(so_far, &data[0], size)
+    with nogil:
+        so_far = crc32c_of(so_far, &data[0], size)
+    return so_far
 
 def crc32(const uint8_t[::1] data not None, uint32_t so_far=0):
     """CRC-32 of the bytes, unsigned; so_far: that of the bytes before them."""
