@@ -189,6 +189,8 @@ def make_journal(disk: Disk, journal: str, log_dir: str) -> None:
         raise KlogError("no such folder", path=os.path.dirname(journal))
     try:
         disk.mkdir(journal)
+    except FileExistsError:  # somebody else has made it meanwhile
+        return
     except OSError as error:
         raise OSError(error.errno, f"{error.strerror}; --journal names another place", journal) from error
     disk.describe(journal, replace(about(log_dir).permitted(), mtime_ns=None))

@@ -7,6 +7,7 @@ in a journal is known by its lock, which nobody holds: whoever works with the jo
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import threading
@@ -26,6 +27,7 @@ from klogtool.repair.saved_plan import SavedPlan
 
 PREFIX = "made-"
 CHUNK_BYTES = 256 << 10
+TRIES = 1000  # to have a folder that nobody takes away
 
 
 class SpoolFolder:
@@ -52,8 +54,7 @@ class SpoolFolder:
         """A file in it, new and empty; its path. Raises OSError, KlogError."""
         with self._making:
             if self._lock is None:
-                self._before()
-                self._lock = _make_and_lock(self.disk, self.path)
+                self._lock = _make_and_lock(self.disk, self.path, self._before)
             self._files += 1
             path = os.path.join(self.path, str(self._files))
         self.disk.write(path, ())
@@ -100,15 +101,21 @@ class FileSpool:
         return part
 
 
-def _make_and_lock(disk: Disk, path: str) -> int:
-    """The descriptor of a new folder, which is locked as long as that is open."""
-    while True:
-        disk.mkdir(path)
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        if os.path.isdir(path):  # nobody took it for one that is left
-            return folder
-        os.close(folder)
+def _make_and_lock(disk: Disk, path: str, before: Callable[[], object]) -> int:
+    """The descriptor of a new folder, which is locked as long as that is open. Raises OSError, KlogError.
+
+    Until it is locked, somebody else may take it for one that is left, or the folder around it for an empty one.
+    """
+    for _ in range(TRIES):
+        with suppress(FileNotFoundError):
+            before()
+            disk.mkdir(path)
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            if os.path.isdir(path):
+                return folder
+            os.close(folder)
+    raise FileNotFoundError(errno.ENOENT, "it goes again and again", path)
 
 
 def clear_left(disk: Disk, journal: str) -> None:

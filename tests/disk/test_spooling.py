@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from dying import NAME, stopped_log_dir
@@ -19,7 +20,7 @@ from klogtool.disk.output import carry_out_to, spools_beside
 from klogtool.disk.spooling import SpoolFolder, put_made
 from klogtool.disk.writer import InPlace, undo
 from klogtool.repair.decisions import decide
-from klogtool.repair.draft import Content, Made, Piece, content_size
+from klogtool.repair.draft import Content, Made, Piece, content_size, read_content
 from klogtool.repair.plan import Plan
 from klogtool.repair.saved_plan import SavedPlan
 from klogtool.repair.spools import MakeSpool, OnlyTold
@@ -101,6 +102,21 @@ def test_killed_while_it_is_decided(log_dir: pathlib.Path, box: pathlib.Path) ->
         if not died:
             break
     assert n > 5
+
+
+def test_many_begin_and_end_at_once(box: pathlib.Path) -> None:
+    """Each may find the others' folders before they are locked, and the journal empty before they are in it."""
+    log_dir, journal = stopped_log_dir(box), str(box / "its.klogtool")
+
+    def work(_: int) -> bytes:
+        with spools_in(Disk(), journal, str(log_dir)) as spools:
+            spool = spools.make_spool()
+            spool.write(b"some")
+            return read_content((spool.end_part(),))
+
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(work, range(400))) == {b"some"}
+    assert not os.path.exists(journal)
 
 
 def test_what_somebody_works_with_is_left_alone(log_dir: pathlib.Path, box: pathlib.Path) -> None:
