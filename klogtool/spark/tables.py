@@ -15,6 +15,7 @@ from klogtool.format.codec_names import CODEC_NAMES
 from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.resync import find_next_batch
+from klogtool.render.json_lines import json_timestamp
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head, walk_heads
 from klogtool.spark.planning import Piece, Split
 from klogtool.spark.reading import LOGGER, METADATA_COLUMNS, RECORD_COLUMNS, columns_of, spare_collections
@@ -197,7 +198,9 @@ def _heads(file: LogFile, piece: Piece, *, is_strict: bool) -> Iterator[Head]:
 def _fields_of(head: Head) -> Row:
     """In the order of BATCHES, from `position` on."""
     entry = head.entry
-    of_batch = (entry.last_offset_delta, entry.base_timestamp) if isinstance(entry, RecordBatch) else (None, None)
+    of_batch: Row = (None, None)
+    if isinstance(entry, RecordBatch):
+        of_batch = (entry.last_offset_delta, json_timestamp(entry.base_timestamp))
     return (
         head.position,
         head.size,
@@ -213,7 +216,7 @@ def _fields_of(head: Head) -> Row:
         entry.is_control,
         entry.delete_horizon_ms,
         *of_batch,
-        entry.max_timestamp if entry.magic else None,
+        json_timestamp(entry.max_timestamp),
         entry.producer_id,
         entry.producer_epoch,
         entry.base_sequence,
