@@ -14,17 +14,25 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
     from typing import NoReturn
 
 
 def main() -> None:
-    """Run the command line and exit with its status."""
+    """Run the command line and exit with its status: `SystemExit`, for a program that calls this and goes on."""
     args = sys.argv[1:]
     work = _imported(args)
     if work is None:
         sys.exit(_by_click(args))
     status = _done(work)
+    if not _is_console_script(sys.modules["__main__"]):
+        sys.exit(status)
     _leave(status)
+
+
+def _is_console_script(program: ModuleType) -> bool:
+    """Whether `program` is the script that an install makes, which has nothing to do after `main`."""
+    return os.path.basename(getattr(program, "__file__", None) or "") == "klogtool"
 
 
 def _leave(status: int) -> NoReturn:

@@ -260,3 +260,18 @@ def modules_of(args: list[str]) -> set[str]:
     command = [sys.executable, "-S", "-c", PROGRAM, where, *args]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
     return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("words", [["dump-log", "--files", LOG], ["verify", SOUND], ["--version"]], ids=" ".join)
+def test_a_program_that_calls_the_entry_point_goes_on(words: list[str]) -> None:
+    script = f"""
+import importlib.metadata, sys
+main = importlib.metadata.entry_points(group="console_scripts", name="klogtool")["klogtool"].load()
+sys.argv = ["klogtool", *{words!r}]
+try:
+    main()
+except SystemExit as stop:
+    print("goes on after", stop.code)
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.endswith("goes on after 0\n"), done
