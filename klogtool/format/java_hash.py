@@ -28,6 +28,11 @@ class LongHashKeys:
         """The keys as the map iterates over them."""
         return [key for bucket in self._table for key in bucket]
 
+    @property
+    def buckets(self) -> list[list[int]]:
+        """The table, a copy: maps whose tables are equal go on alike."""
+        return [list(bucket) for bucket in self._table]
+
     def put(self, key: int) -> None:
         """HashMap.put: the table grows as soon as it is three quarters full."""
         if key in self._known:

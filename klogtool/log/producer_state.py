@@ -475,6 +475,29 @@ class ProducerStateManager:
         for txn in kept.ongoing_txns:
             self._put_ongoing(txn)
 
+    def state(self) -> object:
+        """All that decides what further batches do here: managers with equal states go on alike."""
+        producers = {
+            known.producer_id: (
+                known.producer_epoch,
+                known.coordinator_epoch,
+                known.last_timestamp,
+                known.current_txn_first_offset,
+                list(known.batches),
+            )
+            for known in self.producers.values()
+        }
+        return self.map_end_offset, producers, dict(self._ongoing), dict(self._unreplicated), self._order.buckets
+
+    def share(self, other: ProducerStateManager) -> None:
+        """Producers, transactions and end offset are those of `other` from now on; offsets of snapshots stay."""
+        self.producers, self._order, self.map_end_offset = other.producers, other._order, other.map_end_offset
+        self._ongoing, self._first_offsets, self._unreplicated = (
+            other._ongoing,
+            other._first_offsets,
+            other._unreplicated,
+        )
+
     def producer_of_txn(self, first_offset: int) -> int | None:
         """Whose transaction is open from this offset on, or None."""
         txn = self._ongoing.get(first_offset)

@@ -23,7 +23,7 @@ from klogtool.repair.draft import Draft
 from klogtool.repair.unified_log.log_segments import LogSegments
 from klogtool.repair.unified_log.producer_snapshots import SnapshottedProducers
 from klogtool.repair.unified_log.rebuild_state import rebuild_producer_state
-from klogtool.repair.unified_log.recovery import SegmentRecovery
+from klogtool.repair.unified_log.recovery import Recovered, SegmentRecovery
 from klogtool.repair.unified_log.segment import LogSegment, LogSegmentOffsetOverflow
 from klogtool.repair.unified_log.split import CLEANED, DELETED, SWAP, split_overflowed_segment
 
@@ -84,6 +84,7 @@ class LogParts:
         self.draft, self.terms, self.report, self.jobs = draft, terms, LoadReport(), jobs
         self.segments = LogSegments()
         self.epochs = open_leader_epochs(draft)
+        self.recovered: dict[int, Recovered] = {}  # by base offset
 
 
 class LoadedLog(LogParts):
@@ -247,11 +248,23 @@ def recover_segment(log: LogParts, segment: LogSegment) -> int:
     log.report.recovered.append(segment.base_offset)
     rebuild_producer_state(producers, log.segments, log.terms.log_start_offset, segment.base_offset, is_clean=False)
     producers.keeps_ended = False
-    recovery = SegmentRecovery(segment, log.epochs, producers, log.jobs)
+    known = log.recovered.get(segment.base_offset)
+    if known is not None and known.would_repeat(segment, log.epochs, producers):
+        producers.share(known.producers)
+        truncated = 0
+    else:
+        truncated = _recover(log, segment, producers)
+    producers.take_snapshot()
+    return truncated
+
+
+def _recover(log: LogParts, segment: LogSegment, producers: SnapshottedProducers) -> int:
+    before, recovery = producers.state(), SegmentRecovery(segment, log.epochs, producers, log.jobs)
     truncated = recovery.run()
     if recovery.stopped_by is not None:
         log.report.stopped_by[segment.base_offset] = recovery.stopped_by
-    producers.take_snapshot()
+    elif not truncated:
+        log.recovered[segment.base_offset] = Recovered.of(segment, log.epochs, producers, before)
     return truncated
 
 

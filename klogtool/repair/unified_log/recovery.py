@@ -9,14 +9,52 @@ from __future__ import annotations
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.batch import RecordBatch
+from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.entries import Entry
-from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.log.leader_epochs import UNDEFINED_EPOCH, LeaderEpochFileCache
 from klogtool.log.producer_state import ProducerStateManager
+from klogtool.repair.draft import DraftFile
 from klogtool.repair.unified_log.regular_batches import RegularBatches
-from klogtool.repair.unified_log.segment import LogSegment, walk_valid
+from klogtool.repair.unified_log.segment import IndexMarks, LogSegment, walk_valid
 
 # What ends a walk without failing it.
 END_OF_VALID = ("CorruptRecordException", "InvalidRecordException")
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A recovery that found a segment sound: what it went by, and what came of it.
+
+    A segment whose index is missing is recovered when it is loaded and, after an unclean shutdown, once more
+    (LogLoader). Where nothing has come in between, the second walk finds what the first one has left.
+    """
+
+    log: DraftFile
+    before: object
+    producers: ProducerStateManager
+    latest_epoch: int
+    marks: IndexMarks
+
+    @classmethod
+    def of(
+        cls, segment: LogSegment, epochs: LeaderEpochFileCache, producers: ProducerStateManager, before: object
+    ) -> Recovered:
+        """A recovery that has just ended. before: the state of the producers when it began."""
+        log = segment.draft.files[segment.log_name]
+        return cls(log, before, producers, _latest(epochs), segment.index_marks())
+
+    def would_repeat(self, segment: LogSegment, epochs: LeaderEpochFileCache, producers: ProducerStateManager) -> bool:
+        """Whether recovering the segment now would change nothing of it, nor of the epochs."""
+        return (
+            segment.draft.files.get(segment.log_name) is self.log
+            and _latest(epochs) >= self.latest_epoch
+            and segment.index_marks() == self.marks
+            and producers.state() == self.before
+        )
+
+
+def _latest(epochs: LeaderEpochFileCache) -> int:
+    return UNDEFINED_EPOCH if epochs.latest_epoch is None else epochs.latest_epoch
 
 
 class SegmentRecovery:
