@@ -44,7 +44,11 @@ def _moments(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     help="A pass at this time; repeatable.  [default: one, at --now]",
 )
 @click.option("--why", is_flag=True, help="Tell why a log is not being compacted, and what to do; nothing is planned.")
-@click.option("--force", is_flag=True, help="Clean also what is not due; a partition dir also if its cleanup.policy has no compact.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Clean also what is not due; a partition dir also if its cleanup.policy has no compact.",
+)
 @click.option(
     "--keep-magic", is_flag=True, help="Messages of magic 0 and 1 stay such, as brokers before 4.0 left them."
 )

@@ -198,20 +198,35 @@ def walk_records(batch: RecordBatch) -> Iterator[Record]:
     """
     from klogtool.format.record_reader import walk_body
 
-    if batch.size < RECORD_BATCH_OVERHEAD:
-        raise Corrupt(
-            "batch is smaller than its header", position=batch.position, kafka_class="IndexOutOfBoundsException"
-        )
-    if batch.records_count == 0:
-        return iter(())
-    if batch.codec == "none":
-        return walk_body(batch, batch.data[RECORD_BATCH_OVERHEAD:])
-    body = memoryview(inflate(batch))
+    body = _records_of(batch)
+    if batch.records_count == 0 or batch.codec == "none":
+        return walk_body(batch, body)
     if batch.records_count <= KEPT_RECORDS:
         return iter(list(walk_body(batch, body)))
     for _ in walk_body(batch, body):
         pass
     return walk_body(batch, body)
+
+
+def stream_records(batch: RecordBatch) -> Iterator[Record]:
+    """The same, of a compressed batch, too, those before a damage (DefaultRecordBatch.streamingIterator).
+
+    But where the compressed bytes themselves are damaged: those are read whole first.
+    """
+    from klogtool.format.record_reader import walk_body
+
+    return walk_body(batch, _records_of(batch))
+
+
+def _records_of(batch: RecordBatch) -> memoryview:
+    """The bytes of the records of a batch, as they are without a codec."""
+    if batch.size < RECORD_BATCH_OVERHEAD:
+        raise Corrupt(
+            "batch is smaller than its header", position=batch.position, kafka_class="IndexOutOfBoundsException"
+        )
+    if batch.records_count == 0 or batch.codec == "none":
+        return batch.data[RECORD_BATCH_OVERHEAD:]
+    return memoryview(inflate(batch))
 
 
 def inflate(batch: RecordBatch) -> bytes:

@@ -19,7 +19,7 @@ from klogtool.spark.filters import Bounds
 from klogtool.spark.offsets import Wanted, name_of, resolve
 from klogtool.spark.options import Query, parse_query
 from klogtool.spark.planning import split, wanted_copies
-from klogtool.spark.source import KlogPartition, checked_columns, read_partition
+from klogtool.spark.readers import KlogPartition, checked_columns, read_partition
 from klogtool.spark.transactions import find_committed
 
 try:

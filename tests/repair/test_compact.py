@@ -290,6 +290,17 @@ def test_what_is_not_due_and_what_is_not_compacted_is_left_alone(tmp_path: pathl
     assert other.answer["passes"][0]["why"].startswith(compact.NOT_COMPACTED)
 
 
+def test_force_over_a_log_dir_leaves_what_is_not_compacted_alone(tmp_path: pathlib.Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    folder = make(logs / "t-0", {0: keyed(0, b"a"), 1: keyed(1, b"a"), 2: keyed(2, b"b")})
+    before = files_of(folder)
+    done = run_here(["compact", "logs", "--force", "--apply"], tmp_path)
+    assert (done.status, f"t-0: {compact.NOT_COMPACTED}".encode() in done.out) == (0, True), done
+    assert files_of(folder) == before
+    assert b"1 records go, 1 stay" in run_here(["compact", "logs/t-0", "--force"], tmp_path).out
+
+
 def test_steps_go_by_the_brokers_protocol(tmp_path: pathlib.Path) -> None:
     config = {"segment.bytes": "600"}
     plan = decided(random_log(tmp_path / "t-0", 2, 6), config=config)

@@ -11,10 +11,13 @@ import random
 from typing import Any
 
 import pytest
+from damage import heal_checksums
 from loading import CONFIG, NOW_MS, data, make, name_of
 
 from klogtool.errors import Corrupt, KlogError, Refused
-from klogtool.format.batch import LOG_APPEND_TIME, Record
+from klogtool.format.batch import LOG_APPEND_TIME, RECORD_BATCH_OVERHEAD, Record
+from klogtool.format.codecs import compress
+from klogtool.format.framing import LOG_OVERHEAD
 from klogtool.format.indexes import OffsetIndexEntry
 from klogtool.format.message import build_message_set
 from klogtool.repair.circumstances import Circumstances
@@ -215,6 +218,21 @@ def test_log_append_time_is_the_time_of_all_records_of_a_batch(tmp_path: Path) -
     assert asked.lookup_timestamp(NOW_MS + 7).found == place(0, NOW_MS + 7)
     assert asked.lookup_timestamp("max").found == place(0, NOW_MS + 7)
     assert asked.lookup_timestamp(NOW_MS + 8).found is None
+
+
+def test_the_largest_time_is_found_ahead_of_a_damage_in_the_same_compressed_batch(tmp_path: Path) -> None:
+    """A broker reads the batch as far as it has to for `max` (streamingIterator); for a time it reads all of it."""
+    plain = data(0, records=3, timestamp_type=LOG_APPEND_TIME, log_append_time=NOW_MS + 7)
+    body = bytearray(plain[RECORD_BATCH_OVERHEAD:])
+    body[1 + body[0] // 2] = 1  # the length of the second record: -1
+    batch = bytearray(plain[:RECORD_BATCH_OVERHEAD] + compress("gzip", bytes(body), magic=2))
+    batch[8:12] = (len(batch) - LOG_OVERHEAD).to_bytes(4, "big")
+    batch[22] |= 1  # gzip
+    heal_checksums(batch)
+    asked = loaded(make(tmp_path / "t-0", {0: [bytes(batch)], 3: [data(3, time_ms=NOW_MS)]}), last_stop="clean")
+    assert asked.lookup_timestamp("max").found == place(0, NOW_MS + 7)
+    with pytest.raises(Corrupt):
+        asked.lookup_timestamp(NOW_MS + 7)
 
 
 def test_the_steps_of_a_search_by_time(log: Path) -> None:

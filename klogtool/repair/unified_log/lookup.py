@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from klogtool.errors import KlogError
-from klogtool.format.batch import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP
+from klogtool.format.batch import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, RecordBatch, stream_records
 from klogtool.format.framing import Frame
 from klogtool.format.indexes import OffsetIndexEntry, TimeIndexEntry
 from klogtool.format.names import FileKind
@@ -316,7 +316,8 @@ def _record_at(entry: Entry, timestamp: int) -> tuple[int | None, TimestampAndOf
     """The first record with exactly this timestamp (offsetOfMaxTimestamp)."""
     if entry.magic == 0:
         return None, None
-    for number, record in enumerate(entry.records(), 1):
+    records = stream_records(entry) if isinstance(entry, RecordBatch) else entry.records()
+    for number, record in enumerate(records, 1):
         if record.timestamp == timestamp:
             epoch = entry.partition_leader_epoch
             return number, TimestampAndOffset(timestamp, record.offset, epoch if epoch >= 0 else None)

@@ -1,0 +1,101 @@
+"""What Spark makes of a query of `format("klog")`: the partitions of its scan, and their rows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from klogtool.errors import Refused
+from klogtool.spark.filters import Bounds, bounds_of
+from klogtool.spark.options import Query, parse_query
+from klogtool.spark.planning import Split, plan_splits
+from klogtool.spark.reading import Task, read_split
+from klogtool.spark.tables import arrow_schema, check_columns, ddl, read_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from klogtool.spark.findings import Part
+
+LOGGER = logging.getLogger("klogtool.spark")
+
+
+class KlogPartition(InputPartition):
+    """What one task reads. split: of records, batches or segments; part: of a log dir, for findings."""
+
+    def __init__(self, split: Split | None = None, part: Part | None = None) -> None:
+        self.split, self.part = split, part
+
+
+class KlogReader(DataSourceReader):
+    """Plans once, on the driver; reads in the tasks."""
+
+    def __init__(self, options: dict[str, str], schema: StructType) -> None:
+        self._notes: list[str] = []
+        self.query: Query = parse_query(options, self._notes)
+        self.columns = checked_columns(self.query.shape.table, schema)
+        self.bounds = Bounds()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each split."""
+        if self.query.shape.table == "findings":
+            from klogtool.spark.findings import plan_parts
+
+            found = [KlogPartition(part=part) for part in plan_parts(self.query)]
+        else:
+            found = [KlogPartition(split) for split in plan_splits(self.query, self.bounds, self._notes)]
+        for note in self._notes:
+            LOGGER.warning("%s", note)
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a split."""
+        return read_partition(partition, self.query, self.columns, self.bounds)
+
+
+class KlogFilteringReader(KlogReader):
+    """The same, and takes Spark's filters."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
+        """Narrows what is read. All filters are given back: Spark applies them to what is left."""
+        self.bounds = bounds_of(filters)
+        return filters
+
+
+def read_partition(
+    partition: InputPartition, query: Query, columns: Sequence[str], bounds: Bounds
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition of any table."""
+    if not isinstance(partition, KlogPartition):  # Spark makes one of its own where there is none
+        return iter(())
+    if partition.part is not None:
+        from klogtool.spark.findings import read_findings
+
+        return read_findings(partition.part, columns, deep=query.deep)
+    if partition.split is None:
+        return iter(())
+    if query.shape.table == "records":
+        return read_split(partition.split, Task(tuple(columns), bounds, query.mode))
+    return read_table(partition.split, query.shape.table, columns, is_strict=query.mode == "FAILFAST")
+
+
+def checked_columns(table: str, schema: StructType) -> tuple[str, ...]:
+    """The columns that Spark asks for. Raises Refused where a user's schema has others, or other types."""
+    columns = tuple(schema.fieldNames())
+    check_columns(table, columns)
+    if not _as_arrow(schema).equals(arrow_schema(table, columns)):
+        raise Refused(f"types are not as in the log: {ddl(table, columns)}")
+    return columns
+
+
+def _as_arrow(schema: StructType) -> pa.Schema:
+    """As Spark wants it; times are UTC, which PySpark 4.1 takes for granted and later ones have to be told."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    zone = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **zone)
