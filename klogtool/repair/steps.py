@@ -7,7 +7,9 @@ nothing lost on the way. What that asks for:
     that tell of them; then the segments that a swap stands for; then each `.log.swap` gets its name, and only then its
     indexes: a `.log.swap` whose index has its name already would take that for one of the old segment's, and delete it.
  2. The `.log`s of a segment that was split come to be before the one they are made of shrinks. As long as that is
-    whole, whoever loads it splits it again, into the same files.
+    whole, whoever loads it splits it again, into the same files. Before all, its `.index` goes, so that this happens
+    before anything else: the new ones have no index yet, would be recovered first, and whoever does that asks the old
+    segment for the producers before them, through an index that may be wrong.
  3. Segments that retention takes away go the oldest first, of each its `.log` first: whatever is left is a log
     without a hole, which begins later. If all go, the empty segment at the log's end is there before, and the snapshot
     for it: without them, nobody would know where the log ended, and what its producers had written.
@@ -37,6 +39,7 @@ nothing lost on the way. What that asks for:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from klogtool.errors import Corrupt
@@ -82,6 +85,8 @@ class _Steps:
 
     def ordered(self) -> tuple[Step, ...]:
         self._finish_leftovers()
+        if self.report.was_split and self.report.epochs_added:
+            self._write_epochs()
         self._write_split_logs()
         self.steps += swap_in(self.report.cleaned, self.state, self.wanted)
         if self.report.below_start:
@@ -147,8 +152,17 @@ class _Steps:
         if not self.report.was_split:
             return
         made = [name for name in self.differing() if name in self.wanted and self._is_of_another(name)]
+        for index in sorted({_index_of(source) for name in made for source in self._sources(name)}):
+            self._drop(index)
+            self.delete(index)
         for name in sorted(made, key=lambda name: (name not in self.state, name), reverse=True):
             self.change(name)
+
+    def _sources(self, name: str) -> set[str]:
+        """The `.log`s, as they are now, whose bytes a new one is made of."""
+        pieces = [part for part in self.wanted[name].content if isinstance(part, Piece)]
+        names = {os.path.basename(piece.path) for piece in pieces}
+        return {source for source in names & self.state.keys() if source.endswith(_LOG.value)}
 
     def _is_of_another(self, name: str) -> bool:
         file = parse_file_name(name)
@@ -244,7 +258,7 @@ class _Steps:
         for name in self.differing():
             file = parse_file_name(name)
             if file.kind is _LOG and not file.suffix and name in self.wanted and name in self.state:
-                self._cut_log(name, name.removesuffix(_LOG.value) + _INDEX.value)
+                self._cut_log(name, _index_of(name))
 
     def _cut_log(self, name: str, index: str) -> None:
         if parse_file_name(name).base_offset in self.report.emptied:
@@ -289,6 +303,10 @@ class _Steps:
         if file.kind is _LOG and name not in self.state and not self.wanted[name].size:
             return 3, -(file.base_offset or 0), name
         return order.get(file.kind, 0), -(file.base_offset or 0), name
+
+
+def _index_of(log: str) -> str:
+    return log.removesuffix(_LOG.value) + _INDEX.value
 
 
 def _keep_what_is_the_same(draft: Draft) -> None:

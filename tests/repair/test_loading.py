@@ -198,6 +198,22 @@ def test_a_segment_whose_offsets_do_not_fit_is_split(tmp_path: pathlib.Path) -> 
     assert made.answer["log_end_offset"] == 9_000_000_001
 
 
+def test_a_split_that_broke_off_comes_to_the_same_whatever_the_old_index_says(tmp_path: pathlib.Path) -> None:
+    far = [data(5, producer_id=7, producer_epoch=0, base_sequence=0), data(9_000_000_000, epoch=2)]
+    partition = make(tmp_path / "t-0", {0: segment(0)})
+    log(partition, 4).write_bytes(b"".join(far))
+    (partition / name_of(4, "index")).write_bytes((1).to_bytes(4, "big") + (7).to_bytes(4, "big"))
+    (partition / EPOCHS).unlink()
+    wanted, made = None, plan(partition)
+    (tmp_path / "t-1").mkdir()
+    for done in range(len(made.steps), -1, -1):
+        put(tmp_path / "t-1", result_of(made, made.steps[:done]))
+        left = result_of(plan(tmp_path / "t-1"))
+        lasting = {name: content for name, content in left.items() if not name.endswith(".deleted")}
+        wanted = wanted or lasting
+        assert lasting == wanted, f"after {done} steps"
+
+
 def test_a_complete_swap_takes_the_place_of_what_it_covers(partition: pathlib.Path) -> None:
     swapped = b"".join([data(0), data(7, epoch=2)])
     (partition / name_of(0, "log.swap")).write_bytes(swapped)
