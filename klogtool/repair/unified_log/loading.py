@@ -239,9 +239,10 @@ def write_leader_epochs(draft: Draft, epochs: LeaderEpochFileCache) -> None:
     epochs.due = False
 
 
-def recover_segment(log: LogParts, segment: LogSegment) -> int:
+def recover_segment(log: LogParts, segment: LogSegment, *, remembers: bool = False) -> int:
     """Recover one segment with the producer state of what lies below it; how many bytes of its log went.
 
+    remembers: it may be recovered once more, which is then left out if nothing has changed.
     A side effect that is Kafka's: snapshots above the segment go (LogLoader.recoverSegment).
     """
     producers = SnapshottedProducers(log.draft, log.terms.config, log.terms.loaded_at_ms)
@@ -253,17 +254,18 @@ def recover_segment(log: LogParts, segment: LogSegment) -> int:
         producers.share(known.producers)
         truncated = 0
     else:
-        truncated = _recover(log, segment, producers)
+        truncated = _recover(log, segment, producers, remembers=remembers)
     producers.take_snapshot()
     return truncated
 
 
-def _recover(log: LogParts, segment: LogSegment, producers: SnapshottedProducers) -> int:
-    before, recovery = producers.state(), SegmentRecovery(segment, log.epochs, producers, log.jobs)
+def _recover(log: LogParts, segment: LogSegment, producers: SnapshottedProducers, *, remembers: bool) -> int:
+    before = producers.state() if remembers else None
+    recovery = SegmentRecovery(segment, log.epochs, producers, log.jobs)
     truncated = recovery.run()
     if recovery.stopped_by is not None:
         log.report.stopped_by[segment.base_offset] = recovery.stopped_by
-    elif not truncated:
+    elif remembers and not truncated:
         log.recovered[segment.base_offset] = Recovered.of(segment, log.epochs, producers, before)
     return truncated
 
@@ -372,7 +374,7 @@ class _Loader:
             is_sound = False
         if not is_sound:
             # Whatever the last stop was. Only an overflow has an answer here; all other failures fail the load.
-            recover_segment(self.log, segment)
+            recover_segment(self.log, segment, remembers=not self.terms.is_clean)
         return segment
 
     def _exists(self, name: str) -> bool:
