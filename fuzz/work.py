@@ -81,7 +81,9 @@ def look_up_offset(rng: Choices, loaded: LoadedPartition, other: LoadedPartition
         size, last_offset = found.size or 0, found.last_offset
         must(size > 0 and (found.position or 0) >= 0, "a batch has bytes", found)
         wraps = (found.base_offset or 0) > 0 > (last_offset or 0)  # as Java's long does
-        must(last_offset is not None and (last_offset >= offset or wraps), "the batch ends before the offset", found)
+        begins_there = found.base_offset == offset  # then a broker does not look where it ends (FileRecords)
+        ends_behind = last_offset is not None and (last_offset >= offset or wraps or begins_there)
+        must(ends_behind, "the batch ends before the offset", found)
     row_line(offset_row(found, explain=explain)), offset_text(found, loaded.log_end_offset)
 
 
