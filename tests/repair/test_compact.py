@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from damage import heal_checksums
 from loading import NOW_MS, make, marker, result_of
 from readers import READERS, Reader, Watched
 from running import run_here
@@ -232,6 +233,20 @@ def test_old_messages_become_batches_of_magic_2_or_stay_what_they_are(tmp_path: 
     assert (new.magic, new.producer_id, [r.value for r in new.records()]) == (2, -1, [b"2"])
     kept = logs_of(result_of(decided(folder, keep_magic=True)))[0]
     assert kept == build_message(1, b"a", b"2", magic=1, timestamp=6)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_records_that_do_not_decompress_are_told_by_file_and_byte(tmp_path: pathlib.Path, codec: str) -> None:
+    first = keyed(0, b"a")
+    folder = make(tmp_path / "t-0", {0: first + keyed(1, b"b", b"v" * 500, codec=codec), 2: keyed(2, b"c")})
+    log = folder / f"{0:020}.log"
+    damaged = bytearray(log.read_bytes())
+    damaged[-8:] = b"\xff" * 8
+    heal_checksums(damaged)
+    log.write_bytes(damaged)
+    with pytest.raises(KlogError) as refused:
+        decided(folder)
+    assert (refused.value.path, refused.value.position) == (str(log), len(first))
 
 
 def test_an_old_message_that_would_have_to_be_emptied_refuses_the_pass(tmp_path: pathlib.Path) -> None:

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, Protocol, cast
 
 from klogtool import kernels
+from klogtool.errors import KlogError
 from klogtool.format import batch as format_batch
 from klogtool.format.entry import parse_entry
 from klogtool.format.framing import walk_frames
@@ -80,7 +81,11 @@ def walk(taker: Taker, file: ContentFile, start: int, buffer: ReadBuffer) -> boo
         reads = MappedReads(file, pool) if should_map(file) else Reads(file, pool)
         with closing(Piece(file, Span(at, at + SPAN_BYTES), reads)) as piece:
             taker.kernel.capacity = buffer.capacity
-            why = _walk_piece(taker, piece)
+            try:
+                why = _walk_piece(taker, piece)
+            except KlogError as error:
+                error.at_path(file.path)
+                raise
             taker.put_down(file)
             in_turn = 1 if piece.reached > at else min(2 * in_turn, MOST_IN_TURN)
             at = piece.reached
