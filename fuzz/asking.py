@@ -252,7 +252,8 @@ def check_loads(plan: Plan, folder: str) -> None:
 
 def has_failed_roll(plan: Plan) -> bool:
     """Whether no index could be made for a new segment: its `.log` stays, empty, and a start with room ends there."""
-    return any("error" in row and row["rolled"] for row in plan.answer.get("appends", ()))
+    errors = (row["error"] for row in plan.answer.get("appends", ()) if "error" in row and row["rolled"])
+    return any(error["message"].startswith("Invalid max index size") for error in errors)
 
 
 def has_odd_offset(name: str) -> bool:
