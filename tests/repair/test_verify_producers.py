@@ -150,6 +150,20 @@ def test_an_entry_that_hides_committed_records_of_a_compacted_log(tmp_path: Path
     assert "txnindex-entry" in ids(found(with_txn_index(log, 0, entry(1, 0, 8))))
 
 
+def test_where_the_log_goes_back_a_marker_may_come_twice(tmp_path: Path) -> None:
+    """As of a segment that holds its bytes twice: recovery leaves the entry of the first, the second ends nothing."""
+    batches = [data(0), data(7), marker(8, 1)]
+    log = write_log(tmp_path / "t-0", s0=[*batches, *batches])
+    assert "txnindex-entry" not in ids(found(with_txn_index(log, 0, entry(1, 2, 8))))
+    assert "txnindex-entry" in ids(found(with_txn_index(log, 0, entry(2, 2, 8))))
+
+
+def test_where_the_log_goes_back_later_offsets_came_before(tmp_path: Path) -> None:
+    later = [data(20, 1), marker(21, 1, "commit")]
+    log = write_log(tmp_path / "t-0", s0=[*later, data(5, 1, 1), marker(8, 1)])
+    assert "txnindex-entry" not in ids(found(with_txn_index(log, 0, entry(1, 5, 8))))
+
+
 def test_below_the_log_start_nobody_reads(tmp_path: Path) -> None:
     """After records were deleted, recovery knows of a transaction only what is left of it."""
     log = write_log(tmp_path / "log/t-0", s0=[data(0, 1), data(1, 1, 1), marker(2, 1)])

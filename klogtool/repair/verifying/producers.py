@@ -108,7 +108,7 @@ class _Replay:
         self.producers = make_replay(log_start_offset)
         self.is_exact, self.gave_up = True, False
         self.aborted: list[Aborted] = []
-        self.lone_aborts: dict[int, tuple[int, int]] = {}  # by offset: producer, what it wrote or marked before
+        self.lone_aborts: dict[int, list[tuple[int, int]]] = {}  # by offset: producers, what they did before
         self._is_damaged = False
 
     def begin_segment(self, segment: Scanned) -> None:
@@ -132,7 +132,8 @@ class _Replay:
         if self._is_damaged:
             aborted = [replace(txn, is_known=False) for txn in aborted]
         self.aborted += aborted
-        self.lone_aborts |= {offset: (producer_id, before) for offset, producer_id, before in lone}
+        for offset, producer_id, before in lone:
+            self.lone_aborts.setdefault(offset, []).append((producer_id, before))
         return len(aborted) + len(lone)
 
 
@@ -250,20 +251,25 @@ class _TxnIndexCheck:
             return None
         if txn.visible_to != NOTHING and entry.first_offset > txn.visible_to:
             return f"the transaction began at {txn.first_offset}: records before {entry.first_offset} seem committed"
-        if entry.first_offset <= txn.before:
-            return f"what the producer wrote up to {txn.before} was decided before, and would be judged by this entry"
+        if entry.first_offset <= txn.before < txn.first_offset:  # else the log goes back: it tells nothing
+            return _decided_before(txn.before)
         return self._not_exact(entry, txn) or self._wrong_last_stable_offset(entry, txn)
 
     def _wrong_unexpected(self, entry: AbortedTxn) -> str | None:
         """Of an entry for which the replay has no transaction."""
-        marker = self.replay.lone_aborts.get(entry.last_offset)
-        if marker is None:
+        markers = self.replay.lone_aborts.get(entry.last_offset)
+        if markers is None:
             return None if self.segment.is_damaged else f"there is no ABORT marker at {entry.last_offset}"
-        producer_id, before = marker
+        # Where the log goes back, an offset may come twice. A broker that recovers went by one of the markers.
+        wrong = [self._wrong_at_marker(entry, *marker) for marker in markers]
+        return None if None in wrong else wrong[0]
+
+    def _wrong_at_marker(self, entry: AbortedTxn, producer_id: int, before: int) -> str | None:
+        """Of an entry at a marker that ends nothing. before: the last offset that its producer wrote or marked before."""
         if producer_id != entry.producer_id:
             return f"the marker at {entry.last_offset} is of producer {producer_id}"
         if entry.first_offset <= before:
-            return f"what the producer wrote up to {before} was decided before, and would be judged by this entry"
+            return _decided_before(before)
         if self.replay.is_exact and entry.first_offset >= self.replay.known_from:
             return "the producer had no transaction open there"
         return None
@@ -321,6 +327,10 @@ class _TxnIndexCheck:
             last_offset=txn.last_offset,
             cure=self.cure,
         )
+
+
+def _decided_before(before: int) -> str:
+    return f"what the producer wrote up to {before} was decided before, and would be judged by this entry"
 
 
 # Producer snapshots.
