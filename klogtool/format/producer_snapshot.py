@@ -18,6 +18,7 @@ from klogtool.lazy_dataclasses import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from klogtool.format.buffers import Buffer
@@ -78,8 +79,8 @@ class ProducerStateEntry:
         return wrap_long(self.last_offset - self.offset_delta) if self.has_batch else NO_OFFSET
 
 
-def parse_producer_snapshot(data: Buffer) -> list[ProducerStateEntry]:
-    """The entries of a snapshot, in file order.
+def parse_producer_snapshot(data: Buffer, checksum: Callable[[Buffer], int] = crc32c) -> list[ProducerStateEntry]:
+    """The entries of a snapshot, in file order. checksum: a CRC-32C, for callers that have a faster one.
 
     Raises Corrupt (CorruptSnapshotException) with Kafka's words. Bytes after the entries are under the CRC, so they
     fail it unless it was computed with them.
@@ -87,7 +88,7 @@ def parse_producer_snapshot(data: Buffer) -> list[ProducerStateEntry]:
     stored_crc, entries_count = _parse_header(data)
     if entries_count * PRODUCER_ENTRY_SIZE > len(data) - SNAPSHOT_HEADER_SIZE:
         raise _failed_schema("null")  # a BufferUnderflowException has no message
-    computed_crc = crc32c(data[_CRC_COVERS_FROM:])
+    computed_crc = checksum(data[_CRC_COVERS_FROM:])
     if stored_crc != computed_crc:
         raise Corrupt(
             f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored_crc}. Computed crc: {computed_crc}",
@@ -98,11 +99,14 @@ def parse_producer_snapshot(data: Buffer) -> list[ProducerStateEntry]:
     return [ProducerStateEntry(*_none_for_no_txn(fields)) for fields in entries]
 
 
-def build_producer_snapshot(entries: Sequence[ProducerStateEntry]) -> bytes:
-    """The bytes of a snapshot, entries in the order given; see `java_hash_order` for the order a broker writes."""
+def build_producer_snapshot(entries: Sequence[ProducerStateEntry], checksum: Callable[[Buffer], int] = crc32c) -> bytes:
+    """The bytes of a snapshot, entries in the order given; see `java_hash_order` for the order a broker writes.
+
+    checksum: a CRC-32C, for callers that have a faster one.
+    """
     header = SNAPSHOT_HEADER.numbers
     body = b"".join(_PRODUCER_ENTRY.pack(*_stored_fields(entry)) for entry in entries)
-    crc = crc32c((header.pack(CURRENT_SNAPSHOT_VERSION, 0, len(entries)) + body)[_CRC_COVERS_FROM:])
+    crc = checksum((header.pack(CURRENT_SNAPSHOT_VERSION, 0, len(entries)) + body)[_CRC_COVERS_FROM:])
     return header.pack(CURRENT_SNAPSHOT_VERSION, crc, len(entries)) + body
 
 

@@ -27,6 +27,7 @@ from klogtool.format.indexes import (
 from klogtool.format.java_numbers import wrap_long
 from klogtool.format.names import FileKind, parse_base_offset, parse_file_name
 from klogtool.format.producer_snapshot import parse_producer_snapshot
+from klogtool.kernels import crc32c
 from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.file import Unreadable, read_whole
 
@@ -152,7 +153,7 @@ PARSERS_OF_ENTRIES: dict[FileKind, Callable[[bytes, str], Any]] = {
     FileKind.OFFSET_INDEX: _offset_index,
     FileKind.TIME_INDEX: _time_index,
     FileKind.TXN_INDEX: lambda data, _: parse_txn_index(data),
-    FileKind.PRODUCER_SNAPSHOT: lambda data, _: parse_producer_snapshot(data),
+    FileKind.PRODUCER_SNAPSHOT: lambda data, _: parse_producer_snapshot(data, crc32c),
     FileKind.LEADER_EPOCH_CHECKPOINT: lambda data, _: parse_leader_epoch_checkpoint(data),
     FileKind.RECOVERY_POINT_CHECKPOINT: lambda data, _: parse_offset_checkpoint(data),
     FileKind.REPLICATION_CHECKPOINT: lambda data, _: parse_offset_checkpoint(data),

@@ -26,6 +26,7 @@ from klogtool.format.indexes import (
 from klogtool.format.java_numbers import wrap_long
 from klogtool.format.names import FileKind, FileName
 from klogtool.format.producer_snapshot import parse_producer_snapshot
+from klogtool.kernels import crc32c
 from klogtool.render.json_lines import Row, json_timestamp
 
 MOST_BYTES = 2**31 - 1
@@ -62,7 +63,7 @@ def _txn_index(data: Buffer, _: int) -> Iterator[Row]:
 
 
 def _producer_snapshot(data: Buffer, _: int) -> Iterator[Row]:
-    for entry in parse_producer_snapshot(data):
+    for entry in parse_producer_snapshot(data, crc32c):
         row = {"type": "producer", **asdict(entry), "timestamp": json_timestamp(entry.timestamp)}
         yield {**row, "has_batch": entry.has_batch, "first_sequence": entry.first_sequence}
 

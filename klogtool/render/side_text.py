@@ -5,6 +5,7 @@ from __future__ import annotations
 from klogtool.errors import KlogError
 from klogtool.format.indexes import AbortedTxn, parse_txn_index
 from klogtool.format.producer_snapshot import ProducerStateEntry, parse_producer_snapshot
+from klogtool.kernels import crc32c
 from klogtool.log.file import read_whole
 from klogtool.render.kafka_text import optional_long
 
@@ -13,7 +14,7 @@ MOST_BYTES = 2**31 - 1
 
 def read_producers(path: str) -> list[ProducerStateEntry]:
     """The entries of a `.snapshot`. Raises Corrupt with Kafka's words, other KlogErrors if it cannot be read."""
-    return parse_producer_snapshot(read_whole(path, limit=MOST_BYTES))
+    return parse_producer_snapshot(read_whole(path, limit=MOST_BYTES), crc32c)
 
 
 def producer_line(entry: ProducerStateEntry) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from klogtool.errors import Corrupt
 from klogtool.format.names import FileKind, build_file_name, parse_base_offset
 from klogtool.format.producer_snapshot import build_producer_snapshot, parse_producer_snapshot
+from klogtool.kernels import crc32c
 from klogtool.log.producer_state import ProducerStateManager
 from klogtool.repair.config import LogConfig
 from klogtool.repair.draft import Draft
@@ -39,7 +40,7 @@ class SnapshottedProducers(ProducerStateManager):
             return
         name = build_file_name(FileKind.PRODUCER_SNAPSHOT, self.map_end_offset)
         self._draft.check_is_no_folder(name)
-        data = build_producer_snapshot(self.snapshot_entries())
+        data = build_producer_snapshot(self.snapshot_entries(), crc32c)
         before = self._draft.read(name) if name in self._draft else b""
         if before[: len(data)] != data:  # Kafka writes over a file of that name, and leaves what is behind
             self._draft.write(name, data + before[len(data) :])
@@ -97,7 +98,7 @@ class SnapshottedProducers(ProducerStateManager):
     def _load_latest(self, log_start_offset: int) -> None:
         while (latest := self.latest_snapshot_offset) is not None:
             try:
-                entries = parse_producer_snapshot(self._draft.read(self._snapshots[latest]))
+                entries = parse_producer_snapshot(self._draft.read(self._snapshots[latest]), crc32c)
             except Corrupt:  # a broker deletes it and takes the one before
                 self._delete(latest)
                 continue

@@ -16,6 +16,7 @@ from klogtool.format.batch import RecordBatch
 from klogtool.format.indexes import ABORTED_TXN_SIZE, AbortedTxn, walk_txn_index
 from klogtool.format.names import FileKind
 from klogtool.format.producer_snapshot import ProducerStateEntry, parse_producer_snapshot
+from klogtool.kernels import crc32c
 from klogtool.lazy_dataclasses import replace
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.producer_replay import NOTHING, Aborted, Halt, Stop, make_replay, replay_segment
@@ -265,7 +266,7 @@ class _TxnIndexCheck:
         return None if None in wrong else wrong[0]
 
     def _wrong_at_marker(self, entry: AbortedTxn, producer_id: int, before: int) -> str | None:
-        """Of an entry at a marker that ends nothing. before: the last offset that its producer wrote or marked before."""
+        """Of an entry at a marker that ends nothing. before: the last offset of what its producer did before."""
         if producer_id != entry.producer_id:
             return f"the marker at {entry.last_offset} is of producer {producer_id}"
         if entry.first_offset <= before:
@@ -439,7 +440,7 @@ def _beyond(entry: ProducerStateEntry, offset: int) -> str | None:
 def _read_snapshot(path: str) -> Generator[Finding, None, list[ProducerStateEntry] | None]:
     """Its entries, as the value of `yield from`; None if it cannot be read, which is a finding."""
     try:
-        return parse_producer_snapshot(read_whole(path, limit=MOST_SIDE_FILE_BYTES))
+        return parse_producer_snapshot(read_whole(path, limit=MOST_SIDE_FILE_BYTES), crc32c)
     except Unreadable as error:
         yield Finding("unreadable", path, error.reason)
     except KlogError as error:
