@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 
@@ -17,6 +16,8 @@ NOTHING_CHANGED = "Nothing was changed: --apply does it, with undo; --output DIR
 
 def row_line(row: dict[str, Any]) -> str:
     """One object, compact; in ASCII, since bytes of file names that are no text have no other form in JSON."""
+    import json  # not for text, whose start it would slow down
+
     return json.dumps(row, separators=(",", ":"))
 
 

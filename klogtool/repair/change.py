@@ -19,8 +19,7 @@ from klogtool.log.partition import Partition
 from klogtool.repair.checkpoint_lines import CheckpointLines, lines_of, plan_checkpoints
 from klogtool.repair.circumstances import Checkpoints, Circumstances, LoadTerms, terms_of
 from klogtool.repair.draft import Draft
-from klogtool.repair.plan import Fact, Plan, SegmentVerdict
-from klogtool.repair.recover import facts_of
+from klogtool.repair.plan import Fact, Plan, SegmentVerdict, facts_of
 from klogtool.repair.recovered import losses_of_loading
 from klogtool.repair.steps import order_steps
 from klogtool.repair.unified_log.loading import LoadedLog

@@ -7,13 +7,17 @@ are as they were (`facts`), and holds the two together (`id`).
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping
 
 from klogtool.lazy_dataclasses import dataclass, field
-from klogtool.repair.draft import Content, Made, Part, Piece, content_size, crc_of, part_size
+from klogtool.log.file import unreadable
+from klogtool.repair.draft import Content, Draft, Made, Part, Piece, content_size, crc_of, part_size
+
+try:  # all of hashlib brings OpenSSL, which takes longer to load than many a plan to make
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +32,16 @@ class Fact:
     path: str
     size: int
     mtime_ns: int
+
+
+def facts_of(draft: Draft) -> tuple[Fact, ...]:
+    """All files of the folder as they were found, and that no name came or went. Raises KlogError if it is gone."""
+    try:
+        mtime_ns = os.stat(draft.path).st_mtime_ns
+    except OSError as error:
+        raise unreadable(draft.path, error) from error
+    files = (Fact(name, file.size, file.mtime_ns or 0) for name, file in sorted(draft.before.items()))
+    return (Fact("", 0, mtime_ns), *files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +185,14 @@ class Plan:
 
 
 def _id_of(told: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
+    return blake2b(ascii(_in_order(told)).encode(), digest_size=6).hexdigest()
+
+
+def _in_order(value: Any) -> Any:
+    """A value of JSON's types so that the same one has the same `ascii`, however its objects and lists came to be."""
+    if isinstance(value, Mapping):
+        return [(name, _in_order(value[name])) for name in sorted(value)]
+    return [_in_order(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def step_as_json(step: Step) -> dict[str, Any]:

@@ -20,8 +20,7 @@ from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.repair.circumstances import Circumstances, LoadTerms, terms_of
 from klogtool.repair.draft import Draft, DraftFile, read_content
-from klogtool.repair.plan import Plan, SegmentVerdict
-from klogtool.repair.recover import facts_of
+from klogtool.repair.plan import Plan, SegmentVerdict, facts_of
 from klogtool.repair.steps import carried_out, order_steps
 from klogtool.repair.unified_log.loading import LoadedLog, LogParts, recover_segment, write_leader_epochs
 from klogtool.repair.unified_log.segment import LogSegment

@@ -7,18 +7,16 @@ was read and found sound.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 
 from klogtool.errors import KlogError, Refused
 from klogtool.log.cores import usable_cores
-from klogtool.log.file import unreadable
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.repair.circumstances import Checkpoints, Circumstances, terms_of
 from klogtool.repair.draft import Draft
-from klogtool.repair.plan import Fact, Plan
+from klogtool.repair.plan import Plan, facts_of
 from klogtool.repair.recover_logdir import plan_log_dir
 from klogtool.repair.recovered import recovery_answer, recovery_notes, recovery_verdicts
 from klogtool.repair.steps import order_steps
@@ -71,16 +69,6 @@ def plan_partition(
         (*terms.notes, *recovery_notes(log)),
     )
     return log, plan
-
-
-def facts_of(draft: Draft) -> tuple[Fact, ...]:
-    """All files of the folder as they were found, and that no name came or went. Raises KlogError if it is gone."""
-    try:
-        mtime_ns = os.stat(draft.path).st_mtime_ns
-    except OSError as error:
-        raise unreadable(draft.path, error) from error
-    files = (Fact(name, file.size, file.mtime_ns or 0) for name, file in sorted(draft.before.items()))
-    return (Fact("", 0, mtime_ns), *files)
 
 
 def loses_records(plan: Plan) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -128,6 +127,8 @@ def _questions(plans: Iterable[SavedPlan]) -> list[tuple[str, Mapping[str, Any]]
 
 def build_saved_plans(head: Mapping[str, Any], plans: Iterable[SavedPlan]) -> bytes:
     """What is saved: the head (that of all JSON of klogtool, and what else there is to say), a line for each plan."""
+    import json  # not for a plan that is only shown
+
     return b"".join(json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in (head, *(p.row for p in plans)))
 
 
@@ -146,6 +147,8 @@ def parse_saved_plans(lines: Iterable[bytes], path: str) -> tuple[Mapping[str, A
 
 
 def _parse_row(line: bytes, path: str) -> dict[str, Any]:
+    import json
+
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
