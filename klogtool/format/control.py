@@ -1,23 +1,23 @@
-"""Control records: transaction markers, and what KRaft writes between its metadata records.
+"""Control records: what their keys say they are, and the markers of transactions.
 
-The key says which of them it is; values are declared by Kafka's schemas (`format.internal`). Sources:
+Key and marker have the same fields in every version, which makes them readable without Kafka's schemas: these take
+longer to import than a small log to read, and longer for a marker, of which a log of transactions has very many. What
+KRaft writes between its metadata records is in `control_values`. Sources:
 org.apache.kafka.common.record.internal ControlRecordType, ControlRecordUtils, EndTransactionMarker.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import Any
 
 from klogtool.errors import Corrupt
-from klogtool.format.internal.json_form import to_json, write_json
-from klogtool.format.internal.message import build_message, parse_message
-from klogtool.format.internal.primitives import underflow
-from klogtool.format.internal.records import SHORT_BYTES, build_version_prefixed, parse_short
-from klogtool.format.internal.schema import Values
+from klogtool.format.fixed import INT, SHORT, Fixed, underflow
 from klogtool.lazy_dataclasses import dataclass
 
-KEY_BYTES = 4
+CONTROL_RECORD_KEY = Fixed(version=SHORT, type=SHORT)
+END_TXN_MARKER = Fixed(version=SHORT, coordinator_epoch=INT)
+_VERSION = Fixed(version=SHORT)
+KEY_BYTES = CONTROL_RECORD_KEY.sizeof()
 # The version at which Kafka 4.3.1 reads and writes every value, whatever the value itself says.
 CURRENT_VERSION = 0
 
@@ -42,20 +42,6 @@ class ControlRecordType(enum.IntEnum):
 
 _KNOWN_IDS = frozenset(int(t) for t in ControlRecordType if t != ControlRecordType.UNKNOWN)
 TRANSACTION_MARKERS = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
-VALUE_MESSAGES = {
-    ControlRecordType.LEADER_CHANGE: "LeaderChangeMessage",
-    ControlRecordType.SNAPSHOT_HEADER: "SnapshotHeaderRecord",
-    ControlRecordType.SNAPSHOT_FOOTER: "SnapshotFooterRecord",
-    ControlRecordType.KRAFT_VERSION: "KRaftVersionRecord",
-    ControlRecordType.KRAFT_VOTERS: "VotersRecord",
-}
-_PRINTED = {  # the colon is in one of them only
-    ControlRecordType.LEADER_CHANGE: "LeaderChange:",
-    ControlRecordType.SNAPSHOT_HEADER: "SnapshotHeader",
-    ControlRecordType.SNAPSHOT_FOOTER: "SnapshotFooter",
-    ControlRecordType.KRAFT_VERSION: "KRaftVersion",
-    ControlRecordType.KRAFT_VOTERS: "KRaftVoters",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +64,23 @@ def parse_control_type_id(key: bytes | None) -> int:
     bytes, or a negative version.
     """
     if key is None:
-        raise _null('Cannot invoke "java.nio.ByteBuffer.duplicate()" because "key" is null')
+        raise null_pointer('Cannot invoke "java.nio.ByteBuffer.duplicate()" because "key" is null')
     if len(key) < KEY_BYTES:
         raise _invalid(
             "Invalid value size found for control record key. "
             f"Must have at least {KEY_BYTES} bytes, but found only {len(key)}"
         )
-    version = _parse_version(key)
+    version = parse_version(key)
     if version < 0:
         raise _invalid(f"Invalid version found for control record: {version}. May indicate data corruption")
-    # All that ControlRecordTypeSchema has, in every version; through the schema it takes ten times as long, and a log
-    # of transactions has one for each.
-    return parse_short(key[SHORT_BYTES:], "type")
+    return int(CONTROL_RECORD_KEY.numbers.unpack_from(key)[1])
 
 
 def build_control_key(control_type: ControlRecordType) -> bytes:
     """The key of a control record. Raises ValueError for UNKNOWN."""
     if control_type == ControlRecordType.UNKNOWN:
         raise ValueError("Cannot serialize UNKNOWN control record type")
-    return build_version_prefixed("ControlRecordTypeSchema", CURRENT_VERSION, {"type": int(control_type)})
+    return CONTROL_RECORD_KEY.numbers.pack(CURRENT_VERSION, control_type)
 
 
 def parse_end_transaction_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
@@ -110,61 +94,31 @@ def parse_end_transaction_marker(key: bytes | None, value: bytes | None) -> EndT
         reason = f"Invalid control record type for end transaction marker {control_type.name}"
         raise Corrupt(reason, kafka_class="IllegalArgumentException")
     if value is None:
-        raise _null('Cannot invoke "java.nio.ByteBuffer.getShort()" because "value" is null')
-    version = _parse_version(value)
+        raise null_pointer('Cannot invoke "java.nio.ByteBuffer.getShort()" because "value" is null')
+    version = parse_version(value)
     if version < 0:
         raise _invalid(f"Invalid version found for end transaction marker: {version}. May indicate data corruption")
-    values = parse_message("EndTxnMarker", version, value[SHORT_BYTES:])
-    return EndTransactionMarker(control_type, values["coordinatorEpoch"])
+    if len(value) < END_TXN_MARKER.sizeof():
+        raise underflow()
+    return EndTransactionMarker(control_type, END_TXN_MARKER.numbers.unpack_from(value)[1])
 
 
 def build_end_transaction_marker(marker: EndTransactionMarker) -> bytes:
     """The value of a marker; its key is `build_control_key(marker.type)`."""
-    return build_version_prefixed("EndTxnMarker", CURRENT_VERSION, {"coordinatorEpoch": marker.coordinator_epoch})
+    return END_TXN_MARKER.numbers.pack(CURRENT_VERSION, marker.coordinator_epoch)
 
 
-def parse_control_value(control_type: ControlRecordType, value: bytes) -> dict[str, Any]:
-    """The fields of a KRaft control record (LEADER_CHANGE to KRAFT_VOTERS), at the version that the value itself says.
-
-    Kafka 4.3.1 writes version 0 only and reads all as version 0; so does `control_text`. Raises Corrupt; KeyError for
-    other types.
-    """
-    return parse_message(VALUE_MESSAGES[control_type], _parse_version(value), value)
-
-
-def build_control_value(control_type: ControlRecordType, values: Values) -> bytes:
-    """The value of a KRaft control record, at the version that its field `version` says (0 if it is not given)."""
-    return build_message(VALUE_MESSAGES[control_type], values.get("version", CURRENT_VERSION), values)
-
-
-def control_text(key: bytes | None, value: bytes | None) -> str:
-    """What kafka-dump-log prints of a control record behind its header keys (DumpLogSegments.printControlRecord).
-
-    Raises Corrupt where the tool dies of it.
-    """
-    type_id = parse_control_type_id(key)
-    control_type = ControlRecordType.of(type_id)
-    if control_type in TRANSACTION_MARKERS:
-        marker = parse_end_transaction_marker(key, value)
-        return f" endTxnMarker: {marker.type.name} coordinatorEpoch: {marker.coordinator_epoch}"
-    if control_type == ControlRecordType.UNKNOWN:
-        return f" controlType: {control_type.name}({type_id})"
-    if value is None:
-        raise _null('Cannot invoke "java.nio.ByteBuffer.slice()" because "data" is null')
-    name = VALUE_MESSAGES[control_type]
-    values = parse_message(name, CURRENT_VERSION, value)
-    return f" {_PRINTED[control_type]} {write_json(to_json(name, values['version'], values))}"
-
-
-def _parse_version(data: bytes) -> int:
-    if len(data) < SHORT_BYTES:
+def parse_version(data: bytes) -> int:
+    """The version that leads a key or value. Raises Corrupt where there is not all of it."""
+    if len(data) < _VERSION.sizeof():
         raise underflow()
-    return parse_short(data, "value")
+    return int(_VERSION.numbers.unpack_from(data)[0])
 
 
 def _invalid(reason: str) -> Corrupt:
     return Corrupt(reason, kafka_class="InvalidRecordException")
 
 
-def _null(reason: str) -> Corrupt:
+def null_pointer(reason: str) -> Corrupt:
+    """The error of a key or value that is not there, in the words of the JVM."""
     return Corrupt(reason, kafka_class="NullPointerException")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from functools import cached_property
 
+from klogtool.errors import Corrupt
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -16,6 +18,11 @@ if TYPE_CHECKING:
     from construct import Container, Struct
 
 BYTE, SHORT, INT, UNSIGNED_INT, LONG = "bhlLq"  # Java's, in the letters of construct; l is four bytes to both
+
+
+def underflow() -> Corrupt:
+    """The error of bytes that end inside a field. Kafka's exception for it has no message."""
+    return Corrupt("the bytes end inside a field", kafka_class="BufferUnderflowException", kafka_message="null")
 
 
 class Fixed:

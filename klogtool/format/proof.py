@@ -25,6 +25,7 @@ from klogtool.format.batch import (
     RecordBatch,
     parse_batch,
 )
+from klogtool.format.control import parse_control_type_id, parse_end_transaction_marker
 from klogtool.format.framing import LOG_OVERHEAD, Frame
 from klogtool.format.message import (
     ENTRY_HEAD,
@@ -202,8 +203,6 @@ def _read_marker(batch: RecordBatch, facts: EntryFacts) -> str | None:
     """
     if not batch.is_control or batch.producer_id <= NO_PRODUCER_ID or batch.records_count == 0:
         return None
-    from klogtool.format.control import parse_end_transaction_marker
-
     try:
         record = next(batch.records())
         marker = parse_end_transaction_marker(record.key, record.value)
@@ -239,8 +238,6 @@ def _contradictions(batch: RecordBatch, records: Iterator[Record]) -> Iterator[s
 
 
 def _control_contradiction(record: Record) -> Iterator[str]:
-    from klogtool.format.control import parse_control_type_id
-
     try:
         parse_control_type_id(record.key)
     except KlogError as error:

@@ -14,6 +14,7 @@ from enum import IntEnum
 from klogtool import kernels
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, NO_SEQUENCE, RECORD_BATCH_OVERHEAD, RecordBatch, parse_batch
+from klogtool.format.control import parse_end_transaction_marker
 from klogtool.format.framing import Frame, find_frame
 from klogtool.format.java_numbers import wrap_long
 from klogtool.format.producer_snapshot import NO_OFFSET, ProducerStateEntry
@@ -223,8 +224,6 @@ class ProducerReplay:
 
 def take_marker(replay: ProducerReplay, batch: RecordBatch) -> Stop:
     """Take a control batch of a producer: the end of a transaction, by its first record (EndTransactionMarker)."""
-    from klogtool.format.control import parse_end_transaction_marker  # with Kafka's schemas: few logs need them
-
     try:
         record = next(batch.records())
         marker = parse_end_transaction_marker(record.key, record.value)

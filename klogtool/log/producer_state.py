@@ -20,6 +20,7 @@ from klogtool.format.batch import (
     NO_TIMESTAMP,
     RecordBatch,
 )
+from klogtool.format.control import EndTransactionMarker, parse_end_transaction_marker
 from klogtool.format.indexes import CURRENT_ABORTED_TXN_VERSION, AbortedTxn
 from klogtool.format.java_hash import LongHashKeys
 from klogtool.format.java_numbers import MAX_INT, wrap_int, wrap_long
@@ -29,10 +30,6 @@ from klogtool.format.producer_snapshot import (
     decrement_sequence,
 )
 from klogtool.lazy_dataclasses import dataclass
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from klogtool.format.control import EndTransactionMarker
 
 NUM_BATCHES_TO_RETAIN = 5  # ProducerStateEntry
 NO_COORDINATOR_EPOCH = -1
@@ -245,8 +242,6 @@ class ProducerAppendInfo:
         record = next(iter(batch.records()), None)
         if record is None:  # the whole transaction has been compacted away
             return None
-        from klogtool.format.control import parse_end_transaction_marker  # with Kafka's schemas: few logs need them
-
         marker = parse_end_transaction_marker(record.key, record.value)
         return self._append_marker(marker, batch, record.timestamp, transaction_version)
 

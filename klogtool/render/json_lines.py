@@ -147,13 +147,8 @@ def _is_utf8(header: Header) -> bool:
 
 def control_row(record: Record) -> Row:
     """What a control record says; of one that cannot be read, why."""
-    from klogtool.format.control import (
-        VALUE_MESSAGES,
-        ControlRecordType,
-        parse_control_type_id,
-        parse_control_value,
-        parse_end_transaction_marker,
-    )
+    from klogtool.format.control import ControlRecordType, parse_control_type_id, parse_end_transaction_marker
+    from klogtool.format.control_values import VALUE_MESSAGES, parse_control_value  # with Kafka's schemas
     from klogtool.format.internal.json_form import to_json
 
     try:

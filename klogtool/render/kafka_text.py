@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from klogtool.errors import KlogError
 from klogtool.format.batch import Record, RecordBatch
-from klogtool.format.control import control_text
+from klogtool.format.control_values import control_text
 from klogtool.format.message import Message, to_record, walk_messages
 from klogtool.format.text import java_utf8
 from klogtool.render.decoder_classes import Texts

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from klogtool.errors import KlogError
 from klogtool.format.batch import RecordBatch
+from klogtool.format.control import parse_end_transaction_marker
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, Stop, corrupt_length, find_frame
 from klogtool.format.indexes import (
     OFFSET_INDEX_ENTRY_SIZE,
@@ -69,8 +70,6 @@ def walk_heads(file: LogFile, start: int, end: int) -> Iterator[Head]:
 
 def read_marker(file: LogFile, head: Head) -> bool | None:
     """Whether a control batch says that a transaction was aborted; None if it is no end of a transaction."""
-    from klogtool.format.control import parse_end_transaction_marker  # with Kafka's schemas: few logs need them
-
     if head.size > MOST_MARKER_BYTES or not isinstance(head.entry, RecordBatch):
         return None
     frame = Frame(0, head.entry.base_offset, head.size, head.entry.magic)

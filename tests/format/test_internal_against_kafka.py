@@ -16,7 +16,7 @@ from test_internal_decoders import DECODERS, GOLDEN, from_hex
 
 from klogtool.errors import KlogError
 from klogtool.format.batch import Record, build_batch
-from klogtool.format.control import control_text
+from klogtool.format.control_values import control_text
 
 pytestmark = pytest.mark.kafka
 

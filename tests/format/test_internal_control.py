@@ -10,17 +10,14 @@ from hypothesis import strategies as st
 
 from klogtool.errors import Corrupt
 from klogtool.format.control import (
-    VALUE_MESSAGES,
     ControlRecordType,
     EndTransactionMarker,
     build_control_key,
-    build_control_value,
     build_end_transaction_marker,
-    control_text,
     parse_control_type_id,
-    parse_control_value,
     parse_end_transaction_marker,
 )
+from klogtool.format.control_values import VALUE_MESSAGES, build_control_value, control_text, parse_control_value
 
 DIRECTORY_ID = "AAAAAAAAAAEAAAAAAAAAAg"
 

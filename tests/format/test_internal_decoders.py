@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mutate import mutations
 
 from klogtool.errors import KlogError, Unsupported
-from klogtool.format.control import control_text
+from klogtool.format.control_values import control_text
 from klogtool.format.internal.decoders import (
     Decoded,
     decode_cluster_metadata,

@@ -13,6 +13,7 @@ from construct import Adapter, Construct, ConstructError, Int16sb, Int32sb, Stre
 from construct import Struct as ConstructStruct
 
 from klogtool.errors import Unsupported
+from klogtool.format.fixed import underflow
 from klogtool.format.internal.primitives import (
     COMPACT_LENGTH,
     FIXED_TYPES,
@@ -23,7 +24,6 @@ from klogtool.format.internal.primitives import (
     String,
     TaggedFields,
     ValueStream,
-    underflow,
 )
 from klogtool.format.internal.schema import (
     HIGHEST_VERSION,

@@ -16,6 +16,7 @@ from typing import Any
 from construct import Construct, Flag, Float64b, Int8sb, Int16sb, Int16ub, Int32sb, Int32ub, Int64sb, Subconstruct
 
 from klogtool.errors import Corrupt, Unsupported
+from klogtool.format.fixed import underflow
 from klogtool.format.internal.schema import UNKNOWN_TAGS
 from klogtool.format.text import java_utf8
 from klogtool.format.zigzag import build_unsigned, to_signed
@@ -58,11 +59,6 @@ class ValueStream(io.BytesIO):
             reason = f"newLimit > capacity: ({size} > {left})"
             raise Corrupt(reason, kafka_class="IllegalArgumentException")
         return self.read(size)
-
-
-def underflow() -> Corrupt:
-    """The error of bytes that end inside a field. Kafka's exception for it has no message."""
-    return Corrupt("the bytes end inside a field", kafka_class="BufferUnderflowException", kafka_message="null")
 
 
 def _runtime(reason: str) -> Corrupt:

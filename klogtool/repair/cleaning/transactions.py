@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
+from klogtool.format.control import ControlRecordType, parse_control_type_id
 from klogtool.format.indexes import AbortedTxn
 from klogtool.log.entries import Entry
 from klogtool.repair.unified_log.index_files import TransactionIndex
@@ -78,8 +79,6 @@ class CleanedTransactions:
         if record is None:  # cleaned before
             return True
         # With Kafka's schemas, which few logs need.
-        from klogtool.format.control import ControlRecordType, parse_control_type_id
-
         kind = ControlRecordType.of(parse_control_type_id(record.key))
         if kind is ControlRecordType.ABORT:
             aborted = self._aborted.pop(batch.producer_id, None)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from klogtool.errors import Corrupt, KlogError
+from klogtool.format.control import ControlRecordType, parse_control_type_id
 from klogtool.log.cores import usable_cores
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
@@ -222,8 +223,6 @@ def walk_committed(entries: Iterable[Entry], aborted: Iterable[AbortedTxn]) -> I
 
 
 def _is_abort_marker(entry: Entry) -> bool:
-    from klogtool.format.control import ControlRecordType, parse_control_type_id  # with Kafka's schemas
-
     first = next(iter(entry.records()), None)
     if first is None:
         return False

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from klogtool.errors import KlogError
 from klogtool.format.batch import LOG_APPEND_TIME, RecordBatch
+from klogtool.format.control import parse_end_transaction_marker
 from klogtool.format.indexes import AbortedTxn
 from klogtool.lazy_dataclasses import dataclass
 from klogtool.repair.unified_log.reading import collect_aborted_txns, find_first_unstable
@@ -121,8 +122,6 @@ def _first_timestamp(batch: RecordBatch) -> int | None:
 
 def _ended(batch: RecordBatch, txn: Transaction | None) -> Transaction | None:
     """What a marker makes of the open transaction of its producer; None for a batch that lost its marker."""
-    from klogtool.format.control import parse_end_transaction_marker  # with Kafka's schemas: few logs need them
-
     try:
         record = next(iter(batch.records()), None)
         marker = None if record is None else parse_end_transaction_marker(record.key, record.value)

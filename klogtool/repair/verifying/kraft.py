@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from klogtool.errors import KlogError
+from klogtool.format.control import ControlRecordType, parse_control_type_id
 from klogtool.format.identity import parse_quorum_state
 from klogtool.format.names import FileKind
 from klogtool.log.entries import Message, RecordBatch
@@ -71,8 +72,6 @@ def _checked(batch: RecordBatch | Message, expected: int) -> RecordBatch:
 
 def _control_types(batch: RecordBatch) -> list[str]:
     """By the names that ControlRecordType has for them."""
-    from klogtool.format.control import ControlRecordType, parse_control_type_id  # with Kafka's schemas: few need them
-
     if not batch.is_control:
         return []
     return [ControlRecordType.of(parse_control_type_id(record.key)).name for record in batch.records()]
