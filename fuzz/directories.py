@@ -8,6 +8,7 @@ An input's bytes decide which directory, which wounds, and what is asked (see tr
 atheris changes inputs by the coverage of klogtool's Python; where there is no atheris for this Python, inputs are
 random, and that is said. Found is: an exception that is no KlogError, an answer that cannot be right, something
 written, more than 512 MB, more than 10 s. Found inputs are kept in .work/fuzz/directories/found, one of each kind.
+Every 100,000 inputs have a process of their own: of each input in its corpus libFuzzer keeps ever more.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import random
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -43,6 +45,7 @@ LONGEST_S = 100  # of the processor, in compiled code that no signal ends
 LONGEST_INPUT = 256
 SEEDS = 200
 TOLD_EACH = 20_000
+ROUND = 100_000
 
 
 @contextlib.contextmanager
@@ -243,6 +246,19 @@ def fuzz(fuzzing: Fuzzing, corpus: pathlib.Path, seed: int) -> None:
     atheris.Fuzz()
 
 
+def fuzz_in_rounds(options: argparse.Namespace) -> int:
+    """So many inputs, a process for each round: the exit status."""
+    until, status, done = time.monotonic() + options.seconds, 0, 0
+    while done < options.inputs and time.monotonic() < until:
+        inputs = min(options.round, options.inputs - done)
+        command = [sys.executable, __file__, "--inputs", str(inputs), "--round", str(inputs)]
+        command += ["--seconds", str(until - time.monotonic())]
+        command += ["--seed", str(options.seed + int(done)), "--corpus", options.corpus]
+        status |= subprocess.run(command, check=False).returncode
+        done += inputs
+    return status
+
+
 def ask_again(fuzzing: Fuzzing, paths: list[pathlib.Path]) -> None:
     for path in paths:
         told: list[str] = []
@@ -259,8 +275,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--inputs", type=float, default=float("inf"))
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--round", type=float, default=ROUND, help="inputs that a process sees")
     parser.add_argument("--corpus", type=pathlib.Path, default=WORK / "corpus", help="kept from run to run")
     options = parser.parse_args()
+    if options.inputs > options.round and not options.paths:
+        sys.exit(fuzz_in_rounds(options))
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
     WORK.mkdir(parents=True, exist_ok=True)

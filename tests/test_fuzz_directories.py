@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pathlib
 import random
+import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
@@ -45,6 +47,14 @@ def test_inputs_of_chance(fuzzing: directories.Fuzzing) -> None:
         told: list[str] = []
         wrong = fuzzing.wrong_with(rng.randbytes(INPUT_BYTES), told)
         assert wrong is None, "\n".join(told)
+
+
+def test_rounds_make_up_what_was_asked_for(tmp_path: Path) -> None:
+    command = [sys.executable, directories.__file__, "--inputs", "25", "--round", "10", "--seed", "3"]
+    command += ["--corpus", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    tallies = re.findall(r"^([\d,]+) inputs .*: (.*) found$", done.stdout, re.MULTILINE)
+    assert (tallies, done.returncode) == ([("10", "nothing"), ("10", "nothing"), ("5", "nothing")], 0), done
 
 
 def test_an_exception_is_found(fuzzing: directories.Fuzzing, monkeypatch: pytest.MonkeyPatch) -> None:
