@@ -17,5 +17,4 @@ def reader_text() -> str:
     """Which reader runs: the kernels, and how they compute CRC-32C, or the reference."""
     if kernels.native is None:
         return "reference reader: kernels not built"
-    by = "the processor's instruction" if kernels.native.crc32c_by_instruction() else "tables"
-    return f"kernels; CRC-32C by {by}"
+    return f"kernels; CRC-32C by {kernels.native.crc32c_ways()[-1]}"

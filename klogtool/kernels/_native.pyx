@@ -25,15 +25,18 @@ cdef extern from "_machine.h" nogil:
     void fetch_line(const uint8_t* p)
     void* zeroed_pages(size_t size)
     void free_pages(void* pages, size_t size)
-    void make_crc_tables()
-    uint32_t crc32c_of(uint32_t so_far, const uint8_t* p, int64_t size)
-    uint32_t crc32_of(uint32_t so_far, const uint8_t* p, int64_t size)
-    int crc_hardware
     struct head:
         int magic, length
         uint8_t least, most
         uint32_t high
     int64_t next_head(const uint8_t* p, int64_t at, int64_t stop, int64_t have, const head* h)
+
+cdef extern from "_crc.h" nogil:
+    void make_crc_tables()
+    int crc_way
+    uint32_t crc32c_by(int way, uint32_t so_far, const uint8_t* p, int64_t size)
+    uint32_t crc32c_of(uint32_t so_far, const uint8_t* p, int64_t size)
+    uint32_t crc32_of(uint32_t so_far, const uint8_t* p, int64_t size)
 
 cdef extern from * nogil:
     void* memmem(const void* haystack, size_t haystack_size, const void* needle, size_t needle_size)

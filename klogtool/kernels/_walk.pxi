@@ -18,9 +18,16 @@ def crc32(const uint8_t[::1] data not None, uint32_t so_far=0):
     """CRC-32 of the bytes, unsigned; so_far: that of the bytes before them."""
     return crc32_of(so_far, &data[0], data.shape[0]) if data.shape[0] else so_far
 
-def crc32c_by_instruction():
-    """Whether the processor computes CRC-32C itself."""
-    return bool(crc_hardware)
+CRC32C_WAYS = ("tables", "the processor's instruction", "the processor's carry-less products")
+
+def crc32c_ways():
+    """How CRC-32C can be computed here, names of CRC32C_WAYS, the fastest last: that is how it is."""
+    return CRC32C_WAYS[:crc_way + 1]
+
+def crc32c_in_way(str way not None, const uint8_t[::1] data not None, uint32_t so_far=0):
+    """CRC-32C in one of `crc32c_ways()`: for tests, who want to see the others, too."""
+    cdef int number = crc32c_ways().index(way)
+    return crc32c_by(number, so_far, &data[0], data.shape[0]) if data.shape[0] else so_far
 
 def whole_frames(const uint8_t[::1] data not None, int64_t end):
     """format.framing.whole_frames: (end of the last whole entry, bytes needed for the next, 0 if there is none)."""

@@ -19,10 +19,17 @@ LENGTHS = [*range(80), 127, 128, 129, 255, 256, 257, 511, 512, 513, 767, 768, 76
 LENGTHS += [4095, 4096, 4097, 8191, 8192, 8193, 12287, 12288, 12289, 19_000]
 
 
+def same_in_every_way(native: Any, data: bytes | memoryview, so_far: int = 0) -> None:
+    expected = checksums.crc32c(data, so_far)
+    assert native.crc32c(data, so_far) == expected, len(data)
+    for way in native.crc32c_ways():
+        assert native.crc32c_in_way(way, data, so_far) == expected, (way, len(data))
+
+
 def test_every_length(native: Any) -> None:
     for length in LENGTHS:
         data = BYTES[:length]
-        assert native.crc32c(data) == checksums.crc32c(data), length
+        same_in_every_way(native, data)
         assert native.crc32(data) == zlib.crc32(data), length
 
 
@@ -31,8 +38,15 @@ def test_every_alignment(native: Any, start: int) -> None:
     view = memoryview(BYTES)
     for length in (0, 1, 7, 8, 9, 63, 64, 1000, 5000):
         data = view[start : start + length]
-        assert native.crc32c(data) == checksums.crc32c(data), length
+        same_in_every_way(native, data, so_far=start * 0x01234567)
         assert native.crc32(data) == zlib.crc32(data), length
+
+
+@given(st.binary(max_size=700), st.integers(min_value=0, max_value=2**32 - 1))
+@settings(deadline=None)
+@pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+def test_every_way(data: bytes, so_far: int) -> None:
+    same_in_every_way(kernels.native, data, so_far)
 
 
 @pytest.mark.parametrize(("data", "crc"), [(b"123456789", 0xE3069283), (bytes(32), 0x8A9136AA), (b"", 0)])
@@ -50,7 +64,11 @@ def test_a_checksum_goes_on_where_another_ended(first: bytes, second: bytes) -> 
 
 
 def test_it_says_how_it_computes(native: Any) -> None:
-    assert native.crc32c_by_instruction() in (True, False)
+    ways = native.crc32c_ways()
+    assert ways[0] == "tables"
+    assert native.CRC32C_WAYS[: len(ways)] == ways
+    with pytest.raises(ValueError, match="x not in tuple"):
+        native.crc32c_in_way("a way that there is not", b"")
 
 
 def test_what_is_no_buffer_of_bytes_is_refused(native: Any) -> None:
