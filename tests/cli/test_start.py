@@ -184,6 +184,9 @@ NOT_FOR_HELP = {"construct", "rich", "json", "klogtool.render.kafka_dump"}
 NOT_FOR_A_PARTITION = {
     "click",
     "construct",
+    "crcmod",
+    "hashlib",
+    "json",
     "rich",
     "difflib",
     "inspect",
@@ -200,8 +203,6 @@ NOT_FOR_VERIFY = {
     "typing",
     "contextlib",
     "re",
-    "json",
-    "hashlib",
     "threading",
     "shlex",
     "textwrap",
