@@ -6,7 +6,7 @@ import pathlib
 import random
 
 import pytest
-from appending import NOW_MS, Record, appended, build_batch, follower, mended, plan_of, refusal, replica
+from appending import NOW_MS, Record, appended, build_batch, follower, mended, patched, plan_of, refusal, replica
 
 from klogtool import kernels
 from klogtool.format.message import build_message_set
@@ -88,6 +88,16 @@ def test_far_away_the_segment_is_rolled(folder: pathlib.Path) -> None:
     assert [row["rolled"] for row in rows] == [False, True]
     old = build_message_set([Record(2**32, NOW_MS, b"k", b"v")], magic=1)
     assert f"{2**32 - 2**31 + 1:020d}.log" in files_of(plan_of(folder, follower(replica(0)), follower(old)))
+
+
+def test_what_fits_no_segment_leaves_the_new_one_with_an_index_that_was_asked(folder: pathlib.Path) -> None:
+    """LogSegment.ensureOffsetInRange asks the offset index, which comes to be; the time index does not."""
+    first = 5_000_000_000
+    backward = patched(replica(first), 23, (-(2**31)).to_bytes(4, "big", signed=True))  # its last offset is below that
+    plan = plan_of(folder, follower(replica(0)), follower(backward))
+    assert plan.answer["appends"][1]["error"]["class"] == "LogSegmentOffsetOverflowException"
+    new = {name.removeprefix(f"{first:020d}") for name in files_of(plan) if name.startswith(f"{first:020d}")}
+    assert new == {".log", ".index", ".snapshot"}
 
 
 @pytest.mark.parametrize("excess", [0, 1])

@@ -170,8 +170,9 @@ class LogSegment:
         self.time_index.maybe_append(latest.timestamp, latest.offset, skip_full_check=skip_full_check)
 
     def ensure_offset_in_range(self, offset: int) -> None:
-        """Raises LogSegmentOffsetOverflow for an offset that the indexes cannot hold."""
-        if to_relative_offset(offset, self.base_offset) is None:
+        """Raises LogSegmentOffsetOverflow for an offset that the indexes cannot hold. As in Kafka it is the `.index`
+        that is asked, and so comes to be."""
+        if to_relative_offset(offset, self.offset_index.base_offset) is None:
             raise LogSegmentOffsetOverflow(self, offset)
 
     def resize_indexes(self) -> None:
