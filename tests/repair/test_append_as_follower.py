@@ -157,6 +157,24 @@ def test_the_kernel_decides_as_the_reference_does(
     assert told[0] == told[1] == told[2]
 
 
+@pytest.mark.parametrize("kernel_from_bytes", [KERNEL_FROM_BYTES, 1])
+def test_a_set_that_is_refused_behind_a_roll_leaves_no_indexes(
+    folder: pathlib.Path, kernel_from_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Producers are looked at before the new segment is asked for anything."""
+    for module in (append_analysis, appending):
+        monkeypatch.setattr(module, "KERNEL_FROM_BYTES", kernel_from_bytes)
+    begun = replica(0, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    far = 2**31 + 5
+    plan = plan_of(folder, follower(begun), follower(replica(far, producer_id=7, producer_epoch=0, base_sequence=1)))
+    row = plan.answer["appends"][1]
+    assert (row["rolled"], row["error"]["class"]) == (True, "InvalidTxnStateException")
+    assert {name.removeprefix(f"{far:020d}") for name in files_of(plan) if name.startswith(f"{far:020d}")} == {
+        ".log",
+        ".snapshot",
+    }
+
+
 def test_a_message_of_no_codec(folder: pathlib.Path) -> None:
     old = build_message_set([Record(9, NOW_MS, b"k", b"v")], magic=1)
     assert refusal(folder, follower(mended(old[:17] + b"\x07" + old[18:]))) == "IllegalArgumentException"

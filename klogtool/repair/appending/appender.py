@@ -212,10 +212,12 @@ class Appender:
 
     def _append_by_kernel(self, segment: LogSegment, file: ContentFile, info: AppendInfo) -> list[int] | None:
         """None, and nothing has changed, for a set that is refused: the reference says what Kafka comes upon first."""
+        unopened = segment.unopened_indexes()
         try:
             segment.ensure_offset_in_range(info.last_offset)
             return append_by_kernel(self._log, segment, file)
         except KlogError:
+            segment.close_again(unopened)
             return None
 
     def _append_batch_by_batch(

@@ -7,7 +7,7 @@ segment is closed; so which of them a broker's start leaves untouched comes out 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from klogtool import kernels
@@ -292,6 +292,21 @@ class LogSegment:
         self.offset_index.keep_entries(marks.offset_entries)
         self.time_index.keep_entries(marks.time_entries)
         self.txn_index.return_to(marks.txn)
+
+    def unopened_indexes(self) -> dict[FileKind, bool]:
+        """Which of its `.index` and `.timeindex` nobody has asked for, and whether it is there; for `close_again`."""
+        opened = {FileKind.OFFSET_INDEX: self._offset_index, FileKind.TIME_INDEX: self._time_index}
+        return {kind: self.name_of(kind) in self.draft for kind, index in opened.items() if index is None}
+
+    def close_again(self, unopened: Mapping[FileKind, bool]) -> None:
+        """As if nobody had asked for these since then."""
+        if FileKind.OFFSET_INDEX in unopened:
+            self._offset_index = None
+        if FileKind.TIME_INDEX in unopened:
+            self._time_index = None
+        for kind, was_there in unopened.items():
+            if not was_there:
+                self.draft.delete(self.name_of(kind))
 
     def become_inactive(self) -> None:
         """The last time entry, and no room to spare (onBecomeInactiveSegment)."""
