@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 def output_file(path: str) -> Iterator[BinaryIO]:
     """A new file, there only when all of it is: what was written of it goes if anything goes wrong.
 
-    Raises Refused if there is a file of that name, Unreadable where none can be made or written.
+    Raises Refused if there is a file of that name, or if it would lie in a log dir or partition dir; Unreadable where
+    none can be made or written.
     """
-    if os.path.lexists(path):
-        raise Refused("there is a file of that name already", path=path)
+    from klogtool.disk.facts import check_saving_place
+
+    check_saving_place(path)
     part = f"{path}.{os.getpid()}.part"
     try:
         with open(part, "xb") as sink:

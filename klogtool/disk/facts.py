@@ -55,9 +55,11 @@ def is_partition_dir(path: str) -> bool:
 
 
 def check_saving_place(path: str) -> None:
-    """Raises Refused for a file of ours in a partition dir, or where there is one of that name already."""
+    """Raises Refused for a file of ours in a partition dir or log dir, or where there is one of that name already."""
     folder = os.path.dirname(os.path.realpath(path))
     if is_partition_dir(folder):
         raise Refused("a partition dir is no place for it", path=path)
+    if looks_like_log_dir(folder):
+        raise Refused("a log dir is no place for it", path=path)
     if os.path.lexists(path):
         raise Refused("there is a file of that name already", path=path)

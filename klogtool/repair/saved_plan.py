@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 KEPT_BYTES = 256 << 20  # of contents in memory, over all plans; the others are decided again when their turn comes
 LIGHT_BYTES = 64 << 10  # contents of a plan that are kept in any case
+DEEPEST_ARGUMENT = 16  # objects and lists in one another; what goes deeper was not saved by klogtool
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +168,19 @@ def _from_row(row: Mapping[str, Any], plan: Plan | None = None) -> SavedPlan:
         )
         for step in row["steps"]
     )
-    arguments = {_text(name): value for name, value in row["arguments"].items()}
+    arguments = {_text(name): _argument(value, DEEPEST_ARGUMENT) for name, value in row["arguments"].items()}
     path = _text(row["path"])
     return SavedPlan(row, _text(row["id"]), _text(row["command"]), path, arguments, tuple(facts), tuple(steps), plan)
+
+
+def _argument(value: Any, deepest: int) -> Any:
+    """A value of an argument, whose parts are as deep as those of a plan are."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    if parts and not deepest:
+        raise ValueError("an argument is nested too deep")
+    for part in parts:
+        _argument(part, deepest - 1)
+    return value
 
 
 def _text(value: object) -> str:

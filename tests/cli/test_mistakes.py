@@ -229,6 +229,18 @@ def test_columns_into_what_is_there_or_is_read(partition: pathlib.Path) -> None:
     assert (taken.stat().st_size, inside.exists()) == (0, False)
 
 
+@pytest.mark.parametrize("folder", [".", "t-0"])
+def test_what_was_read_is_not_put_among_logs(tmp_path: pathlib.Path, folder: str) -> None:
+    shutil.copytree(PARTITION, tmp_path / "t-0")
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    raw = tmp_path / folder / "x.raw"
+    read = ("read", tmp_path / "t-0", "--offset", "0", "--max-bytes", "100", "--min-one-message")
+    done = run_apart(*read, "--raw", raw)
+    kind = "log dir" if folder == "." else "partition dir"
+    assert done.err.splitlines()[-1] == f"klogtool: {raw}: a {kind} is no place for it"
+    assert (done.status, raw.exists()) == (3, False)
+
+
 def test_columns_leave_out_aloud(partition: pathlib.Path, tmp_path: pathlib.Path) -> None:
     log_dir = tmp_path / "logs"
     doomed = log_dir / "t-0.0123456789abcdef0123456789abcdef-delete"

@@ -43,6 +43,28 @@ def test_a_plan_is_printed_and_nothing_is_written(log_dir: pathlib.Path) -> None
     assert picture(log_dir.parent) == before
 
 
+@pytest.mark.parametrize("depth", [18, 600])
+def test_a_saved_plan_with_bottomless_arguments_is_none(log_dir: pathlib.Path, depth: int) -> None:
+    """Not a traceback, whatever depth this Python's JSON can read and its other code cannot."""
+    saved = log_dir.parent / "plans"
+    run("test", log_dir / "t-1", "--plan-out", saved)
+    head, plan, *_ = saved.read_text().splitlines()
+    before, arguments, behind = plan.partition('"arguments":{')
+    deep = before + arguments + '"x":' + "[" * depth + "]" * depth + "," * (not behind.startswith("}")) + behind
+    saved.write_text(f"{head}\n{deep}\n")
+    done = run("apply", saved)
+    assert done.told.startswith(f"klogtool: {saved}: not a plan that klogtool saved: an argument is nested too deep")
+    assert done.status == 1
+
+
+@pytest.mark.parametrize("folder", [".", "t-0"])
+def test_no_plan_is_saved_among_logs(log_dir: pathlib.Path, folder: str) -> None:
+    before = picture(log_dir.parent)
+    done = run("test", log_dir / "t-1", "--plan-out", log_dir / folder / "plans")
+    assert (done.status, "is no place for it" in done.told) == (3, True)
+    assert picture(log_dir.parent) == before
+
+
 def test_a_plan_as_json(log_dir: pathlib.Path) -> None:
     head, plan = rows(run("test", log_dir / "t-1", "--format", "json"))
     assert head == {"type": "klogtool", "version": head["version"], "schema": 1, "command": "test"}
