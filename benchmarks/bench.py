@@ -32,6 +32,7 @@ BATCHES = "import sys, klogtool\nfor _ in klogtool.columns(sys.argv[1], jobs=int
 RECOVERIES = {"rebuild-index": ["rebuild-index"], "verify": ["verify"]}
 WALKS = ("walk",)
 RESYNCS = ("resync",)
+CRCS = ("crc",)
 DEEPS = ("verify-deep",)
 PYTHON_READERS = ("kafka-python", "aiokafka")
 READERS_MIB = 32  # of each log: the slower of them takes minutes for a GiB
@@ -136,6 +137,15 @@ def resyncs(setup: Setup, only: Callable[[str], bool]) -> Table:
     for line in told.splitlines():
         kind, rate, outcome = line.split("\t")
         table.add(kind, f"{float(rate) / 1e9:.2f}", "1", outcome)
+    return table
+
+
+def crcs(setup: Setup, _: Callable[[str], bool]) -> Table:
+    """CRC-32C in each way that the processor has."""
+    table = Table("CRC-32C by", "piece, bytes", "GB/s")
+    for line in told_by([sys.executable, str(HERE / "crc_rates.py")]).splitlines():
+        way, size, bytes_a_second = line.split("\t")
+        table.add(way, size, f"{float(bytes_a_second) / 1e9:.1f}")
     return table
 
 
@@ -383,6 +393,7 @@ PARTS = (
     Part(recoveries, RECOVERIES),
     Part(walks, WALKS),
     Part(resyncs, RESYNCS),
+    Part(crcs, CRCS, ()),
     Part(deep_verifications, DEEPS),
     Part(lookups, LOOKUPS, ()),
     Part(reads, FETCHES),
