@@ -29,7 +29,9 @@ nothing lost on the way. What that asks for:
  8. Producer snapshots: the newest of those that are new comes first, and those that are not to stay go when they are
     there. A log without any, after a clean stop, is one whose producers are forgotten.
  9. A new `.index` comes behind all these: as long as it is missing, they are made again. Where it was the transaction
-    index that made a broker recover the segment, that one is last.
+    index that made a broker recover the segment, that one is last. Only those of a segment that was recovered before
+    one below it (a `.log` whose name has not 20 digits is loaded in its place by that name) come before the snapshots:
+    recovered once more, it would begin from those that the lower one left.
 10. The `.log` of a segment that begins empty behind others, as a roll makes it, comes with that: what it is behind is
     then as it is to stay, for a broker looks no further back. But where the whole log begins anew, the others go
     towards the new segment from both ends, and those that reach into it before it comes: the log never has a hole, no
@@ -40,7 +42,8 @@ nothing lost on the way. What that asks for:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from klogtool.errors import Corrupt
 from klogtool.format.names import FileKind, FileName, build_file_name, parse_file_name
@@ -98,6 +101,7 @@ class _Steps:
             self._write_epochs()
         self._cut_logs()
         self._write_new_logs()
+        self._write_overtaken()
         self._write_the_rest()
         return tuple(self.steps)
 
@@ -282,6 +286,14 @@ class _Steps:
             self.delete(_EPOCHS + _TEMPORARY)
         self.change(_EPOCHS)
 
+    def _write_overtaken(self) -> None:
+        """Side files of segments that were recovered before one below them, what made a broker recover them last."""
+        for base_offset in _overtaken(self.report.recovered):
+            is_unfit = base_offset in self.report.unfit
+            last = (_INDEX, FileKind.TXN_INDEX) if is_unfit else (FileKind.TXN_INDEX, _INDEX)
+            for kind in (FileKind.TIME_INDEX, *last):
+                self.change(build_file_name(kind, base_offset))
+
     def _write_the_rest(self) -> None:
         differing = self.differing()
         for name in sorted(differing, key=self._when):
@@ -303,6 +315,13 @@ class _Steps:
         if file.kind is _LOG and name not in self.state and not self.wanted[name].size:
             return 3, -(file.base_offset or 0), name
         return order.get(file.kind, 0), -(file.base_offset or 0), name
+
+
+def _overtaken(recovered: Sequence[int]) -> list[int]:
+    """Of base offsets in the order of recovery: those with a lower one behind the last time that they come."""
+    last = list(dict.fromkeys(reversed(recovered)))
+    lowest = accumulate(last, min)
+    return [base_offset for base_offset, low in zip(last, lowest, strict=True) if low < base_offset][::-1]
 
 
 def _index_of(log: str) -> str:

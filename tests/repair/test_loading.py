@@ -32,6 +32,7 @@ from klogtool.format.indexes import (
     AbortedTxn,
     OffsetIndexEntry,
     TimeIndexEntry,
+    build_txn_index,
     parse_offset_index,
     parse_time_index,
     parse_txn_index,
@@ -368,6 +369,27 @@ def test_a_plan_that_breaks_off_anywhere_ends_where_it_would_have(
         ends.append(lasting(result_of(plan(partition, log_start_offset=log_start_offset))))
     # What a broker makes of its own result may be something else once more: an epoch without batches goes.
     assert all(end in (lasting(states[-1]), ends[-1]) for end in ends)
+
+
+@pytest.mark.parametrize("lost", ["txnindex", "index"])
+def test_a_segment_that_is_recovered_before_one_below_it_keeps_its_aborted_transactions(
+    tmp_path: pathlib.Path, lost: str
+) -> None:
+    """The log of the lower one has a short name. Its recovery takes all snapshots away, and with them the producers."""
+    transactional = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+    partition = make(tmp_path / "t-0", {4: [data(4), data(5, **transactional)], 8: [marker(8, 1), data(9)]})
+    sound = (partition / name_of(8, "txnindex")).read_bytes()
+    if lost == "index":
+        (partition / name_of(8, "index")).unlink()
+    below_the_segment = AbortedTxn(0, producer_id=1, first_offset=1, last_offset=3, last_stable_offset=4)
+    (partition / name_of(8, "txnindex")).write_bytes(build_txn_index([below_the_segment]))
+    (partition / "3.log").write_bytes(b"no log of a broker")
+    made = plan(partition, clean=True, log_start_offset=4)
+    states = [result_of(made, made.steps[:done]) for done in range(len(made.steps) + 1)]
+    assert len({state.get(name_of(8, "snapshot")) for state in states}) > 1
+    for state in states:
+        put(partition, state)
+        assert result_of(plan(partition, clean=True, log_start_offset=4))[name_of(8, "txnindex")] == sound
 
 
 def lasting(files: dict[str, bytes]) -> dict[str, bytes]:
