@@ -154,7 +154,8 @@ cdef class Recovery:
 
     The numbers are those of SegmentRecovery, of its indexes and of the producers' state; whoever changes these for
     batches that the kernel has left to it sets them again. goes_back: an epoch was below that of its producer before, or
-    a transaction began below an offset that was there; nobody but whoever asks resets it.
+    a transaction began below an offset that was there, or not behind all that were open before by `set_txn`; nobody but
+    whoever asks resets it.
     """
 
     cdef public int64_t base_offset, index_interval_bytes, valid_bytes, last_indexed
@@ -174,6 +175,7 @@ cdef class Recovery:
     cdef int64_t changed_count
     cdef Txn* txns                  # open ones by first offset, in [first_txn, txn_end)
     cdef int64_t first_txn, txn_end, txn_room
+    cdef int64_t last_open_before
 
     def __cinit__(self):
         memset(&self.offsets, 0, sizeof(Growing))
@@ -182,6 +184,7 @@ cdef class Recovery:
         self.producers, self.slots, self.changed, self.txns = NULL, NULL, NULL, NULL
         self.producer_count = self.producer_room = self.slot_count = self.changed_count = 0
         self.first_txn = self.txn_end = self.txn_room = 0
+        self.last_open_before = -1
         self.seed = <uint64_t> <size_t> <void*> self     # not to be known by who chooses producer ids
 
     def __dealloc__(self):
@@ -316,7 +319,7 @@ cdef class Recovery:
         p.last_timestamp = kept.timestamp
         if begins:
             p.is_open, p.txn_first_offset = True, base_offset
-            self.goes_back |= base_offset < self.map_end_offset
+            self.goes_back |= base_offset < self.map_end_offset or base_offset <= self.last_open_before
         return True
 
     cdef bint end_txn(self, Bytes b, int64_t n, int64_t offset, Marker* marker) noexcept nogil:
@@ -519,8 +522,11 @@ cdef class Recovery:
         cdef int64_t at = self.txn_at(first_offset)
         if at < self.txn_end and self.txns[at].first_offset == first_offset:
             self.remove_txn(at)
-        if producer_id is not None and not self.begin_txn(first_offset, producer_id, False):
+        if producer_id is None:
+            return
+        if not self.begin_txn(first_offset, producer_id, False):
             raise MemoryError
+        self.last_open_before = max(self.last_open_before, first_offset)
 
     def take_txns_begun(self):
         """(producer id, first offset) of each that has begun since the last call, and is open."""

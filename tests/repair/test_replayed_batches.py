@@ -16,6 +16,12 @@ from recovery_logs import BASE_OFFSET, KINDS, PRODUCER_EPOCHS, TIMESTAMP, recove
 from klogtool import kernels
 from klogtool.errors import KlogError
 from klogtool.format.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Record, build_batch
+from klogtool.format.control import (
+    ControlRecordType,
+    EndTransactionMarker,
+    build_control_key,
+    build_end_transaction_marker,
+)
 from klogtool.log import mapped
 from klogtool.log.producer_state import ProducerStateManager
 from klogtool.repair.config import LogConfig
@@ -82,6 +88,13 @@ def data_batch(offset: int, epoch: int, producer_id: int = 7, *, is_transactiona
     return build_batch([record], is_transactional=is_transactional, **fields)
 
 
+def end_marker(offset: int, producer_id: int) -> bytes:
+    marker = build_end_transaction_marker(EndTransactionMarker(ControlRecordType.COMMIT, 0))
+    record = Record(offset, TIMESTAMP, build_control_key(ControlRecordType.COMMIT), marker)
+    fields: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": 0, "is_control": True}
+    return build_batch([record], is_transactional=True, **fields)
+
+
 def emptied_marker(offset: int, producer_id: int) -> bytes:
     return raw_batch(
         b"",
@@ -118,6 +131,26 @@ def test_what_goes_back_is_the_references(tmp_path: pathlib.Path, log: list[byte
             left.append(replay(reader, tmp_path, producers, 0, sum(map(len, log))))
     assert left[0] == left[1]
     assert len(count) == 2
+
+
+@pytest.mark.parametrize("ends_again", [False, True])
+def test_a_transaction_that_ended_and_begins_once_more(tmp_path: pathlib.Path, ends_again: bool) -> None:
+    """The state before is from behind these batches: a log that went back has such a snapshot. A broker lets all begin
+    before any ends, so the one that is open in the end is none that it knows, and to end it again is an error."""
+    first = BASE_OFFSET + 8
+    again = data_batch(first, 0, is_transactional=True)
+    log = [end_marker(BASE_OFFSET, 7), data_batch(BASE_OFFSET + 1, 0, 8), again]
+    log += [end_marker(first + 1, 7)] if ends_again else []
+    left = []
+    for reader in ("reference", "kernel"):
+        producers = ProducerStateManager()
+        (tmp_path / LOG_NAME).write_bytes(again)
+        replay("reference", tmp_path, producers, 0, len(again))
+        (tmp_path / LOG_NAME).write_bytes(b"".join(log))
+        left.append((replay(reader, tmp_path, producers, 0, sum(map(len, log))), producers.ongoing_txns))
+    assert left[0] == left[1]
+    assert left[0][1] == []
+    assert ("error" in left[0][0]) == ends_again
 
 
 def test_the_order_of_producers_is_that_in_which_they_came_up(tmp_path: pathlib.Path) -> None:

@@ -1,7 +1,8 @@
 """Producers after batches that a broker reads once more at its start (loadProducersFromRecords): by headers alone.
 
-A broker looks at all of them before any counts. The kernel takes one after the other, which comes to the same where no
-epoch and no offset goes back; where one does, and at anything unusual, the reference begins anew.
+A broker looks at all of them before any counts; then transactions begin, and only then those end that have ended. The
+kernel takes one after the other, which comes to the same where no epoch and no offset goes back; where one does, and at
+anything unusual, the reference begins anew.
 """
 
 from __future__ import annotations
