@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from appending import NOW_MS, appended, batch, follower, leader, mended, patched, plan_of, records, refusal, replica
 
-from klogtool.format.batch import NO_TIMESTAMP, Record, RecordBatch, build_batch
+from klogtool.format.batch import NO_TIMESTAMP, Header, Record, RecordBatch, build_batch
 from klogtool.format.message import Message, build_message_set
 from klogtool.log.entries import Entry, walk_entries
 from klogtool.repair.draft import read_content
@@ -230,6 +230,19 @@ def test_the_codec_is_the_topics(folder: pathlib.Path, codec: str, wanted: str) 
     (entry,) = written(folder, leader(batch(5, codec=codec)), compression_type=wanted)
     assert entry.codec == {"uncompressed": "none", "producer": codec}.get(wanted, wanted)
     assert [record.offset for record in entry.records()] == list(range(5))
+
+
+@pytest.mark.parametrize(
+    ("sent", "key"),
+    [(b"\x80", "\ufffd"), (b"a\xed\xa0\x80b", "a\ufffdb"), ("é😀".encode(), "é😀"), (b"", "")],
+)
+def test_header_keys_are_text_where_a_batch_is_built_anew(folder: pathlib.Path, sent: bytes, key: str) -> None:
+    data = build_batch([Record(0, NOW_MS, b"k", b"v", (Header(sent, b"x"), Header(b"h", None)))])
+    for compression_type, found in (("producer", sent), ("zstd", key.encode())):
+        (entry,) = written(folder, leader(data), compression_type=compression_type)
+        (record,) = entry.records()
+        assert isinstance(record, Record)
+        assert record.headers == (Header(found, b"x"), Header(b"h", None))
 
 
 def test_inner_offsets_of_old_clients_are_put_right(folder: pathlib.Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from klogtool.errors import Refused
 from klogtool.format.batch import LOG_APPEND_TIME, NO_TIMESTAMP, Record, RecordBatch, build_batch
+from klogtool.format.header_keys import rewritten_headers
 from klogtool.format.java_numbers import MAX_LONG, wrap_long
 from klogtool.format.message import build_message_set, check_magic, walk_messages
 from klogtool.format.restamp import restamp_batch, restamp_message
@@ -192,7 +193,7 @@ def _build(records: Sequence[AnyRecord], first: Entry, first_offset: int, rules:
     if not records and rules.is_append_time and (rules.to_magic >= 2 or rules.target_codec != NONE):
         raise Refused("a batch without records", kafka_class="NullPointerException")  # MemoryRecordsBuilder.info
     renumbered = [
-        Record(first_offset + n, record.timestamp, record.key, record.value, headers_of(record))
+        Record(first_offset + n, record.timestamp, record.key, record.value, rewritten_headers(headers_of(record)))
         for n, record in enumerate(records)
     ]
     last_offset = first_offset + len(records) - 1

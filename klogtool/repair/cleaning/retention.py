@@ -20,9 +20,9 @@ from klogtool.format.batch import (
     Record,
     build_batch,
 )
+from klogtool.format.header_keys import rewritten_headers
 from klogtool.format.java_numbers import MAX_INT, wrap_long
 from klogtool.format.message import build_message_set, to_record, walk_messages
-from klogtool.format.text import java_utf8
 from klogtool.lazy_dataclasses import dataclass, field, replace
 from klogtool.log.entries import Entry, Message, RecordBatch
 from klogtool.log.producer_state import ProducerState
@@ -272,11 +272,8 @@ def _build(batch: Entry, parts: list[Part], horizon_ms: int | None, *, keeps_mag
 
 
 def _rewritten(record: Record) -> Record:
-    """As Kafka writes it again: the key of a header is text to it, and what is no UTF-8 in it is replaced."""
-    if all(header.key.isascii() for header in record.headers):
-        return record
-    headers = (replace(header, key=java_utf8(header.key).encode()) for header in record.headers)
-    return replace(record, headers=tuple(headers))
+    headers = rewritten_headers(record.headers)
+    return record if headers is record.headers else replace(record, headers=headers)
 
 
 def _check(batch: Entry, kept: list[Record], base_offset: int | None) -> None:
