@@ -19,7 +19,7 @@ from klogtool.format.batch import LOG_APPEND_TIME, RECORD_BATCH_OVERHEAD, Record
 from klogtool.format.codecs import compress
 from klogtool.format.framing import LOG_OVERHEAD
 from klogtool.format.indexes import OffsetIndexEntry
-from klogtool.format.message import build_message_set
+from klogtool.format.message import build_message, build_message_set
 from klogtool.repair.circumstances import Circumstances
 from klogtool.repair.draft import Draft
 from klogtool.repair.unified_log.index_files import READ_WHOLE_BYTES, OffsetIndex, TimeIndex
@@ -233,6 +233,15 @@ def test_the_largest_time_is_found_ahead_of_a_damage_in_the_same_compressed_batc
     assert asked.lookup_timestamp("max").found == place(0, NOW_MS + 7)
     with pytest.raises(Corrupt):
         asked.lookup_timestamp(NOW_MS + 7)
+
+
+def test_keys_and_values_of_messages_are_not_looked_at_for_a_time(tmp_path: Path) -> None:
+    good, bad = (build_message(n, b"k", b"value", magic=1, timestamp=at(n)) for n in range(2))
+    too_long = bad[: -len(b"value") - 4] + (1 << 20).to_bytes(4, "big") + b"value"
+    wrapper = build_message(1, None, compress("gzip", good + too_long, magic=1), magic=1, timestamp=at(1), attributes=1)
+    asked = loaded(make(tmp_path / "t-0", {0: [wrapper], 2: [data(2, time_ms=at(0))]}), last_stop="clean")
+    assert asked.lookup_timestamp("max").found == TimestampAndOffset(at(1), 1, None)
+    assert asked.lookup_timestamp(at(1)).found == TimestampAndOffset(at(1), 1, None)
 
 
 def test_the_steps_of_a_search_by_time(log: Path) -> None:

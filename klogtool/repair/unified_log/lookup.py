@@ -15,6 +15,7 @@ from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, RecordBatch, stream_records
 from klogtool.format.framing import Frame
 from klogtool.format.indexes import OffsetIndexEntry, TimeIndexEntry
+from klogtool.format.message import walk_messages
 from klogtool.format.names import FileKind
 from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.frames import FrameReader
@@ -24,6 +25,7 @@ from klogtool.repair.unified_log.segment import base_offset_of, walk_from
 
 if TYPE_CHECKING:
     from klogtool.format.batch import Record
+    from klogtool.format.message import Message
     from klogtool.log.entries import Entry
     from klogtool.repair.unified_log.loading import LoadedLog
     from klogtool.repair.unified_log.segment import LogSegment
@@ -281,7 +283,8 @@ def _search_segment(
 def _search_log(
     segment: LogSegment, start: int, timestamp: int, first_offset: int
 ) -> tuple[TimestampAndOffset | None, Scan]:
-    """searchForTimestamp: batches whose largest timestamp is below are passed over unopened."""
+    """searchForTimestamp: batches whose largest timestamp is below are passed over unopened. Nobody looks at the
+    key and the value of a message."""
     batches, end = 0, start
     with _opened(segment) as reader:
         for frame in walk_from(reader, start):
@@ -289,7 +292,10 @@ def _search_log(
             if reader.max_timestamp(frame) < timestamp:
                 continue
             entry = reader.read(frame)
-            for number, record in enumerate(entry.records(), 1):
+            records: Iterator[Record | Message] = (
+                entry.records() if isinstance(entry, RecordBatch) else walk_messages(entry)
+            )
+            for number, record in enumerate(records, 1):
                 if record.timestamp >= timestamp and record.offset >= first_offset:
                     return _place(entry, record), Scan(segment.log_name, start, batches, end - start, number)
     return None, Scan(segment.log_name, start, batches, end - start)
@@ -316,7 +322,9 @@ def _record_at(entry: Entry, timestamp: int) -> tuple[int | None, TimestampAndOf
     """The first record with exactly this timestamp (offsetOfMaxTimestamp)."""
     if entry.magic == 0:
         return None, None
-    records = stream_records(entry) if isinstance(entry, RecordBatch) else entry.records()
+    records: Iterator[Record | Message] = (
+        stream_records(entry) if isinstance(entry, RecordBatch) else walk_messages(entry)
+    )
     for number, record in enumerate(records, 1):
         if record.timestamp == timestamp:
             epoch = entry.partition_leader_epoch
@@ -362,6 +370,6 @@ def _index_lookup(segment: LogSegment, offset: int) -> IndexLookup:
     return IndexLookup(name, slot, segment.offset_index.entries, entry.offset, entry.position)
 
 
-def _place(entry: Entry, record: Record) -> TimestampAndOffset:
+def _place(entry: Entry, record: Record | Message) -> TimestampAndOffset:
     epoch = entry.partition_leader_epoch
     return TimestampAndOffset(record.timestamp, record.offset, None if epoch == NO_PARTITION_LEADER_EPOCH else epoch)
