@@ -33,6 +33,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.shared]
 
 COUNT = int(os.environ.get("KLOGTOOL_READ_COUNT", "60"))
 OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
+SNAPPY_ERROR = "org.xerial.snappy.SnappyError"
 GONE = "is gone"  # in the story of a log that lacks a file
 T0 = 1_700_000_000_000  # of the makers' logs, in ms
 ISOLATIONS = [isolation.value for isolation in Isolation]
@@ -242,10 +243,14 @@ class Questioner:
         (questions_put,) = questions.values()
         self.tally[op] += len(questions_put)
         answers = answer[field]
-        if answer.get("error", {}).get("class") == OUT_OF_MEMORY:  # it takes what a damaged size claims; here it ended
+        ended_by = answer.get("error", {}).get("class")
+        if ended_by == OUT_OF_MEMORY:  # it takes what a damaged size claims; here it ended
             answers = answers[:-1]
-            questions_put = questions_put[: len(answers)]
             self.tally["out of memory"] += 1
+        elif ended_by == SNAPPY_ERROR:  # no exception, so the oracle ends with the question that it belongs to
+            answers = [*answers[:-1], {**answers[-1], "error": answer["error"]}]
+        if ended_by in (OUT_OF_MEMORY, SNAPPY_ERROR):
+            questions_put = questions_put[: len(answers)]
         for _, kafkas in zip(questions_put, answers, strict=True):
             self.tally["refusals"] += isinstance(kafkas, dict) and "error" in kafkas
         yield from zip(questions_put, answers, strict=True)
