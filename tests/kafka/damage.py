@@ -119,9 +119,12 @@ def harm(files: dict[str, bytes], rng: random.Random, only: str | None = None) -
     for _ in range(60):
         name = rng.choices(names, weights)[0]
         try:
-            return name, KINDS[name](Scene(files, rng))
+            story = KINDS[name](Scene(files, rng))
         except (Unfit, ValueError, LookupError, struct.error):
             continue
+        for folder in [other for other in files if other.endswith("/") and other[:-1] in files]:
+            del files[folder]  # an earlier damage's, and now a file has its name
+        return name, story
     return "nothing", "no damage of this kind fits"
 
 
