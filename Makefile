@@ -13,7 +13,7 @@ EXTENSION := $(wildcard klogtool/kernels/*.pyx klogtool/kernels/*.pxi klogtool/k
 SOURCES := $(shell find klogtool -name '*.py' -o -name '*.json' -o -name '*.pyx' -o -name '*.pxi' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-spark interop build lint bench fuzz sanitize docs fixtures clean
+.PHONY: help demo test test-all test-spark interop build lint bench fuzz sanitize docs fixtures clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -21,7 +21,10 @@ help:  ## this list
 demo: $(DEMO)/.installed  ## install klogtool into .venv and look at a log dir that a killed broker left
 	@tools/demo.sh $(DEMO)/bin
 
-test: $(DEV)/.ready  ## all tests (those that ask Kafka itself only where Java and mvn are found)
+test: $(DEV)/.ready  ## before a commit: some cases of each test, chosen by a seed that is printed; about two minutes
+	$(RUN) -m pytest -n 2 --sample 3 $(PYTEST_ARGS)
+
+test-all: $(DEV)/.ready  ## all tests (those that ask Kafka itself only where Java and mvn are found)
 	$(RUN) -m pytest -n 2 $(PYTEST_ARGS)
 
 test-spark: $(SPARK)/.ready  ## the tests that ask Spark (installs PySpark, half a gigabyte; needs Java 17 or later)
@@ -38,17 +41,19 @@ lint: $(DEV)/.ready  ## ruff and mypy
 	$(RUN) -m mypy
 
 bench: $(DEV)/.ready  ## klogtool beside Kafka's own tool on the same files (needs Java and mvn, some GB of disk)
-	$(RUN) benchmarks/bench.py $(BENCH_ARGS)
+	$(RUN) tools/benchmarks/bench.py $(BENCH_ARGS)
 
-fuzz: $(DEV)/.fuzz  ## a hundred thousand damaged files through the reader, a million damaged directories through the rest
-	$(RUN) fuzz/dump_log.py --inputs 100000 $(FUZZ_ARGS)
-	$(RUN) fuzz/directories.py --inputs 1000000 $(FUZZ_ARGS)
+fuzz: $(DEV)/.fuzz  ## every bit of small log dirs flipped, a hundred thousand damaged files, a million damaged directories
+	$(RUN) tools/fuzz/flips.py
+	$(RUN) tools/fuzz/dump_log.py --inputs 100000 $(FUZZ_ARGS)
+	$(RUN) tools/fuzz/directories.py --inputs 1000000 $(FUZZ_ARGS)
 
 sanitize: $(DEV)/.ready  ## the extension under ASan and UBSan, a minute of damaged inputs
-	fuzz/sanitize.sh $(RUN) $(SANITIZE_ARGS)
+	tools/fuzz/sanitize.sh $(RUN) $(SANITIZE_ARGS)
 
-docs: $(DEV)/.ready  ## write the tables of docs/format.md anew from the declarations
+docs: $(DEV)/.ready  ## write the tables of docs/format.md and the picture of docs/architecture.md anew from the code
 	$(RUN) tools/make_docs.py
+	$(RUN) tools/draw_house.py
 
 fixtures: $(DEV)/.ready  ## choose the fixtures anew out of the corpora that may lie beside the project
 	$(RUN) tools/make_fixtures.py $(or $(CORPUS),../shared/corpus)
@@ -83,7 +88,7 @@ $(INTEROP)/.ready: tests/interop/pom.xml
 		-DoutputDirectory=$(CURDIR)/$(INTEROP)/jars
 	@touch $@
 
-# Where there is no atheris for this Python, fuzz/directories.py says so and goes on without it.
+# Where there is no atheris for this Python, tools/fuzz/directories.py says so and goes on without it.
 $(DEV)/.fuzz: $(DEV)/.ready
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --only-binary :all: --group fuzz
 	@touch $@

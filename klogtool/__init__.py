@@ -1,24 +1,49 @@
 """The fsck of Apache Kafka: reads partition log dirs on disk, without a broker.
 
-    errors    what can go wrong, as exceptions that say where and why
-    format    what bytes mean: batches, messages, indexes, checkpoints, names, internal topics; opens no file
-    kernels   the same for the hot loops, compiled; equal to format, and doing without where not built
-    log       reading a disk: log dirs, partitions, segments, batches, records; read-only
-    repair    decisions: what is wrong, what would mend it; as values
-    objects   log's objects with repair's decisions about them: what open() gives
-    render    answers as text, JSON lines, Arrow
-    cli       the command line
+    errors      what can go wrong, as exceptions that say where and why
+    escape      text from a disk as a terminal and a shell may see it
+    json_rows   rows of JSON Lines
+    interrupts  signals that ask klogtool to stop
+    values      values with fields that do not count when two are compared
+    clock       what time it is
 
-Each imports only from those above it. `klogtool.open(PATH)` is where to begin; docs/python.md shows the rest.
-Names are imported when they are first used, so that `import klogtool` costs next to nothing.
+    format/     what bytes mean: batches, messages, indexes, checkpoints, names, internal topics; opens no file
+    kernels/    the hot loops, compiled; the same answers as the Python that they stand in for
+    log/        reading a disk: log dirs, partitions, segments, batches, records; read-only
+    broker/     Kafka's own log, offline: loaded, recovered, appended to, cleaned; over a draft, nothing is written
+    verify/     every damage found, as findings
+    salvage/    every sound batch of a damaged partition kept
+    plans/      decisions: what a command would write, as values
+    disk/       carries plans out, and takes them back: the only floor that writes
+    render/     answers as text, JSON lines, Arrow
+    objects     log's objects with the plans about them: what open() gives
+    spark/      log dirs as tables and streams of Spark
+    cli/        the command line
+
+Each imports only from those above it. docs/architecture.md has the picture, and the way of a record, a finding and a
+plan through it. `klogtool.open(PATH)` is where to begin; docs/python.md shows the rest. Names are imported when they
+are first used, so that `import klogtool` costs next to nothing.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # not typing's, which takes longer to import than a small file takes to dump
-if TYPE_CHECKING:
-    from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
+if sys.argv[:1] == ["-m"] or "".join(sys.argv[:1]).endswith("/klogtool"):  # the program: a signal may come at once
+    from klogtool import interrupts
+
+    interrupts.leave_quietly()
+
+if TYPE_CHECKING:
+    from klogtool.broker.unified_log.loaded_partition import FetchedBytes as FetchedBytes
+    from klogtool.broker.unified_log.loaded_partition import LoadedPartition as LoadedPartition
+    from klogtool.broker.unified_log.lookup import EpochEnd as EpochEnd
+    from klogtool.broker.unified_log.lookup import OffsetFound as OffsetFound
+    from klogtool.broker.unified_log.lookup import TimestampAndOffset as TimestampAndOffset
+    from klogtool.broker.unified_log.lookup import TimestampFound as TimestampFound
+    from klogtool.broker.unified_log.reading import Fetched as Fetched
+    from klogtool.errors import AboveLimit as AboveLimit
     from klogtool.errors import Corrupt as Corrupt
     from klogtool.errors import KlogError as KlogError
     from klogtool.errors import Refused as Refused
@@ -40,17 +65,11 @@ if TYPE_CHECKING:
     from klogtool.objects import Planned as Planned
     from klogtool.objects import open_path
     from klogtool.render.arrow import columns as columns
-    from klogtool.repair.findings import Finding as Finding
-    from klogtool.repair.findings import Severity as Severity
-    from klogtool.repair.unified_log.loaded import FetchedBytes as FetchedBytes
-    from klogtool.repair.unified_log.loaded import LoadedPartition as LoadedPartition
-    from klogtool.repair.unified_log.lookup import EpochEnd as EpochEnd
-    from klogtool.repair.unified_log.lookup import OffsetFound as OffsetFound
-    from klogtool.repair.unified_log.lookup import TimestampAndOffset as TimestampAndOffset
-    from klogtool.repair.unified_log.lookup import TimestampFound as TimestampFound
-    from klogtool.repair.unified_log.reading import Fetched as Fetched
+    from klogtool.verify.findings import Finding as Finding
+    from klogtool.verify.findings import Severity as Severity
 
     open = open_path
+
 
 _WHERE = {
     "open": "objects.open_path",
@@ -69,18 +88,19 @@ _WHERE = {
     "Message": "format.message.Message",
     "Record": "format.batch.Record",
     "Header": "format.batch.Header",
-    "Finding": "repair.findings.Finding",
-    "Severity": "repair.findings.Severity",
-    "LoadedPartition": "repair.unified_log.loaded.LoadedPartition",
-    "OffsetFound": "repair.unified_log.lookup.OffsetFound",
-    "TimestampFound": "repair.unified_log.lookup.TimestampFound",
-    "TimestampAndOffset": "repair.unified_log.lookup.TimestampAndOffset",
-    "EpochEnd": "repair.unified_log.lookup.EpochEnd",
-    "FetchedBytes": "repair.unified_log.loaded.FetchedBytes",
-    "Fetched": "repair.unified_log.reading.Fetched",
+    "Finding": "verify.findings.Finding",
+    "Severity": "verify.findings.Severity",
+    "LoadedPartition": "broker.unified_log.loaded_partition.LoadedPartition",
+    "OffsetFound": "broker.unified_log.lookup.OffsetFound",
+    "TimestampFound": "broker.unified_log.lookup.TimestampFound",
+    "TimestampAndOffset": "broker.unified_log.lookup.TimestampAndOffset",
+    "EpochEnd": "broker.unified_log.lookup.EpochEnd",
+    "FetchedBytes": "broker.unified_log.loaded_partition.FetchedBytes",
+    "Fetched": "broker.unified_log.reading.Fetched",
     "KlogError": "errors.KlogError",
     "Corrupt": "errors.Corrupt",
     "Unsupported": "errors.Unsupported",
+    "AboveLimit": "errors.AboveLimit",
     "Refused": "errors.Refused",
     "Unreadable": "log.file.Unreadable",
 }

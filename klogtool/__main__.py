@@ -1,5 +1,5 @@
 """`python -m klogtool` is the same as `klogtool`."""
 
-from klogtool.cli.start import main
+from klogtool.cli.main import main
 
 main()

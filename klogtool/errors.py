@@ -17,6 +17,7 @@ class KlogError(Exception):
     position: byte in that file, or None where no byte is to blame.
     kafka_class: simple name of the exception that Kafka throws for the same thing, or None.
     kafka_message: its message, where Kafka prints that ("null" if it has none), or None.
+    cure: what to do about it, a command to paste or a sentence, or None.
     """
 
     def __init__(
@@ -27,6 +28,7 @@ class KlogError(Exception):
         position: int | None = None,
         kafka_class: str | None = None,
         kafka_message: str | None = None,
+        cure: str | None = None,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -34,6 +36,9 @@ class KlogError(Exception):
         self.position = position
         self.kafka_class = kafka_class
         self.kafka_message = kafka_message
+        self.cure = cure
+        if cure is not None:
+            self.add_note(cure)  # Python's traceback shows it, and so does Spark's
 
     def at_path(self, path: str | os.PathLike[str]) -> KlogError:
         """The same error, with the path of the file it was found in (kept if one is there already)."""
@@ -54,6 +59,10 @@ class Corrupt(KlogError):
 
 class Unsupported(KlogError):
     """Sound, perhaps, but of a version or kind that klogtool (or Kafka) does not know."""
+
+
+class AboveLimit(Unsupported):
+    """Sound, perhaps, but more than klogtool takes into memory (docs/limits.md)."""
 
 
 class Refused(KlogError):

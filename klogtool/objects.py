@@ -1,6 +1,7 @@
 """What klogtool.open gives: the objects of `log`, and what can be decided about them beside what can be read.
 
-Reading knows nothing of decisions; so the objects that know both stand above both.
+Reading knows nothing of decisions; so the objects that know both stand above both. Times (`now_ms` and others) are
+epoch milliseconds, ISO 8601 or datetimes; `now_ms` is the clock where it is not given.
 """
 
 from __future__ import annotations
@@ -8,18 +9,32 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from klogtool.format.java_numbers import MAX_LONG
+from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.spools import OnlyTold
+from klogtool.broker.unified_log.loaded_partition import load
+from klogtool.clock import now_ms as clock_ms
+from klogtool.disk.output import carry_out_to
+from klogtool.disk.writer import InPlace
+from klogtool.errors import KlogError
+from klogtool.format.typed import parse_moment
 from klogtool.log import logdir, opened, partition
 from klogtool.log.segment import KraftSnapshot, Segment
 from klogtool.log.side_file import EntriesFile, PropertiesFile
+from klogtool.plans.decisions import decide, question_type
+from klogtool.plans.fields import WrongField
+from klogtool.plans.question import AnyQuestion, Question, read_question
+from klogtool.plans.saved_plan import SCHEMA, SavedPlan
+from klogtool.verify.findings import Finding
+from klogtool.verify.verification import VerifyOptions, verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from klogtool.repair.findings import Finding
-    from klogtool.repair.plan import Plan
-    from klogtool.repair.unified_log.loaded import FetchedBytes, LoadedPartition
-    from klogtool.repair.unified_log.lookup import EpochEnd, OffsetFound, TimestampFound
+    from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition
+    from klogtool.broker.unified_log.lookup import EpochEnd, OffsetFound, TimestampFound
+    from klogtool.format.typed import Moment
+    from klogtool.plans.plan import Plan
+    from klogtool.verify.findings import Finding
 
 
 class Planned:
@@ -34,44 +49,36 @@ class Planned:
 
     @property
     def answers(self) -> list[Mapping[str, Any]]:
-        """What each plan comes to: the contract's `answer`."""
-        return [plan.answer for plan in self.plans]
+        """The contract's `answer` of each plan (docs/contract.md). A plan for a log dir's own files mostly has none."""
+        return [plan.answer for plan in self.plans if plan.answer]
 
-    def apply(self, *, now_ms: int, journal: str | None = None) -> list[str]:
+    def apply(self, *, now_ms: Moment | None = None, journal: str | None = None) -> list[str]:
         """Do it in place, as `--apply` does; the ids for `klogtool undo`. now_ms: when, for `undo --list`.
 
         journal: the folder for what undo needs, if not the one beside the log dir. Raises LogDirInUse, StalePlan,
         Refused or another KlogError: everything is as it was then.
         """
-        from klogtool.disk.writer import InPlace
-        from klogtool.repair.saved_plan import SCHEMA, SavedPlan
-
         head = {"type": "klogtool", "schema": SCHEMA, "command": self._command, "paths": [self._path]}
-        run = InPlace(list(map(SavedPlan.of, self.plans)), {**head, "when_ms": now_ms}, journal=journal)
+        run = InPlace(list(map(SavedPlan.of, self.plans)), {**head, "when_ms": _moment(now_ms)}, journal=journal)
         run.carry_out()
         return [entry.id for entry in run.entries]
 
     def write_to(self, output: str | os.PathLike[str]) -> None:
         """Write the result to a folder that is not there or empty, as `--output` does. Raises Refused, KlogError."""
-        from klogtool.disk.output import carry_out_to
-        from klogtool.repair.saved_plan import SavedPlan
-
         carry_out_to(list(map(SavedPlan.of, self.plans)), self._path, os.fspath(output))
 
 
-class Partition(partition.Partition):
+class Partition(partition.Partition, frozen=True):
     """A partition dir; those that a broker renamed (-delete, -future, -stray) as well."""
 
-    __slots__ = ()
-
-    def verify(self, *, now_ms: int = MAX_LONG, deep: bool = False, jobs: int = 1) -> list[Finding]:
+    def verify(self, *, now_ms: Moment | None = None, deep: bool = False, jobs: int = 1) -> list[Finding]:
         """All that is wrong with it, in the order of its files; empty if nothing is, and nothing is worth a note.
 
         now_ms: timestamps later than that are implausible. deep: decompress and parse every record. jobs: threads.
         """
         return _verify([self.path], now_ms, deep=deep, jobs=jobs)
 
-    def load(self, *, now_ms: int = 0, **given: Any) -> LoadedPartition:
+    def load(self, *, now_ms: Moment | None = None, **given: Any) -> LoadedPartition:
         """As a broker has it loaded, to be asked several times; nothing is written.
 
         given: recovery_point, log_start_offset, high_watermark (offsets); last_stop ("clean" or "unclean"); config
@@ -79,17 +86,15 @@ class Partition(partition.Partition):
         now_ms: the clock, which decides what producers have expired. Raises Corrupt or Refused, with Kafka's class of
         exception, where a broker would not start.
         """
-        from klogtool.repair.circumstances import Circumstances  # not imported to read a file
-        from klogtool.repair.unified_log.loaded import load
-
-        return load(self.path, Circumstances.of_arguments({"now_ms": now_ms, **given}), given.get("jobs"))
+        question = _asked(Question, now_ms, given)
+        return load(self.path, question.circumstances, question.jobs)
 
     def lookup_offset(self, offset: int, *, explain: bool = False, **given: Any) -> OffsetFound:
         """The batch that holds an offset or follows it; given as in `load`. Raises Refused outside of the log."""
         return self.load(**given).lookup_offset(offset, explain=explain)
 
-    def lookup_timestamp(self, timestamp: int | str, **given: Any) -> TimestampFound:
-        """The first record from a time (ms) on, or `earliest`, `latest`, `max`; given as in `load`."""
+    def lookup_timestamp(self, timestamp: Moment, **given: Any) -> TimestampFound:
+        """The first record from a time (epoch ms, ISO 8601) on, or `earliest`, `latest`, `max`; given as in `load`."""
         return self.load(**given).lookup_timestamp(timestamp)
 
     def end_offset_for_epoch(self, leader_epoch: int, **given: Any) -> EpochEnd:
@@ -104,7 +109,7 @@ class Partition(partition.Partition):
         loaded = self.load(**given)
         return loaded.read(offset, max_bytes, min_one_message=min_one_message, isolation=isolation)
 
-    def plan_recover(self, *, now_ms: int, **given: Any) -> Planned:
+    def plan_recover(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
         """What a broker's start would make of it. now_ms: the clock, which decides what producers have expired.
 
         given: recovery_point, log_start_offset (offsets); last_stop ("clean" or "unclean"); config (Kafka's names and
@@ -113,11 +118,11 @@ class Partition(partition.Partition):
         """
         return _plan("verify --recover", self.path, now_ms, given)
 
-    def plan_rebuild_index(self, *, now_ms: int, **given: Any) -> Planned:
+    def plan_rebuild_index(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
         """Its side files made anew from its logs; given as in `plan_recover`. Raises Refused for a damaged log."""
         return _plan("rebuild-index", self.path, now_ms, given)
 
-    def plan_truncate(self, *, now_ms: int, **given: Any) -> Planned:
+    def plan_truncate(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
         """Cut at an offset (`to`), or begun anew at one (`start_at`, with or without `log_start_offset_after`).
 
         given: these; `purge`: leave no `.deleted` files; and as in `load`. Raises Refused, Corrupt or Unsupported, with
@@ -128,7 +133,7 @@ class Partition(partition.Partition):
     def plan_append(
         self,
         *,
-        now_ms: int,
+        now_ms: Moment | None = None,
         batches: Iterable[str | os.PathLike[str]] = (),
         records: str | os.PathLike[str] | None = None,
         requests: str | os.PathLike[str] | None = None,
@@ -145,7 +150,7 @@ class Partition(partition.Partition):
         ways |= {"records": records and os.path.abspath(records), "requests": requests and os.path.abspath(requests)}
         return _plan("append", self.path, now_ms, {name: way for name, way in ways.items() if way} | given)
 
-    def plan_roll(self, *, now_ms: int, **given: Any) -> Planned:
+    def plan_roll(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
         """Its active segment closed, if it is due, and why it is or not.
 
         given: what is to be appended, `incoming_bytes`, `incoming_timestamp`, `incoming_offset` (default: nothing, now,
@@ -153,21 +158,21 @@ class Partition(partition.Partition):
         """
         return _plan("roll", self.path, now_ms, given)
 
-    def plan_retain(self, *, now_ms: int, **given: Any) -> Planned:
+    def plan_retain(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
         """What retention deletes at that time, and why other segments stay, until when.
 
         given: `purge`: leave no `.deleted` files; and as in `load`. Raises as `plan_truncate` does.
         """
         return _plan("retain", self.path, now_ms, given)
 
-    def plan_delete_records(self, *, now_ms: int, **given: Any) -> Planned:
+    def plan_delete_records(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
         """A later beginning (`before`; -1: the high watermark), and the segments gone that lie wholly below it.
 
         given: that; `purge`; and as in `load`. Raises Refused above the high watermark; and as `plan_truncate` does.
         """
         return _plan("delete-records", self.path, now_ms, given)
 
-    def plan_compact(self, *, now_ms: int, **given: Any) -> Planned:
+    def plan_compact(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
         """Cleaned as the broker's log cleaner does it, if it is due.
 
         given: `first_dirty_offset` (default: the line in cleaner-offset-checkpoint); `passes_at_ms`, times of passes
@@ -177,29 +182,34 @@ class Partition(partition.Partition):
         return _plan("compact", self.path, now_ms, given)
 
 
-class LogDir(logdir.LogDir):
+class LogDir(logdir.LogDir, frozen=True):
     """A log dir. The four checkpoints are dicts by topic and partition, or None where there is no such file."""
-
-    __slots__ = ()
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
         """Its partition dirs in order of name, those that are doomed, on their way or stray (`state`) included."""
         return tuple(Partition(found.path) for found in super().partitions)
 
-    def verify(self, *, now_ms: int = MAX_LONG, deep: bool = False, jobs: int = 1) -> list[Finding]:
+    def __getitem__(self, name: str) -> Partition:
+        """The partition dir of that name, as `orders-0`. Raises KeyError where there is none."""
+        found = next((partition for partition in self.partitions if os.path.basename(partition.path) == name), None)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def verify(self, *, now_ms: Moment | None = None, deep: bool = False, jobs: int = 1) -> list[Finding]:
         """All that is wrong with it and its partitions; see `Partition.verify`."""
         return _verify([self.path], now_ms, deep=deep, jobs=jobs)
 
-    def plan_recover(self, *, now_ms: int, **given: Any) -> Planned:
+    def plan_recover(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
         """What a broker's start would make of all its partitions; see `Partition.plan_recover`."""
         return _plan("verify --recover", self.path, now_ms, given)
 
-    def plan_compact(self, *, now_ms: int, **given: Any) -> Planned:
+    def plan_compact(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
         """Its compacted logs cleaned, the filthiest first; see `Partition.plan_compact`."""
         return _plan("compact", self.path, now_ms, given)
 
-    def plan_retain(self, *, now_ms: int, **given: Any) -> Planned:
+    def plan_retain(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
         """What retention deletes of all its partitions; see `Partition.plan_retain`."""
         return _plan("retain", self.path, now_ms, given)
 
@@ -219,18 +229,36 @@ def open_path(path: str | os.PathLike[str]) -> Opened:
     return Partition(found.path) if isinstance(found, partition.Partition) else found
 
 
-def _verify(paths: list[str], now_ms: int, *, deep: bool, jobs: int) -> list[Finding]:
-    from klogtool.repair.circumstances import Circumstances  # not imported to read a file
-    from klogtool.repair.findings import Finding
-    from klogtool.repair.verify import VerifyOptions, verify
+def _moment(moment: Moment | None) -> int:
+    return clock_ms() if moment is None else parse_moment(moment)
 
-    options = VerifyOptions(Circumstances(now_ms), deep=deep, jobs=jobs)
+
+def _arguments(now_ms: Moment | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a decision is asked, with times in milliseconds."""
+    arguments = {"now_ms": _moment(now_ms), **given}
+    for name in ("loaded_at_ms", "incoming_timestamp"):
+        if given.get(name) is not None:
+            arguments[name] = _moment(given[name])
+    if given.get("passes_at_ms") is not None:
+        arguments["passes_at_ms"] = [_moment(at) for at in given["passes_at_ms"]]
+    return arguments
+
+
+def _asked(kind: type[AnyQuestion], now_ms: Moment | None, given: Mapping[str, Any]) -> AnyQuestion:
+    """The question in what a caller named. Raises KlogError for a name that it does not have, or a wrong type."""
+    asked = {name: value for name, value in _arguments(now_ms, given).items() if value is not None}
+    try:
+        return read_question(kind, asked, "the question")
+    except WrongField as error:
+        raise KlogError(str(error)) from None
+
+
+def _verify(paths: list[str], now_ms: Moment | None, *, deep: bool, jobs: int) -> list[Finding]:
+    options = VerifyOptions(Circumstances(_moment(now_ms)), deep=deep, jobs=jobs)
     return [found for found in verify(paths, options) if isinstance(found, Finding)]
 
 
-def _plan(command: str, path: str, now_ms: int, given: Mapping[str, Any]) -> Planned:
-    from klogtool.repair.decisions import decide  # not imported to read a file
-    from klogtool.repair.spools import OnlyTold
-
+def _plan(command: str, path: str, now_ms: Moment | None, given: Mapping[str, Any]) -> Planned:
     whole = os.path.abspath(path)
-    return Planned(command, whole, list(decide(command, whole, {"now_ms": now_ms, **given}, OnlyTold)))
+    question = _asked(question_type(command), now_ms, given)
+    return Planned(command, whole, list(decide(command, whole, question, OnlyTold)))

@@ -9,13 +9,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from deciding import compact_question
 from verifying import marker
 
-from klogtool.errors import KlogError
-from klogtool.format.batch import Record, build_batch
-from klogtool.repair.circumstances import Checkpoints
-from klogtool.repair.cleaning.offset_map import joined_map
-from klogtool.repair.cleaning.shares import (
+from klogtool.broker.circumstances import Checkpoints
+from klogtool.broker.cleaning.offset_map import joined_map
+from klogtool.broker.cleaning.shares import (
     GroupCleaned,
     GroupShare,
     KeysFound,
@@ -27,9 +26,12 @@ from klogtool.repair.cleaning.shares import (
     clean_in_shares,
     find_keys,
 )
-from klogtool.repair.compact import plan_one
-from klogtool.repair.draft import Draft, read_content
-from klogtool.repair.steps import carried_out
+from klogtool.broker.content import read_content
+from klogtool.broker.draft import Draft
+from klogtool.errors import KlogError
+from klogtool.format.batch import Record, build_batch
+from klogtool.plans.compact import plan_one
+from klogtool.plans.loading_steps import carried_out
 
 NOW_MS = 1_700_000_000_000
 PARTS = 3
@@ -79,7 +81,7 @@ def arrived(value: Any) -> Any:
 def told(folder: str, arguments: dict[str, Any], **how: Any) -> Any:
     """What a decision comes to: the files, the answer, the verdicts; or the error."""
     try:
-        plan, lines = plan_one(folder, arguments, Checkpoints.beside(folder), **how)
+        plan, lines = plan_one(folder, compact_question(arguments), Checkpoints.beside(folder), **how)
     except NotShared:
         raise
     except KlogError as error:

@@ -9,10 +9,29 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 import pytest
+import sampling
+from nothing_new import nothing_new
 from readers import READERS, Reader
 from running import FIXTURES, Done, run_here, tree_of
 
 from klogtool import kernels
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    sampling.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    sampling.choose_seed(config)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for line in sampling.left_out(config):
+        terminalreporter.write_line(line)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    sampling.keep_sample(config, items)
 
 
 @pytest.fixture
@@ -61,6 +80,16 @@ def copy_of(tmp_path: pathlib.Path) -> Callable[[str], pathlib.Path]:
         return target
 
     return copy
+
+
+@pytest.fixture(autouse=True)
+def _nothing_new_is_found(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever a test writes by klogtool: `verify` finds nothing in it that was not there before."""
+    if request.path.name == "test_growth.py":  # counts work, that of `verify`, too; others hold what it runs to the law
+        yield
+        return
+    with nothing_new():
+        yield
 
 
 def skip_counts(report: pytest.TestReport | pytest.CollectReport) -> bool:

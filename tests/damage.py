@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 from construct import Struct
 
-from klogtool.format.batch import BATCH_HEADER, CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD
+from klogtool.format.batch import CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD
 from klogtool.format.checksums import crc32, crc32c
+from klogtool.format.fields import field_positions
 from klogtool.format.framing import LOG_OVERHEAD, Frame, find_frame
-from klogtool.format.layout import field_positions
+from klogtool.format.layouts import BATCH_HEADER
 from klogtool.format.message import CRC_COVERS_FROM as MESSAGE_CRC_COVERS_FROM
 
 

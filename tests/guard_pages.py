@@ -239,7 +239,7 @@ def try_records(data: bytes) -> None:
 
 
 def try_columns(data: bytes) -> None:
-    """Room for all in one go, so that what is told of is the input alone; outputs are for the sanitizer (fuzz/)."""
+    """Room for all in one go: only the input can be overrun. The sanitizer looks after outputs (tools/fuzz)."""
     native, rows = kernels.native, 1000
     bits, fixed = dict.fromkeys(("timestamp.present", "headers.present"), rows), {"offset": 8 * rows}
     blobs = [

@@ -8,15 +8,15 @@ from typing import Any
 from readers import Reader, told
 from recovery_logs import BASE_OFFSET, PRODUCERS, TIMESTAMP
 
+from klogtool.broker.config import LogConfig
+from klogtool.broker.draft import Draft
+from klogtool.broker.unified_log.log_segment import LogSegment
+from klogtool.broker.unified_log.segment_recovery import SegmentRecovery
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import EpochEntry
 from klogtool.format.producer_snapshot import ProducerStateEntry
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.producer_state import ProducerStateManager
-from klogtool.repair.config import LogConfig
-from klogtool.repair.draft import Draft
-from klogtool.repair.unified_log.recovery import SegmentRecovery
-from klogtool.repair.unified_log.segment import LogSegment
 
 LOG_NAME = f"{BASE_OFFSET:020d}.log"
 

@@ -138,6 +138,7 @@ def test_records_that_do_not_parse(log: pathlib.Path, body: bytes, count: int) -
         assert_told(read(log, *options), log, 1, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CODEC_NAMES[1:])
 def test_a_compressed_body_that_is_none(log: pathlib.Path, codec: str) -> None:
     for body in (b"", b"\0", b"\xff" * 100, compress(codec, b"x" * 1000, magic=2)[:-3]):
@@ -168,6 +169,7 @@ def bomb(codec: str) -> Iterator[bytes]:
         yield squeeze.flush()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
 def test_a_bomb(log: pathlib.Path, codec: str) -> None:
     log.write_bytes(raw_batch(b"".join(bomb(codec)), codec=codec))

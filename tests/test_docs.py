@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from running import ROOT, run_here
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+from klogtool.cli.main import COMMANDS
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 CONSOLE_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -48,9 +50,10 @@ def run_shell(command: str) -> str:
 
 
 def commands() -> list[str]:
-    """The commands that `klogtool --help` lists."""
-    listed = run_here(["--help"], ROOT).out.decode().partition("Commands:\n")[2]
-    return re.findall(r"^  (\S+)", listed, flags=re.MULTILINE)
+    """The commands that `klogtool --help` lists: all that there are."""
+    listed = run_here(["--help"], ROOT).out.decode()
+    assert all(re.search(rf"^  {name} ", listed, flags=re.MULTILINE) for name in COMMANDS)
+    return list(COMMANDS)
 
 
 @pytest.mark.parametrize(("command", "output"), list(examples()))
@@ -59,14 +62,17 @@ def test_an_example_prints_what_the_page_shows(command: str, output: str) -> Non
 
 
 def test_every_command_has_help_and_a_page_that_names_every_option() -> None:
+    """What commands share is in options.md, for the pages that link to it."""
     assert "dump-log" in commands()
+    shared = (ROOT / "docs/options.md").read_text(encoding="utf-8")
     for command in commands():
         told = run_here([command, "--help"], ROOT)
         assert told.status == 0
         page = ROOT / "docs" / f"{command}.md"
         assert page.exists(), f"klogtool {command} has no page in docs/"
-        options = set(re.findall(r"--[a-z][a-z-]+", told.out.decode()))
-        missing = {option for option in options if option not in page.read_text(encoding="utf-8")}
+        text = page.read_text(encoding="utf-8")
+        text += shared if "](options.md)" in text else ""
+        missing = {option for option in re.findall(r"--[a-z][a-z-]+", told.out.decode()) if option not in text}
         assert not missing, f"{page.name} does not name {sorted(missing)}"
 
 
@@ -82,10 +88,10 @@ def test_the_tables_of_the_format_page_are_what_the_declarations_say() -> None:
 
 
 def test_the_kernels_are_compiled_with_the_layout_of_the_declarations() -> None:
-    from klogtool.format.layout import pxi_text
+    from klogtool.format.kernel_layout import pxi_text
 
     committed = (ROOT / "klogtool/kernels/_layout.pxi").read_text(encoding="utf-8")
-    assert committed == pxi_text(), "run `python -m klogtool.format.layout > klogtool/kernels/_layout.pxi`"
+    assert committed == pxi_text(), "run `python -m klogtool.format.kernel_layout > klogtool/kernels/_layout.pxi`"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

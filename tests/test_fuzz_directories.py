@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from running import ROOT, tree_of
 
-sys.path.append(str(ROOT / "fuzz"))
+sys.path.append(str(ROOT / "tools/fuzz"))
 
 import dir_questions
 import directories
@@ -41,6 +41,7 @@ def wrong_with(fuzzing: directories.Fuzzing, monkeypatch: pytest.MonkeyPatch, qu
     return directories.kind_of_wrong(wrong)
 
 
+@pytest.mark.slow
 def test_inputs_of_chance(fuzzing: directories.Fuzzing) -> None:
     rng = random.Random(1)
     for _ in range(INPUTS):
@@ -49,6 +50,7 @@ def test_inputs_of_chance(fuzzing: directories.Fuzzing) -> None:
         assert wrong is None, "\n".join(told)
 
 
+@pytest.mark.slow
 def test_rounds_make_up_what_was_asked_for(tmp_path: Path) -> None:
     command = [sys.executable, directories.__file__, "--inputs", "25", "--round", "10", "--seed", "3"]
     command += ["--corpus", str(tmp_path)]
@@ -90,6 +92,7 @@ def test_an_endless_loop_is_found(fuzzing: directories.Fuzzing, monkeypatch: pyt
     assert "Late" in wrong_with(fuzzing, monkeypatch, question)
 
 
+@pytest.mark.slow
 def test_waiting_without_end_is_found(fuzzing: directories.Fuzzing, monkeypatch: pytest.MonkeyPatch) -> None:
     def question(rng: Choices, place: Place, say: Say) -> None:
         fifo = place.root / "here" / "fifo"

@@ -1,4 +1,4 @@
-"""What fuzz/directories.py found, each as the smallest wound that shows it."""
+"""What tools/fuzz/directories.py found, each as the smallest wound that shows it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ import shutil
 
 import pytest
 from damage import field_at, frames_of, heal_checksums, overwrite, tear_at, zero_from
+from deciding import decided
 from running import FIXTURES
 from verifying import NOW_MS, rename, run_verify
 
+from klogtool.broker.circumstances import Circumstances
 from klogtool.errors import Refused, Unsupported
-from klogtool.format.batch import BATCH_HEADER
-from klogtool.repair.append import decide as decide_append
-from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.rebuild import decide as decide_rebuild
-from klogtool.repair.recover import decide as decide_recover
-from klogtool.repair.salvage import decide as decide_salvage
+from klogtool.format.layouts import BATCH_HEADER
 
 Path = pathlib.Path
 LOWEST = (-(2**63)).to_bytes(8, "big", signed=True)
@@ -60,14 +57,14 @@ def test_offsets_that_overflow_ascend_where_the_log_goes_back_behind_them(tmp_pa
 
 def test_salvage_rebuilds_all_where_the_log_start_is_behind_the_end(partition: Path) -> None:
     given = Circumstances(NOW_MS, log_start_offset=2**31)
-    (plan,) = decide_salvage(str(partition), given.as_arguments())
+    (plan,) = decided("salvage", str(partition), given.as_arguments())
     assert [step for step in plan.steps if step.path.endswith(".txnindex")] == []  # the one that is there is right
 
 
 def test_rebuild_index_names_the_leftover_with_its_folder(partition: Path) -> None:
     left = rename(partition / f"{62:020d}.snapshot", f"{62:020d}.snapshot.cleaned")
     with pytest.raises(Refused) as refused:
-        list(decide_rebuild(str(partition), Circumstances(NOW_MS).as_arguments()))
+        list(decided("rebuild-index", str(partition), Circumstances(NOW_MS).as_arguments()))
     assert refused.value.path == str(left)
 
 
@@ -75,7 +72,7 @@ def test_a_topic_whose_name_is_no_text_is_not_marked_clean(tmp_path: Path) -> No
     log_dir = Path(shutil.copytree(FIXTURES / "magic-1/logdir", tmp_path / "logdir"))
     rename(log_dir / "create-0", f"{NOT_TEXT}-0")
     with pytest.raises(Unsupported, match="no text"):
-        list(decide_recover(str(log_dir), {**Circumstances(NOW_MS).as_arguments(), "mark_clean": True}))
+        list(decided("verify --recover", str(log_dir), {**Circumstances(NOW_MS).as_arguments(), "mark_clean": True}))
 
 
 def test_an_offset_that_follows_the_largest_of_a_segment_is_judged_once(tmp_path: Path) -> None:
@@ -112,6 +109,6 @@ def test_an_append_at_the_end_of_all_offsets_is_refused(tmp_path: Path, magic: i
     partition = Path(shutil.copytree(FIXTURES / "two-disks/logdir/d2/t-2", tmp_path / "t-2"))
     given = {**Circumstances(NOW_MS, log_start_offset=2**63 - 1).as_arguments(), "magic": magic}
     lines = '{"key": {"utf8": "k"}}\n' * 5
-    (plan,) = decide_append(str(partition), {**given, "records_text": lines, "batch_records": 1})
+    (plan,) = decided("append", str(partition), {**given, "records_text": lines, "batch_records": 1})
     assert all("error" in row for row in plan.answer["appends"])
     assert plan.answer["state"]["log_end_offset"] == 2**63 - 1

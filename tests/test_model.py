@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import klogtool
+from klogtool.broker.unified_log.loaded_partition import LoadedPartition
 from klogtool.disk.journal import walk_entries as walk_entries_of_journal
 from klogtool.disk.writer import undo
 from klogtool.errors import Refused
@@ -38,9 +39,8 @@ from klogtool.format.control import (
 )
 from klogtool.format.names import TopicPartition
 from klogtool.log.entries import walk_entries
-from klogtool.repair.findings import Severity
-from klogtool.repair.plan import Plan
-from klogtool.repair.unified_log.loaded import LoadedPartition
+from klogtool.plans.plan import Plan
+from klogtool.verify.findings import Severity
 
 EXAMPLES = os.environ.get("KLOGTOOL_MODEL_EXAMPLES")
 STEPS = 30
@@ -581,4 +581,4 @@ LogAtWork.TestCase.settings = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-TestLogAtWork = LogAtWork.TestCase
+TestLogAtWork = pytest.mark.slow(LogAtWork.TestCase)

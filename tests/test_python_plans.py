@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pathlib
 import shutil
+import time
+from datetime import UTC, datetime
 
 import pytest
 from running import ROOT
@@ -62,3 +64,41 @@ def test_what_kafka_refuses_raises_with_its_class(log_dir: pathlib.Path) -> None
     with pytest.raises(klogtool.KlogError) as refused:
         partition_of(log_dir).plan_recover(now_ms=NOW_MS)
     assert refused.value.kafka_class == "NumberFormatException"
+
+
+# Times, names, findings.
+
+
+def test_the_clock_is_asked_where_no_time_is_given(log_dir: pathlib.Path) -> None:
+    partition = partition_of(log_dir)
+    before = time.time_ns() // 1_000_000
+    asked = partition.plan_recover().plans[0].arguments["now_ms"]
+    assert before <= asked <= time.time_ns() // 1_000_000
+
+
+@pytest.mark.parametrize("moment", [NOW_MS, str(NOW_MS), datetime.fromtimestamp(NOW_MS / 1000, UTC)], ids=repr)
+def test_times_in_any_form(log_dir: pathlib.Path, moment: int | str | datetime) -> None:
+    partition = partition_of(log_dir)
+    plan = partition.plan_recover(now_ms=moment, loaded_at_ms=moment).plans[0]
+    assert plan.arguments["now_ms"] == plan.arguments["loaded_at_ms"] == NOW_MS
+    assert partition.lookup_timestamp(moment, now_ms=moment) == partition.lookup_timestamp(NOW_MS, now_ms=NOW_MS)
+    assert partition.verify(now_ms=moment) == partition.verify(now_ms=NOW_MS)
+
+
+def test_a_partition_by_its_name(log_dir: pathlib.Path) -> None:
+    opened = klogtool.open(log_dir)
+    assert isinstance(opened, klogtool.LogDir)
+    assert all(opened[pathlib.Path(partition.path).name].path == partition.path for partition in opened.partitions)
+    with pytest.raises(KeyError, match="no-such-0"):
+        opened["no-such-0"]
+
+
+def test_a_finding_shows_how_grave_it_is(log_dir: pathlib.Path) -> None:
+    found = partition_of(log_dir).verify(now_ms=NOW_MS)
+    assert found
+    for finding in found:
+        assert f"severity={finding.severity.value!r}" in repr(finding)
+        assert finding.start is None or f"start={finding.start}" in repr(finding)
+    assert repr(klogtool.Finding("batch-crc", "p", "d", start=0)).endswith(
+        "id='batch-crc', path='p', detail='d', start=0)"
+    )

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
+from klogtool.broker.circumstances import Circumstances
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.control import (
     ControlRecordType,
@@ -17,9 +18,8 @@ from klogtool.format.control import (
 )
 from klogtool.format.indexes import AbortedTxn, build_txn_index, parse_txn_index
 from klogtool.format.producer_snapshot import ProducerStateEntry, build_producer_snapshot, parse_producer_snapshot
-from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.findings import Finding
-from klogtool.repair.verify import Summary, VerifyOptions, verify
+from klogtool.verify.findings import Finding
+from klogtool.verify.verification import Summary, VerifyOptions, verify
 
 NOW_MS = 1_893_456_000_000  # 2030: no timestamp of a fixture is in its future
 Path = pathlib.Path

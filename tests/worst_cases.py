@@ -221,7 +221,7 @@ def column_buffers(rows: int, header_count: int, data_bytes: int, header_bytes: 
 def try_columns(data: bytes, rows: int) -> tuple[int, int]:
     """Buffers after buffers, each as large as the kernel said. Returns (why it stopped, rows in all)."""
     native, log = kernels.native, guarded("log", len(data)).holding(data)
-    state, body, at, total, needed = array("q", bytes(64)), None, 0, 0, (0, 0, 0)
+    state, body, at, total, needed = array("q", bytes(56)), None, 0, 0, (0, 0, 0)
     for _ in range(20_000):
         columns = native.Columns(rows, needed[1], column_buffers(rows, needed[1], needed[0], needed[2]))
         given = None if body is None else guarded("body", len(body)).holding(body)
@@ -229,7 +229,7 @@ def try_columns(data: bytes, rows: int) -> tuple[int, int]:
         at, count, why = native.columns(log, at, len(data), 0, columns, state, given)
         total, body = total + count, body if at == before else None
         if why == native.FULL:
-            needed = tuple(max(0, n) for n in state[5:8])
+            needed = tuple(max(0, n) for n in state[4:7])
         elif why == native.BODY and body is None:
             body = entry_body(data, at)
             assert body is not None

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Write the tables of docs/format.md from the declarations, between the marks that stand there.
 
-    <!-- layout klogtool.format.batch.BATCH_HEADER -->   a construct declaration: byte, field, type, size
+    <!-- layout klogtool.format.layouts.BATCH_HEADER --> a construct declaration: byte, field, type, size
+    <!-- values klogtool.format.layouts.PARTITION_METADATA -->   the values of a text file: name, type
     <!-- messages klogtool.format.internal -->           the messages of internal topics, from Kafka's schemas
     <!-- end -->
 
@@ -18,10 +19,11 @@ from collections.abc import Iterator
 from construct import Array, Bytes, Construct, FormatField, IfThenElse, Renamed, SizeofError, Struct
 
 from klogtool.format.internal.schema import HIGHEST_VERSION, Field, Message, Versions, message_names, schema_of
-from klogtool.format.varint import VARINT_BITS, UnsignedVarint, VarintBytes, ZigZag
+from klogtool.format.text_values import members_of
+from klogtool.format.varint import VARINT_BITS, UnsignedVarint, VarintArray, VarintBytes, ZigZag
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "format.md"
-MARKED = re.compile(r"(<!-- (layout|messages) ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MARKED = re.compile(r"(<!-- (layout|values|messages) ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 NUMBERS = {"B": "uint8", "H": "uint16", "L": "uint32", "Q": "uint64"}
 
 
@@ -35,6 +37,8 @@ def type_name(declared: Construct) -> str:
             return "varint size, then bytes"
         case ZigZag():
             return "varint" if declared.bits == VARINT_BITS else "varlong"
+        case VarintArray():
+            return "varint count, then each"
         case UnsignedVarint():
             return "unsigned varint"
         case Bytes():
@@ -80,6 +84,14 @@ def layout_table(dotted: str) -> str:
     return "\n".join([*lines, f"| {total} | | | |"] if total is not None else lines)
 
 
+def values_table(dotted: str) -> str:
+    module, _, name = dotted.rpartition(".")
+    lines = ["| value | type |", "|---|---|"]
+    for member in members_of(getattr(importlib.import_module(module), name)):
+        lines.append(f"| `{member.name}` | {member.kind}{', or absent' if member.is_optional else ''} |")
+    return "\n".join(lines)
+
+
 def versions_text(versions: Versions) -> str:
     if versions.low > versions.high:
         return ""
@@ -109,7 +121,7 @@ def messages_table(_package: str) -> str:
 
 def with_tables(page: str) -> str:
     """The page with every table between marks written anew."""
-    makers = {"layout": layout_table, "messages": messages_table}
+    makers = {"layout": layout_table, "messages": messages_table, "values": values_table}
     return MARKED.sub(lambda found: f"{found[1]}\n{makers[found[2]](found[3])}\n\n{found[4]}", page)
 
 

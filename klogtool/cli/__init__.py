@@ -1,1 +1,48 @@
-"""The command line: one module per command; shared options in options.py."""
+"""The command line: one module for each command.
+
+main                  finds the command, and runs it
+guard                 errors become a line on stderr and an exit status
+status                exit statuses, and which error has which
+hints                 the second line of an error: what to do
+output                stdout, stderr
+output_file           files named by `--output` and `--plan-out`
+version               `klogtool --version`
+
+options               options that several commands share
+circumstance_options  `--config`, `--now`, `--high-watermark`, ...: what a broker knows beside the partition dir
+kafka_options         the options of kafka-dump-log, parsed as Kafka parses them
+writing_options       `--apply`, `--output`, `--plan-out`, ...
+spark_options         options of all commands on Spark
+
+writing               what all commands that write do: decide, show, save, carry out
+loading               what all commands do that load a partition only to look
+in_use                a note that a broker uses what is being read
+journals              entries of journals, by id or path
+
+verify                klogtool verify: options
+verifying             klogtool verify: the work
+recover               klogtool verify --recover
+explain               klogtool explain
+dump_log              klogtool dump-log: options
+dumping               klogtool dump-log: text and JSON
+dump_columns          klogtool dump-log: Arrow and Parquet
+lookup                klogtool lookup
+read                  klogtool read
+txns                  klogtool txns
+salvage               klogtool salvage
+rebuild_index         klogtool rebuild-index
+append                klogtool append
+truncate              klogtool truncate
+roll                  klogtool roll
+retain                klogtool retain
+delete_records        klogtool delete-records
+compact               klogtool compact
+apply                 klogtool apply
+undo                  klogtool undo
+help                  klogtool help
+spark                 klogtool spark: the group
+spark_verify          klogtool spark verify
+spark_export          klogtool spark export
+spark_compact         klogtool spark compact
+spark_inventory       klogtool spark inventory
+"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -10,62 +11,88 @@ import click
 from klogtool.cli import options
 from klogtool.cli.journals import find_entries, only_one
 from klogtool.cli.status import DONE, REFUSED
-from klogtool.cli.writing import Show, apply_plans, output_format
+from klogtool.cli.writing import Show, apply_plans, output_format, status_of_answer, told_if_interrupted, words
 from klogtool.disk.facts import check_facts
 from klogtool.disk.journal import spools_for
 from klogtool.disk.manifest import Progress
-from klogtool.disk.writer import check_not_in_use, resume
+from klogtool.disk.writer import StepsDone, check_not_in_use, resume
 from klogtool.log.file import read_whole
-from klogtool.repair.saved_plan import SavedPlan, decide_saved, parse_saved_plans, paths_of
+from klogtool.plans.saved_plan import SavedPlan, decide_saved, parse_saved_plans, paths_of
+from klogtool.render.digest import Digest, Rank
 
 MAX_PLAN_BYTES = 1 << 32
 
 
 @click.command("apply")
 @click.argument("given", nargs=-1, metavar="FILE | --resume [ID] [PATH]")
-@click.option("--resume", "resuming", is_flag=True, help="Finish a run that was cut short.")
-@click.option("--journal", type=click.Path(), metavar="DIR", help="Where what undo needs is kept.")
+@click.option("--resume", "resuming", is_flag=True, help="Finish a run that was interrupted.")
+@click.option(
+    "--journal",
+    type=click.Path(),
+    metavar="DIR",
+    help="Where to keep what undo needs.  [default: a folder beside the log dir]",
+)
 @output_format
 @options.quiet
 @options.debug
 def command(given: tuple[str, ...], resuming: bool, journal: str | None, **more: Any) -> int:
-    """Carry out a plan that --plan-out saved, in place and with undo; or finish a run that was cut short.
+    """Carry out a plan that --plan-out saved, in place and with undo; or finish a run that was interrupted.
 
-    FILE is refused if any file that its plans relied on has changed, or if klogtool decides otherwise now. --resume
-    needs no ID where only one run was cut short: of the journal beside PATH, or beside the folder you are in.
+    FILE is refused if any file that its plans relied on has changed, or if klogtool would decide differently now.
+    --resume needs no ID if only one run was interrupted. It looks in the journal beside PATH, or beside the current
+    folder.
 
-    Exit status: 0 done; 2 wrong usage, no such file; 3 refused, nothing changed; 4 could not go on: what had been done
-    was taken back, or it is said how to go on.
+    Exit status: 0 done; 1 done, and records are lost or missing, as the plan said; 2 wrong usage, no such file; 3
+    refused, nothing changed; 4 could not go on: the changes were taken back, or a message says how to go on.
     """
     if resuming:
         return _resume(given, journal, more)
     if len(given) != 1:
-        raise click.UsageError("Name the FILE of one saved plan, or --resume.")
-    head, plans = parse_saved_plans(read_whole(given[0], limit=MAX_PLAN_BYTES).splitlines(), given[0])
+        raise click.UsageError("Give the FILE of one saved plan, or --resume.")
+    lines = read_whole(given[0], limit=MAX_PLAN_BYTES).splitlines()
     show = Show("apply", more)
     with show.refusals():
+        head, plans = parse_saved_plans(lines, given[0])
         check_facts(plans)
-        for plan in plans:
-            check_not_in_use(plan.path)
-        for plan in plans:
-            show.row(plan.row)
-            show.text(_line(plan))
+        check_not_in_use(plan.path for plan in plans)
+        _show_plans(show, plans)
         with ExitStack() as held:
             decided = decide_saved(
                 plans, paths_of(head), lambda path: held.enter_context(spools_for(path, journal)).make_spool
             )
+            check_facts(plans)  # what was changed while it was decided is not in the new facts
             apply_plans(show, head, decided, journal)
-    return REFUSED if show.refused else DONE
+    return REFUSED if show.refused else _status_of(plans)
+
+
+def _show_plans(show: Show, plans: Sequence[SavedPlan]) -> None:
+    """A line for each that changes something; of many others one for all."""
+    digest = Digest()
+    for plan in plans:
+        show.row(plan.row)
+        digest.add(_line(plan), Rank.CHANGES, None if plan.steps else "nothing to do")
+    for line in digest.walk():
+        show.line(line)
 
 
 def _resume(given: tuple[str, ...], journal: str | None, more: dict[str, Any]) -> int:
     cut_short = (Progress.PREPARING, Progress.STAGED)
     found = find_entries(given, journal)
     entry = only_one([e for e in found if e.progress() in cut_short] or found[:1], "finish")
-    show = Show("apply", more)
+    show, status = Show("apply", more), DONE
     with show.refusals():
-        show.applied(resume(entry))
-    return REFUSED if show.refused else DONE
+        steps = StepsDone()
+        go_on = words("apply --resume", entry)
+        with told_if_interrupted(lambda: f"{steps}; to finish it: {go_on}; to take it back: {words('undo', entry)}"):
+            done = resume(entry, steps=steps)
+        show.applied(done)
+        status = _status_of(done.plans())
+    return REFUSED if show.refused else status
+
+
+def _status_of(plans: Sequence[SavedPlan]) -> int:
+    """As of the commands that made the plans: what is lost is lost, whoever carries it out."""
+    return max([DONE, *(status_of_answer(plan.row.get("answer") or {}) for plan in plans)])
 
 
 def _line(plan: SavedPlan) -> str:

@@ -8,23 +8,23 @@ from typing import Any
 
 import click
 
-from klogtool.cli import options
+from klogtool.broker.circumstances import Circumstances
+from klogtool.cli import circumstance_options, options
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import Show, decide_and_carry_out
 from klogtool.cli.writing_options import writing
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
-from klogtool.render.compact import compact_brief, compact_text
-from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.compact import COMMAND
-from klogtool.repair.plan import Plan
+from klogtool.plans.compact import COMMAND, CompactQuestion
+from klogtool.plans.plan import Plan
+from klogtool.plans.why_not_compacted import walk_standings
+from klogtool.render.compact import compact_brief, compact_text, uncleaned_text
+from klogtool.render.why_not_compacted import standing_text
 
-_DECIDED_BY = ("first_dirty_offset", "passes_at_ms", "force", "keep_magic", "purge", "jobs")
 
-
-def _moments(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int] | None:
+def _moments(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[int, ...] | None:
     """A callback: times."""
-    return [at for value in values if (at := options.moment(ctx, param, value)) is not None] or None
+    return tuple(at for value in values if (at := options.moment(ctx, param, value)) is not None) or None
 
 
 @click.command("compact")
@@ -33,7 +33,7 @@ def _moments(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     "--first-dirty-offset",
     callback=options.long,
     metavar="N",
-    help="In place of the line in cleaner-offset-checkpoint, and judged as it is.",
+    help="Use N instead of the checkpointed first dirty offset. It is validated the same way.",
 )
 @click.option(
     "--pass-at",
@@ -41,55 +41,71 @@ def _moments(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     multiple=True,
     callback=_moments,
     metavar="TIME",
-    help="A pass at this time; repeatable.  [default: one, at --now]",
+    help="Run one cleaner pass at this time. Repeatable.  [default: one pass, at --now]",
 )
-@click.option("--why", is_flag=True, help="Tell why a log is not being compacted, and what to do; nothing is planned.")
+@click.option("--why", is_flag=True, help="Say why a log is not being compacted, and what to do. Nothing is planned.")
 @click.option(
     "--force",
     is_flag=True,
-    help="Clean also what is not due; a partition dir also if its cleanup.policy has no compact.",
+    help="Also clean a log that is not due, and a partition dir whose cleanup.policy does not contain compact.",
 )
 @click.option(
-    "--keep-magic", is_flag=True, help="Messages of magic 0 and 1 stay such, as brokers before 4.0 left them."
+    "--keep-magic", is_flag=True, help="Keep messages of magic 0 and 1 in their format, as brokers before 4.0 do."
 )
 @options.purge
 @writing
 @options.jobs
+@options.verbose
 @options.quiet
-@options.circumstances
+@circumstance_options.circumstances
 @options.debug
-def command(paths: tuple[str, ...], given: Circumstances, **chosen: Any) -> int:
-    """Clean compacted logs as the broker's log cleaner does: a partition dir, or each in a log dir, filthiest first.
+def command(paths: tuple[str, ...], circumstances: Circumstances, **chosen: Any) -> int:
+    """Clean compacted logs as the broker's log cleaner does: a partition dir, or all of a log dir, the dirtiest log
+    first.
 
-    Keeps the last record of each key, tombstones until their time is over, and what a broker has to know of
-    transactions and producers. What is not due stays as it is. Settings come from --config, --config-file, or the log
-    dir's __cluster_metadata. Prints the plan and stops; with --apply or --output, carries it out.
+    Keeps the last record of each key, tombstones until their time is over, and what a broker needs for transactions
+    and producers. A log that is not due stays as it is. Settings come from --config, --config-file, or the log dir's
+    __cluster_metadata. Prints the plan and stops. With --apply or --output, carries it out.
 
-    Exit status: 0 done, or nothing due; 1 partitions of a log dir are refused, since a broker's cleaner breaks off at
-    them, too: the others are done; 2 wrong usage, no such path; 3 refused, nothing written; 4 could not go on.
+    Exit status: 0 done, or nothing due; 1 some partitions of a log dir are refused because a broker's cleaner fails on
+    them, too (the others are done), or loading a log lost records; 2 wrong usage, no such path; 3 refused, nothing
+    written; 4 could not go on.
     """
+    question = CompactQuestion(
+        circumstances=circumstances,
+        jobs=chosen["jobs"],
+        purge=chosen["purge"],
+        no_undo=chosen["no_undo"],
+        first_dirty_offset=chosen["first_dirty_offset"],
+        passes_at_ms=chosen["passes_at_ms"],
+        force=chosen["force"],
+        keep_magic=chosen["keep_magic"],
+    )
     if chosen.pop("why"):
-        return _tell_why(paths, given, chosen)
+        return _tell_why(paths, question, chosen)
     is_one = len(paths) == 1 and isinstance(open_path(paths[0]), Partition)
-    arguments = given.as_arguments() | options.only_given(chosen, _DECIDED_BY)
-    text_of = compact_text if is_one else compact_brief
-    return decide_and_carry_out(COMMAND, paths, arguments, chosen, text_of=text_of, status_of=_status_of)
+    return decide_and_carry_out(
+        COMMAND,
+        paths,
+        question,
+        chosen,
+        text_of=compact_text if is_one else compact_brief,
+        brief_of=None if is_one else uncleaned_text,
+        status_of=status_of_plan,
+    )
 
 
-def _status_of(plan: Plan) -> int:
+def status_of_plan(plan: Plan) -> int:
+    """FOUND where a broker's cleaner would break off."""
     return FOUND if "error" in plan.answer else DONE
 
 
-def _tell_why(paths: tuple[str, ...], given: Circumstances, chosen: Mapping[str, Any]) -> int:
+def _tell_why(paths: tuple[str, ...], question: CompactQuestion, chosen: Mapping[str, Any]) -> int:
     """An answer, or a paragraph, for each partition and log dir."""
-    from klogtool.render.why_not_compacted import standing_text
-    from klogtool.repair.cleaning.why_not_compacted import walk_standings
-
     if chosen["apply"] or chosen["output"] or chosen["plan_out"]:
-        raise click.UsageError("--why only tells: there is no plan to carry out or to save.")
+        raise click.UsageError("--why makes no plan, so there is nothing to carry out or to save.")
     show = Show(COMMAND, chosen)
-    arguments = given.as_arguments() | options.only_given(chosen, ("first_dirty_offset",))
-    for standing in walk_standings([os.path.abspath(path) for path in paths], arguments):
+    for standing in walk_standings([os.path.abspath(path) for path in paths], question):
         show.row({"type": "answer", "command": COMMAND, **standing.as_json()})
         show.text(standing_text(standing))
     return DONE

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from klogtool.cli import options
+from klogtool.broker.circumstances import Circumstances
+from klogtool.cli import circumstance_options, options
 from klogtool.cli.writing import decide_and_carry_out
 from klogtool.cli.writing_options import writing
+from klogtool.plans.delete_records import COMMAND, DeleteRecordsQuestion
 from klogtool.render.retain import delete_records_text
-from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.delete_records import COMMAND
 
 
 @click.command("delete-records")
@@ -21,23 +21,30 @@ from klogtool.repair.delete_records import COMMAND
     callback=options.long,
     required=True,
     metavar="N",
-    help="The first offset that stays; -1: the high watermark.",
+    help="The new log start offset. Records below it are deleted. -1: the high watermark.",
 )
 @options.purge
 @writing
 @options.jobs
 @options.quiet
-@options.circumstances
+@circumstance_options.circumstances
 @options.debug
-def command(partition: str, given: Circumstances, **chosen: Any) -> int:
-    """Let a partition begin at a later offset, and delete the segments that lie wholly below it.
+def command(partition: str, circumstances: Circumstances, **chosen: Any) -> int:
+    """Move the log start offset of a partition up, and delete the segments below it.
 
-    As a broker does that is asked to delete records: the log start offset moves, in the log dir's checkpoint too. What
-    is too old or too much is left to 'klogtool retain'. Prints the plan and stops; with --apply or --output, carries it
-    out.
+    klogtool does what a broker does for a DeleteRecords request, and updates the log dir's
+    log-start-offset-checkpoint. It does not delete by size or time: 'klogtool retain' does. Prints the plan and stops.
+    With --apply or --output, carries it out.
 
-    Exit status: 0 done, or it begins there already; 2 wrong usage, no such path; 3 refused, nothing written: above the
-    high watermark, or a topic that is only compacted; 4 could not go on.
+    Exit status: 0 done, or the log starts there already; 1 loading the log lost records, or records are missing at the
+    end of the log; 2 wrong usage, no such path; 3 refused, nothing written: the offset is above the high watermark, or
+    the topic is only compacted; 4 could not go on.
     """
-    arguments = given.as_arguments() | options.only_given(chosen, ("before", "purge", "jobs"))
-    return decide_and_carry_out(COMMAND, [partition], arguments, chosen, text_of=delete_records_text)
+    question = DeleteRecordsQuestion(
+        circumstances=circumstances,
+        jobs=chosen["jobs"],
+        purge=chosen["purge"],
+        no_undo=chosen["no_undo"],
+        before=chosen["before"],
+    )
+    return decide_and_carry_out(COMMAND, [partition], question, chosen, text_of=delete_records_text)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from klogtool.cli.kafka_options import KafkaOptions
-from klogtool.cli.output import error_line, note
+from klogtool.cli.output import error_lines, note
 from klogtool.cli.output_file import output_file
 from klogtool.cli.status import DONE, FOUND, status_of
 from klogtool.errors import KlogError, Refused
@@ -20,35 +20,35 @@ from klogtool.render.selection import Selection
 WRITERS = {"arrow": write_arrow, "parquet": write_parquet}
 
 
-def dump_columns(paths: Sequence[str], form: str, selection: Selection | None, given: dict[str, Any]) -> int:
+def dump_columns(paths: Sequence[str], form: str, selection: Selection | None, chosen: dict[str, Any]) -> int:
     """All records of the logs that the paths stand for, into the file of --output. Returns the exit status.
 
     Damage is told and passed over, as far as a next batch is found; the file then has the rest, and the status is 1.
     """
-    if not given["output"]:
+    if not chosen["output"]:
         raise click.UsageError(f"--format {form} needs --output FILE.")
-    options = KafkaOptions(given)
+    options = KafkaOptions(chosen)
     logs = (
-        options.files() if given["files"] else [log for path in paths for log in _logs_of(path, quiet=given["quiet"])]
+        options.files() if chosen["files"] else [log for path in paths for log in _logs_of(path, quiet=chosen["quiet"])]
     )
-    _check_place(given["output"], logs if given["files"] else paths)
+    _check_place(chosen["output"], logs if chosen["files"] else paths)
     statuses = [DONE]
 
     def tell(error: KlogError) -> None:
         statuses.append(status_of(error))
-        note(error_line(error))
+        note(*error_lines(error))
 
     tally = Tally()
     batches = walk_files(
         logs,
-        end=options.max_bytes() if given["max_bytes"] else None,
+        end=options.max_bytes() if chosen["max_bytes"] else None,
         selection=selection,
-        jobs=given["jobs"],
+        jobs=chosen["jobs"],
         on_damage=tell,
         tally=tally,
-        resync=given["resync"],
+        resync=chosen["resync"],
     )
-    with output_file(given["output"]) as sink:
+    with output_file(chosen["output"]) as sink:
         WRITERS[form](batches, sink)
     if tally.invalid:
         note(f"klogtool: batches that do not match their checksum: {tally.invalid}; their records have _crc_ok false")
@@ -63,7 +63,10 @@ def _logs_of(path: str, *, quiet: bool) -> list[str]:
         raise unreadable(path, error) from error
     logs, left_out = find_logs(path), find_left_out(path)
     for folder in left_out if not quiet else ():
-        note(f"klogtool: {folder}: left out: on its way out, stray, or a second copy\nName it to have it read.")
+        note(
+            f"klogtool: {folder}: left out: being deleted, stray, or a second copy",
+            "To read it, name it on the command line.",
+        )
     if not logs and not left_out:
         note(f"klogtool: {path}: no logs in it")
     return logs
@@ -75,4 +78,4 @@ def _check_place(output: str, paths: Sequence[str]) -> None:
     for path in map(os.path.realpath, paths):
         read = path if os.path.isdir(path) else os.path.dirname(path)
         if folder == read or folder.startswith(read + os.sep):
-            raise Refused(f"the output would lie in a folder that is being read: {read}", path=output)
+            raise Refused(f"the output would lie in a folder that klogtool reads: {read}", path=output)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from klogtool.cli import options
+from klogtool.cli.dumping import dump_files
 from klogtool.cli.kafka_options import KAFKA_NAMES, as_kafka_reads, kafka_options
 from klogtool.cli.output import note
 
@@ -40,36 +41,43 @@ def _heading(name: str) -> str:
 @click.command("dump-log", cls=DumpLogCommand)
 @click.argument("paths", nargs=-1, metavar="[FILE]...")
 @kafka_options
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="What to write.")
-@click.option("--output", type=click.Path(), metavar="FILE", help="Where to, for arrow and parquet.")
-@click.option("--resync", is_flag=True, help="Go on behind damage, where kafka-dump-log ends.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="Output format.")
+@click.option("--output", type=click.Path(), metavar="FILE", help="The file to write, for arrow and parquet.")
+@click.option(
+    "--resync",
+    is_flag=True,
+    help="Continue after damage. Without it, the dump of a file ends there, as with kafka-dump-log.",
+)
 @options.selection
 @options.jobs
 @options.quiet
 @options.no_progress
 @options.debug
-def command(paths: tuple[str, ...], form: str, **given: Any) -> int:
-    """Print files of a log dir as kafka-dump-log of Kafka 4.3.1 does, byte for byte; or as JSON lines, Arrow, Parquet.
+def command(paths: tuple[str, ...], form: str, **chosen: Any) -> int:
+    """Print files of a log dir, byte for byte as kafka-dump-log of Kafka 4.3.1 prints them, or as JSON Lines, Arrow or
+    Parquet.
 
-    FILE is a file, a partition dir or a log dir, with all that is in it; a bad file does not end the dump. With --files
-    instead, all is as in kafka-dump-log: F are files, and the first that cannot be read ends the dump.
+    FILE is a file, a partition dir or a log dir; of a folder, all files are printed. A bad file does not end the dump.
+    With --files, klogtool does exactly what kafka-dump-log does: F are files, and the first file that cannot be read
+    ends the dump.
 
-    JSON lines have every batch and record with all its fields, internal topics decoded, without further options.
+    JSON Lines have every batch and every record with all fields. Internal topics are decoded without further options.
 
-    Exit status: 0 done; 1 damage was found; 2 wrong usage, no such path; 3 the output is there already or would lie
-    in a folder that is read; 4 a file could not be read or written.
+    Exit status: 0 done; 1 damage was found; 2 wrong usage, no such path; 3 the output exists already, or would lie in
+    a folder that is read; 4 a file could not be read or written.
     """
-    if not given["files"] and not paths:
+    if not chosen["files"] and not paths:
         raise click.UsageError("Nothing to dump: name files or folders, or --files F,F as for kafka-dump-log.")
-    if given["output"] and form in ("text", "json"):
-        raise click.UsageError(f"--output is for arrow and parquet; {form} goes to stdout: > {given['output']}")
-    if given["files"] and paths and not given["quiet"]:
+    if chosen["output"] and form in ("text", "json"):
+        raise click.UsageError(f"--output is for arrow and parquet; {form} goes to stdout: > {chosen['output']}")
+    if chosen["files"] and paths and not chosen["quiet"]:
         others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        note(f"klogtool: not read, since there is --files: {paths[0]}{others}\nSeparate files by commas: --files F,F")
+        note(
+            f"klogtool: not read, because --files is given: {paths[0]}{others}",
+            "Separate files with commas: --files F,F",
+        )
     if form in ("arrow", "parquet"):
-        from klogtool.cli.dump_columns import dump_columns
+        from klogtool.cli.dump_columns import dump_columns  # an extra's
 
-        return dump_columns(paths, form, options.selected(given), given)
-    from klogtool.cli.dumping import dump_files
-
-    return dump_files(paths, form, given, options.selected(given))
+        return dump_columns(paths, form, options.selected(chosen), chosen)
+    return dump_files(paths, form, chosen, options.selected(chosen))

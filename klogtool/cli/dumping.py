@@ -1,63 +1,63 @@
-"""What dump-log does, once its words are understood. Knows nothing of click, which takes longer to import than a small
-dump takes."""
+"""What dump-log does, once its options are understood: text as Kafka prints it, or JSON lines."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
 from klogtool.cli.kafka_options import KafkaOptions
-from klogtool.cli.output import Output, error_line
+from klogtool.cli.output import Output, error_lines
 from klogtool.cli.status import DONE, FOUND, status_of
+from klogtool.cli.version import VERSION
 from klogtool.errors import KlogError
 from klogtool.log.cores import usable_cores
+from klogtool.render.file_dump import TextDump, walk_files
+from klogtool.render.json_dump import JsonDump
+from klogtool.render.json_lines import json_line
 from klogtool.render.kafka_dump import KafkaDump
 from klogtool.render.progress import with_progress_bar
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any
-
     from klogtool.render.selection import Selection
 
 
-def dump_files(paths: Sequence[str], form: str, given: dict[str, Any], selection: Selection | None = None) -> int:
-    """Dump `given["files"]` as Kafka's tool would, or else the paths, as text or JSON; returns the exit status.
+def dump_files(paths: Sequence[str], form: str, chosen: dict[str, Any], selection: Selection | None = None) -> int:
+    """Dump `chosen["files"]` as Kafka's tool would, or else the paths, as text or JSON; returns the exit status.
 
-    given: Kafka's options (see KafkaOptions), and klogtool's jobs, quiet, no_progress, resync, each if it was given.
+    chosen: Kafka's options (see KafkaOptions), and klogtool's jobs, quiet, no_progress, resync, each if it was given.
     """
-    output, quiet = Output(), bool(given.get("quiet"))
+    output, quiet = Output(), bool(chosen.get("quiet"))
 
     def tell(error: KlogError) -> None:
-        output.note(error_line(error, {**given, "form": form}))
+        output.note(*error_lines(error, {**chosen, "form": form}))
 
     dump = KafkaDump(
-        KafkaOptions(given),
-        output.write,
+        KafkaOptions(chosen),
+        output.write_json if form == "json" else output.write,
         (lambda _: None) if quiet else output.note,
         selection=selection,
-        go_on=bool(given.get("resync")),
-        jobs=given.get("jobs") or usable_cores(),
+        go_on=bool(chosen.get("resync")),
+        jobs=chosen.get("jobs") or usable_cores(),
     )
 
     def work(on_progress: Callable[[int], None] | None) -> int:
         dump.on_progress = on_progress
-        if given["files"]:
+        if chosen["files"]:
             return _as_kafka(dump, form, tell, output, quiet=quiet)
         return _own_way(paths, dump, form, tell, output)
 
-    status = with_progress_bar(work, _logs(paths, given), wanted=not (quiet or given.get("no_progress")))
+    status = with_progress_bar(work, _logs(paths, chosen), wanted=not (quiet or chosen.get("no_progress")))
     for line in dump.reports.lines() if form == "text" and status == DONE and not quiet else ():
         output.note(line)
     output.flush()
     return FOUND if status == DONE and dump.damaged else status
 
 
-def _logs(paths: Iterable[str], given: dict[str, Any]) -> Iterator[str]:
+def _logs(paths: Iterable[str], chosen: dict[str, Any]) -> Iterator[str]:
     """The large files among those that will be read."""
-    from klogtool.render.file_dump import walk_files
-
-    if given["files"]:
+    if chosen["files"]:
         try:
-            yield from KafkaOptions(given).files()
+            yield from KafkaOptions(chosen).files()
         except KlogError:
             return  # told when its turn comes
     else:
@@ -85,8 +85,6 @@ def _own_way(
     paths: Iterable[str], dump: KafkaDump, form: str, tell: Callable[[KlogError], None], output: Output
 ) -> int:
     """All files of all paths; the worst status of any."""
-    from klogtool.render.file_dump import TextDump, walk_files
-
     options = dump.options
     options.records(), options.max_bytes(), options.max_message_size()  # wrong words are told before anything is read
     one = TextDump(dump).file if form == "text" else _one_file(dump, form)
@@ -117,10 +115,6 @@ def _tried(one: Callable[[str], None], path: str, failed: Callable[[KlogError], 
 def _one_file(dump: KafkaDump, form: str) -> Callable[[str], None]:
     if form == "text":
         return dump.file
-    from klogtool.cli.version import VERSION
-    from klogtool.render.json_dump import JsonDump
-    from klogtool.render.json_lines import json_line
-
     first = {"type": "klogtool", "version": VERSION, "schema": 1, "command": "dump-log"}
     dump.write(json_line(first))
     return JsonDump(dump).file

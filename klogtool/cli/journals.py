@@ -19,21 +19,21 @@ def find_entries(given: Sequence[str], journal: str | None) -> list[Entry]:
     paths = [word for word in given if word not in ids]
     for path in paths:
         if not os.path.isdir(path):
-            raise KlogError("no such folder, and no id of a run", path=path)
+            raise KlogError("neither a folder nor the id of a run", path=path)
     entries = sorted(_look_in(paths, journal), key=_when)
     for wanted in ids:
         if not any(_is_called(entry, wanted) for entry in entries):
             where = journal or " ".join(paths) or os.getcwd()
-            raise KlogError(f"no run of that id is known beside {where}; name the folder with --journal", path=wanted)
+            raise KlogError(f"no run with that id is known beside {where}; give its folder with --journal", path=wanted)
     return [entry for entry in entries if not ids or any(_is_called(entry, wanted) for wanted in ids)]
 
 
 def only_one(entries: Sequence[Entry], what: str) -> Entry:
     """The one entry that can be meant. Raises Refused if there are several, KlogError if there is none."""
     if not entries:
-        raise KlogError(f"there is nothing to {what} here; --journal DIR looks elsewhere", path=os.getcwd())
+        raise KlogError(f"there is nothing to {what} here; --journal DIR names another journal", path=os.getcwd())
     if len(entries) > 1:
-        raise Refused(f"several runs can be meant, name one: {' '.join(entry.id for entry in entries)}")
+        raise Refused(f"several runs match, give one id: {' '.join(entry.id for entry in entries)}")
     return entries[0]
 
 

@@ -6,35 +6,40 @@ stay text here until they are asked for, and a refusal then is a KlogError like 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
 from klogtool.errors import Corrupt, KlogError
+from klogtool.format.java_numbers import parse_java_int
+from klogtool.render.decoder_classes import decoder_of_classes, internal_topic_decoder
+from klogtool.render.kafka_dump import java_path
 from klogtool.render.records import RecordOptions
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
     from klogtool.render.decoder_classes import Decoder
+
 
 MAX_BYTES, MAX_MESSAGE_SIZE = 2**31 - 1, 5 * 1024 * 1024
 STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
 FLAGS = {
-    "print-data-log": "Print keys and values, too (implies --deep-iteration).",
-    "deep-iteration": "Print each record, not only batches.",
-    "skip-record-metadata": "Print of records only key and value; control records become empty lines.",
+    "print-data-log": "Also print keys and values (implies --deep-iteration).",
+    "deep-iteration": "Print each record, not only each batch.",
+    "skip-record-metadata": "Print only key and value of each record. Control records become empty lines.",
     "verify-index-only": "Check an index without printing its entries.",
-    "index-sanity-check": "Only the check of an index that a broker makes at its start.",
+    "index-sanity-check": "Only do the check of an index that a broker does at startup.",
 }
 ARGUMENTS = {
     "files": "Comma-separated files, exactly as kafka-dump-log takes them.",
-    "max-message-size": "Where an index points to, look for a batch in so many bytes.  [default: 5242880]",
-    "max-bytes": "Read at most so many bytes of a log.  [default: 2147483647]",
+    "max-message-size": "Read at most N bytes to find the batch that an index entry points to.  [default: 5242880]",
+    "max-bytes": "Read at most N bytes of a log.  [default: 2147483647]",
 }
 CLASSES = {
-    "value-decoder-class": "Decoder of values: StringDecoder (default), DefaultDecoder, IntegerDecoder or LongDecoder "
+    "value-decoder-class": "Decoder for values: StringDecoder (default), DefaultDecoder, IntegerDecoder or LongDecoder "
     "of org.apache.kafka.tools.api.",
-    "key-decoder-class": "Decoder of keys, likewise.",
+    "key-decoder-class": "Decoder for keys: the same classes.",
 }
 # In the order in which Kafka prefers one to the other.
 DECODERS = {
@@ -49,8 +54,6 @@ KAFKA_NAMES = {*FLAGS, *ARGUMENTS, *CLASSES, *DECODERS}
 
 def kafka_options(command: Callable[..., object]) -> Callable[..., object]:
     """All of them, on a click command; they arrive as lists under their names with underscores."""
-    import click
-
     for name, about in reversed([*FLAGS.items(), *((n, about) for n, (_, about) in DECODERS.items())]):
         command = click.option(f"--{name}", is_flag=True, help=about)(command)
     for name, about in reversed(CLASSES.items()):
@@ -82,34 +85,6 @@ def as_kafka_reads(args: Sequence[str]) -> list[str]:
     return read
 
 
-def only_kafkas(args: Sequence[str]) -> dict[str, Any] | None:
-    """What a command line says that has files, perhaps --jobs, and else only Kafka's options; None for any other.
-
-    As click would give it: lists under names with underscores, flags as True; files without --files are `paths`.
-    """
-    given: dict[str, Any] = {"paths": ()} | {name.replace("-", "_"): () for name in (*ARGUMENTS, *CLASSES)}
-    words = list(reversed(as_kafka_reads(args)))
-    while words:
-        word = words.pop()
-        name, equals, value = word.removeprefix("--").partition("=")
-        key = name.replace("-", "_")
-        if not word.startswith("-"):
-            given["paths"] = (*given["paths"], word)
-        elif name in FLAGS or name in DECODERS:
-            given[key] = True
-        elif name in CLASSES and not equals and (not words or words[-1].startswith("-")):
-            given[key] = (*given[key], STRING_DECODER)
-        elif name in ARGUMENTS or name in CLASSES:
-            if not equals and not words:
-                return None
-            given[key] = (*given[key], value if equals else words.pop())
-        elif name == "jobs" and not equals and words and words[-1].isdecimal() and int(words[-1]) > 0:
-            given[key] = int(words.pop())
-        else:
-            return None
-    return given if bool(given["files"]) != bool(given["paths"]) else None
-
-
 class KafkaOptions:
     """The options of one run (render.kafka_dump.DumpOptions)."""
 
@@ -136,8 +111,6 @@ class KafkaOptions:
 
     def files(self) -> list[str]:
         """--files, split as Java splits: empty pieces at the end are none."""
-        from klogtool.render.kafka_dump import java_path
-
         pieces = str(self._only("files", "")).split(",")
         while len(pieces) > 1 and not pieces[-1]:
             pieces.pop()
@@ -156,14 +129,10 @@ class KafkaOptions:
     def _decoder(self) -> Decoder | None:
         for option, (function, _) in DECODERS.items():
             if self.given.get(option.replace("-", "_")):
-                from klogtool.render.decoder_classes import internal_topic_decoder
-
                 return internal_topic_decoder(function)
         names = [self._only(option, STRING_DECODER) for option in CLASSES]
         if names == [STRING_DECODER, STRING_DECODER]:
             return None
-        from klogtool.render.decoder_classes import decoder_of_classes
-
         value_class, key_class = names
         return decoder_of_classes(key_class, value_class)
 
@@ -177,8 +146,6 @@ class KafkaOptions:
         return values[0] if values else default
 
     def _number(self, option: str, default: int) -> int:
-        from klogtool.format.java_numbers import parse_java_int
-
         text = self._only(option, str(default))
         try:
             return parse_java_int(text)

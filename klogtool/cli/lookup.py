@@ -7,15 +7,18 @@ from typing import Any
 
 import click
 
-from klogtool.cli import options
+from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.unified_log.loaded_partition import LoadedPartition
+from klogtool.broker.unified_log.lookup import WORDS
+from klogtool.cli import circumstance_options, options
 from klogtool.cli.loading import load_and_tell
-from klogtool.cli.output import Output, error_line
+from klogtool.cli.output import Output, error_lines
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import is_refusal
 from klogtool.cli.writing_options import header, output_format
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import INT_BITS
-from klogtool.render.findings import row_line
+from klogtool.json_rows import row_line
 from klogtool.render.lookup import (
     epoch_row,
     epoch_text,
@@ -25,9 +28,6 @@ from klogtool.render.lookup import (
     timestamp_row,
     timestamp_text,
 )
-from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.unified_log.loaded import LoadedPartition
-from klogtool.repair.unified_log.lookup import WORDS
 
 COMMAND = "lookup"
 _ORDER = "klogtool.lookup.order"  # in click's context: the questions as they stand on the command line
@@ -35,7 +35,7 @@ Answer = tuple[dict[str, Any], str]  # as a JSON row, for people
 
 
 class LookupCommand(click.Command):
-    """Remembers the order in which options of several kinds were given."""
+    """Remembers the order in which options of several kinds were circumstances."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """click's."""
@@ -54,7 +54,7 @@ def _moment(ctx: click.Context, param: click.Parameter, value: str) -> int:
     except click.BadParameter:
         words = ", ".join(word for word in WORDS)
         raise click.BadParameter(
-            f"'{value}' is no time (epoch ms, ISO 8601), and none of {words}.", ctx, param
+            f"'{value}' is not a time (epoch ms, ISO 8601), and not one of {words}.", ctx, param
         ) from None
 
 
@@ -62,44 +62,47 @@ def _epochs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
     epochs = options.longs(ctx, param, values)
     for epoch in epochs:
         if not -(1 << (INT_BITS - 1)) <= epoch < 1 << (INT_BITS - 1):
-            raise click.BadParameter(f"'{epoch}' is no leader epoch: a number of 32 bits.", ctx, param)
+            raise click.BadParameter(f"'{epoch}' is not a leader epoch (a 32-bit number).", ctx, param)
     return epochs
 
 
 @click.command(COMMAND, cls=LookupCommand)
 @click.argument("partition", metavar="PARTITION")
 @click.option(
-    "--offset", multiple=True, callback=options.longs, metavar="N", help="The batch that a reader of it gets."
+    "--offset", multiple=True, callback=options.longs, metavar="N", help="Find the batch that contains this offset."
 )
 @click.option(
     "--timestamp",
     multiple=True,
     callback=_timestamps,
     metavar="TIME",
-    help="The first record from then on: epoch ms, ISO 8601 (UTC), or "
+    help="Find the first record with this timestamp or a later one: epoch ms, ISO 8601 (UTC), or "
     "earliest, latest, max, earliest-local, latest-tiered.",
 )
-@click.option("--leader-epoch", multiple=True, callback=_epochs, metavar="E", help="Where it ended.")
-@click.option("--explain", is_flag=True, help="Also how it was found: files, entries, bytes scanned.")
+@click.option(
+    "--leader-epoch", multiple=True, callback=_epochs, metavar="E", help="Find the end offset of this leader epoch."
+)
+@click.option("--explain", is_flag=True, help="Also show how it was found: files, entries, bytes scanned.")
 @output_format
 @options.jobs
 @options.quiet
-@options.circumstances
+@circumstance_options.circumstances
 @options.debug
 @click.pass_context
 def command(
-    ctx: click.Context, /, partition: str, form: str, given: Circumstances, explain: bool, **chosen: Any
+    ctx: click.Context, /, partition: str, form: str, circumstances: Circumstances, explain: bool, **chosen: Any
 ) -> int:
-    """Find an offset, a time or a leader epoch in a partition, through its indexes, as a broker does.
+    """Find an offset, a time or a leader epoch in a partition. The indexes are used as a broker uses them.
 
-    One answer for each question, in order. The partition is loaded as a broker would load it, and nothing is written.
+    There is one answer for each question, in their order. klogtool loads the partition as a broker would load it, and
+    writes nothing.
 
-    Exit status: 0 all were answered; 1 one was refused, as an offset outside of the log is, or a search met damage; 2
-    wrong usage, no such path; 4 a file could not be read.
+    Exit status: 0 all questions were answered; 1 a question was refused (an offset out of range, for example), or a
+    search met damage; 2 wrong usage, no such path; 4 a file could not be read.
     """
     kinds: list[str] = [name for name in ctx.meta[_ORDER] if name in ("offset", "timestamp", "leader_epoch")]
     if not kinds:
-        raise click.UsageError("Nothing to look up: --offset, --timestamp or --leader-epoch.", ctx)
+        raise click.UsageError("Nothing to look up: give --offset, --timestamp or --leader-epoch.", ctx)
     left = {name: iter(chosen[name]) for name in set(kinds)}
     questions = [(name, next(left[name])) for name in kinds]
     show = _Show(form)
@@ -107,7 +110,7 @@ def command(
 
     def answer(kind: str, asked: Any) -> Answer:
         if not loaded:
-            loaded.append(load_and_tell(partition, given, chosen))
+            loaded.append(load_and_tell(partition, circumstances, chosen))
         return _ANSWERS[kind](loaded[0], asked, explain)
 
     for kind, asked in questions:
@@ -134,9 +137,9 @@ class _Show:
             self.refused = True
             row, text = {kind: asked, **refusal_row(error)}, ""
             if not self.json:
-                self.out.note(error_line(error))
+                self.out.note(*error_lines(error))
                 return
-        self.out.line(row_line({"type": "answer", "command": COMMAND, **row}) if self.json else text)
+        self.out.text(row_line({"type": "answer", "command": COMMAND, **row}) if self.json else text)
 
 
 def _of_offset(loaded: LoadedPartition, offset: int, explain: bool) -> Answer:

@@ -8,34 +8,53 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from difflib import get_close_matches
 
 import click
 
 from klogtool.cli.guard import guarded, note_slow_reader
 from klogtool.cli.output import note
 from klogtool.cli.status import INTERRUPTED, USAGE
+from klogtool.cli.version import version_text
 
 # name: (module, what --help says of it)
 COMMANDS = {
+    "verify": (
+        "klogtool.cli.verify",
+        "Find all damage under a path. --recover: recover it as a broker does at startup.",
+    ),
+    "explain": ("klogtool.cli.explain", "Explain a finding of verify, and what to do about it."),
     "dump-log": (
         "klogtool.cli.dump_log",
         "Print files of a log dir as kafka-dump-log does, or as JSON, Arrow, Parquet.",
     ),
-    "verify": ("klogtool.cli.verify", "Find every damage under a path: bytes, offsets, what to do."),
     "lookup": ("klogtool.cli.lookup", "Find an offset, a time or a leader epoch, as a broker does."),
-    "read": ("klogtool.cli.read", "The bytes that a fetch gets: raw, or as records."),
-    "txns": ("klogtool.cli.txns", "The transactions of a partition, and what a broker knows of producers."),
-    "salvage": ("klogtool.cli.salvage", "Keep every good batch of a damaged partition."),
-    "rebuild-index": ("klogtool.cli.rebuild_index", "Build indexes, snapshots and leader epochs anew from the logs."),
-    "append": ("klogtool.cli.append", "Append batches or records, validated as a broker validates them."),
-    "truncate": ("klogtool.cli.truncate", "Cut a partition at an offset, or begin it anew at one."),
-    "roll": ("klogtool.cli.roll", "Tell whether the active segment is due to be closed, and close it."),
-    "retain": ("klogtool.cli.retain", "Delete the segments that retention no longer keeps; say why others stay."),
-    "delete-records": ("klogtool.cli.delete_records", "Let a partition begin at a later offset."),
-    "compact": ("klogtool.cli.compact", "Clean compacted logs as a broker does; say why one is not cleaned."),
-    "apply": ("klogtool.cli.apply", "Carry out a saved plan, or finish a run that was cut short."),
-    "undo": ("klogtool.cli.undo", "Take back what --apply did; list it, or give it up."),
-    "spark": ("klogtool.cli.spark", "Many disks at once, by Spark, on this machine or a cluster."),
+    "read": ("klogtool.cli.read", "Read what a fetch returns: raw bytes, or records."),
+    "txns": ("klogtool.cli.txns", "List transactions, and the state of producers as a broker has it."),
+    "salvage": ("klogtool.cli.salvage", "Copy every good batch of a damaged partition."),
+    "rebuild-index": (
+        "klogtool.cli.rebuild_index",
+        "Rebuild indexes, producer snapshots and leader epochs from the logs.",
+    ),
+    "append": ("klogtool.cli.append", "Append batches or records, with a broker's validation."),
+    "truncate": ("klogtool.cli.truncate", "Truncate a partition to an offset, or empty it and start at a new offset."),
+    "roll": ("klogtool.cli.roll", "Roll the active segment if a broker would."),
+    "retain": ("klogtool.cli.retain", "Delete segments by retention, and say why the others stay."),
+    "delete-records": (
+        "klogtool.cli.delete_records",
+        "Delete the records below an offset, as kafka-delete-records does.",
+    ),
+    "compact": ("klogtool.cli.compact", "Compact logs as a broker does, or say why a log is not compacted."),
+    "apply": ("klogtool.cli.apply", "Carry out a saved plan, or finish a run that was interrupted."),
+    "undo": ("klogtool.cli.undo", "Take back what --apply did, list such runs, or free their space."),
+    "spark": ("klogtool.cli.spark", "Work on many disks at once with Spark, on this machine or a cluster."),
+    "help": ("klogtool.cli.help", "Show the help of a command."),
+}
+GROUPS = {
+    "Look (nothing is written)": ("verify", "explain", "dump-log", "lookup", "read", "txns"),
+    "Mend": ("rebuild-index", "salvage"),
+    "Do what a running broker does": ("append", "truncate", "roll", "retain", "delete-records", "compact"),
+    "Plans": ("apply", "undo"),
 }
 
 
@@ -64,32 +83,46 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+        """The commands, group by group, without importing them."""
+        others = tuple(name for name in COMMANDS if not any(name in names for names in GROUPS.values()))
+        for heading, names in {**GROUPS, "More": others}.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
 
 
 def _closest_command(name: str) -> str | None:
-    from difflib import get_close_matches
-
     return next(iter(get_close_matches(name, COMMANDS)), None)
 
 
 def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not ctx.resilient_parsing:
-        from klogtool.cli.version import version_text
-
         click.echo(version_text())
         ctx.exit()
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Version, kernels.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version, and which kernels run.",
+)
 def cli() -> None:
     """The fsck of Apache Kafka: reads log dirs on disk, without a broker.
 
+    \b
+    If you are not sure that a disk is sound, run these before you start a broker on it:
+      klogtool verify LOGDIR              shows what is damaged, and how to repair it
+      klogtool verify --recover LOGDIR    shows what a broker would cut and delete at startup
+      klogtool explain batch-crc          explains a finding
+      klogtool salvage PARTITION          shows what can be saved of a damaged partition
+
+    Nothing is written without --apply or --output. `klogtool undo` takes back what --apply did.
+
     Exit status: 0 done, nothing wrong; 1 damage found; 2 wrong usage, no such path; 3 refused, nothing changed;
-    4 could not go on; 130 interrupted; 141 the reader of stdout went away.
+    4 could not go on; 130 interrupted; 141 stdout was closed by its reader.
     """
     note_slow_reader()
 

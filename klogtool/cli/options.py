@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import time
-from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
 from klogtool.cli.output import DEBUG
 from klogtool.errors import Corrupt, KlogError
-from klogtool.format.java_numbers import parse_java_long
-from klogtool.format.java_text import parse_properties
-from klogtool.log.file import read_whole
+from klogtool.format.typed import parse_moment, parse_number, ungrouped
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
 
 SELECTION = ("offsets", "timestamps", "grep", "key", "producer-id")
@@ -36,28 +31,35 @@ def _note_debug(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 def jobs(command: Command) -> Command:
     """--jobs N: threads."""
     return click.option(
-        "--jobs", type=click.IntRange(min=1), default=None, metavar="N", help="Threads.  [default: all cores]"
+        "--jobs", type=Number(min=1), default=None, metavar="N", help="Number of threads.  [default: all cores]"
     )(command)
 
 
 def no_progress(command: Command) -> Command:
     """--no-progress."""
-    return click.option("--no-progress", is_flag=True, help="No progress bar.")(command)
+    return click.option("--no-progress", is_flag=True, help="Show no progress bar.")(command)
 
 
 def quiet(command: Command) -> Command:
     """-q/--quiet: nothing on stderr but errors."""
-    return click.option("-q", "--quiet", is_flag=True, help="No notes on stderr, only errors.")(command)
+    return click.option("-q", "--quiet", is_flag=True, help="Print only errors to stderr, no notes.")(command)
+
+
+def verbose(command: Command) -> Command:
+    """-v/--verbose: all partitions and files, where else those of which there is nothing to say are summed up."""
+    return click.option("-v", "--verbose", is_flag=True, help="Name every partition, file and finding.")(command)
 
 
 def purge(command: Command) -> Command:
-    """--purge: nothing waits for file.delete.delay.ms."""
-    return click.option("--purge", is_flag=True, help="Leave no .deleted files: what goes is gone at once.")(command)
-
-
-def only_given(chosen: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Of these parameters those that were given: for the arguments of a decision."""
-    return {name: chosen[name] for name in names if chosen[name] is not None and chosen[name] is not False}
+    """--purge: nothing waits for file.delete.delay.ms. --no-undo: nor is it kept for undo."""
+    for option in (
+        click.option(
+            "--no-undo", is_flag=True, help="With --purge: keep nothing for undo, and free the space at once."
+        ),
+        click.option("--purge", is_flag=True, help="Leave no .deleted files. Deleted files are still kept for undo."),
+    ):
+        command = option(command)
+    return command
 
 
 def selection(command: Command) -> Command:
@@ -69,13 +71,13 @@ def selection(command: Command) -> Command:
             "--grep",
             callback=given_bytes,
             metavar="BYTES",
-            help="Only records with these bytes in key or value (\\xHH for any byte).",
+            help="Only records whose key or value contains these bytes (\\xHH for any byte).",
         ),
         click.option(
             "--timestamps",
-            callback=span,
+            callback=time_span,
             metavar="A..B",
-            help="Only records with these timestamps (epoch ms).",
+            help="Only records with these timestamps (epoch ms or ISO 8601).",
         ),
         click.option("--offsets", callback=span, metavar="A..B", help="Only records with these offsets."),
     ):
@@ -83,17 +85,17 @@ def selection(command: Command) -> Command:
     return command
 
 
-def selected(given: dict[str, Any]) -> Selection | None:
+def selected(chosen: dict[str, Any]) -> Selection | None:
     """What `selection`'s options chose; None: everything."""
     everything = (SMALLEST, LARGEST)
-    chosen = Selection(
-        given["offsets"] or everything,
-        given["timestamps"] or everything,
-        given["producer_id"],
-        given["key"],
-        given["grep"] or None,  # nothing is in everything
+    selection = Selection(
+        chosen["offsets"] or everything,
+        chosen["timestamps"] or everything,
+        chosen["producer_id"],
+        chosen["key"],
+        chosen["grep"] or None,  # nothing is in everything
     )
-    return None if chosen == Selection() else chosen
+    return None if selection == Selection() else selection
 
 
 def text_or_json(command: Command) -> Command:
@@ -104,106 +106,8 @@ def text_or_json(command: Command) -> Command:
         type=click.Choice(("text", "json")),
         default="text",
         show_default=True,
-        help="What to write: for people, or JSON Lines.",
+        help="Output format: text, or JSON Lines.",
     )(command)
-
-
-MOST_CONFIG_BYTES = 16 << 20
-
-
-def circumstances(command: Command) -> Command:
-    """What a broker knows of a partition beside its dir; all of it as one argument, `given`: a Circumstances."""
-    from klogtool.repair.circumstances import CLEAN, UNCLEAN, Circumstances  # dump-log starts without them
-
-    @functools.wraps(command)
-    def with_circumstances(*args: Any, **options: Any) -> Any:
-        names = ("now", "loaded_at", "config", "config_file", "recovery_point", "log_start_offset")
-        now_ms, *rest = (options.pop(name) for name in (*names, "high_watermark", "last_stop"))
-        given = Circumstances(time.time_ns() // 1_000_000 if now_ms is None else now_ms, *rest)
-        return command(*args, given=given, **options)
-
-    decorated: Any = with_circumstances
-    for option in (
-        click.option(
-            "--last-stop",
-            type=click.Choice((CLEAN, UNCLEAN)),
-            help="How the broker stopped.  [default: by the clean marker]",
-        ),
-        click.option("--high-watermark", callback=long, metavar="N", help="In place of the checkpoint's."),
-        click.option("--log-start-offset", callback=long, metavar="N", help="In place of the checkpoint's."),
-        click.option("--recovery-point", callback=long, metavar="N", help="In place of the checkpoint's."),
-        click.option(
-            "--loaded-at",
-            callback=moment,
-            metavar="TIME",
-            help="The clock while the log is loaded: which producers have expired.  [default: --now]",
-        ),
-        click.option(
-            "--now", callback=moment, metavar="TIME", help="Epoch ms or ISO 8601 (UTC).  [default: the clock]"
-        ),
-        click.option(
-            "--config-file",
-            callback=config_file,
-            metavar="FILE",
-            help="Settings: properties, also under sections [topic] or [pattern*].",
-        ),
-        click.option(
-            "--config",
-            multiple=True,
-            callback=config,
-            metavar="KEY=VALUE",
-            help="A setting, by Kafka's name for the topic or the broker; repeatable.",
-        ),
-    ):
-        decorated = option(decorated)
-    result: Command = decorated
-    return result
-
-
-def config(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """A callback: KEY=VALUE, the last of one key counts; keys that no log goes by are refused."""
-    settings = {}
-    for value in values:
-        key, equals, text = value.partition("=")
-        if not equals:
-            raise click.BadParameter(f"'{value}' is not KEY=VALUE.", ctx, param)
-        settings[key.strip()] = text
-    _check_config(settings, ctx, param, names=True)
-    return settings
-
-
-def config_file(
-    ctx: click.Context, param: click.Parameter, path: str | None
-) -> tuple[tuple[str | None, dict[str, str]], ...]:
-    """A callback: the sections of a file, each a pattern of topics (None: what stands before the first) and its
-    settings. Keys that no log goes by are left alone: a broker's server.properties is full of them."""
-    if path is None:
-        return ()
-    sections: list[tuple[str | None, list[bytes]]] = [(None, [])]
-    for line in read_whole(path, limit=MOST_CONFIG_BYTES).splitlines(keepends=True):
-        stripped = line.strip()
-        if stripped.startswith(b"[") and stripped.endswith(b"]"):
-            sections.append((stripped[1:-1].strip().decode("utf-8", "surrogateescape"), []))
-        else:
-            sections[-1][1].append(line)
-    try:
-        parsed = tuple((pattern, parse_properties(b"".join(lines))) for pattern, lines in sections)
-    except Corrupt as error:
-        raise click.BadParameter(f"{path}: {error.reason}", ctx, param) from None
-    for _, settings in parsed:
-        _check_config(settings, ctx, param, names=False)
-    return parsed
-
-
-def _check_config(settings: dict[str, str], ctx: click.Context, param: click.Parameter, *, names: bool) -> None:
-    from klogtool.repair.config import check_names, log_config
-
-    try:
-        if names:
-            check_names(settings)
-        log_config(settings)
-    except KlogError as error:
-        raise click.BadParameter(error.reason, ctx, param) from None
 
 
 def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
@@ -211,25 +115,29 @@ def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int
     if value is None:
         return None
     try:
-        return parse_java_long(value)
-    except Corrupt:
-        pass
-    try:
-        told = datetime.fromisoformat(value)
-    except ValueError:
+        return parse_moment(value)
+    except KlogError:
         raise click.BadParameter(f"'{value}' is neither epoch milliseconds nor ISO 8601.", ctx, param) from None
-    since_epoch = (told if told.tzinfo else told.replace(tzinfo=UTC)) - datetime.fromtimestamp(0, UTC)
-    return (since_epoch.days * 86_400 + since_epoch.seconds) * 1000 + since_epoch.microseconds // 1000
 
 
 def long(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """A callback: a number that a Java long can be."""
+    """A callback: a number that a Java long can be, also as it is shown: 1,783."""
     if value is None:
         return None
     try:
-        return parse_java_long(value)
+        return parse_number(value)
     except Corrupt:
-        raise click.BadParameter(f"'{value}' is no number of 64 bits.", ctx, param) from None
+        hint = ": commas must group digits by three, as in 1,783" if "," in value else ""
+        raise click.BadParameter(f"'{value}' is not a 64-bit number{hint}.", ctx, param) from None
+
+
+class Number(click.IntRange):
+    """A number in a range, also as it is shown: 1,783."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """click's."""
+        typed: Any = ungrouped(value) if isinstance(value, str) else value
+        return super().convert(typed, param, ctx)
 
 
 def longs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int]:
@@ -239,18 +147,27 @@ def longs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
 
 def span(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
     """A callback: A..B, both ends included; one that is left out is the smallest or largest of a Java long."""
+    return _span(ctx, param, value, parse_number, "in 64-bit numbers")
+
+
+def time_span(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    """A callback: likewise, in times."""
+    return _span(ctx, param, value, parse_moment, "in epoch milliseconds or ISO 8601")
+
+
+def _span(
+    ctx: click.Context, param: click.Parameter, value: str | None, parse: Callable[[str], int], what: str
+) -> tuple[int, int] | None:
     if value is None:
         return None
     first, dots, last = value.partition("..")
     try:
-        start = parse_java_long(first) if first or not dots else SMALLEST
-        end = (parse_java_long(last) if last else LARGEST) if dots else start
-    except Corrupt:
-        raise click.BadParameter(
-            f"'{value}' is no span: A..B, A.., ..B or A, in numbers of 64 bits.", ctx, param
-        ) from None
+        start = parse(first) if first or not dots else SMALLEST
+        end = (parse(last) if last else LARGEST) if dots else start
+    except KlogError:
+        raise click.BadParameter(f"'{value}' is not a range (A..B, A.., ..B or A), {what}.", ctx, param) from None
     if start > end:
-        raise click.BadParameter(f"'{value}' ends before it begins.", ctx, param)
+        raise click.BadParameter(f"'{value}' ends before it starts.", ctx, param)
     return start, end
 
 
@@ -263,4 +180,4 @@ def given_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -
         first, *rest = raw.split(b"\\x")
         return first + b"".join(bytes.fromhex(piece[:2].decode("ascii")) + piece[2:] for piece in rest)
     except ValueError:
-        raise click.BadParameter(f"'{value}' has a \\x that two hex digits do not follow.", ctx, param) from None
+        raise click.BadParameter(f"'{value}' has a \\x without two hex digits after it.", ctx, param) from None

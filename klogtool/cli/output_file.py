@@ -6,13 +6,11 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import BinaryIO
 
+from klogtool.disk.facts import check_saving_place
 from klogtool.errors import Refused
 from klogtool.log.file import Unreadable
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 
 @contextmanager
@@ -22,8 +20,6 @@ def output_file(path: str) -> Iterator[BinaryIO]:
     Raises Refused if there is a file of that name, or if it would lie in a log dir or partition dir; Unreadable where
     none can be made or written.
     """
-    from klogtool.disk.facts import check_saving_place
-
     check_saving_place(path)
     part = f"{path}.{os.getpid()}.part"
     try:
@@ -31,7 +27,7 @@ def output_file(path: str) -> Iterator[BinaryIO]:
             yield sink
         _publish(part, path)
     except FileExistsError:
-        raise Refused("there is a file of that name already", path=path) from None
+        raise Refused("a file with that name exists already", path=path) from None
     except OSError as error:
         raise _not_written(path, error) from error
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,31 +10,36 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
+from msgspec import Struct
 
-from klogtool.cli import options
+from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.content import content_size
+from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition
+from klogtool.broker.unified_log.reading import Isolation
+from klogtool.cli import circumstance_options, options
 from klogtool.cli.loading import load_and_tell
-from klogtool.cli.output import Output, error_line, note
+from klogtool.cli.output import Output, error_lines, note
+from klogtool.cli.output_file import output_sink
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import is_refusal
 from klogtool.cli.writing_options import header, output_format
+from klogtool.disk.moving import send
 from klogtool.errors import KlogError
+from klogtool.escape import joined
 from klogtool.format.fetch_response import ERROR_CODES, UNKNOWN_ERROR, build_head, build_multi_head
 from klogtool.format.java_numbers import INT_BITS
-from klogtool.lazy_dataclasses import dataclass
+from klogtool.json_rows import row_line
 from klogtool.log.cores import usable_cores
-from klogtool.render.findings import row_line
+from klogtool.render.fetched_records import walk_json_records, walk_text_records
 from klogtool.render.lookup import refusal_row
 from klogtool.render.read import fetched_row, fetched_text
-from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.draft import content_size
-from klogtool.repair.unified_log.loaded import FetchedBytes, LoadedPartition
-from klogtool.repair.unified_log.reading import Isolation
 
 if TYPE_CHECKING:
-    from klogtool.repair.draft import Content
+    from klogtool.broker.content import Content
 
 COMMAND = "read"
 STDOUT = "-"
+ESCAPED_AT_ONCE_BYTES = 1 << 20
 DEFAULT_MAX_BYTES = 1 << 20  # a consumer's max.partition.fetch.bytes
 MESSAGE_SET, MULTI = "message-set", "multi"
 
@@ -41,7 +47,7 @@ MESSAGE_SET, MULTI = "message-set", "multi"
 def _max_bytes(ctx: click.Context, param: click.Parameter, value: str) -> int:
     number = options.long(ctx, param, value)
     if number is None or not -(1 << (INT_BITS - 1)) <= number < 1 << (INT_BITS - 1):
-        raise click.BadParameter(f"'{value}' is no number of 32 bits, as a fetch has it.", ctx, param)
+        raise click.BadParameter(f"'{value}' is not a 32-bit number.", ctx, param)
     return number
 
 
@@ -54,7 +60,7 @@ def _max_bytes(ctx: click.Context, param: click.Parameter, value: str) -> int:
     required=True,
     callback=options.longs,
     metavar="N",
-    help="From where; repeatable: one for each PARTITION, or several of one.",
+    help="Read from this offset. Repeatable: one for each PARTITION, or several for one.",
 )
 @click.option(
     "--max-bytes",
@@ -62,48 +68,50 @@ def _max_bytes(ctx: click.Context, param: click.Parameter, value: str) -> int:
     default=str(DEFAULT_MAX_BYTES),
     show_default=True,
     metavar="M",
-    help="At most; the last batch may be cut there.",
+    help="Read at most M bytes. The last batch may be cut there.",
 )
-@click.option("--min-one-message", is_flag=True, help="The first batch is whole, however large.")
+@click.option(
+    "--min-one-message", is_flag=True, help="Return the whole first batch, even if it is larger than --max-bytes."
+)
 @click.option(
     "--isolation",
     type=click.Choice([isolation.value for isolation in Isolation]),
     default=Isolation.LOG_END.value,
     show_default=True,
-    help="Never past the log's end, the high watermark, or the last stable offset.",
+    help="Where the read stops: at the log end, the high watermark, or the last stable offset.",
 )
-@click.option("--raw", type=click.Path(), metavar="FILE", help="The bytes: to a new file, a pipe, or - (stdout).")
+@click.option("--raw", type=click.Path(), metavar="FILE", help="Write the bytes to a new file, a pipe, or - (stdout).")
 @click.option(
     "--framing",
     type=click.Choice((MESSAGE_SET, MULTI)),
-    help="With --raw: the envelope of an old fetch response around them; multi: of several.",
+    help="With --raw: add the header of an old fetch response. multi: of several partitions.",
 )
-@click.option("--records", is_flag=True, help="The records of the whole batches, from the offset on.")
+@click.option("--records", is_flag=True, help="Show the records from the offset on, of the batches that are whole.")
 @click.option(
     "--committed-only",
     is_flag=True,
-    help="With --records and --isolation read_committed: none of aborted transactions, no control records.",
+    help="With --records and --isolation read_committed: leave out aborted transactions and control records.",
 )
 @output_format
 @options.jobs
 @options.quiet
-@options.circumstances
+@circumstance_options.circumstances
 @options.debug
-def command(partitions: tuple[str, ...], given: Circumstances, **chosen: Any) -> int:
-    """Read what a fetch from a broker gets: the bytes from the batch on that holds an offset.
+def command(partitions: tuple[str, ...], circumstances: Circumstances, **chosen: Any) -> int:
+    """Read what a fetch from a broker returns: the bytes starting with the batch that contains an offset.
 
-    Tells where they lie, how many they are, their SHA-256, and with read_committed the aborted transactions among them;
-    --raw has the bytes themselves, --records the records. The partition is loaded as a broker would load it, and
-    nothing is written to it.
+    Shows the position and the size of the bytes and their SHA-256, and with read_committed the aborted transactions
+    among them. --raw writes the bytes themselves, --records the records. klogtool loads the partition as a broker
+    would load it, and writes nothing to it.
 
-    Exit status: 0 done; 1 refused, as an offset outside of the log is, or damage was met; 2 wrong usage, no such path;
-    3 there is a file of that name; 4 a file could not be read or written.
+    Exit status: 0 done; 1 refused (an offset out of range, for example), or damage was met; 2 wrong usage, no such
+    path; 3 the file exists already; 4 a file could not be read or written.
     """
     questions = _questions(partitions, chosen["offsets"])
     _check(chosen, len(questions))
     show = _Show(chosen, with_path=len(set(partitions)) > 1)
     loaded: dict[str, LoadedPartition] = {}
-    reads = [_asked(loaded, path, offset, given, chosen) for path, offset in questions]
+    reads = [_asked(loaded, path, offset, circumstances, chosen) for path, offset in questions]
     if chosen["raw"] is not None:
         _write_raw(chosen["raw"], _framed(reads, chosen["framing"]))
     for read in reads:
@@ -117,25 +125,24 @@ def _questions(paths: Sequence[str], offsets: Sequence[int]) -> list[tuple[str, 
     if len(paths) == len(offsets):
         return list(zip(paths, offsets, strict=True))
     if 1 not in (len(paths), len(offsets)):
-        raise click.UsageError("One --offset for each PARTITION, or one for all.")
+        raise click.UsageError("Give one --offset for each PARTITION, or one for all.")
     return list(product(paths, offsets))
 
 
 def _check(chosen: Mapping[str, Any], count: int) -> None:
     raw, framing = chosen["raw"], chosen["framing"]
     if framing is not None and raw is None:
-        raise click.UsageError("--framing goes with --raw.")
+        raise click.UsageError("--framing needs --raw.")
     if raw is not None and framing != MULTI and count > 1:
         raise click.UsageError("--raw takes one PARTITION and one --offset, or --framing multi.")
     if raw == STDOUT and chosen["records"]:
-        raise click.UsageError("--raw - or --records: stdout has the one or the other.")
+        raise click.UsageError("--raw - and --records cannot both write to stdout.")
     is_committed = chosen["isolation"] == Isolation.READ_COMMITTED.value
     if chosen["committed_only"] and not (chosen["records"] and is_committed):
-        raise click.UsageError("--committed-only goes with --records and --isolation read_committed.")
+        raise click.UsageError("--committed-only needs --records and --isolation read_committed.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(Struct, frozen=True):
     """One read: what was asked, and what was found or why it is refused."""
 
     path: str
@@ -145,11 +152,11 @@ class _Read:
 
 
 def _asked(
-    loaded: dict[str, LoadedPartition], path: str, offset: int, given: Circumstances, chosen: Mapping[str, Any]
+    loaded: dict[str, LoadedPartition], path: str, offset: int, circumstances: Circumstances, chosen: Mapping[str, Any]
 ) -> _Read:
     try:
         if path not in loaded:
-            loaded[path] = load_and_tell(path, given, chosen)
+            loaded[path] = load_and_tell(path, circumstances, chosen)
         found = loaded[path].read(
             offset,
             chosen["max_bytes"],
@@ -187,16 +194,12 @@ def _error_code(read: _Read) -> int:
 def _write_raw(path: str, content: Content | None) -> None:
     if content is None:
         return
-    from klogtool.disk.moving import send
-
     if path == STDOUT:
         if sys.stdout is None:
             raise KlogError("stdout is closed")
         sys.stdout.flush()
         send(sys.stdout.fileno(), content)
         return
-    from klogtool.cli.output_file import output_sink
-
     with output_sink(path) as sink:
         send(sink.fileno(), content)
 
@@ -229,7 +232,7 @@ class _Show:
             self._row(read)
         elif read.refusal is not None:
             self.out.flush()
-            note(error_line(read.refusal))
+            note(*error_lines(read.refusal))
         elif read.found is not None and not (self._is_aside and self._chosen["quiet"]):
             self._text(read.path, read.found)
         if read.found is not None and self._chosen["records"]:
@@ -248,20 +251,26 @@ class _Show:
     def _text(self, path: str, found: FetchedBytes) -> None:
         if self._with_path:
             self.out.line(f"{path}:")
-        self.out.line(fetched_text(found, self._isolation, with_sha256=self._chosen["raw"] is None))
+        self.out.text(fetched_text(found, self._isolation, with_sha256=self._chosen["raw"] is None))
 
     def _records(self, found: FetchedBytes) -> None:
         """Up to damage, which is told, as a reader would come."""
-        from klogtool.render.fetched_records import walk_json_records, walk_text_records
-
-        walk = walk_json_records if self.json else walk_text_records
+        walk, write = (walk_json_records, self.out.write_json) if self.json else (walk_text_records, self._escaped)
         try:
             jobs = self._chosen["jobs"] or usable_cores()
             for piece in walk(found, committed_only=self._chosen["committed_only"], jobs=jobs):
-                self.out.write(piece)
+                write(piece)
         except KlogError as error:
             if not is_refusal(error):
                 raise
             self.is_damaged = True
             self.out.flush()
-            note(error_line(error))
+            note(*error_lines(error))
+
+    def _escaped(self, lines: bytes | memoryview) -> None:
+        """Lines of records, whose keys and values anybody may have written. A long one is escaped a piece at a time."""
+        decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
+        for at in range(0, len(lines), ESCAPED_AT_ONCE_BYTES):
+            text = decode(bytes(lines[at : at + ESCAPED_AT_ONCE_BYTES]))
+            self.out.write(joined(text.split("\n")).encode())
+        self.out.write(joined([decode(b"", final=True)]).encode())

@@ -7,10 +7,13 @@ import importlib
 import click
 
 SPARK_COMMANDS = {
-    "verify": ("klogtool.cli.spark_verify", "Find every damage; a table of findings."),
-    "inventory": ("klogtool.cli.spark_inventory", "What lies on all disks: sizes, formats, codecs, headroom."),
-    "export": ("klogtool.cli.spark_export", "Records to Parquet, by topic and day."),
-    "compact": ("klogtool.cli.spark_compact", "Clean compacted logs into a new folder."),
+    "verify": ("klogtool.cli.spark_verify", "Find all damage, as a table of findings."),
+    "inventory": (
+        "klogtool.cli.spark_inventory",
+        "Describe what is on all disks: sizes, formats, codecs, space to gain.",
+    ),
+    "export": ("klogtool.cli.spark_export", "Write records to Parquet files, by topic and day."),
+    "compact": ("klogtool.cli.spark_compact", "Compact logs, and write the result to a new folder."),
 }
 
 
@@ -36,7 +39,7 @@ class SparkCommands(click.Group):
 
 @click.group("spark", cls=SparkCommands)
 def command() -> None:
-    """Many disks at once, by Spark: on all cores of this machine, or on a cluster (--master).
+    """Work on many disks at once with Spark: on all cores of this machine, or on a cluster (--master).
 
-    Needs `pip install klogtool[spark]`, and Java 17 or later (klogtool[java] brings one).
+    Needs `pip install klogtool[spark]`, and Java 17 or later (klogtool[java] installs one).
     """

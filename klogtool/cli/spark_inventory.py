@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
-from klogtool.cli import options
+from klogtool.broker.circumstances import CLEAN, Circumstances
+from klogtool.cli import circumstance_options, options
 from klogtool.cli.output import Output, note
 from klogtool.cli.output_file import output_file
 from klogtool.cli.spark_options import absolute, bar_of, on_spark, running
 from klogtool.cli.status import DONE
 from klogtool.cli.writing_options import header
 from klogtool.disk.facts import check_saving_place
-from klogtool.lazy_dataclasses import replace
-from klogtool.render.findings import row_line
+from klogtool.json_rows import row_line
 from klogtool.render.inventory import inventory_text, totals_of
 from klogtool.render.inventory_page import inventory_page
-from klogtool.repair.circumstances import CLEAN, Circumstances
 from klogtool.spark.inventory import COLUMNS, find_fleet, take_inventory, write_inventory
 
 COMMAND = "spark inventory"
@@ -27,34 +27,35 @@ COMMAND = "spark inventory"
 
 @click.command("inventory")
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
-@click.option("--parquet", type=click.Path(), metavar="FILE", help="Also write the table there, as Parquet.")
-@click.option("--html", type=click.Path(), metavar="FILE", help="Also write a page with plots there.")
+@click.option("--parquet", type=click.Path(), metavar="FILE", help="Also write the table to this file, as Parquet.")
+@click.option("--html", type=click.Path(), metavar="FILE", help="Also write a page with plots to this file.")
 @options.text_or_json
 @on_spark
-@options.circumstances
-def command(paths: tuple[str, ...], form: str, given: Circumstances, **chosen: Any) -> int:
-    """What lies under LOGDIR, which may be a URI such as s3://bucket/path: a row for each copy of each partition.
+@circumstance_options.circumstances
+def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **chosen: Any) -> int:
+    """Describe what is under LOGDIR, with one row for each copy of each partition. LOGDIR may be a URI such as
+    s3://bucket/path.
 
-    Sizes, record formats, codecs, batch sizes, use of transactions, topic ids, copies, and how much retention and
-    compaction would find to do now, by --config, --config-file, or the log dir's __cluster_metadata. Only headers of
-    batches are looked at. A log counts as stopped cleanly, unless --last-stop says otherwise.
+    Shows sizes, record formats, codecs, batch sizes, use of transactions, topic ids, copies, and how much retention
+    and compaction could delete now. Settings come from --config, --config-file, or the log dir's __cluster_metadata.
+    Only batch headers are read. Every log is treated as cleanly closed, unless --last-stop says otherwise.
 
-    Exit status: 0 done; 2 wrong usage, no such path; 3 refused: a file is there already; 4 could not go on, Spark or
+    Exit status: 0 done; 2 wrong usage, no such path; 3 refused: a file exists already; 4 could not go on, or Spark or
     Java is missing.
     """
     for path in filter(None, (chosen["parquet"], chosen["html"])):
         check_saving_place(path)
-    given = replace(given, last_stop=given.last_stop or CLEAN)
+    circumstances = replace(circumstances, last_stop=circumstances.last_stop or CLEAN)
     fleet = find_fleet(absolute(paths))
     with bar_of(fleet.size, chosen) as bar, running(chosen) as session:
-        rows = take_inventory(session, fleet, given, on_progress=bar.advance)
+        rows = take_inventory(session, fleet, circumstances, on_progress=bar.advance)
     _print(rows, form)
     if chosen["parquet"]:
         with output_file(chosen["parquet"]) as sink:
             write_inventory(rows, sink)
     if chosen["html"]:
         with output_file(chosen["html"]) as sink:
-            sink.write(inventory_page(rows, absolute(paths), given.now_ms).encode())
+            sink.write(inventory_page(rows, absolute(paths), circumstances.now_ms).encode())
         if not chosen["quiet"]:
             note(f"klogtool: page: {os.path.abspath(chosen['html'])}")
     return DONE

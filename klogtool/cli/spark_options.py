@@ -12,7 +12,7 @@ import click
 
 from klogtool.cli import options
 from klogtool.render.progress_bar import Bar
-from klogtool.spark.session import DEFAULT_MASTER, Session, open_session
+from klogtool.spark.starting import DEFAULT_MASTER, Session, open_session
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -28,7 +28,7 @@ def on_spark(command: Command) -> Command:
             multiple=True,
             callback=_pairs,
             metavar="KEY=VALUE",
-            help="A setting of Spark's, such as spark.executor.memory=4g; repeatable.",
+            help="Set a Spark config, such as spark.executor.memory=4g. Repeatable.",
         ),
         click.option(
             "--master", default=DEFAULT_MASTER, show_default=True, metavar="URL", help="Where Spark runs its tasks."

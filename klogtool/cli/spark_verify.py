@@ -8,52 +8,60 @@ from typing import Any
 
 import click
 
-from klogtool.cli import options
+from klogtool.broker.circumstances import Circumstances
+from klogtool.cli import circumstance_options, options
 from klogtool.cli.output import Output
 from klogtool.cli.spark_options import absolute, bar_of, local_of, on_spark, running
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing_options import header
 from klogtool.disk.dataset import Dataset, check_new
-from klogtool.render.findings import finding_row, row_line, summary_row
+from klogtool.json_rows import row_line
+from klogtool.log.under import log_files
+from klogtool.render.findings import finding_row, summary_row
 from klogtool.render.fleet import findings_text
 from klogtool.render.progress_bar import total_size
-from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.findings import Finding
-from klogtool.repair.verify import Summary, log_files
 from klogtool.spark.verifying import HowToVerify, verify_with_spark, write_findings
+from klogtool.verify.findings import Finding
+from klogtool.verify.verification import Summary
 
 COMMAND = "spark verify"
 
 
 @click.command("verify")
 @click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
-@click.option("--output", type=click.Path(), metavar="DIR", help="Write the findings there, as Parquet; new, or empty.")
+@click.option(
+    "--output",
+    type=click.Path(),
+    metavar="DIR",
+    help="Write the findings to this folder, as Parquet. It must be new or empty.",
+)
 @click.option("--deep", is_flag=True, help="Also decompress and parse every record.")
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning"]),
     default="error",
     show_default=True,
-    help="From where on the exit status is 1.",
+    help="Lowest severity that makes the exit status 1.",
 )
 @options.text_or_json
 @on_spark
-@options.circumstances
-def command(paths: tuple[str, ...], form: str, given: Circumstances, **chosen: Any) -> int:
-    """Find every damage under LOGDIR, several being those of one broker; it may be a URI such as s3://bucket/path.
+@circumstance_options.circumstances
+def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **chosen: Any) -> int:
+    """Find all damage under LOGDIR. Several LOGDIRs are log dirs of one broker. LOGDIR may be a URI such as
+    s3://bucket/path.
 
-    The findings are those of `klogtool verify`: all of them as a table in --output, or as JSON Lines; on the terminal
-    how many there are of each kind, and where.
+    The findings are those of `klogtool verify`. --output and JSON Lines have all of them; text shows how many there
+    are of each kind, and where.
 
-    Exit status: 0 nothing wrong; 1 an error was found (--fail-on warning: or a warning); 2 wrong usage, no such path;
-    3 refused; 4 could not go on, Spark or Java is missing.
+    Exit status: 0 nothing is wrong; 1 an error was found (with --fail-on warning: an error or a warning); 2 wrong
+    usage, no such path; 3 refused; 4 could not go on, or Spark or Java is missing.
     """
     roots = absolute(paths)
     if chosen["output"]:
         check_new(chosen["output"], local_of(roots))
     began = time.monotonic()
     with bar_of(total_size(log_files(roots)), chosen) as bar, running(chosen) as session:
-        how = HowToVerify(given, chosen["deep"])
+        how = HowToVerify(circumstances, chosen["deep"])
         found = list(
             verify_with_spark(session, roots, how, seconds=lambda: time.monotonic() - began, on_progress=bar.advance)
         )

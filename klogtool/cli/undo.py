@@ -9,40 +9,57 @@ from typing import Any
 import click
 
 from klogtool.cli import options
-from klogtool.cli.journals import find_entries, only_one, when_ms
+from klogtool.cli.journals import ID, find_entries, only_one, when_ms
 from klogtool.cli.status import DONE, REFUSED
-from klogtool.cli.writing import Show, output_format
+from klogtool.cli.writing import Show, output_format, told_if_interrupted, words
 from klogtool.disk.journal import Entry
+from klogtool.disk.manifest import Progress
 from klogtool.disk.writer import discard, undo
+from klogtool.errors import Refused
+from klogtool.escape import quoted
+from klogtool.render.counts import count_text
 from klogtool.render.plans import table_text
+
+FINISHED = (Progress.DONE, Progress.UNDONE)
 
 
 @click.command("undo")
 @click.argument("given", nargs=-1, metavar="[ID] [PATH]")
-@click.option("--list", "listing", is_flag=True, help="Show what can be undone.")
-@click.option("--discard", "discarding", is_flag=True, help="Give it up: frees the room that it takes.")
+@click.option("--list", "listing", is_flag=True, help="List the runs that can be undone.")
+@click.option("--discard", "discarding", is_flag=True, help="Give up undo for a run, and free the space that it holds.")
+@click.option("--all", "all_of_them", is_flag=True, help="With --discard: all finished runs.")
 @click.option("--journal", type=click.Path(), metavar="DIR", help="The journal, if it is not beside PATH.")
 @output_format
 @options.quiet
 @options.debug
-def command(given: tuple[str, ...], listing: bool, discarding: bool, journal: str | None, **more: Any) -> int:
+def command(
+    given: tuple[str, ...], listing: bool, discarding: bool, all_of_them: bool, journal: str | None, **more: Any
+) -> int:
     """Take back what --apply did: every byte, name, time, owner and mode.
 
-    ID is what --apply printed; without one it is the newest run. The journal is looked for beside PATH (a log dir or
-    partition dir), or beside the folder you are in. A run that was cut short, an undo as well, can be taken back. It is
-    refused where somebody has written since to what the run changed.
+    ID is the id that --apply printed. Without an ID, the newest run is undone. klogtool looks for the journal beside
+    PATH (a log dir or a partition dir), or beside the current folder. A run that was interrupted can be undone; so can
+    an undo that was interrupted. Undo is refused if somebody has written to the changed files since then.
+
+    --discard frees the space that a run holds. Without an ID, it lists the finished runs and discards none.
 
     Exit status: 0 done; 2 wrong usage, no such run; 3 refused, nothing changed; 4 could not go on: run it again.
     """
     if listing and discarding:
-        raise click.UsageError("--list or --discard, not both.")
+        raise click.UsageError("Give --list or --discard, not both.")
+    if all_of_them and not discarding:
+        raise click.UsageError("--all needs --discard.")
     entries = find_entries(given, journal)
     show = Show("undo", more)
     if listing:
         _list(show, entries)
         return DONE
     with show.refusals():
-        if discarding:
+        if all_of_them:
+            _discard_all(show, entries)
+        elif discarding and not any(map(ID.fullmatch, given)):
+            _offer(show, entries, given, journal)
+        elif discarding:
             _discard(show, only_one(entries, "discard"))
         else:
             _undo(show, entries[-1] if entries else only_one(entries, "undo"))
@@ -51,16 +68,43 @@ def command(given: tuple[str, ...], listing: bool, discarding: bool, journal: st
 
 def _undo(show: Show, entry: Entry) -> None:
     row = entry_row(entry)
-    undo(entry)
+    with told_if_interrupted(lambda: f"undo is not finished; run it again: {words('undo', entry)}"):
+        undo(entry)
     show.row({**row, "type": "undone", "state": "undone"})
-    show.text(f"Undone: {_told(row)}")
+    show.line(f"Undone: {_told(row)}")
 
 
 def _discard(show: Show, entry: Entry) -> None:
     row = entry_row(entry)
-    discard(entry)
+    with told_if_interrupted(lambda: f"not everything is freed; run it again: {words('undo --discard', entry)}"):
+        discard(entry)
     show.row({**row, "type": "discarded", "state": "discarded"})
-    show.text(f"Discarded: {_told(row)}; {row['bytes_held']:,} bytes freed")
+    show.line(f"Discarded: {_told(row)}; {row['bytes_held']:,} bytes freed")
+
+
+def _offer(show: Show, entries: Sequence[Entry], given: Sequence[str], journal: str | None) -> None:
+    """What could be given up, and how. Raises Refused: nothing was named."""
+    finished = [entry for entry in entries if entry.progress() in FINISHED]
+    if not finished:
+        only_one([], "discard")
+    _list(show, finished)
+    held = sum(entry.held_bytes() for entry in finished)
+    where = [*map(quoted, given), *(["--journal", quoted(journal)] if journal is not None else [])]
+    how = " ".join(["klogtool undo --discard --all", *where])
+    told = f"{count_text(len(finished), 'finished run')} can be discarded; that frees {held:,} bytes"
+    raise Refused(f"{told}: give the id of one, or --all", cure=how)
+
+
+def _discard_all(show: Show, entries: Sequence[Entry]) -> None:
+    """Runs that were cut short stay: they are to be finished or undone."""
+    finished = [entry for entry in entries if entry.progress() in FINISHED]
+    for entry in finished:
+        _discard(show, entry)
+    if not finished:
+        show.text("There is no finished run here. --journal DIR names another journal.")
+    for entry in entries:
+        if entry not in finished:
+            show.out.note(f"klogtool: {entry.id} stays: {entry.progress().value}")
 
 
 def _told(row: dict[str, Any]) -> str:
@@ -72,7 +116,7 @@ def _list(show: Show, entries: Sequence[Entry]) -> None:
     for row in rows:
         show.row(row)
     if not rows:
-        show.text("Nothing can be undone here; --journal DIR looks elsewhere.")
+        show.text("There is nothing to undo here. --journal DIR names another journal.")
         return
     head = ("id", "when", "command", "path", "bytes held", "state")
     cells = (_cells(row) for row in rows)
@@ -86,12 +130,22 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     return row["id"], when, row["command"] or "", row["path"] or "", f"{row['bytes_held']:,}", row["state"]
 
 
+def _path_of(entry: Entry) -> str:
+    """The path that the command was given; the log dir where there were several, or where it lies elsewhere now."""
+    then = entry.belonging()
+    try:
+        log_dir = then.find_log_dir(entry.journal)
+    except Refused:
+        log_dir = then.log_dir
+    paths = entry.paths()
+    return paths[0] if len(paths) == 1 and log_dir == then.log_dir else log_dir
+
+
 def entry_row(entry: Entry) -> dict[str, Any]:
     """What there is to say of a run, in JSON's types; command, path and time are None if it was killed too early."""
     row: dict[str, Any] = {"type": "run", "id": entry.id, "when_ms": when_ms(entry), "command": None, "path": None}
     if not entry.is_torn():
-        plans = entry.plans()
         row["command"] = str(entry.head().get("command"))
-        row["path"] = plans[0].path if len(plans) == 1 else entry.log_dir()
+        row["path"] = _path_of(entry)
     state = entry.progress().value
     return {**row, "journal": entry.journal, "bytes_held": entry.held_bytes(), "state": state}

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from klogtool.cli import options
+from klogtool.broker.circumstances import Circumstances
+from klogtool.cli import circumstance_options, options
 from klogtool.cli.verifying import run_verify
 from klogtool.cli.writing_options import writing
-from klogtool.repair.circumstances import Circumstances
 
 ONLY_WITHOUT_RECOVER = ("deep", "notes", "fail_on", "baseline", "max_duration", "subset")
 ONLY_WITH_RECOVER = ("mark_clean", "apply", "output", "plan_out", "journal")
@@ -25,7 +25,7 @@ def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> 
         return None
     found = _DURATION.fullmatch(value)
     if found is None:
-        raise click.BadParameter(f"'{value}' is no duration: 90s, 10m, 2h.", ctx, param)
+        raise click.BadParameter(f"'{value}' is not a duration such as 90s, 10m or 2h.", ctx, param)
     return float(found[1]) * _SECONDS[found[2]]
 
 
@@ -35,51 +35,64 @@ def _subset(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
         return 1, 1
     found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", value)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        raise click.BadParameter(f"'{value}' is no part: N/T, N from 1 to T.", ctx, param)
+        raise click.BadParameter(f"'{value}' is not N/T, with N from 1 to T.", ctx, param)
     return int(found[1]), int(found[2])
 
 
 @click.command("verify")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--deep", is_flag=True, help="Also decompress and parse every record.")
-@click.option("--notes", is_flag=True, help="Show notes, too: what is normal, and worth knowing.")
+@click.option("--notes", is_flag=True, help="Also show notes: things that are normal but worth knowing.")
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning"]),
     default="error",
     show_default=True,
-    help="From where on the exit status is 1.",
+    help="Lowest severity that makes the exit status 1.",
 )
-@click.option("--baseline", metavar="FILE", help="A former JSON output: what is in it does not count.")
-@click.option("--max-duration", callback=_duration, metavar="TIME", help="Begin no segment after it: 90s, 10m, 2h.")
+@click.option("--baseline", metavar="FILE", help="An earlier JSON output. Findings that are in it do not count.")
 @click.option(
-    "--subset", callback=_subset, metavar="N/T", help="Only the N-th of T parts of the partitions, by their order."
+    "--max-duration",
+    callback=_duration,
+    metavar="TIME",
+    help="After this time, start no further segment: 90s, 10m, 2h.",
 )
-@click.option("--recover", is_flag=True, help="Tell what a broker's start would make of it; or do that.")
-@click.option("--mark-clean", is_flag=True, help="With --recover: leave a log dir as after a clean stop.")
+@click.option(
+    "--subset", callback=_subset, metavar="N/T", help="Split the partitions into T parts, and read only part N."
+)
+@click.option(
+    "--recover", is_flag=True, help="Show what a broker would change at startup. With --apply or --output, do it."
+)
+@click.option("--mark-clean", is_flag=True, help="With --recover: leave the log dir as after a clean shutdown.")
 @writing
 @options.jobs
+@options.verbose
 @options.quiet
 @options.no_progress
-@options.circumstances
+@circumstance_options.circumstances
 @options.debug
 @click.pass_context
-def command(ctx: click.Context, /, paths: tuple[str, ...], form: str, given: Circumstances, **chosen: Any) -> int:
-    """Find every damage under PATH: files of a partition, partition dirs, log dirs (several: those of one broker).
+def command(
+    ctx: click.Context, /, paths: tuple[str, ...], form: str, circumstances: Circumstances, **chosen: Any
+) -> int:
+    """Find all damage under PATH: a file of a partition, a partition dir, or a log dir. Several log dirs are log dirs
+    of one broker.
 
-    It goes on behind a damage, and never writes. docs/findings.md says of each finding what it means, what a broker
-    does about it, and what to do.
+    verify reads on after damage, and never writes. `klogtool explain ID` says what a finding means, what a broker does
+    about it, and what to do.
 
-    With --recover it does what a broker's start does to partition dirs and log dirs: cuts each log at its first
-    damage, rebuilds indexes, finishes what was interrupted. It prints the plan and stops; with --apply or --output,
-    carries it out. --mark-clean goes on, if every batch of every partition is sound, to checkpoints and clean marker.
+    With --recover, klogtool does what a broker does to the logs at startup: it cuts each log at its first damage,
+    rebuilds indexes, and finishes interrupted operations. It prints the plan and stops. With --apply or --output, it
+    carries the plan out. With --mark-clean, it also writes the checkpoints and the clean shutdown marker, if every
+    batch of every partition is sound.
 
-    Exit status: 0 nothing wrong; 1 an error was found (--fail-on warning: or a warning), or --recover would lose
-    records; 2 wrong usage, no such path; 3 refused, nothing written: a broker would not start on it either; 4 a PATH
-    could not be read, or is nothing of Kafka's.
+    Exit status: 0 nothing is wrong; 1 an error was found (with --fail-on warning: an error or a warning), or with
+    --recover records are lost or missing; 2 wrong usage, no such path; 3 refused, nothing written: a broker does not
+    start on this log dir, or takes it offline; 4 a PATH could not be read, or is not Kafka's, or the time
+    (--max-duration) was up before damage was found.
     """
     _check_options(ctx, chosen)
-    return run_verify(paths, form, given, chosen)
+    return run_verify(paths, form, circumstances, chosen)
 
 
 def _check_options(ctx: click.Context, chosen: Mapping[str, Any]) -> None:

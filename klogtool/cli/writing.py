@@ -9,83 +9,121 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from klogtool.cli.output import Output, error_line, note
+import click
+from msgspec import Struct
+
+from klogtool import interrupts
+from klogtool.broker.content import Content
+from klogtool.broker.spools import OnlyTold
+from klogtool.cli.in_use import note_if_in_use
+from klogtool.cli.output import Output, error_lines, note
 from klogtool.cli.output_file import output_file
-from klogtool.cli.status import DONE, REFUSED
+from klogtool.cli.status import DONE, FOUND, REFUSED
 from klogtool.cli.writing_options import header as header
 from klogtool.cli.writing_options import output_format as output_format
 from klogtool.cli.writing_options import writing as writing
+from klogtool.disk.facts import check_saving_place, with_digests
+from klogtool.disk.for_good import ForGood
+from klogtool.disk.journal import check_journal
+from klogtool.disk.output import carry_out_to, check_place, spools_beside
+from klogtool.disk.writer import InPlace, check_not_in_use
 from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.escape import quoted
+from klogtool.json_rows import row_line
 from klogtool.log.file import Unreadable
-from klogtool.render.plans import NOTHING_CHANGED, plan_text, row_line
-from klogtool.repair.decisions import SPOOLING, decide
-from klogtool.repair.draft import Content
-from klogtool.repair.plan import Plan
-from klogtool.repair.saved_plan import KeptPlans, SavedPlan, build_saved_plans
+from klogtool.log.in_order import in_order
+from klogtool.log.under import count_partitions, log_files
+from klogtool.plans.decisions import SPOOLING, decide
+from klogtool.plans.plan import Plan, tells_of_loss
+from klogtool.plans.question import Question
+from klogtool.plans.saved_plan import KeptPlans, SavedPlan, build_saved_plans
+from klogtool.render.digest import Digest, Rank, Totals
+from klogtool.render.plans import NOTHING_CHANGED, NOTHING_CHANGED_YET, plan_text, steps_text
+from klogtool.render.progress_bar import Bar, is_drawn, total_size
+from klogtool.render.recover import recovery_first_text
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypeAlias
-
+    from klogtool.broker.spools import MakeSpool
     from klogtool.disk.journal import Entry
     from klogtool.disk.writer import InPlace
-    from klogtool.repair.spools import MakeSpool
 
+
+NOTHING_DONE = "interrupted: nothing was changed"
 Row: TypeAlias = "Mapping[str, Any]"
-Given: TypeAlias = "Mapping[str, Any]"
+BriefOf: TypeAlias = Callable[[Plan], "str | None"]
+NO_TOTALS = Totals()
 
 
 def decide_and_carry_out(
     command: str,
     paths: Sequence[str],
-    arguments: Row,
-    given: Given,
+    question: Question,
+    chosen: Row,
     *,
     text_of: Callable[[Plan], str] = plan_text,
+    brief_of: BriefOf | None = None,
+    totals: Totals = NO_TOTALS,
     answers_of: Callable[[Plan], Iterable[Row]] = lambda _: (),
     status_of: Callable[[Plan], int] = lambda _: DONE,
     beside_of: Callable[[Plan], Mapping[str, Mapping[str, Content]]] = lambda _: {},
+    begin: Callable[[Show], Sequence[str]] | None = None,
+    refusal_of: Callable[[KlogError], Refusal | None] = lambda _: None,
+    next_steps: Callable[[], Iterable[str]] = tuple,
 ) -> int:
     """The whole of a command that writes: decide for each path, show, perhaps do. Returns the exit status.
 
-    command: a name in repair/decisions.py. given: the parameters of `writing`, and quiet. text_of: the plan for people;
+    command: a name in plans/decisions.py. chosen: the parameters of `writing`, and quiet. text_of: the plan for people;
+    brief_of, totals: of a command that takes log dirs, see `Digest` and `Totals`;
     answers_of: rows that follow its line in JSON, in place of its `answer`; status_of: the status if all goes well;
-    beside_of: further folders that --output writes, see `carry_out_to`.
+    beside_of: further folders that --output writes, see `carry_out_to`. begin: is shown before anything else, and
+    gives those of the paths that are to be decided for; refusal_of: more to be told of what is refused; next_steps:
+    what to do with the result of --output.
+    A plan that tells of records that are lost, or gone already, is status 1, carried out or not.
     What Kafka (or a rule of ours) refuses is an answer with `error`, status 3, and then nothing is written at all.
     """
-    _check_usage(given, paths)
-    show, statuses = Show(command, given, text_of, answers_of), [DONE]
+    _check_usage(chosen, paths)
+    show, statuses = Show(command, chosen, text_of, answers_of, brief_of, totals, refusal_of), [DONE]
     beside: dict[str, Mapping[str, Content]] = {}
     with show.refusals():
-        _check_places(given, paths)
+        _check_places(chosen, paths)
+    if not (chosen["apply"] or chosen.get("no_notes", chosen["quiet"])):
+        note_if_in_use(paths)
     with ExitStack() as held:
-        decisions = _walk_decisions(command, paths, arguments, lambda path: find_spools(given, path, held))
-        for plans in decisions if not show.refused else ():
-            with show.refusals():
-                for plan in plans:
-                    show.plan(plan)
-                    statuses.append(status_of(plan))
-                    beside.update(beside_of(plan))
-        return max([_carry_out(show, paths, given, beside), *statuses])
+        if show.refused:
+            going_on: Sequence[str] = ()
+        else:
+            going_on = paths if begin is None else begin(show)
+        decisions = _walk_decisions(command, going_on, question, lambda path: find_spools(chosen, path, held))
+        with held_back(show), plan_bar(going_on, chosen) as bar:
+            for plans in decisions:
+                with show.refusals():
+                    for plan in plans:
+                        bar.advance_partition(log_bytes(plan))
+                        statuses.append(max(status_of(plan), status_of_answer(plan.answer)))
+                        show.plan(plan, is_loud=statuses[-1] != DONE)
+                        beside.update(beside_of(plan))
+        status = _carry_out(show, paths, chosen, beside)
+        if chosen["output"] and not show.refused:
+            for line in next_steps():
+                show.line(line)
+        return max([status, *statuses])
 
 
 def _walk_decisions(
-    command: str, paths: Sequence[str], arguments: Row, spools_for: Callable[[str], MakeSpool]
+    command: str, paths: Sequence[str], question: Question, spools_for: Callable[[str], MakeSpool]
 ) -> Iterator[Iterable[Plan]]:
     """What is decided for each path. Where that takes long, for several at a time, as of a log dir's partitions."""
 
     def walk_plans(path: str) -> Iterator[Plan]:
         make_spool = spools_for(path) if command in SPOOLING else None
-        yield from decide(command, os.path.abspath(path), arguments, make_spool)
+        yield from decide(command, os.path.abspath(path), question, make_spool)
 
     if command not in SPOOLING or len(paths) == 1:
         yield from map(walk_plans, paths)
         return
-    from klogtool.log.cores import usable_cores
-    from klogtool.log.in_order import in_order
-
-    jobs = int(arguments.get("jobs") or usable_cores())
+    jobs = question.threads
     for _, plans in in_order(lambda: lambda path: _collected(walk_plans(path)), iter(paths), jobs):
         yield plans()
 
@@ -108,19 +146,22 @@ def _collected(plans: Iterator[Plan]) -> Callable[[], Iterator[Plan]]:
     return walk
 
 
-def find_spools(given: Given, path: str, held: ExitStack) -> MakeSpool:
+def find_spools(chosen: Row, path: str, held: ExitStack) -> MakeSpool:
     """For what is rewritten: on the device where it is to be, as long as `held` is, if it is to be carried out."""
-    if given["apply"]:
+    if chosen["apply"]:
         from klogtool.disk.journal import spools_for
 
-        return held.enter_context(spools_for(path, given["journal"])).make_spool
-    if given["output"]:
-        from klogtool.disk.output import spools_beside
-
-        return held.enter_context(spools_beside(given["output"])).make_spool
-    from klogtool.repair.spools import OnlyTold
-
+        return held.enter_context(spools_for(path, chosen["journal"])).make_spool
+    if chosen["output"]:
+        return held.enter_context(spools_beside(chosen["output"])).make_spool
     return OnlyTold
+
+
+class Refusal(Struct, frozen=True):
+    """What is to be told of a refusal beside its error. text: lines for people; row: further fields of its JSON."""
+
+    text: str
+    row: Row
 
 
 class Show:
@@ -129,14 +170,21 @@ class Show:
     def __init__(
         self,
         command: str,
-        given: Given,
+        chosen: Row,
         text_of: Callable[[Plan], str] = plan_text,
         answers_of: Callable[[Plan], Iterable[Row]] = lambda _: (),
+        brief_of: BriefOf | None = None,
+        totals: Totals = NO_TOTALS,
+        refusal_of: Callable[[KlogError], Refusal | None] = lambda _: None,
     ) -> None:
-        self.command, self.out, self.json = command, Output(), given["form"] == "json"
-        self.refused = False
+        self.command, self.out, self.json = command, Output(), chosen["form"] == "json"
+        self.refused, self.has_steps = False, False
         self._kept = KeptPlans()
-        self._text_of, self._answers_of = text_of, answers_of
+        self._is_kept = any(chosen.get(name) for name in ("apply", "output", "plan_out"))
+        self._text_of, self._answers_of, self._brief_of, self._totals = text_of, answers_of, brief_of, totals
+        self._refusal_of = refusal_of
+        self._is_verbose = bool(chosen.get("verbose"))
+        self._digest = Digest(is_whole=self._is_verbose)
         if self.json:
             self.row(header(command))
 
@@ -151,28 +199,56 @@ class Show:
             self.out.line(row_line(dict(row)))
             self.out.flush()
 
-    def text(self, text: str) -> None:
+    def line(self, line: str) -> None:
         """A line for people; nothing where JSON is wanted."""
         if not self.json:
-            self.out.line(text)
+            self.out.line(line)
             self.out.flush()
 
-    def plan(self, plan: Plan) -> None:
-        """Show a plan."""
-        self.row(self._kept.keep(plan).row)
+    def text(self, text: str) -> None:
+        """Lines for people; nothing where JSON is wanted."""
+        if not self.json:
+            self.out.text(text)
+            self.out.flush()
+
+    def plan(self, plan: Plan, *, is_loud: bool = False) -> None:
+        """Show a plan; for people, if it is one of many, at the end. is_loud: it loses records, or is refused."""
+        self.has_steps = self.has_steps or bool(plan.steps)
+        if self._is_kept:
+            self._kept.keep(plan)
         if self.json:
+            self.row(self._kept.plans[-1].row if self._is_kept else plan.as_json())
             for answer in self._answers_of(plan):
                 self.row({"type": "answer", "command": self.command, **answer})
+        elif self._brief_of is None:
+            self.text(self._paragraph(plan))
         else:
-            self._text(plan)
+            self._add(plan, self._brief_of, is_loud=is_loud)
 
-    def _text(self, plan: Plan) -> None:
+    def _add(self, plan: Plan, brief_of: BriefOf, *, is_loud: bool) -> None:
+        is_about_all = not plan.answer or "marked_clean" in plan.answer
+        rank = Rank.LOSES if is_loud else Rank.ABOUT_ALL if is_about_all else Rank.CHANGES
+        brief = None if is_loud or is_about_all else brief_of(plan)
+        self._digest.add(self._paragraph(plan), rank, brief)
+        self._totals.add(plan, is_loud=is_loud)
+
+    def close(self) -> None:
+        """Show what was held back."""
+        for paragraph in self._digest.walk():
+            self.out.text(paragraph)
+        for line in self._totals.walk():
+            self.out.line(line)
+        self.out.flush()
+
+    def _paragraph(self, plan: Plan) -> str:
         """The plan for people. What is lost by loading comes first, whatever the command is about."""
-        if "lost_by_recovery" in plan.answer:
-            from klogtool.render.recover import recovery_first_text
-
-            self.text(recovery_first_text(plan) or "")
-        self.text(self._text_of(plan))
+        text = self._text_of(plan)
+        if "state" in plan.answer and tells_of_loss(plan.answer):
+            first = recovery_first_text(plan)
+            text = f"{first}\n{text}" if first else text
+        if self._is_verbose and plan.steps:
+            text += f"\n{steps_text(plan)}"
+        return text
 
     @contextmanager
     def refusals(self) -> Iterator[None]:
@@ -182,22 +258,58 @@ class Show:
         except KlogError as error:
             if not is_refusal(error):
                 raise
-            self._refusal(error)
+            self.refusal(error, self._refusal_of(error))
 
-    def _refusal(self, error: KlogError) -> None:
+    def refusal(self, error: KlogError, more: Refusal | None = None) -> None:
+        """Show that something is refused, and remember it."""
         self.refused = True
         if self.json:
             told = {"class": error.kafka_class or type(error).__name__, "message": error.kafka_message or str(error)}
-            self.row({"type": "answer", "command": self.command, "error": told})
+            self.row({"type": "answer", "command": self.command, "error": told, **(more.row if more else {})})
         else:
-            self.out.note(error_line(error))
+            if more is not None:
+                self.text(more.text)
+            self.out.note(*error_lines(error))
+        for told in getattr(error, "__notes__", ()):
+            if told != error.cure:  # which was shown with the error
+                self.out.note(f"klogtool: {told}")
 
     def applied(self, entry: Entry) -> None:
         """Say that it was done, and how to take it back."""
         how, held = words("undo", entry), entry.held_bytes()
         self.row({"type": "applied", "id": entry.id, "journal": entry.journal, "bytes_held": held, "undo": how})
-        self.text(f"Done. {held:,} bytes are held to take it back: {how}")
-        self.text(f"To give that up: {words('undo --discard', entry)}")
+        self.line(f"Done. {held:,} bytes are held for undo. To take it back: {how}")
+        self.line(f"To give up undo and free them: {words('undo --discard', entry)}")
+
+
+def status_of_answer(answer: Row) -> int:
+    """FOUND if it tells of lost records."""
+    return FOUND if tells_of_loss(answer) else DONE
+
+
+@contextmanager
+def held_back(show: Show) -> Iterator[None]:
+    """Of what is held back meanwhile, all is shown, also where we could not go on."""
+    try:
+        yield
+    except KlogError:
+        show.close()
+        raise
+    show.close()
+
+
+def plan_bar(paths: Sequence[str], chosen: Row) -> Bar:
+    """A progress bar over the partitions of log dirs; of a partition dir by itself there is none."""
+    wanted = not (chosen.get("quiet") or chosen.get("no_progress")) and is_drawn()
+    partitions = count_partitions(paths) if wanted else 0
+    if partitions <= len(paths):
+        return Bar(0, wanted=False)
+    return Bar(total_size(log_files(paths)), partitions=partitions, wanted=True)
+
+
+def log_bytes(plan: Plan) -> int:
+    """Bytes of the logs that a plan is about."""
+    return sum(fact.size for fact in plan.facts if fact.path.endswith(".log"))
 
 
 def is_refusal(error: KlogError) -> bool:
@@ -209,62 +321,53 @@ def is_refusal(error: KlogError) -> bool:
 
 def words(command: str, entry: Entry) -> str:
     """A command line about an entry that works wherever it is typed."""
-    import shlex
-
-    return f"klogtool {command} {entry.id} --journal {shlex.quote(entry.journal)}"
+    return f"klogtool {command} {entry.id} --journal {quoted(entry.journal)}"
 
 
-def _check_usage(given: Given, paths: Sequence[str]) -> None:
-    if not (given["apply"] or given["output"] or given["journal"]):
+def _check_usage(chosen: Row, paths: Sequence[str]) -> None:
+    if not (chosen["apply"] or chosen["output"] or chosen["journal"]):
         return
-    import click  # is there already: these options came through it
+    if chosen["apply"] and chosen["output"]:
+        raise click.UsageError("Give --apply (in place) or --output (elsewhere), not both.")
+    if chosen["output"] and len(paths) != 1:
+        raise click.UsageError("--output takes exactly one PATH.")
+    if chosen["journal"] and not chosen["apply"]:
+        raise click.UsageError("--journal needs --apply.")
+    if chosen.get("no_undo") and (chosen["journal"] or chosen["output"]):
+        raise click.UsageError("--no-undo keeps nothing, so it does not go with --journal or --output.")
 
-    if given["apply"] and given["output"]:
-        raise click.UsageError("--apply or --output: in place, or elsewhere.")
-    if given["output"] and len(paths) != 1:
-        raise click.UsageError("--output takes one PATH: DIR is to the result what PATH is to the source.")
-    if given["journal"] and not given["apply"]:
-        raise click.UsageError("--journal goes with --apply.")
 
-
-def _check_places(given: Given, paths: Sequence[str]) -> None:
+def _check_places(chosen: Row, paths: Sequence[str]) -> None:
     """Before anything long is done. Raises Refused, or KlogError for what is not there."""
-    if given["output"]:
-        from klogtool.disk.output import check_place
-
-        check_place(given["output"], paths[0])
-    if given["journal"]:
-        from klogtool.disk.journal import check_journal
-
-        check_journal(given["journal"])
-    if given["plan_out"]:
-        from klogtool.disk.facts import check_saving_place
-
-        check_saving_place(given["plan_out"])
-    if given["apply"]:
-        from klogtool.disk.writer import check_not_in_use
-
-        for path in paths:
-            check_not_in_use(path)
+    if chosen.get("no_undo") and not chosen.get("purge"):
+        raise Refused("--no-undo deletes files for good: confirm it by giving both, --purge --no-undo")
+    if chosen["output"]:
+        check_place(chosen["output"], paths[0])
+    if chosen["journal"]:
+        check_journal(chosen["journal"])
+    if chosen["plan_out"]:
+        check_saving_place(chosen["plan_out"])
+    if chosen["apply"]:
+        check_not_in_use(paths)
 
 
-def _carry_out(show: Show, paths: Sequence[str], given: Given, beside: Mapping[str, Mapping[str, Content]]) -> int:
+def _carry_out(show: Show, paths: Sequence[str], chosen: Row, beside: Mapping[str, Mapping[str, Content]]) -> int:
     """What was asked for, unless something is refused. Returns the exit status."""
     with show.refusals():
         if show.refused:
             return REFUSED
-        if given["plan_out"]:
-            save_plans(head_of(show.command, paths), show.plans, given["plan_out"])
-        if given["output"]:
-            from klogtool.disk.output import carry_out_to
-
-            carry_out_to(show.plans, os.path.abspath(paths[0]), given["output"], beside=beside)
-            show.row({"type": "written", "path": os.path.abspath(given["output"])})
-            show.text(f"Done: {given['output']}")
-        elif given["apply"]:
-            apply_plans(show, head_of(show.command, paths), show.plans, given["journal"])
-        elif not given["quiet"] and any(plan.steps for plan in show.plans):
-            show.text(NOTHING_CHANGED)
+        if chosen["plan_out"]:
+            save_plans(head_of(show.command, paths), show.plans, chosen["plan_out"], is_applied=chosen["apply"])
+        if chosen["output"]:
+            with told_if_interrupted(lambda: f"{chosen['output']} was not written, or it is complete"):
+                carry_out_to(show.plans, os.path.abspath(paths[0]), chosen["output"], beside=beside)
+            row = {"type": "written", "path": os.path.abspath(chosen["output"])}
+            show.row(row | ({"beside": [os.path.abspath(place) for place in beside]} if beside else {}))
+            show.line(f"Done: {chosen['output']}")
+        elif chosen["apply"]:
+            apply_plans(show, head_of(show.command, paths), show.plans, chosen["journal"])
+        elif not chosen["quiet"] and show.has_steps:
+            show.text(NOTHING_CHANGED_YET if chosen.get("no_undo") else NOTHING_CHANGED)
     return REFUSED if show.refused else DONE
 
 
@@ -275,8 +378,9 @@ def head_of(command: str, paths: Sequence[str]) -> dict[str, Any]:
 
 def apply_plans(show: Show, head: Row, plans: Sequence[SavedPlan], journal: str | None) -> None:
     """In place; and say how to take it back, or, of a run that was cut short, how to go on."""
-    from klogtool.disk.writer import InPlace
-
+    if plans and all(plan.question.no_undo for plan in plans):
+        _apply_for_good(show, plans)
+        return
     run = InPlace(plans, {**head, "when_ms": time.time_ns() // 10**6}, journal=journal)
     with told_if_cut_short(run):
         run.carry_out()
@@ -286,21 +390,56 @@ def apply_plans(show: Show, head: Row, plans: Sequence[SavedPlan], journal: str 
         show.text("Nothing to do.")
 
 
+def _apply_for_good(show: Show, plans: Sequence[SavedPlan]) -> None:
+    """In place, and nothing is kept."""
+    run = ForGood(plans)
+    try:
+        with interrupts.writing():
+            run.carry_out()
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) or run.begun:
+            note(f"klogtool: {f'interrupted: {run}; the same command does the rest' if run.begun else NOTHING_DONE}")
+        raise
+    freed = sum(int(plan.row["bytes_freed"]) for plan in plans)
+    show.row({"type": "applied", "id": None, "journal": None, "bytes_held": 0, "bytes_freed": freed, "undo": None})
+    show.text(f"Done. {freed:,} bytes are freed. Nothing is kept for undo.")
+
+
 @contextmanager
 def told_if_cut_short(run: InPlace) -> Iterator[None]:
-    """Whatever ends a run in its middle, an interrupt as well: how to go on is said."""
+    """Whatever ends a run in its middle, an interrupt as well: how far it came, and how to go on, is said."""
     try:
-        yield
+        with interrupts.writing():
+            yield
+    except KeyboardInterrupt:
+        if run.begun:
+            note(f"klogtool: interrupted: {run.steps}")
+        elif run.entries:
+            note(f"klogtool: interrupted, but everything is done; to take it back: {words('undo', run.entries[0])}")
+        else:
+            note(f"klogtool: {NOTHING_DONE}")
+        raise
     finally:
         for entry in run.entries if run.begun else ():
-            note(f"klogtool: cut short; to take back what was done: {words('undo', entry)}")
+            note(f"klogtool: interrupted; to take back what was done: {words('undo', entry)}")
             note(f"To finish it: {words('apply --resume', entry)}")
 
 
-def save_plans(head: Row, plans: Iterable[SavedPlan], path: str) -> None:
-    """A file with the head and a line for each plan. Raises Refused if there is a file of that name."""
-    import shlex
+@contextmanager
+def told_if_interrupted(text: Callable[[], str]) -> Iterator[None]:
+    """What an interrupt leaves is said, in a line."""
+    try:
+        with interrupts.writing():
+            yield
+    except KeyboardInterrupt:
+        note(f"klogtool: interrupted: {text()}")
+        raise
 
+
+def save_plans(head: Row, plans: Sequence[SavedPlan], path: str, *, is_applied: bool = False) -> None:
+    """A file with the head and a line for each plan. Raises Refused if there is a file of that name. is_applied: they
+    are carried out now."""
     with output_file(path) as sink:
-        sink.write(build_saved_plans(head, plans))
-    note(f"klogtool: plan saved; to carry it out: klogtool apply {shlex.quote(path)}")
+        sink.write(build_saved_plans(head, with_digests(plans)))
+    how = "" if is_applied else f"; to carry it out: klogtool apply {quoted(path)}"
+    note(f"klogtool: plan saved{how}")

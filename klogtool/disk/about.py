@@ -6,14 +6,14 @@ import errno
 import os
 import stat
 
-from klogtool.lazy_dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 PLAIN_FILE_MODE = 0o644
 _NONE_HERE = (errno.ENOTSUP, errno.ENODATA, errno.EPERM, errno.EACCES)  # no such attributes here, or not for us
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(Struct, frozen=True):
     """Mode and owner are numbers; mtime_ns: None for a file that is written now; owner_matters: where it cannot be
     given to its owner that is an error."""
 

@@ -11,6 +11,9 @@ import shutil
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec import Struct
+
+from klogtool.broker.content import Content, FileRange
 from klogtool.disk.dataset import not_written
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import check_facts
@@ -24,16 +27,13 @@ from klogtool.disk.output import (
     write_new_file,
 )
 from klogtool.errors import Refused
-from klogtool.lazy_dataclasses import dataclass
-from klogtool.repair.draft import Content, Piece
-from klogtool.repair.plan import Plan
-from klogtool.repair.saved_plan import SavedPlan
+from klogtool.plans.plan import Plan
+from klogtool.plans.saved_plan import SavedPlan
 
 TASKS = ".tasks"
 
 
-@dataclass(frozen=True, slots=True)
-class Assembly:
+class Assembly(Struct, frozen=True):
     """What will be `output`. log_dirs: the source of each folder in it; of the only one, "" is the folder itself."""
 
     output: str
@@ -112,7 +112,7 @@ def write_file_aside(stage: str, file: NewFile) -> str:
 def place_aside(stage: str, file: NewFile) -> str | None:
     """Where a file of a part lies, if all of it has been written aside."""
     match file.file.content:
-        case (Piece(path=path, start=0),) if os.path.dirname(path) == os.path.join(stage, TASKS):
+        case (FileRange(path=path, start=0),) if os.path.dirname(path) == os.path.join(stage, TASKS):
             return path
     return None
 

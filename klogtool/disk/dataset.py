@@ -15,10 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
+from msgspec import Struct
+
 from klogtool.disk.disk import Disk
 from klogtool.disk.output import check_place
 from klogtool.errors import KlogError, Refused
-from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.file import Unreadable, unreadable
 
 STATE = "_klogtool"
@@ -26,8 +27,7 @@ PLAN = "plan.json"
 SUCCESS = "_SUCCESS"
 
 
-@dataclass(frozen=True, slots=True)
-class Dataset:
+class Dataset(Struct, frozen=True):
     """The folder. plan: what is being done to it, in JSON's types."""
 
     path: str
@@ -51,6 +51,20 @@ class Dataset:
         if not os.path.exists(os.path.join(path, STATE, PLAN)):
             raise Refused("nothing was begun here that could be resumed", path=path)
         return cls(os.path.abspath(path), _read(os.path.join(path, STATE, PLAN)))
+
+    def replanned(self, plan: Mapping[str, Any]) -> Dataset:
+        """The same with another plan, which counts from now on."""
+        try:
+            _write_whole(self._state(PLAN), plan)
+        except OSError as error:
+            raise not_written(self.path, error) from error
+        return Dataset(self.path, plan)
+
+    def abandon(self) -> None:
+        """Forget what was begun; the folder goes with it if nothing else is in it. What cannot go, stays."""
+        shutil.rmtree(self._state(), ignore_errors=True)
+        with suppress(OSError):
+            os.rmdir(self.path)
 
     def done(self) -> dict[int, dict[str, Any]]:
         """The messages of tasks that are done, by their number."""

@@ -11,11 +11,12 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from msgspec.structs import replace
+
+from klogtool.broker.content import Content, FileRange, Made, part_size
 from klogtool.disk.about import About, about, set_about
 from klogtool.errors import Corrupt, KlogError
-from klogtool.lazy_dataclasses import replace
 from klogtool.log.file import unreadable
-from klogtool.repair.draft import Content, Made, Piece, part_size
 
 CHUNK_BYTES = 8 << 20  # copied by the system at a time
 BUFFER_BYTES = 1 << 20  # where it has to go through our memory
@@ -60,7 +61,7 @@ class Disk:
         with _named(path), _descriptor(path, os.O_RDWR) as sink:
             at = 0
             for part in content:
-                if isinstance(part, Piece):
+                if isinstance(part, FileRange):
                     _put_piece(sink, at, part, _nobody_asks)
                 at += part_size(part)
             os.ftruncate(sink, at)  # a hole at the end has no bytes that were written
@@ -136,8 +137,8 @@ def _put(sink: int, at: int, content: Content, reached: Callable[[int], None] = 
     """The content from byte `at` on, where the file ends, and will end behind it."""
     for part in content:
         if isinstance(part, Made):
-            part = part.as_piece()
-        if isinstance(part, Piece):
+            part = part.as_range()
+        if isinstance(part, FileRange):
             _put_piece(sink, at, part, reached)
             at += part.size
         else:
@@ -161,7 +162,7 @@ def _write_all(sink: int, data: bytes, at: int) -> None:
         view, at = view[done:], at + done
 
 
-def _put_piece(sink: int, at: int, piece: Piece, reached: Callable[[int], None]) -> None:
+def _put_piece(sink: int, at: int, piece: FileRange, reached: Callable[[int], None]) -> None:
     try:
         source = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -176,7 +177,7 @@ def _put_piece(sink: int, at: int, piece: Piece, reached: Callable[[int], None])
         os.close(source)
 
 
-def _walk_data(source: int, piece: Piece) -> Iterator[tuple[int, int]]:
+def _walk_data(source: int, piece: FileRange) -> Iterator[tuple[int, int]]:
     """Spans of the piece that are no holes. The index of an active segment is 10 MiB, nearly all of it a hole."""
     if os.fstat(source).st_size < piece.stop:
         raise _shorter(piece, os.fstat(source).st_size)
@@ -194,7 +195,7 @@ def _walk_data(source: int, piece: Piece) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _copy(source: int, start: int, sink: int, at: int, size: int, piece: Piece) -> None:
+def _copy(source: int, start: int, sink: int, at: int, size: int, piece: FileRange) -> None:
     """By the system, which shares the blocks where the file system can; else through memory."""
     by_system = hasattr(os, "copy_file_range")
     while size > 0:
@@ -219,5 +220,5 @@ def _copy_by_hand(source: int, start: int, sink: int, at: int, size: int) -> int
     return len(data)
 
 
-def _shorter(piece: Piece, position: int) -> Corrupt:
-    return Corrupt("the file has become shorter while it was read", path=piece.path, position=position)
+def _shorter(piece: FileRange, position: int) -> Corrupt:
+    return Corrupt("the file became shorter while it was read", path=piece.path, position=position)

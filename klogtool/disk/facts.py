@@ -4,35 +4,109 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
 
+from msgspec.structs import replace
+
+from klogtool.broker.file_facts import Fact, names_sum
+from klogtool.disk.digest import WHOLE_BYTES, digest_of
 from klogtool.errors import Refused, StalePlan
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.logdir import KINDS_IN_LOG_DIR
-from klogtool.repair.plan import Fact
-from klogtool.repair.saved_plan import SavedPlan
+from klogtool.plans.saved_plan import SavedPlan
 
+Inode: TypeAlias = tuple[int, int]  # device and inode
 _TELLING_KINDS = KINDS_IN_LOG_DIR - {FileKind.LOCK}
 
 
+class Facts:
+    """What plans relied on, and what we have done to these files ourselves since.
+
+    A file is told by its inode, size, time of its bytes (mtime) and time of its last change (ctime). Whoever writes can
+    set the third back; the fourth only the system sets. A second name changes the fourth, too, ours as well as others'.
+    """
+
+    def __init__(self, plans: Iterable[SavedPlan]) -> None:
+        self._facts = [fact for plan in plans for fact in plan.facts]
+        self._ours: dict[Inode, dict[int, int]] = {}  # by device and inode: our ctimes, and those before
+        self._names: set[str] = set()  # paths of ours
+
+    @contextmanager
+    def changing(self, file: str | int) -> Iterator[None]:
+        """Meanwhile we give a file another name, or take that away again: its bytes stay."""
+        before = os.stat(file)
+        yield
+        after = os.stat(file)
+        if after.st_ctime_ns != before.st_ctime_ns:
+            ours = self._ours.setdefault((before.st_dev, before.st_ino), {})
+            ours.setdefault(after.st_ctime_ns, before.st_ctime_ns)
+
+    def adding(self, path: str) -> None:
+        """A name of ours comes into a folder."""
+        self._names.add(path)
+
+    def check(self) -> None:
+        """Raises StalePlan if a file that a plan relied on has changed or gone, or a name came or went."""
+        for fact in self._facts:
+            self._check(fact)
+
+    def _check(self, fact: Fact) -> None:
+        try:
+            found = os.stat(fact.path)
+            is_folder = stat.S_ISDIR(found.st_mode)
+            names = set(os.listdir(fact.path)) if is_folder and fact.names is not None else set()
+        except OSError as error:
+            gone = isinstance(error, FileNotFoundError | NotADirectoryError)
+            raise _stale(fact.path, "gone" if gone else (error.strerror or str(error)).lower()) from None
+        if is_folder:
+            theirs = {name for name in names if os.path.join(fact.path, name) not in self._names}
+            if found.st_mtime_ns != fact.mtime_ns or fact.names not in (None, names_sum(theirs)):
+                raise _stale(fact.path, "a file came or went")
+            return
+        if found.st_size != fact.size:
+            raise _stale(fact.path, f"{found.st_size:,} bytes, {fact.size:,} then")
+        if found.st_mtime_ns != fact.mtime_ns:
+            raise _stale(fact.path, "written to since")
+        if fact.digest is not None and fact.digest == digest_of(fact.path, fact.size):
+            return
+        if fact.ino not in (None, found.st_ino):
+            raise _stale(fact.path, "another file of the same size and time")
+        if fact.ctime_ns is not None and fact.ctime_ns not in self.ctimes_by_us(found):
+            raise _stale(fact.path, "written to and its time set back, or linked, or its owner or mode changed")
+
+    def ctimes_by_us(self, found: os.stat_result) -> list[int]:
+        """When a file was changed last, and when before that, as long as it was by us; the last one was not."""
+        ours, ctimes = self._ours.get((found.st_dev, found.st_ino), {}), [found.st_ctime_ns]
+        while (before := ours.get(ctimes[-1])) is not None and before not in ctimes:
+            ctimes.append(before)
+        return ctimes
+
+
+def with_digests(plans: Iterable[SavedPlan]) -> list[SavedPlan]:
+    """The plans as they are to be saved. Until one is carried out its files may get other names or modes, or be put
+    back from a backup; a small file is the same then if it has the same bytes. Raises StalePlan, KlogError."""
+    plans = list(plans)
+    found = [_with_digests(plan) for plan in plans]
+    check_facts(plans)
+    return found
+
+
+def _with_digests(plan: SavedPlan) -> SavedPlan:
+    facts = tuple(
+        replace(fact, digest=digest_of(fact.path, fact.size))
+        if fact.ctime_ns is not None and fact.size <= WHOLE_BYTES
+        else fact
+        for fact in plan.facts
+    )
+    return replace(plan, facts=facts, row={**plan.row, "facts": [fact.as_json("") for fact in facts]})
+
+
 def check_facts(plans: Iterable[SavedPlan]) -> None:
-    """Raises StalePlan if a file that a plan relied on has changed or gone, or a name came or went."""
-    for plan in plans:
-        for fact in plan.facts:
-            _check_fact(fact)
-
-
-def _check_fact(fact: Fact) -> None:
-    try:
-        found = os.stat(fact.path)
-    except OSError as error:
-        gone = isinstance(error, FileNotFoundError | NotADirectoryError)
-        raise _stale(fact.path, "gone" if gone else (error.strerror or str(error)).lower()) from None
-    if not stat.S_ISDIR(found.st_mode) and found.st_size != fact.size:
-        raise _stale(fact.path, f"{found.st_size:,} bytes, {fact.size:,} then")
-    if found.st_mtime_ns != fact.mtime_ns:
-        raise _stale(fact.path, "a file came or went" if stat.S_ISDIR(found.st_mode) else "written to since")
+    """The same, once. Raises StalePlan."""
+    Facts(plans).check()
 
 
 def _stale(path: str, how: str) -> StalePlan:
@@ -62,4 +136,4 @@ def check_saving_place(path: str) -> None:
     if looks_like_log_dir(folder):
         raise Refused("a log dir is no place for it", path=path)
     if os.path.lexists(path):
-        raise Refused("there is a file of that name already", path=path)
+        raise Refused("a file with that name exists already", path=path)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from klogtool.lazy_dataclasses import replace
-from klogtool.repair.plan import Fact, Plan, Rename, Step
-from klogtool.repair.saved_plan import SavedPlan
+from msgspec.structs import replace
+
+from klogtool.broker.file_facts import Fact
+from klogtool.plans.plan import Plan, Rename, Step
+from klogtool.plans.saved_plan import SavedPlan
 
 
 def joined(plans: Sequence[SavedPlan], log_dir: str) -> Sequence[SavedPlan]:
@@ -26,7 +28,7 @@ def joined(plans: Sequence[SavedPlan], log_dir: str) -> Sequence[SavedPlan]:
     steps = tuple(_below(step, _relative(plan.path, log_dir)) for plan in whole for step in plan.steps)
     facts = tuple(fact for plan in whole for fact in _facts_below(plan, log_dir))
     notes = tuple(note for plan in whole for note in plan.notes)
-    return [SavedPlan.of(Plan(whole[0].command, log_dir, whole[0].arguments, facts, steps, (), {}, notes))]
+    return [SavedPlan.of(Plan(whole[0].command, log_dir, whole[0].question, facts, steps, (), {}, notes))]
 
 
 def _names_in(plan: SavedPlan) -> set[str]:

@@ -17,33 +17,35 @@ import errno
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from klogtool.disk.about import about
+from klogtool.disk.belonging import SUFFIX, Belonging
 from klogtool.disk.disk import Disk
-from klogtool.disk.facts import is_partition_dir, looks_like_log_dir
-from klogtool.disk.manifest import Manifest, Progress
+from klogtool.disk.facts import Inode, is_partition_dir, looks_like_log_dir
+from klogtool.disk.log_dirs import log_dir_of
+from klogtool.disk.manifest import Home, Manifest, Progress, checked_inside, progress_of
 from klogtool.disk.space import BLOCK_BYTES
 from klogtool.disk.spooling import SpoolFolder, clear_left, new_name
-from klogtool.errors import KlogError, Refused, Unsupported
-from klogtool.lazy_dataclasses import dataclass, replace
+from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.log.file import read_whole, unreadable
 from klogtool.log.folder import own_name
-from klogtool.log.logdir import LogDir
-from klogtool.log.opened import open_path
-from klogtool.repair.saved_plan import SavedPlan, build_saved_plans, parse_saved_plans
+from klogtool.plans.fields import MOST, Fields, WrongField
+from klogtool.plans.saved_plan import SavedPlan, build_saved_plans, parse_head, parse_saved_plans
 
-SUFFIX = ".klogtool"
 PLAN, MANIFEST = "plan.jsonl", "manifest.json"
 RESERVE = "reserve"  # room for a manifest, so that a disk that has become full meanwhile does not keep us from the end
 MAX_FILE_BYTES = 1 << 32
 ENTRY_NAME = re.compile(r"[0-9a-f]{12}-[1-9][0-9]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A run that wrote in place, by its folder in a journal."""
 
     path: str
@@ -60,21 +62,24 @@ class Entry:
 
     def head(self) -> Mapping[str, Any]:
         """The first line of plan.jsonl: `command`, `when_ms`, `log_dir`, `folders`. Raises KlogError."""
-        return self._saved()[0]
+        path = self.place(PLAN)
+        return parse_head(read_whole(path, limit=MAX_FILE_BYTES).partition(b"\n")[0], path)
 
     def plans(self) -> list[SavedPlan]:
         """What was to be done. Raises KlogError."""
-        return self._saved()[1]
+        path = self.place(PLAN)
+        return parse_saved_plans(read_whole(path, limit=MAX_FILE_BYTES).splitlines(), path)[1]
 
     def manifest(self) -> Manifest | None:
-        """None while nothing has been changed. Raises KlogError."""
-        path = os.path.join(self.path, MANIFEST)
-        return Manifest.of(read_whole(path, limit=MAX_FILE_BYTES), path) if os.path.lexists(path) else None
+        """None while nothing has been changed. Raises KlogError, Refused where the log dir is not where it was."""
+        path = self.place(MANIFEST)
+        return Manifest.of(read_whole(path, limit=MAX_FILE_BYTES), path, self.home()) if os.path.lexists(path) else None
 
     def progress(self) -> Progress:
         """How far it came. Raises KlogError."""
-        manifest = self.manifest()
-        return Progress.PREPARING if manifest is None else manifest.progress
+        path = self.place(MANIFEST)
+        is_there = os.path.lexists(path)
+        return progress_of(read_whole(path, limit=MAX_FILE_BYTES), path) if is_there else Progress.PREPARING
 
     def held_bytes(self) -> int:
         """What its files take that have no other name: bytes that come free when it is discarded."""
@@ -88,47 +93,72 @@ class Entry:
     def is_torn(self) -> bool:
         """Whether it was killed while plan.jsonl was written, which comes first: nothing else has been done then."""
         try:
-            self._saved()
+            self.plans()
         except KlogError:
             return not os.path.lexists(self.place(MANIFEST))
         return False
 
+    def belonging(self) -> Belonging:
+        """Which log dir it is about. Raises KlogError."""
+        with self._said():
+            return Belonging.in_head(self.head())
+
+    def home(self) -> Home:
+        """Where the log dir and the entry lie now. Raises KlogError, Refused where that is not known for sure."""
+        return Home(self.belonging().find_log_dir(self.journal), self.path)
+
     def log_dir(self) -> str:
-        """Whose lock goes with it. Raises KlogError."""
-        return str(self.head().get("log_dir", ""))
+        """Where the log dir lies now. Raises as `home`."""
+        return self.home().log_dir
+
+    def has_moved(self) -> bool:
+        """Whether log dir and journal lie elsewhere than when the run began. Raises as `home`."""
+        return self.belonging().has_moved(self.journal)
+
+    def paths(self) -> tuple[str, ...]:
+        """What the command was asked, as it was named; empty where that is not known. Raises KlogError."""
+        with self._said():
+            return Fields(self.head()).texts("paths") if "paths" in self.head() else ()
 
     def made_lock(self) -> bool:
         """Whether there was no `.lock` before the run. Raises KlogError."""
         return self.head().get("made_lock") is True
 
+    def other_log_dirs(self) -> tuple[str, ...]:
+        """Those by which partitions were named that lie elsewhere. Raises KlogError."""
+        with self._said():
+            return Fields(self.head()).texts("other_log_dirs")
+
     def made_folders(self) -> list[str]:
-        """Folders that the run has made, outer ones first. Raises KlogError."""
-        made = self.head().get("made_folders")
-        return [str(folder) for folder in made] if isinstance(made, list) else []
+        """Folders that the run has made, outer ones first. Raises as `home`."""
+        return self._places("made_folders")
+
+    def bases(self) -> list[str]:
+        """The folder of each plan. Raises as `home`."""
+        return self._places("bases")
 
     def folder_times(self) -> dict[str, int]:
-        """Modification times of the folders that the run changes, from before it. Raises KlogError."""
-        times = self.head().get("folders")
-        return dict(times) if isinstance(times, dict) else {}
+        """Modification times of the folders that the run changes, from before it. Raises as `home`."""
+        home = self.home()
+        with self._said():
+            times = Fields(self.head()).object("folders")
+            return {home.found(checked_inside(name)): times.number(name, -MOST) for name in times.row}
 
-    def _saved(self) -> tuple[Mapping[str, Any], list[SavedPlan]]:
-        path = self.place(PLAN)
-        return parse_saved_plans(read_whole(path, limit=MAX_FILE_BYTES).splitlines(), path)
+    def _places(self, name: str) -> list[str]:
+        home = self.home()
+        with self._said():
+            return [home.found(checked_inside(path)) for path in Fields(self.head()).texts(name)]
+
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        """What is wrong in the head is told as an error of its file."""
+        try:
+            yield
+        except WrongField as error:
+            raise Corrupt(f"not a journal of klogtool's: {error}", path=self.place(PLAN)) from None
 
 
 # Where journals are.
-
-
-def log_dir_of(path: str) -> str:
-    """The log dir that a plan's folder is, or lies in."""
-    path = os.path.realpath(path)
-    if not os.path.lexists(path):  # a partition dir that is to come to be
-        return os.path.dirname(path)
-    try:
-        is_log_dir = isinstance(open_path(path), LogDir)
-    except Unsupported:  # neither, by what is in it
-        is_log_dir = False
-    return path if is_log_dir else os.path.dirname(path)
 
 
 def journal_of(log_dir: str) -> str:
@@ -162,6 +192,7 @@ def _has_entries(folder: str) -> bool:
 
 def walk_entries(journal: str) -> Iterator[Entry]:
     """The entries of a journal, in order of name. Raises KlogError."""
+    journal = os.path.realpath(journal)
     try:
         names = sorted(os.listdir(journal))
     except OSError as error:
@@ -169,6 +200,27 @@ def walk_entries(journal: str) -> Iterator[Entry]:
     for name in names:
         if ENTRY_NAME.fullmatch(name) and os.path.isdir(os.path.join(journal, name)):
             yield Entry(os.path.join(journal, name))
+
+
+class OurLinks:
+    """How many names files have in the entries of a journal; looked up when it is asked for first."""
+
+    def __init__(self, journal: str) -> None:
+        self._journal = journal
+        self._found: Counter[Inode] | None = None
+
+    def of(self, found: os.stat_result) -> int:
+        """How many names a file has in the journal."""
+        if self._found is None:
+            self._found = Counter(self._walk())
+        return self._found[found.st_dev, found.st_ino]
+
+    def _walk(self) -> Iterator[Inode]:
+        for entry in walk_entries(self._journal) if os.path.isdir(self._journal) else ():
+            for folder, _, names in os.walk(entry.path):
+                for name in names:
+                    found = os.lstat(os.path.join(folder, name))
+                    yield found.st_dev, found.st_ino
 
 
 # Making, changing and removing them.
@@ -233,7 +285,7 @@ def make_entry(disk: Disk, entry: Entry, head: Mapping[str, Any], plans: Sequenc
 
 def save_manifest(disk: Disk, entry: Entry, manifest: Manifest) -> None:
     """In one step, synced. The first one sets room aside for those that follow."""
-    data = manifest.to_bytes()
+    data = manifest.to_bytes(entry.home())
     if manifest.progress is Progress.STAGED:
         disk.write(entry.place(RESERVE), (b"\1" * (len(data) + BLOCK_BYTES),))
         disk.sync(entry.place(RESERVE))

@@ -26,13 +26,20 @@ _F_SETSIG = 10  # Linux; Python has no name for it
 
 
 @contextmanager
-def locked(disk: Disk, folder: str, *, ours: bool = False) -> Iterator[bool]:
+def locked(disk: Disk, folder: str, *, ours: bool = False, without_if_full: bool = False) -> Iterator[bool]:
     """Meanwhile no broker and no other klogtool gets the folder. Raises LogDirInUse if one has it; OSError.
 
     Gives whether the file is ours, and will go: it had to be made, or a run of ours that was killed had made it.
+    without_if_full: where there is none and no room for one, no broker has it, nor can one start; go on without.
     """
     path = os.path.join(folder, FileKind.LOCK.value)
-    ours = _make(disk, folder, path) or ours
+    try:
+        ours = _make(disk, folder, path) or ours
+    except OSError as error:
+        if not without_if_full or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        yield False
+        return
     lock = _take(path)
     try:
         yield ours

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, walk_changes
-from klogtool.errors import Corrupt, KlogError
-from klogtool.lazy_dataclasses import dataclass, replace
-from klogtool.repair.plan import Delete, Rename, Truncate, step_as_json
+from msgspec import Struct
+from msgspec.structs import replace
 
-SCHEMA = 1
+from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, names_of, walk_changes
+from klogtool.errors import Corrupt, KlogError
+from klogtool.plans.fields import MOST, Fields
+from klogtool.plans.plan import Delete, Rename, Truncate, step_as_json
+
+SCHEMA = 2
 
 
 class Progress(Enum):
@@ -25,11 +29,10 @@ class Progress(Enum):
     UNDONE = "undone"
 
 
-@dataclass(frozen=True, slots=True)
-class Original:
+class Original(Struct, frozen=True):
     """A file as it was. kept: a file of the entry that is it (linked), or has its bytes (copied), or None.
 
-    tail: a file of the entry with what was cut off behind `cut` bytes, or None.
+    tail: a file of the entry with what was cut off behind `cut` bytes, or None; cut_digest: of what stays then.
     """
 
     state: FileState
@@ -40,19 +43,25 @@ class Original:
     linked: bool = False
     tail: str | None = None
     cut: int = 0
+    cut_digest: str | None = None
+    tail_digest: str | None = None
+
+    @property
+    def cut_state(self) -> FileState:
+        """The same file when it is cut."""
+        return FileState(self.state.ino, self.cut, None, digest=self.cut_digest)
 
 
-@dataclass(frozen=True, slots=True)
-class FolderBefore:
+class FolderBefore(Struct, frozen=True):
     """A folder in which names change: its time, and the names that were in it."""
 
     mtime_ns: int
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """A plan that is being carried out. Names are paths below `path`; those of folders, and of staged files, absolute.
+    In manifest.json all are below the log dir, or in the entry: so the two can be moved together.
 
     after: what the names mean when all is done; times that only the system knew are filled in then.
     """
@@ -72,99 +81,164 @@ class Record:
     def possible_states(self) -> dict[str, list[FileState]]:
         """For each name what it may have meant at any time of the run."""
         times = {state.ino: state.mtime_ns for state in self.after.values() if state is not None}
+        cuts = {(file.state.ino, file.cut): file.cut_digest for file in self.before.values() if file and file.tail}
         found: dict[str, list[FileState]] = {name: [] for name in self.before}
-        for changes in (self.states_before, *walk_changes(self.states_before, self.steps)):
+        for changes in (self.states_before, *walk_changes(self.states_before, self.steps), self.after):
             for name, state in changes.items():
-                if state is not None:
-                    known = state.mtime_ns if state.mtime_ns is not None else times.get(state.ino)
-                    found[name].append(replace(state, mtime_ns=known))
+                if state is not None:  # of a file that was cut only the system knew the time
+                    mtime_ns = state.mtime_ns if state.mtime_ns is not None else times.get(state.ino)
+                    digest = state.digest or cuts.get((state.ino, state.size))
+                    found[name].append(replace(state, mtime_ns=mtime_ns, digest=digest))
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """What there is to know about a run: how far it came, and its plans in order."""
 
     progress: Progress
     records: tuple[Record, ...]
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self, home: Home) -> bytes:
         """For manifest.json."""
-        rows = [_record_row(record) for record in self.records]
+        rows = [_record_row(record, home) for record in self.records]
         return json.dumps({"schema": SCHEMA, "progress": self.progress.name, "plans": rows}).encode() + b"\n"
 
     @classmethod
-    def of(cls, data: bytes, path: str) -> Manifest:
+    def of(cls, data: bytes, path: str, home: Home) -> Manifest:
         """Of the bytes of manifest.json. Raises KlogError for others."""
+        fields = _fields_of(data, path)
         try:
-            row = json.loads(data)
-            if row["schema"] != SCHEMA:
-                raise KlogError(f"made by another klogtool: schema {row['schema']}, not {SCHEMA}", path=path)
-            return cls(Progress[row["progress"]], tuple(map(_parse_record, row["plans"])))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise Corrupt(f"not a manifest of klogtool's: {error}", path=path) from None
+            records = tuple(_parse_record(record, home) for record in fields.objects("plans"))
+        except (ValueError, KeyError) as error:
+            raise _no_manifest(error, path) from None
+        return cls(progress_of(data, path), records)
 
 
-def _record_row(record: Record) -> dict[str, Any]:
+def progress_of(data: bytes, path: str) -> Progress:
+    """How far a run came, by the bytes of manifest.json. Raises KlogError for others."""
+    try:
+        return Progress[_fields_of(data, path).text("progress")]
+    except (ValueError, KeyError) as error:
+        raise _no_manifest(error, path) from None
+
+
+def _fields_of(data: bytes, path: str) -> Fields:
+    try:
+        fields = Fields(json.loads(data))
+        schema = fields.number("schema")
+    except (ValueError, RecursionError) as error:
+        raise _no_manifest(error, path) from None
+    if schema != SCHEMA:
+        raise KlogError(f"made by another klogtool: schema {schema}, not {SCHEMA}", path=path)
+    return fields
+
+
+def _no_manifest(error: Exception, path: str) -> Corrupt:
+    return Corrupt(f"not a manifest of klogtool's: {error}", path=path)
+
+
+class Home(Struct, frozen=True):
+    """Where the paths of a manifest begin: at the log dir, and at the entry's folder."""
+
+    log_dir: str
+    entry: str
+
+    def below(self, path: str) -> str:
+        """A path in the log dir, as the manifest has it."""
+        return os.path.relpath(path, self.log_dir)
+
+    def found(self, below: str) -> str:
+        """Where it is."""
+        return os.path.normpath(os.path.join(self.log_dir, below))
+
+
+def _record_row(record: Record, home: Home) -> dict[str, Any]:
     return {
         "plan": record.plan_id,
-        "path": record.path,
-        "folders": {path: {"mtime_ns": f.mtime_ns, "names": f.names} for path, f in record.folders.items()},
+        "path": home.below(record.path),
+        "folders": {home.below(p): {"mtime_ns": f.mtime_ns, "names": f.names} for p, f in record.folders.items()},
         "before": {name: _original_row(file) for name, file in record.before.items()},
-        "steps": [_step_row(step) for step in record.steps],
+        "steps": [_step_row(step, home) for step in record.steps],
         "after": {name: _state_row(state) for name, state in record.after.items()},
     }
 
 
 def _state_row(state: FileState | None) -> dict[str, Any] | None:
-    return None if state is None else {"size": state.size, "mtime_ns": state.mtime_ns, "ino": state.ino}
+    return None if state is None else {name: getattr(state, name) for name in FileState.__struct_fields__}
 
 
 def _original_row(file: Original | None) -> dict[str, Any] | None:
     if file is None:
         return None
-    more = {name: getattr(file, name) for name in ("mode", "uid", "gid", "kept", "linked", "tail", "cut")}
-    return {**(_state_row(file.state) or {}), **more}
+    return {name: getattr(file, name) for name in Original.__struct_fields__} | {"state": _state_row(file.state)}
 
 
-def _step_row(step: StagedStep) -> dict[str, Any]:
-    if isinstance(step, StagedWrite):
-        state = _state_row(step.state) or {}
-        return {"step": "write", "path": step.path, "staged": step.staged, **state}
-    return step_as_json(step)
+def _step_row(step: StagedStep, home: Home) -> dict[str, Any]:
+    if not isinstance(step, StagedWrite):
+        return step_as_json(step)
+    is_in_entry = step.staged.startswith(home.entry + os.sep)
+    place = {"staged": os.path.relpath(step.staged, home.entry)} if is_in_entry else {"waits": home.below(step.staged)}
+    return {"step": "write", "path": step.path, **place, "state": _state_row(step.state)}
 
 
-def _parse_record(row: Mapping[str, Any]) -> Record:
-    return Record(
-        row["plan"],
-        row["path"],
-        {path: FolderBefore(f["mtime_ns"], tuple(f["names"])) for path, f in row["folders"].items()},
-        {name: _parse_original(file) for name, file in row["before"].items()},
-        tuple(map(_parse_step, row["steps"])),
-        {name: None if state is None else _parse_state(state) for name, state in row["after"].items()},
+def _parse_record(row: Fields, home: Home) -> Record:
+    folders = {
+        home.found(checked_inside(path)): FolderBefore(fields.number("mtime_ns", -MOST), fields.texts("names"))
+        for path, fields in row.items("folders")
+        if fields is not None
+    }
+    before = {
+        checked_inside(name): None if file is None else _parse_original(file) for name, file in row.items("before")
+    }
+    after = {checked_inside(name): None if state is None else _parse_state(state) for name, state in row.items("after")}
+    steps = tuple(_parse_step(step, home) for step in row.objects("steps"))
+    if {name for step in steps for name in names_of(step)} - before.keys() or before.keys() != after.keys():
+        raise ValueError(f"{row.name_of('steps')} are about other files than {row.name_of('before')}")
+    return Record(row.text("plan"), home.found(row.inside("path")), folders, before, steps, after)
+
+
+def checked_inside(name: str) -> str:
+    """A path below the log dir. Raises WrongField for one that leads elsewhere."""
+    return Fields({name: name}).inside(name)
+
+
+def _parse_state(row: Fields) -> FileState:
+    mtime_ns, ctime_ns = (row.number(name, -MOST) if row.has(name) else None for name in ("mtime_ns", "ctime_ns"))
+    return FileState(row.number("ino"), row.number("size"), mtime_ns, ctime_ns, _text_if_any(row, "digest"))
+
+
+def _parse_original(row: Fields) -> Original:
+    kept, tail = (row.inside(name) if row.has(name) else None for name in ("kept", "tail"))
+    return Original(
+        _parse_state(row.object("state")),
+        row.number("mode"),
+        row.number("uid"),
+        row.number("gid"),
+        kept,
+        row.flag("linked"),
+        tail,
+        row.number("cut"),
+        _text_if_any(row, "cut_digest"),
+        _text_if_any(row, "tail_digest"),
     )
 
 
-def _parse_state(row: Mapping[str, Any]) -> FileState:
-    return FileState(row["ino"], row["size"], row["mtime_ns"])
+def _text_if_any(row: Fields, name: str) -> str | None:
+    return row.text(name) if row.has(name) else None
 
 
-def _parse_original(row: Mapping[str, Any] | None) -> Original | None:
-    if row is None:
-        return None
-    kept = (row["kept"], row["linked"], row["tail"], row["cut"])
-    return Original(_parse_state(row), row["mode"], row["uid"], row["gid"], *kept)
-
-
-def _parse_step(row: Mapping[str, Any]) -> StagedStep:
-    match row["step"]:
+def _parse_step(row: Fields, home: Home) -> StagedStep:
+    path = row.inside("path")
+    match row.text("step"):
         case "write":
-            return StagedWrite(row["path"], row["staged"], _parse_state(row))
+            waits = row.has("waits")
+            staged = home.found(row.inside("waits")) if waits else os.path.join(home.entry, row.inside("staged"))
+            return StagedWrite(path, staged, _parse_state(row.object("state")))
         case "truncate":
-            return Truncate(row["path"], row["size"])
+            return Truncate(path, row.number("size"))
         case "rename":
-            return Rename(row["path"], row["to"])
+            return Rename(path, row.inside("to"))
         case "delete":
-            return Delete(row["path"])
+            return Delete(path)
         case other:
-            raise ValueError(f"a step called {other}")
+            raise ValueError(f"{row.name_of('step')} is none: {other}")

@@ -11,9 +11,9 @@ import os
 import select
 from collections.abc import Callable
 
+from klogtool.broker.content import Content, FileRange, Made
 from klogtool.errors import Corrupt
 from klogtool.log.file import unreadable
-from klogtool.repair.draft import Content, Made, Piece
 
 CHUNK_BYTES = 8 << 20  # moved by the system at a time
 BUFFER_BYTES = 1 << 20  # where it has to go through our memory
@@ -29,14 +29,14 @@ def send(sink: int, content: Content) -> None:
     be read or has become shorter, OSError (BrokenPipeError) of the sink."""
     for part in content:
         if isinstance(part, Made):
-            part = part.as_piece()
-        if isinstance(part, Piece):
+            part = part.as_range()
+        if isinstance(part, FileRange):
             _send_piece(sink, part)
         else:
             _write_all(sink, part)
 
 
-def _send_piece(sink: int, piece: Piece) -> None:
+def _send_piece(sink: int, piece: FileRange) -> None:
     try:
         source = os.open(piece.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -49,7 +49,7 @@ def _send_piece(sink: int, piece: Piece) -> None:
         os.close(source)
 
 
-def _move(move: Move, sink: int, source: int, start: int, piece: Piece) -> int:
+def _move(move: Move, sink: int, source: int, start: int, piece: FileRange) -> int:
     """As far as this way of moving goes; where it ended."""
     while start < piece.stop:
         try:
@@ -62,7 +62,7 @@ def _move(move: Move, sink: int, source: int, start: int, piece: Piece) -> int:
                 raise
             return start
         if done == 0:
-            raise Corrupt("the file has become shorter while it was read", path=piece.path, position=start)
+            raise Corrupt("the file became shorter while it was read", path=piece.path, position=start)
         start += done
     return start
 

@@ -10,27 +10,32 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from klogtool.broker.content import Content, FileRange, content_size
+from klogtool.broker.draft import Draft, DraftFile, found_file
+from klogtool.broker.spools import MakeSpool
 from klogtool.disk.about import About, about, about_new_file
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import check_facts, is_partition_dir, looks_like_log_dir
-from klogtool.disk.readback import check_size
+from klogtool.disk.lock import check_free, locked
+from klogtool.disk.log_dirs import locks_seen_once, log_dirs_around
+from klogtool.disk.putting import copy
 from klogtool.disk.space import BLOCK_BYTES, check_space, on_disk
 from klogtool.disk.spooling import SpoolFolder, put_made, spooled_bytes
 from klogtool.errors import KlogError, Refused, StalePlan
 from klogtool.format.names import PartitionDirName, PartitionDirState, build_partition_dir_name
-from klogtool.lazy_dataclasses import dataclass, field, replace
 from klogtool.log.file import unreadable
 from klogtool.log.folder import find_partition_dir_name, own_name
-from klogtool.repair.draft import Content, Draft, DraftFile, Piece, content_size
-from klogtool.repair.plan import Delete, Plan, Rename, Truncate, Write, names_of
-from klogtool.repair.saved_plan import SavedPlan
-from klogtool.repair.spools import MakeSpool
+from klogtool.plans.plan import Delete, Plan, Rename, Truncate, Write, names_of
+from klogtool.plans.saved_plan import SavedPlan
 
 
-@dataclass(frozen=True, slots=True)
-class NewFolder:
+class NewFolder(Struct, frozen=True):
     """A folder to be, like `source`. folders: those in it, outer ones first; copied: files that are the source's, to
     the byte; plans: whose steps give it the others; further: and more files; ready: where some of all these lie
     already, written and synced, in the same file system."""
@@ -44,8 +49,7 @@ class NewFolder:
     ready: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class NewFile:
+class NewFile(Struct, frozen=True):
     """A file of a new folder. name: below it; copied: it is the source's, to the byte."""
 
     name: str
@@ -80,10 +84,24 @@ def carry_out_to(
     result = replace(result, ready=ready(result))
     folders = [*(NewFolder(path, source, further=files) for path, files in (beside or {}).items()), result]
     _check_room(folders)
-    with spools_beside(output, disk) as spools, _built(disk, folders, spools.make_spool) as parts:
+    with (
+        _locked_around(disk, [folder.path for folder in folders]),
+        spools_beside(output, disk) as spools,
+        _built(disk, folders, spools.make_spool) as parts,
+    ):
         _check_source(result)
         for folder, part in zip(folders, parts, strict=True):
             _publish(disk, part, os.path.realpath(folder.path))
+
+
+@contextmanager
+def _locked_around(disk: Disk, places: Iterable[str]) -> Iterator[None]:
+    """Meanwhile no broker gets the log dirs that results are put into. Raises LogDirInUse if one has them."""
+    with ExitStack() as held:
+        is_locked = locks_seen_once()
+        for folder in {folder for place in places for folder in log_dirs_around(place, is_locked)}:
+            held.enter_context(locked(disk, folder))
+        yield
 
 
 def spools_beside(output: str, disk: Disk | None = None) -> SpoolFolder:
@@ -92,7 +110,7 @@ def spools_beside(output: str, disk: Disk | None = None) -> SpoolFolder:
 
 
 def check_place(output: str, source: str) -> None:
-    """Raises Refused where no result may be put; KlogError where none can be."""
+    """Raises Refused where no result may be put, or a broker has the log dir; KlogError where none can be."""
     place, read = os.path.realpath(output), os.path.realpath(source)
     parent = os.path.dirname(place)
     if not os.path.isdir(parent):
@@ -101,6 +119,8 @@ def check_place(output: str, source: str) -> None:
         raise Refused(f"the result would lie in what it is made from, or around it: {source}", path=output)
     if any(map(is_partition_dir, _ancestors(place))):
         raise Refused("the result would lie in a partition dir", path=output)
+    for log_dir in log_dirs_around(output):
+        check_free(log_dir)
     if looks_like_log_dir(parent) and find_partition_dir_name(own_name(place)) is None:
         raise Refused("in a log dir, and not named as a partition dir: a broker would not start over it", path=output)
     _check_empty(place, output)
@@ -192,8 +212,7 @@ def _listed(source: str) -> tuple[dict[str, DraftFile], list[str]]:
                     _check_no_loop(source, entry)
                     folders.append(name)
                 elif entry.is_file():
-                    stat = entry.stat()
-                    files[name] = DraftFile((Piece(entry.path, 0, stat.st_size),), stat.st_mtime_ns)
+                    files[name] = found_file(entry.path, entry.stat())
         except OSError as error:
             raise unreadable(os.path.join(source, folder), error) from error
     return files, folders[1:]
@@ -235,7 +254,7 @@ def _found(plan: Plan, name: str) -> DraftFile | None:
     if not os.path.isfile(path):
         return None
     found = os.stat(path)
-    return DraftFile((Piece(path, 0, found.st_size),), found.st_mtime_ns)
+    return DraftFile((FileRange(path, 0, found.st_size),), found.st_mtime_ns)
 
 
 def _check_room(folders: Sequence[NewFolder]) -> None:
@@ -270,7 +289,8 @@ def _check_source(result: NewFolder) -> None:
     check_facts(result.plans)
     files, folders = _listed(result.source)
     for name, file in result.copied.items():
-        if files.get(name) != file:
+        found = files.get(name)
+        if found is None or found != file or (found.ino, found.ctime_ns) != (file.ino, file.ctime_ns):
             raise StalePlan("changed while it was copied", path=os.path.join(result.source, name))
     if _out_of_the_way(folders, set(_names_changed(result))) != result.folders:
         raise StalePlan("a folder came or went while it was copied", path=result.source)
@@ -334,29 +354,32 @@ def build_folder(
 
 def walk_new_files(folder: NewFolder, make_spool: MakeSpool | None = None) -> Iterator[NewFile]:
     """All that are to be put there. make_spool: for plans that have to be decided again."""
+    about_new = cache(about_new_file)
     for name, file in folder.copied.items():
-        yield NewFile(name, file, about_file(folder.source, name, file), copied=True)
+        yield NewFile(name, file, about_file(folder.source, name, file, about_new), copied=True)
     for name, file in _walk_written(folder, make_spool):
-        yield NewFile(name, file, about_file(folder.source, name, file), copied=False)
+        yield NewFile(name, file, about_file(folder.source, name, file, about_new), copied=False)
 
 
 def write_new_file(disk: Disk, file: NewFile, path: str) -> None:
-    """One of them, synced, and held against what it is to be: what is only copied by its size. Raises as `put` does."""
+    """One of them, synced, and held against what it is to be: what is only copied, under another name or cut as well,
+    by its size. Raises as `put` does."""
     content = file.file.content
-    if not file.copied:
+    if file.copied or all(isinstance(part, FileRange) for part in content):
+        copy(disk, path, content, file.like)
+    else:
         put_made(disk, path, content, file.like)
-        return
-    disk.write(path, content, file.like)
-    disk.sync(path)
-    check_size(path, content)
 
 
-def about_file(source: str, name: str, file: DraftFile) -> About:
-    """As the file that it is, under another name or cut; as the one that it replaces; as those beside it."""
+def about_file(source: str, name: str, file: DraftFile, about_new: Callable[[str], About] = about_new_file) -> About:
+    """As the file that it is, under another name or cut; as the one that it replaces; as those beside it.
+
+    about_new: what a new file in a folder is like, for callers who have many.
+    """
     before = os.path.join(source, name)
-    moved = [part.path for part in file.content if isinstance(part, Piece) and len(file.content) == 1]
+    moved = [part.path for part in file.content if isinstance(part, FileRange) and len(file.content) == 1]
     like = next(filter(os.path.isfile, [*moved, before]), None)
-    found = about(like) if like is not None else about_new_file(_there(os.path.dirname(before)))
+    found = about(like) if like is not None else about_new(_there(os.path.dirname(before)))
     return replace(found, mtime_ns=file.mtime_ns).permitted()
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from threading import Thread
 
+from klogtool.broker.content import Content
 from klogtool.disk.readback import ReadBack, WrittenFile
-from klogtool.repair.draft import Content
 
 
 class ReadBehind:

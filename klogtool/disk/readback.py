@@ -5,30 +5,12 @@ from __future__ import annotations
 import errno
 import os
 
-from klogtool.disk.about import About
-from klogtool.disk.disk import Disk
+from klogtool.broker.content import Content, content_size
+from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.errors import KlogError
 from klogtool.log.file import LogFile
-from klogtool.repair.draft import Content, content_size
-from klogtool.repair.unified_log.content_file import ContentFile
 
 PIECE_BYTES = 256 << 10
-STRETCH_BYTES = 32 << 20  # synced and read behind the writing; a smaller file is read when it is written
-
-
-def put(disk: Disk, path: str, content: Content, like: About | None) -> None:
-    """A new file, synced and read back. Raises as `Disk.write` and `check_written` do."""
-    if content_size(content) <= STRETCH_BYTES:
-        disk.write(path, content, like)
-        disk.sync(path)
-        check_written(path, content)
-        return
-    from klogtool.disk.read_behind import ReadBehind  # threads and queues: not for small files
-
-    with ReadBehind(path, content, STRETCH_BYTES) as reader:
-        disk.write(path, content, like, reader.reach)
-        disk.sync(path)
-        reader.finish()
 
 
 def check_written(path: str, content: Content) -> None:

@@ -10,8 +10,15 @@ from klogtool.errors import Refused
 BLOCK_BYTES = 4096  # what a file takes at least, and the most that its last block wastes
 
 
-def check_space(needed: Mapping[str, int]) -> None:
-    """Raises Refused if a file system has not the room. needed: bytes by a folder that is in it; those add up."""
+MORE_ROOM = (
+    "--journal DIR keeps what undo needs on another disk; klogtool undo --discard frees what former runs hold; "
+    "with --purge --no-undo nothing is kept."
+)
+
+
+def check_space(needed: Mapping[str, int], cure: str | None = None) -> None:
+    """Raises Refused if a file system has not the room. needed: bytes by a folder that is in it; those add up. cure:
+    what to do about it."""
     by_device: dict[int, tuple[str, int]] = {}
     for folder, size in needed.items():
         device = os.stat(folder).st_dev
@@ -20,7 +27,7 @@ def check_space(needed: Mapping[str, int]) -> None:
     for folder, size in by_device.values():
         free = free_bytes(folder)
         if size > free:
-            raise Refused(f"not enough space: {size:,} bytes are needed, {free:,} are free", path=folder)
+            raise Refused(f"not enough space: {size:,} bytes are needed, {free:,} are free", path=folder, cure=cure)
 
 
 def free_bytes(folder: str) -> int:

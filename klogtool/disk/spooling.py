@@ -15,15 +15,16 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 
+from klogtool.broker.content import Content, FileRange, Made, Part, content_size, crc_of, part_size
 from klogtool.disk.about import About
 from klogtool.disk.disk import Disk
-from klogtool.disk.readback import WrittenFile, differs, put
+from klogtool.disk.putting import put
+from klogtool.disk.readback import WrittenFile, differs
 from klogtool.kernels import crc32c
 from klogtool.log.file import LogFile
 from klogtool.log.in_order import in_order
-from klogtool.repair.draft import Content, Made, Part, Piece, content_size, crc_of, part_size
-from klogtool.repair.plan import Write
-from klogtool.repair.saved_plan import SavedPlan
+from klogtool.plans.plan import Write
+from klogtool.plans.saved_plan import SavedPlan
 
 PREFIX = "made-"
 CHUNK_BYTES = 256 << 10
@@ -76,7 +77,7 @@ class SpoolFolder:
 
 
 class FileSpool:
-    """repair.spools.Spool over a file: what it gives lies there, in its place in what is to come to be."""
+    """broker.spools.Spool over a file: what it gives lies there, in its place in what is to come to be."""
 
     def __init__(self, folder: SpoolFolder) -> None:
         self._folder, self._path = folder, ""
@@ -153,7 +154,7 @@ Laid = list[tuple[str, Content]]  # files that are in their place, and what is t
 
 
 def put_made(disk: Disk, path: str, content: Content, like: About) -> None:
-    """A new file, synced and read back: what waits for it is renamed, where it can be. Raises as `readback.put`."""
+    """A new file, synced and read back: what waits for it is renamed, where it can be. Raises as `putting.put`."""
     if lay_made(disk, path, content, like):
         check_made([(path, content)])
 
@@ -210,7 +211,7 @@ def _check(laid: tuple[str, Content]) -> None:
 
 
 def _crc(part: Part) -> int:
-    if not isinstance(part, Piece):
+    if not isinstance(part, FileRange):
         return crc_of(part)
     with LogFile(part.path) as file:
         return _crc_in(file, part.start, part.size)

@@ -11,69 +11,134 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from klogtool.broker.content import FileRange
 from klogtool.disk.about import About, about, about_new_file
+from klogtool.disk.digest import digest_of
 from klogtool.disk.disk import Disk, keep_time
-from klogtool.disk.journal import Entry
+from klogtool.disk.facts import Facts
+from klogtool.disk.journal import Entry, OurLinks
 from klogtool.disk.manifest import FolderBefore, Original, Record
-from klogtool.disk.readback import put
+from klogtool.disk.putting import put
 from klogtool.disk.space import BLOCK_BYTES
 from klogtool.disk.spooling import Laid, lay_made, spooled_bytes
 from klogtool.disk.states import FileState, StagedStep, StagedWrite, find_state, states_after
 from klogtool.errors import Refused
-from klogtool.lazy_dataclasses import replace
-from klogtool.repair.draft import Piece
-from klogtool.repair.plan import Plan, Rename, Truncate, Write, names_of
-from klogtool.repair.saved_plan import SavedPlan
+from klogtool.plans.plan import Plan, Rename, Step, Truncate, Write, names_of
+from klogtool.plans.saved_plan import SavedPlan
 
 
-def stage(disk: Disk, entry: Entry, k: int, plan: Plan, laid: Laid) -> Record:
+class Staging(Struct, frozen=True):
+    """Where the entry's k-th plan is laid ready. base: the plan's folder, links followed; linkable: folders whose files
+    can have a second name in the journal; facts: are told of every name that we give."""
+
+    disk: Disk
+    entry: Entry
+    k: int
+    base: str
+    facts: Facts
+    linkable: set[str] = field(default_factory=set)
+
+    def place(self, name: str) -> str:
+        """A path in the entry's folder for this plan."""
+        return self.entry.place(str(self.k), name)
+
+    def link(self, path: str, name: str) -> None:
+        """A second name for a file, in the entry."""
+        with self.facts.changing(path):
+            self.disk.link(path, self.place(name))
+
+
+def stage(disk: Disk, entry: Entry, k: int, plan: Plan, laid: Laid, facts: Facts, ours: OurLinks) -> Record:
     """Lay ready all that the entry's k-th plan needs, synced; what is not read back comes into `laid`.
 
     Raises Refused, KlogError or OSError.
     """
+    ready = Staging(disk, entry, k, os.path.realpath(plan.path), facts)
+    plan = uncut_plan(plan, ours)
     names = list(dict.fromkeys(name for step in plan.steps for name in names_of(step)))
-    folders = list(dict.fromkeys(os.path.dirname(os.path.join(plan.path, name)) for name in names))
+    folders = list(dict.fromkeys(os.path.dirname(os.path.join(ready.base, name)) for name in names))
     before = {folder: _folder_before(folder) for folder in folders}
     disk.mkdir(entry.place(str(k)))
-    linkable = {folder for folder in folders if _can_link(disk, folder, entry.place(str(k)))}
+    ready.linkable.update(folder for folder in folders if _can_link(ready, folder))
     new_files = {folder: about_new_file(folder) for folder in folders}
-    steps = tuple(_stage_step(disk, entry, k, plan, n, linkable, new_files, laid) for n in range(len(plan.steps)))
-    originals = _keep_originals(disk, entry, k, plan, names, linkable)
+    steps = tuple(_stage_step(ready, n, step, new_files, laid) for n, step in enumerate(plan.steps))
+    originals = _keep_originals(ready, plan, names)
     disk.sync_dir(entry.place(str(k)))
     for folder in folders:
-        if folder not in linkable:  # names came: synced, and not to be seen by its time
+        if folder not in ready.linkable:  # names came: synced, and not to be seen by its time
             keep_time(disk, folder, before[folder].mtime_ns)
             disk.sync_dir(folder)
     states = {name: None if file is None else file.state for name, file in originals.items()}
-    return Record(plan.id, plan.path, before, originals, steps, states_after(states, steps))
+    return Record(plan.id, ready.base, before, originals, steps, states_after(states, steps))
 
 
-def staged_in_place(entry: Entry, k: int, plan: SavedPlan) -> list[str]:
-    """Where contents of the entry's k-th plan may wait in its own folders."""
-    writes = [(n, step) for n, step in enumerate(plan.steps) if step.kind == "write"]
-    return [_waiting(entry, k, n, os.path.join(plan.path, step.path)) for n, step in writes]
+def uncut_plan(plan: Plan, ours: OurLinks) -> Plan:
+    """The plan without cuts of files that somebody else has a name for: a copy of what stays takes their place.
+
+    A backup made by hard links has the very same files; a cut of one would cut the other. ours: links of the journal.
+    """
+    meant: dict[str, str] = {}  # of names that mean another file by now: its first name; none for a new file
+    steps: list[Step] = []
+    for step in plan.steps:
+        first = meant.get(step.path, step.path)
+        path = os.path.join(plan.path, first)
+        if isinstance(step, Truncate) and first and _has_other_names(path, ours):
+            step = Write(step.path, (FileRange(path, 0, min(step.size, os.stat(path).st_size)),))
+        if isinstance(step, Rename):
+            meant[step.to] = first
+        if not isinstance(step, Truncate):
+            meant[step.path] = ""
+        steps.append(step)
+    return replace(plan, steps=tuple(steps))
+
+
+def _has_other_names(path: str, ours: OurLinks) -> bool:
+    """Whether a file has names that are neither its own nor the journal's."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return False
+    return found.st_nlink > 1 and found.st_nlink > 1 + ours.of(found)
+
+
+def staged_in_place(entry: Entry, k: int, plan: SavedPlan, base: str) -> list[str]:
+    """Where contents of the entry's k-th plan may wait in its own folders. base: the plan's folder, as it lies now."""
+    writes = [(n, step) for n, step in enumerate(plan.steps) if step.kind in ("write", "truncate")]
+    return [_waiting(entry, k, n, os.path.join(base, step.path)) for n, step in writes]
 
 
 def room_needed(plans: Collection[SavedPlan], journal: str) -> dict[str, int]:
     """Bytes that staging takes, by a folder that is there: the plans' own, and what is to have the journal."""
     keeping = journal if os.path.isdir(journal) else os.path.dirname(journal)
-    needed = {keeping: BLOCK_BYTES}
+    needed, ours = {keeping: BLOCK_BYTES}, OurLinks(journal)
     for plan in plans:
         folder = plan.path if os.path.isdir(plan.path) else os.path.dirname(plan.path)
         same = os.stat(folder).st_dev == os.stat(keeping).st_dev
-        written = sum(step.size + BLOCK_BYTES for step in plan.steps if step.kind == "write") - spooled_bytes(plan)
+        written = sum(_written_sizes(plan, ours)) - spooled_bytes(plan)
         needed[folder] = needed.get(folder, 0) + written
-        needed[keeping] += sum(_kept_sizes(plan, copied=not same))
+        needed[keeping] += sum(_kept_sizes(plan, ours, copied=not same))
     return needed
 
 
-def _kept_sizes(plan: SavedPlan, *, copied: bool) -> Iterator[int]:
+def _written_sizes(plan: SavedPlan, ours: OurLinks) -> Iterator[int]:
+    """Bytes of new files: those that are written, and those that take the place of what is not to be cut."""
+    for step in plan.steps:
+        is_copied = step.kind == "truncate" and _has_other_names(os.path.join(plan.path, step.path), ours)
+        if step.kind == "write" or is_copied:
+            yield step.size + BLOCK_BYTES
+
+
+def _kept_sizes(plan: SavedPlan, ours: OurLinks, *, copied: bool) -> Iterator[int]:
     """Bytes that are copied to keep them: tails; and whole files, where they cannot be linked."""
     for step in plan.steps:
         for name in step.names:
-            state = find_state(os.path.join(plan.path, name))
+            path = os.path.join(plan.path, name)
+            state = find_state(path)
             size = 0 if state is None else state.size
-            cut = step.kind == "truncate"
+            cut = step.kind == "truncate" and not _has_other_names(path, ours)
             yield BLOCK_BYTES + (max(0, size - step.size) if cut else size if copied else 0)
 
 
@@ -81,17 +146,17 @@ def _folder_before(folder: str) -> FolderBefore:
     return FolderBefore(os.stat(folder).st_mtime_ns, tuple(sorted(os.listdir(folder))))
 
 
-def _can_link(disk: Disk, folder: str, to: str) -> bool:
-    """Whether files of the folder can have a second name there: tried, since one device may be mounted twice, and a
-    system may refuse links to files of others."""
-    if os.stat(folder).st_dev != os.stat(to).st_dev:
+def _can_link(ready: Staging, folder: str) -> bool:
+    """Whether files of the folder can have a second name in the journal: tried, since one device may be mounted twice,
+    and a system may refuse links to files of others."""
+    if os.stat(folder).st_dev != os.stat(ready.entry.path).st_dev:
         return False
     some = next((path for path in _files_of(folder)), None)
     if some is None:
         return True
-    with suppress(OSError):
-        disk.link(some, os.path.join(to, "probe"))
-        disk.delete(os.path.join(to, "probe"))
+    with suppress(OSError), ready.facts.changing(some):
+        ready.disk.link(some, ready.place("probe"))
+        ready.disk.delete(ready.place("probe"))
         return True
     return False
 
@@ -103,24 +168,15 @@ def _files_of(folder: str) -> Iterator[str]:
             yield path
 
 
-def _stage_step(
-    disk: Disk,
-    entry: Entry,
-    k: int,
-    plan: Plan,
-    n: int,
-    linkable: Collection[str],
-    new_files: Mapping[str, About],
-    laid: Laid,
-) -> StagedStep:
-    step = plan.steps[n]
+def _stage_step(ready: Staging, n: int, step: Step, new_files: Mapping[str, About], laid: Laid) -> StagedStep:
     if not isinstance(step, Write):
         return step
-    path = os.path.join(plan.path, step.path)
+    path = os.path.join(ready.base, step.path)
     folder = os.path.dirname(path)
-    staged = entry.place(str(k), f"new-{n}") if folder in linkable else _waiting(entry, k, n, path)
+    staged = ready.place(f"new-{n}") if folder in ready.linkable else _waiting(ready.entry, ready.k, n, path)
     like = about(path) if os.path.isfile(path) else new_files[folder]
-    if lay_made(disk, staged, step.content, replace(like, mtime_ns=step.mtime_ns)):
+    ready.facts.adding(os.path.join(folder, os.path.basename(staged)))
+    if lay_made(ready.disk, staged, step.content, replace(like, mtime_ns=step.mtime_ns)):
         laid.append((staged, step.content))
     return StagedWrite(step.path, staged, _state(staged))
 
@@ -129,25 +185,24 @@ def _waiting(entry: Entry, k: int, n: int, path: str) -> str:
     return f"{path}.{entry.id}.{k}.{n}.deleted"
 
 
-def _keep_originals(
-    disk: Disk, entry: Entry, k: int, plan: Plan, names: Sequence[str], linkable: Collection[str]
-) -> dict[str, Original | None]:
+def _keep_originals(ready: Staging, plan: Plan, names: Sequence[str]) -> dict[str, Original | None]:
     """Keep what there is of each name that a step changes."""
-    found = {name: _find_original(os.path.join(plan.path, name)) for name in names}
+    disk, entry, k = ready.disk, ready.entry, ready.k
+    found = {name: _find_original(os.path.join(ready.base, name)) for name in names}
     cuts = _cuts(plan, {name: original.state.size for name, original in found.items() if original is not None})
     leaving = {name for step in plan.steps if not isinstance(step, Truncate) for name in names_of(step)}
     for n, name in enumerate(names):
-        path, original = os.path.join(plan.path, name), found[name]
+        path, original = os.path.join(ready.base, name), found[name]
         if original is None:
             continue
-        linked = os.path.dirname(path) in linkable
+        linked = os.path.dirname(path) in ready.linkable
         if name in cuts and (linked or name not in leaving):  # else all of it is copied
             original = _keep_tail(disk, entry, f"{k}/tail-{n}", path, replace(original, cut=cuts[name]))
         if linked:
-            disk.link(path, entry.place(str(k), f"kept-{n}"))
+            ready.link(path, f"kept-{n}")
             original = replace(original, kept=f"{k}/kept-{n}", linked=True)
         elif name in leaving:
-            put(disk, entry.place(str(k), f"kept-{n}"), (Piece(path, 0, original.state.size),), about(path))
+            put(disk, entry.place(str(k), f"kept-{n}"), (FileRange(path, 0, original.state.size),), about(path))
             original = replace(original, kept=f"{k}/kept-{n}")
         found[name] = original
     return found
@@ -160,12 +215,13 @@ def _find_original(path: str) -> Original | None:
     if state is None:
         return None
     found = about(path)
-    return Original(state, found.mode, found.uid, found.gid)
+    return Original(replace(state, digest=digest_of(path, state.size)), found.mode, found.uid, found.gid)
 
 
 def _keep_tail(disk: Disk, entry: Entry, tail: str, path: str, original: Original) -> Original:
-    put(disk, entry.place(tail), (Piece(path, original.cut, original.state.size),), about(path).written_now())
-    return replace(original, tail=tail)
+    put(disk, entry.place(tail), (FileRange(path, original.cut, original.state.size),), about(path).written_now())
+    tail_digest = digest_of(entry.place(tail), original.state.size - original.cut)
+    return replace(original, tail=tail, tail_digest=tail_digest, cut_digest=digest_of(path, original.cut))
 
 
 def _cuts(plan: Plan, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -188,4 +244,4 @@ def _state(path: str) -> FileState:
     found = find_state(path)
     if found is None:
         raise FileNotFoundError(path)
-    return found
+    return replace(found, digest=digest_of(path, found.size))

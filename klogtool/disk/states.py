@@ -10,29 +10,41 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from klogtool.lazy_dataclasses import dataclass
-from klogtool.repair.plan import Delete, Rename, Truncate
+from msgspec import Struct
+
+from klogtool.plans.plan import Delete, Rename, Truncate
+from klogtool.values import PartlyCompared
 
 
-@dataclass(frozen=True, slots=True)
-class FileState:
-    """A file as it lies there. mtime_ns: None where only the system knows: that of a file that was cut."""
+class FileState(PartlyCompared, frozen=True, eq=False):
+    """A file as it lies there. mtime_ns: None where only the system knows: that of a file that was cut.
+
+    ctime_ns: when anything of it was changed last, which nobody can set; every name that is given or taken changes it.
+    digest: see digest.py. Both None where they are not known; they do not make it another state.
+    """
+
+    uncompared = frozenset({"ctime_ns", "digest"})
 
     ino: int
     size: int
     mtime_ns: int | None
+    ctime_ns: int | None = None
+    digest: str | None = None
 
     def looks_like(self, expected: FileState) -> bool:
         """The same size and time: nobody has written to it since, even if it was moved about."""
         return self.size == expected.size and expected.mtime_ns in (None, self.mtime_ns)
+
+    def is_untouched(self, expected: FileState) -> bool:
+        """The very same file, and nobody has changed anything of it since."""
+        return self.is_the(expected) and self.ctime_ns == expected.ctime_ns is not None
 
     def is_the(self, expected: FileState) -> bool:
         """The very same file, as it was."""
         return self.ino == expected.ino and self.looks_like(expected)
 
 
-@dataclass(frozen=True, slots=True)
-class StagedWrite:
+class StagedWrite(Struct, frozen=True):
     """A file gets its place, in place of the one of that name. staged: where it lies until then, whole and synced."""
 
     path: str
@@ -50,7 +62,7 @@ def find_state(path: str) -> FileState | None:
         found = os.stat(path)
     except FileNotFoundError:
         return None
-    return FileState(found.st_ino, found.st_size, found.st_mtime_ns)
+    return FileState(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def names_of(step: StagedStep) -> tuple[str, ...]:

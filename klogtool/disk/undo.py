@@ -11,20 +11,26 @@ first; folders are synced and get their times; the manifest says that all is und
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
+from msgspec.structs import replace
+
+from klogtool import interrupts
+from klogtool.broker.content import FileRange
 from klogtool.disk.about import about
+from klogtool.disk.digest import digest_of
 from klogtool.disk.disk import Disk, keep_time
-from klogtool.disk.journal import Entry, save_manifest
+from klogtool.disk.facts import Inode
+from klogtool.disk.journal import Entry, OurLinks, save_manifest
 from klogtool.disk.manifest import Manifest, Original, Progress, Record
-from klogtool.disk.readback import check_written, put
+from klogtool.disk.putting import put
+from klogtool.disk.readback import check_written
 from klogtool.disk.space import BLOCK_BYTES, check_space
 from klogtool.disk.states import FileState, StagedWrite, find_state, names_of
 from klogtool.errors import Refused
 from klogtool.format.names import FileKind
-from klogtool.lazy_dataclasses import replace
 from klogtool.log.file import LogFile
-from klogtool.repair.draft import Piece
 
 COMPARED_BYTES = 1 << 20
 WRITTEN_TO = "written to since, by somebody else or a later run (undo that first)"
@@ -37,6 +43,9 @@ def check_untouched(entry: Entry, manifest: Manifest) -> None:
 
 
 def _check_record(entry: Entry, record: Record, *, undoing: bool) -> None:
+    for folder in (record.path, *record.folders):
+        if os.path.realpath(folder) != folder:
+            raise Refused("a link is where the run had a folder", path=folder)
     possible = record.possible_states()
     by_inode: dict[int, list[FileState]] = {}
     for state in (state for states in possible.values() for state in states):
@@ -48,11 +57,20 @@ def _check_record(entry: Entry, record: Record, *, undoing: bool) -> None:
             kept.add(_check_kept(entry, path, original, by_inode[original.state.ino], undoing=undoing))
     for name, states in possible.items():
         path, original = os.path.join(record.path, name), record.before[name]
+        if os.path.islink(path):
+            raise Refused(f"{WRITTEN_TO}; what it was is kept in {entry.path}", path=path)
         found = find_state(path)
-        if found is None or found.ino in kept or any(found.looks_like(state) for state in states):
+        if found is None or found.ino in kept or any(_is_still(path, found, state) for state in states):
             continue
         if not (undoing and original is not None and _is_being_mended(entry, path, original)):
             raise Refused(f"{WRITTEN_TO}; what it was is kept in {entry.path}", path=path)
+
+
+def _is_still(path: str, found: FileState, known: FileState) -> bool:
+    """Whether a file is as it was known to be: nothing of it was changed since, or it has size, time and bytes."""
+    if found.is_untouched(known):
+        return True
+    return found.looks_like(known) and known.digest in (None, digest_of(path, known.size))
 
 
 def _check_kept(
@@ -60,6 +78,8 @@ def _check_kept(
 ) -> int | None:
     """The inode of an original that the journal has a link to. A broker may have gone on with a file that was only
     renamed or cut: the link is to the same bytes."""
+    if original.tail is not None:
+        _check_tail(entry.place(original.tail), original)
     if original.kept is None:
         if not os.path.lexists(path):
             raise Refused("gone, and not kept", path=path)
@@ -69,9 +89,17 @@ def _check_kept(
     if found is None:
         raise Refused("what was kept is gone", path=kept)
     known = states if original.linked else [original.state]
-    if not any(map(found.looks_like, known)) and not (undoing and _is_being_mended(entry, kept, original)):
-        raise Refused(WRITTEN_TO, path=path)
+    is_known = any(_is_still(kept, found, state) for state in known)
+    if not is_known and not (undoing and _is_being_mended(entry, kept, original)):
+        raise Refused(WRITTEN_TO if original.linked else "not what was kept there", path=path)
     return found.ino if original.linked else None
+
+
+def _check_tail(path: str, original: Original) -> None:
+    size = original.state.size - original.cut
+    found = find_state(path)
+    if found is None or found.size != size or original.tail_digest not in (None, digest_of(path, size)):
+        raise Refused("what was cut off is not kept whole", path=path)
 
 
 def _is_being_mended(entry: Entry, path: str, original: Original) -> bool:
@@ -89,24 +117,79 @@ def _is_being_mended(entry: Entry, path: str, original: Original) -> bool:
 
 
 def check_room(entry: Entry, manifest: Manifest) -> None:
-    """Raises Refused if there is no room for what was cut off, and for what is not kept by a link."""
+    """Raises Refused if there is no room for what was cut off, and for what is not put back by a link."""
     needed: dict[str, int] = {}
     for record in manifest.records:
-        for original in filter(None, record.before.values()):
-            copied = original.tail or (original.kept if not original.linked else None)
-            if copied is not None:
-                size = os.stat(entry.place(copied)).st_blocks * 512 + BLOCK_BYTES
+        copied = _names_to_copy(entry, record)
+        for name, original in record.before.items():
+            if original is not None:
+                size = original.state.size if name in copied else _size_put_back(entry, original)
                 needed[record.path] = needed.get(record.path, 0) + size
     check_space(needed)
+
+
+def _size_put_back(entry: Entry, original: Original) -> int:
+    """Bytes that an original takes when it is put back, besides those that it takes in the journal."""
+    copied = original.tail or (original.kept if not original.linked else None)
+    return 0 if copied is None else os.stat(entry.place(copied)).st_blocks * 512 + BLOCK_BYTES
+
+
+# What somebody else has a name for is not changed: a backup by hard links has the very same files.
+
+
+def _names_to_copy(entry: Entry, record: Record) -> set[str]:
+    """Originals that have names which are neither in the journal nor in the run's folders, and that would have to be
+    changed, or are no more the files that the run had kept: these are put back as files of their own."""
+    links, here, has_moved = OurLinks(entry.journal), Counter(_inodes_in(record.folders)), entry.has_moved()
+    found = set()
+    for name, original in record.before.items():
+        path = _lies(entry, record, name)
+        if original is None or path is None or not os.path.lexists(path):
+            continue
+        about_it = os.stat(path)
+        if about_it.st_nlink <= 1 or about_it.st_nlink <= links.of(about_it) + here[about_it.st_dev, about_it.st_ino]:
+            continue
+        if has_moved or about_it.st_ino != original.state.ino or _is_to_change(path, original):
+            found.add(name)
+    return found
+
+
+def _lies(entry: Entry, record: Record, name: str) -> str | None:
+    """Where an original lies that is put back as the very file; None where it is copied in any case."""
+    original = record.before[name]
+    if original is None or (original.kept is not None and not original.linked):
+        return None
+    return os.path.join(record.path, name) if original.kept is None else entry.place(original.kept)
+
+
+def _inodes_in(folders: Iterable[str]) -> Iterator[Inode]:
+    for folder in folders:
+        dev = os.stat(folder).st_dev
+        with os.scandir(folder) as entries:
+            yield from ((dev, entry.inode()) for entry in entries)
+
+
+def _is_to_change(path: str, original: Original) -> bool:
+    found, state = about(path), original.state
+    wanted = (original.mode, original.uid, original.gid, state.mtime_ns, state.size)
+    return (found.mode, found.uid, found.gid, found.mtime_ns, os.stat(path).st_size) != wanted
+
+
+# Doing it.
 
 
 def take_back(disk: Disk, entry: Entry, manifest: Manifest) -> None:
     """Put everything back. Whoever calls has the log dir's lock, and has seen that nothing is lost by it."""
     save_manifest(disk, entry, replace(manifest, progress=Progress.UNDOING))
     for record in reversed(manifest.records):
+        copied = _names_to_copy(entry, record)
         staged = {step.state.ino for step in record.steps if isinstance(step, StagedWrite)}
-        for name in [name for step in reversed(record.steps) for name in names_of(step)]:
-            _put_back(disk, entry, os.path.join(record.path, name), record.before[name], staged)
+        for name in dict.fromkeys(name for step in reversed(record.steps) for name in names_of(step)):
+            with interrupts.held():
+                if name in copied:
+                    _put_copy(disk, entry, record, name)
+                else:
+                    _put_back(disk, entry, os.path.join(record.path, name), record.before[name], staged)
         _tidy(disk, entry, record)
     save_manifest(disk, entry, replace(manifest, progress=Progress.UNDONE))
 
@@ -117,19 +200,36 @@ def _put_back(disk: Disk, entry: Entry, path: str, original: Original | None, st
         if found is not None:
             disk.delete(path)
         return
-    if original.kept is not None and not _is_back(found, entry, original, staged):
+    if original.kept is not None and not _is_back(found, entry, path, original, staged):
         _put_kept(disk, entry, path, original)
     _mend(disk, entry, path, original)
     _describe(disk, path, original)
 
 
-def _is_back(found: FileState | None, entry: Entry, original: Original, staged: set[int]) -> bool:
+def _is_back(found: FileState | None, entry: Entry, path: str, original: Original, staged: set[int]) -> bool:
     """Whether the very file, or a copy of it, has its name already; it may still have to be mended."""
     if found is None:
         return False
     if original.linked:
         return found.ino == os.stat(entry.place(original.kept or "")).st_ino
-    return found.looks_like(original.state) and found.ino not in staged
+    return found.ino not in staged and _is_still(path, found, original.state)
+
+
+def _put_copy(disk: Disk, entry: Entry, record: Record, name: str) -> None:
+    """The original as a file of its own, whole."""
+    path, original, lies = os.path.join(record.path, name), record.before[name], _lies(entry, record, name)
+    if original is None or lies is None:
+        return
+    stays = original.cut if original.tail else original.state.size
+    content = [FileRange(lies, 0, stays)]
+    if original.tail:
+        content.append(FileRange(entry.place(original.tail), 0, original.state.size - stays))
+    waiting = _waiting(entry, path)
+    if os.path.lexists(waiting):  # of an undo that was killed here
+        disk.delete(waiting)
+    like = replace(about(lies), mode=original.mode, uid=original.uid, gid=original.gid)
+    put(disk, waiting, tuple(content), replace(like, mtime_ns=original.state.mtime_ns))
+    disk.rename(waiting, path)
 
 
 def _put_kept(disk: Disk, entry: Entry, path: str, original: Original) -> None:
@@ -143,7 +243,7 @@ def _put_kept(disk: Disk, entry: Entry, path: str, original: Original) -> None:
     if original.linked:
         disk.link(kept, waiting)
     else:
-        put(disk, waiting, (Piece(kept, 0, original.state.size),), about(kept))
+        put(disk, waiting, (FileRange(kept, 0, original.state.size),), about(kept))
     disk.rename(waiting, path)
 
 
@@ -153,13 +253,14 @@ def _waiting(entry: Entry, path: str) -> str:
 
 def _mend(disk: Disk, entry: Entry, path: str, original: Original) -> None:
     """What was cut off is there again."""
-    if original.tail is None or find_state(path) == original.state:
+    found = find_state(path)
+    if original.tail is None or (found is not None and found.looks_like(original.state)):
         return
     tail = entry.place(original.tail)
     size = original.state.size - original.cut
-    disk.extend(path, original.cut, (Piece(tail, 0, size),))
+    disk.extend(path, original.cut, (FileRange(tail, 0, size),))
     disk.sync(path)
-    check_written(path, (Piece(path, 0, original.cut), Piece(tail, 0, size)))
+    check_written(path, (FileRange(path, 0, original.cut), FileRange(tail, 0, size)))
 
 
 def _describe(disk: Disk, path: str, original: Original) -> None:

@@ -18,20 +18,25 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
+from msgspec.structs import replace
+
+from klogtool import interrupts
+from klogtool.broker.spools import MakeSpool
 from klogtool.disk.about import about
+from klogtool.disk.belonging import Belonging
 from klogtool.disk.disk import Disk, keep_time
-from klogtool.disk.facts import check_facts, looks_like_log_dir
+from klogtool.disk.facts import Facts
 from klogtool.disk.joining import joined
 from klogtool.disk.journal import (
     Entry,
+    OurLinks,
     check_journal,
     drop_journal,
     journal_of,
-    log_dir_of,
     make_entry,
     make_journal,
     new_entry,
@@ -40,26 +45,23 @@ from klogtool.disk.journal import (
     spools_in,
 )
 from klogtool.disk.lock import check_free, locked
-from klogtool.disk.manifest import Manifest, Progress, Record
-from klogtool.disk.space import check_space
+from klogtool.disk.log_dirs import is_locked_by, locks_seen_once, log_dirs_of
+from klogtool.disk.manifest import Home, Manifest, Progress, Record
+from klogtool.disk.space import MORE_ROOM, check_space
 from klogtool.disk.spooling import Laid, check_made
 from klogtool.disk.staging import room_needed, stage, staged_in_place
 from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, find_state, find_steps_done
 from klogtool.disk.undo import check_room, check_untouched, take_back
 from klogtool.errors import KlogError, Refused
-from klogtool.format.names import FileKind
-from klogtool.lazy_dataclasses import replace
-from klogtool.log.cores import usable_cores
-from klogtool.repair.plan import Delete, Rename, Truncate
-from klogtool.repair.saved_plan import SavedPlan, decide_saved, paths_of
-from klogtool.repair.spools import MakeSpool
+from klogtool.plans.plan import Delete, Rename, Truncate
+from klogtool.plans.saved_plan import SavedPlan, decide_saved, paths_of
 
 
 class InPlace:
     """A run over plans; those of one log dir share an entry of the journal beside it, or of the one given.
 
     head: first line of plan.jsonl, with `when_ms`. entries: what the run has made, for undo. begun: whether steps may
-    have been done that are neither finished nor taken back.
+    have been done that are neither finished nor taken back. steps: how far it has come.
     """
 
     def __init__(
@@ -72,40 +74,54 @@ class InPlace:
     ) -> None:
         self.entries: list[Entry] = []
         self.begun = False
+        self.steps = StepsDone()
         self._plans = [plan for plan in plans if plan.steps]
         self._head, self._journal, self._disk = head, journal, disk or Disk()
         self._groups: dict[tuple[str, str], Sequence[SavedPlan]] = {}  # by log dir and journal
+        self._others: dict[str, list[str]] = {}  # by log dir: those by which partitions in it were named
+        self._facts = Facts(self._plans)
 
     def carry_out(self) -> None:
         """Do it all; see the head of this module.
 
         Raises Refused, LogDirInUse, StalePlan, KlogError or OSError: all is as it was then, unless `begun`.
         """
-        check_facts(self._plans)
-        groups: dict[tuple[str, str], list[SavedPlan]] = {}
-        for plan in self._plans:
-            log_dir = log_dir_of(plan.path)
-            journal = journal_of(log_dir) if self._journal is None else os.path.realpath(self._journal)
-            groups.setdefault((log_dir, journal), []).append(plan)
-        self._groups = {key: joined(plans, key[0]) for key, plans in groups.items()}
+        self._facts.check()
+        self._group()
         self._check_room()
         try:
             with ExitStack() as held:
-                locks = {
-                    log_dir: held.enter_context(lock_of(self._disk, log_dir, journal))
-                    for log_dir, journal in self._groups
-                }
-                check_facts(self._plans)
+                locks = self._lock(held)
+                self._facts.check()
                 self._check_room()
                 spools = {
                     key: held.enter_context(spools_in(self._disk, key[1], key[0])).make_spool for key in self._groups
                 }
                 with self._staged(locks, spools) as runs:
-                    check_facts(self._plans)
+                    self._facts.check()
                 self._do(runs)
         finally:
             for _, journal in self._groups:
                 drop_journal(self._disk, journal)
+
+    def _group(self) -> None:
+        groups: dict[tuple[str, str], list[SavedPlan]] = {}
+        is_locked = locks_seen_once()
+        for plan in self._plans:
+            log_dir, *others = log_dirs_of(plan.path, is_locked)
+            journal = journal_of(log_dir) if self._journal is None else os.path.realpath(self._journal)
+            groups.setdefault((log_dir, journal), []).append(plan)
+            self._others.setdefault(log_dir, []).extend(others)
+        self._groups = {key: joined(plans, key[0]) for key, plans in groups.items()}
+
+    def _lock(self, held: ExitStack) -> dict[str, bool]:
+        """Every log dir's lock, once; by log dir whether the file is ours, of those that have plans."""
+        locks = {
+            log_dir: held.enter_context(lock_of(self._disk, log_dir, journal)) for log_dir, journal in self._groups
+        }
+        for folder in {folder for others in self._others.values() for folder in others} - locks.keys():
+            held.enter_context(locked(self._disk, folder))
+        return locks
 
     def _check_room(self) -> None:
         needed: dict[str, int] = {}
@@ -113,7 +129,7 @@ class InPlace:
             check_journal(journal)
             for folder, size in room_needed(plans, journal).items():
                 needed[folder] = needed.get(folder, 0) + size
-        check_space(needed)
+        check_space(needed, MORE_ROOM)
 
     @contextmanager
     def _staged(
@@ -125,21 +141,37 @@ class InPlace:
             for (log_dir, journal), plans in self._groups.items():
                 make_journal(self._disk, journal, log_dir)
                 entry = new_entry(journal, plans)
-                made = [plan.path for plan in plans if not os.path.lexists(plan.path)]
+                made = [os.path.realpath(plan.path) for plan in plans if not os.path.lexists(plan.path)]
                 cleaning.callback(remove_made, self._disk, made)
                 make_folders(self._disk, made)
-                times = folder_times(plans)
-                cleaning.callback(clean, self._disk, entry, plans, times)
-                head = {**self._head, "log_dir": log_dir, "made_lock": locks[log_dir], "folders": times}
-                head |= {"made_folders": made} if made else {}
-                make_entry(self._disk, entry, head, plans)
-                make_spool, laid = spools[log_dir, journal], Laid()
-                records = [stage(self._disk, entry, k, plan.decided(make_spool), laid) for k, plan in enumerate(plans)]
-                check_made(laid, int(plans[0].arguments.get("jobs") or usable_cores()))
+                bases, times = [os.path.realpath(plan.path) for plan in plans], folder_times(plans)
+                cleaning.callback(clean, self._disk, entry, plans, bases, times)
+                head = self._head_of(log_dir, journal, bases, made, times)
+                make_entry(self._disk, entry, {**head, "made_lock": locks[log_dir]}, plans)
+                make_spool, laid, links = spools[log_dir, journal], Laid(), OurLinks(journal)
+                records = [
+                    stage(self._disk, entry, k, plan.decided(make_spool), laid, self._facts, links)
+                    for k, plan in enumerate(plans)
+                ]
+                check_made(laid, plans[0].question.threads)
                 self._disk.sync_dir(entry.path)
                 runs.append((entry, Manifest(Progress.STAGED, tuple(records))))
             yield runs
             cleaning.pop_all()
+
+    def _head_of(
+        self, log_dir: str, journal: str, bases: Sequence[str], made: Sequence[str], times: Mapping[str, int]
+    ) -> dict[str, Any]:
+        """The head of plan.jsonl; of what lies in the log dir the paths are below it."""
+        home = Home(log_dir, "")
+        return {
+            **self._head,
+            **Belonging.of(log_dir, journal).as_row(),
+            "other_log_dirs": sorted(set(self._others.get(log_dir, ()))),
+            "bases": [home.below(base) for base in bases],
+            "made_folders": [home.below(folder) for folder in made],
+            "folders": {home.below(folder): time for folder, time in times.items()},
+        }
 
     def _do(self, runs: Sequence[tuple[Entry, Manifest]]) -> None:
         self.begun = True
@@ -148,9 +180,10 @@ class InPlace:
                 self.entries.append(entry)
                 save_manifest(self._disk, entry, manifest)
             for entry, manifest in runs:
-                finish(self._disk, entry, manifest)
+                finish(self._disk, entry, manifest, self.steps)
         except (OSError, KlogError):
-            self._take_back(runs)
+            with interrupts.held():
+                self._take_back(runs)
             raise
         self.begun = False
 
@@ -169,26 +202,31 @@ class InPlace:
 
 
 @contextmanager
-def lock_of(disk: Disk, log_dir: str, journal: str, *, ours: bool = False) -> Iterator[bool]:
+def lock_of(
+    disk: Disk, log_dir: str, journal: str, *, ours: bool = False, without_if_full: bool = False
+) -> Iterator[bool]:
     """The log dir's lock, as `locked` has it. No broker starts on what does not look like a log dir; there the lock of
     the journal, which is made if need be, keeps others of us away."""
-    if looks_like_log_dir(log_dir) or os.path.lexists(os.path.join(log_dir, FileKind.LOCK.value)):
-        with locked(disk, log_dir, ours=ours) as is_ours:
+    if is_locked_by(log_dir):
+        with locked(disk, log_dir, ours=ours, without_if_full=without_if_full) as is_ours:
             yield is_ours
         return
     make_journal(disk, journal, log_dir)
-    with locked(disk, journal, ours=True) as is_ours:
+    with locked(disk, journal, ours=True, without_if_full=without_if_full) as is_ours:
         yield is_ours
 
 
-def check_not_in_use(path: str) -> None:
-    """Raises LogDirInUse if a broker has the log dir that the path is, or lies in: before anything long is done."""
-    check_free(log_dir_of(path))
+def check_not_in_use(paths: Iterable[str]) -> None:
+    """Raises LogDirInUse if a broker has the log dir that a path is, or lies in, or by which it is named: before
+    anything long is done."""
+    is_locked = locks_seen_once()
+    for log_dir in dict.fromkeys(log_dir for path in paths for log_dir in log_dirs_of(path, is_locked)):
+        check_free(log_dir)
 
 
 def folder_times(plans: Sequence[SavedPlan]) -> dict[str, int]:
     """Modification times of the folders in which names change, in ns."""
-    names = (os.path.join(plan.path, name) for plan in plans for step in plan.steps for name in step.names)
+    names = (os.path.join(os.path.realpath(plan.path), n) for plan in plans for step in plan.steps for n in step.names)
     return {folder: os.stat(folder).st_mtime_ns for folder in dict.fromkeys(map(os.path.dirname, names))}
 
 
@@ -209,10 +247,11 @@ def remove_made(disk: Disk, folders: Sequence[str]) -> None:
             disk.sync_dir(os.path.dirname(folder))
 
 
-def clean(disk: Disk, entry: Entry, plans: Sequence[SavedPlan], times: Mapping[str, int]) -> None:
-    """Nothing stays of an entry of which no step was done; an error in that is not told, since one led here."""
+def clean(disk: Disk, entry: Entry, plans: Sequence[SavedPlan], bases: Sequence[str], times: Mapping[str, int]) -> None:
+    """Nothing stays of an entry of which no step was done; an error in that is not told, since one led here. bases: the
+    folders of the plans, as they lie now."""
     with suppress(OSError, KlogError):
-        waiting = [path for k, plan in enumerate(plans) for path in staged_in_place(entry, k, plan)]
+        waiting = [p for k, plan in enumerate(plans) for p in staged_in_place(entry, k, plan, bases[k])]
         left = [path for path in waiting if os.path.lexists(path)]
         for path in left:
             disk.delete(path)
@@ -225,10 +264,30 @@ def clean(disk: Disk, entry: Entry, plans: Sequence[SavedPlan], times: Mapping[s
 # The steps.
 
 
-def finish(disk: Disk, entry: Entry, manifest: Manifest) -> None:
-    """Do all steps that have not been done, and say so. Raises Refused if what lies there is no state in between."""
+class StepsDone:
+    """How many steps of a run are done, of how many, and which was the last; for who is interrupted."""
+
+    def __init__(self) -> None:
+        self.done, self.whole, self.last = 0, 0, ""
+
+    def add(self, record: Record, step: StagedStep) -> None:
+        """One more."""
+        kind = "write" if isinstance(step, StagedWrite) else type(step).__name__.lower()
+        self.done, self.last = self.done + 1, f"{kind} {os.path.join(record.path, step.path)}"
+
+    def __str__(self) -> str:
+        far = f"{self.done:,} of {self.whole:,}"
+        return f"step {far} is done: {self.last}" if self.last else f"{far} steps are done"
+
+
+def finish(disk: Disk, entry: Entry, manifest: Manifest, steps: StepsDone | None = None) -> None:
+    """Do all steps that have not been done, and say so. Raises Refused if what lies there is no state in between.
+
+    An interrupt waits for the step that is being done. steps: is told of each."""
+    steps = steps or StepsDone()
+    steps.whole += sum(len(record.steps) for record in manifest.records)
     for record in manifest.records:
-        _do_steps(disk, record, _steps_done(record))
+        _do_steps(disk, record, _steps_done(record), steps)
     records = tuple(replace(record, after=_checked_after(record)) for record in manifest.records)
     save_manifest(disk, entry, Manifest(Progress.DONE, records))
 
@@ -241,16 +300,19 @@ def _steps_done(record: Record) -> int:
     return done
 
 
-def _do_steps(disk: Disk, record: Record, done: int) -> None:
+def _do_steps(disk: Disk, record: Record, done: int, told: StepsDone) -> None:
+    told.done += done
     unsynced: str | None = None  # a folder
     if done:  # whoever was killed may not have come to it
         _sync(disk, record, record.steps[:done])
     for step in record.steps[done:]:
         folder = os.path.dirname(os.path.join(record.path, step.path))
         cuts = isinstance(step, Truncate)
-        if unsynced is not None and (cuts or folder != unsynced):
-            disk.sync_dir(unsynced)
-        _do_step(disk, record.path, step)
+        with interrupts.held():
+            if unsynced is not None and (cuts or folder != unsynced):
+                disk.sync_dir(unsynced)
+            _do_step(disk, record.path, step)
+            told.add(record, step)
         unsynced = None if cuts else folder
     if unsynced is not None:
         disk.sync_dir(unsynced)
@@ -288,7 +350,7 @@ def _checked_after(record: Record) -> Names:
         found = find_state(path)
         if (found is None) != (wanted is None) or not _same(found, wanted):
             raise OSError(errno.EIO, "not what it should have become", path)
-        after[name] = found
+        after[name] = found if found is None or wanted is None else replace(found, digest=wanted.digest)
     return after
 
 
@@ -299,7 +361,7 @@ def _same(found: FileState | None, wanted: FileState | None) -> bool:
 # Later.
 
 
-def resume(entry: Entry, *, disk: Disk | None = None) -> Entry:
+def resume(entry: Entry, *, disk: Disk | None = None, steps: StepsDone | None = None) -> Entry:
     """Finish a run that was cut short; of one that had changed nothing yet all is done, under a new entry.
 
     Returns the entry that undoes it. Raises Refused if there is nothing to finish, or somebody else changed files.
@@ -310,12 +372,14 @@ def resume(entry: Entry, *, disk: Disk | None = None) -> Entry:
         if manifest is not None and manifest.progress is not Progress.STAGED:
             raise Refused(f"nothing to finish: it is {manifest.progress.value}", path=entry.path)
         if manifest is not None:
-            finish(disk, entry, manifest)
+            finish(disk, entry, manifest, steps)
             return entry
         if entry.is_torn():
             raise Refused("killed before it was written what is to be done: undo it", path=entry.path)
+        if entry.has_moved():
+            raise Refused("nothing was changed yet, and log dir and journal were moved: undo it", path=entry.path)
         head, plans, made, log_dir = entry.head(), entry.plans(), entry.made_folders(), entry.log_dir()
-        clean(disk, entry, plans, entry.folder_times())
+        clean(disk, entry, plans, entry.bases(), entry.folder_times())
         remove_made(disk, made)
     with spools_in(disk, entry.journal, log_dir) as spools:
         again = decide_saved(plans, paths_of(head), lambda _: spools.make_spool)
@@ -344,7 +408,7 @@ def undo(entry: Entry, *, disk: Disk | None = None) -> None:
 def discard(entry: Entry, *, disk: Disk | None = None) -> None:
     """Give up what is kept for undo. Raises Refused for a run that was cut short: it is to be finished or undone."""
     disk = disk or Disk()
-    with _held(disk, entry):
+    with _held(disk, entry, is_discarded=True):
         progress = entry.progress()
         if progress in (Progress.STAGED, Progress.UNDOING):
             raise Refused(f"{progress.value}: finish it (apply --resume) or undo it first", path=entry.path)
@@ -355,20 +419,33 @@ def discard(entry: Entry, *, disk: Disk | None = None) -> None:
 
 
 @contextmanager
-def _held(disk: Disk, entry: Entry) -> Iterator[None]:
-    """The lock of the log dir that the entry is about, as far as it says."""
+def _held(disk: Disk, entry: Entry, *, is_discarded: bool = False) -> Iterator[None]:
+    """The locks of the log dirs that the entry is about, as far as it says. is_discarded: the log dir may be gone."""
     if not os.path.isdir(entry.path):
         raise KlogError("no such entry", path=entry.path)
     if entry.is_torn():
         yield
         return
-    with lock_of(disk, entry.log_dir(), entry.journal, ours=entry.made_lock()):
+    with ExitStack() as held:
+        log_dir = _log_dir_if_any(entry) if is_discarded else entry.log_dir()
+        place, ours = log_dir or entry.journal, entry.made_lock()
+        held.enter_context(lock_of(disk, place, entry.journal, ours=ours, without_if_full=is_discarded))
+        for folder in () if log_dir is None or entry.has_moved() else entry.other_log_dirs():
+            if os.path.isdir(folder) and is_locked_by(folder):
+                held.enter_context(locked(disk, folder))
         yield
+
+
+def _log_dir_if_any(entry: Entry) -> str | None:
+    try:
+        return entry.log_dir()
+    except Refused:
+        return None
 
 
 def _forget(disk: Disk, entry: Entry) -> None:
     """Of a run that was killed before it changed anything: what waits in the log dir's folders goes."""
-    if not entry.is_torn():
+    if not entry.is_torn() and _log_dir_if_any(entry) is not None:
         made = entry.made_folders()
-        clean(disk, entry, entry.plans(), entry.folder_times())
+        clean(disk, entry, entry.plans(), entry.bases(), entry.folder_times())
         remove_made(disk, made)

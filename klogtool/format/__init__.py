@@ -1,1 +1,39 @@
-"""What the bytes of a log directory mean: declarations, parsing and building. Opens no file."""
+"""What the bytes of a log dir mean: declarations, parsing and building. Opens no file.
+
+layouts            every layout, binary and text, declared: one page
+fields             names and positions of fields, and fast readers, made from layouts
+kernel_layout      field positions for the kernels, made from layouts
+text_values        types of the values in text files, for layouts
+
+framing            how entries follow each other in a `.log`
+batch              record batches, magic 2: parsed and built
+message            messages, magic 0 and 1
+control            control records and their keys
+control_values     values of control records
+fetch_response     what Kafka 0.7 puts around messages
+
+indexes            offset, time and transaction indexes
+producer_snapshot  producer snapshots
+checkpoints        checkpoint files
+identity           meta.properties, partition.metadata, .kafka_cleanshutdown, quorum-state
+names              names of files and folders
+uuids              ids of topics and log dirs
+internal/          keys and values of internal topics
+
+batch_proof        whether an entry proves itself, looked at alone
+succession         whether entries follow each other as a broker writes them
+resync             the next batch that proves itself, in bytes
+restamp            a batch with another last offset, leader epoch and time
+
+checksums          CRC-32C and CRC-32
+codecs/            compression
+varint             variable-length integers, for construct
+zigzag             variable-length integers, without construct
+buffers            types of bytes that parsers accept
+
+text               numbers and bytes as Java prints them
+java_text          lines and properties as Java reads them
+java_numbers       numbers as Java reads and computes them
+java_hash          the order of a Java HashMap's keys
+typed              numbers and times as people type them
+"""

@@ -5,61 +5,54 @@ without computing it anew; damage to those fields, to the length and to the magi
 
 This is the reference reader: simple, complete, slow. The kernels do the same over millions of batches and are
 tested against it.
+
+This is the reference of kernels/_records.pxi and kernels/_objects.pxi: a rule that changes here changes there, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from klogtool.errors import Corrupt, KlogError, Unsupported
+from construct import ConstructError, Container
+from msgspec import Struct
+
+from klogtool.errors import AboveLimit, Corrupt, KlogError, Unsupported
 from klogtool.format.checksums import crc32c
-from klogtool.format.codec_names import CODEC_NAMES as CODEC_NAMES
-from klogtool.format.fixed import BYTE, INT, LONG, SHORT, UNSIGNED_INT, Fixed
+from klogtool.format.codecs import CODEC_NAMES as CODEC_NAMES
+from klogtool.format.codecs import compress, decompress
+from klogtool.format.fields import field_names, numbers
 from klogtool.format.framing import LOG_OVERHEAD
+from klogtool.format.layouts import BATCH_HEADER, RECORD
+from klogtool.format.text import java_utf8
+from klogtool.format.varint import InvalidCount, OverlongVarint, TooMany, Varint
 from klogtool.format.zigzag import build_zigzag, to_signed
-from klogtool.lazy_dataclasses import dataclass, field
+from klogtool.values import PartlyCompared
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 
-BATCH_HEADER = Fixed(
-    base_offset=LONG,
-    length=INT,
-    partition_leader_epoch=INT,
-    magic=BYTE,
-    crc=UNSIGNED_INT,
-    attributes=SHORT,
-    last_offset_delta=INT,
-    base_timestamp=LONG,
-    max_timestamp=LONG,
-    producer_id=LONG,
-    producer_epoch=SHORT,
-    base_sequence=INT,
-    records_count=INT,
-)
-_BATCH_HEADER = BATCH_HEADER.numbers
-RECORD_BATCH_OVERHEAD = BATCH_HEADER.sizeof()
+
+_BATCH_HEADER, _BATCH_FIELDS = numbers(BATCH_HEADER), field_names(BATCH_HEADER)
+RECORD_BATCH_OVERHEAD = _BATCH_HEADER.size
 CRC_COVERS_FROM = 21  # attributes to the end; tests hold it to the declaration
 
 CODEC_MASK, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, CONTROL_BIT, DELETE_HORIZON_BIT = 0x07, 0x08, 0x10, 0x20, 0x40
 CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE = "CreateTime", "LogAppendTime", "NoTimestampType"
 NO_TIMESTAMP = NO_PRODUCER_ID = NO_PRODUCER_EPOCH = NO_SEQUENCE = NO_PARTITION_LEADER_EPOCH = -1
 INT_MAX = 2**31 - 1
-MOST_HEADERS = 1 << 20  # a compressed kilobyte can hold a hundred million, each to become an object
+MOST_HEADERS: int = RECORD.headers.most
 KEPT_RECORDS = 1 << 16  # a batch with more is read twice and not kept: a bomb holds millions in a few kilobytes
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Struct, frozen=True):
     """A record header: the key as its bytes (UTF-8 where Kafka's clients wrote it), the value may be null."""
 
     key: bytes
     value: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """One record of any magic, as a reader gets it.
 
     offset: absolute. timestamp: ms since the epoch, -1 none. sequence: -1 none. crc, crc_valid: only magic 0 and 1,
@@ -103,12 +96,14 @@ def increment_sequence(sequence: int, increment: int) -> int:
     return to_signed(sequence + increment, 32)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordBatch:
+class RecordBatch(PartlyCompared, frozen=True, eq=False):
     """A record batch: its header fields under Kafka's names, and its bytes.
 
     position: byte in the file. data: the whole batch; shorter than a header if the length field says so.
     """
+
+    uncompared = frozenset({"data"})
+    unshown = frozenset({"data"})
 
     position: int
     base_offset: int
@@ -124,7 +119,7 @@ class RecordBatch:
     producer_epoch: int
     base_sequence: int
     records_count: int
-    data: memoryview = field(repr=False, compare=False)
+    data: memoryview
 
     @property
     def size(self) -> int:
@@ -186,7 +181,7 @@ def parse_batch(data: Buffer, at: int = 0, *, base: int = 0) -> RecordBatch:
     view = memoryview(data)
     if len(view) - at < RECORD_BATCH_OVERHEAD:
         raise Corrupt("the file ends inside the batch header", position=base + at, kafka_class="KafkaException")
-    fields = dict(zip(BATCH_HEADER.names, _BATCH_HEADER.unpack_from(view, at), strict=True))
+    fields = dict(zip(_BATCH_FIELDS, _BATCH_HEADER.unpack_from(view, at), strict=True))
     return RecordBatch(position=base + at, data=view[at : at + LOG_OVERHEAD + fields["length"]], **fields)
 
 
@@ -196,16 +191,14 @@ def walk_records(batch: RecordBatch) -> Iterator[Record]:
     An uncompressed batch is read record by record, so those before a damage are yielded; a compressed one is read
     whole first, so that none is. Raises Corrupt or Unsupported, with the position of the batch.
     """
-    from klogtool.format.record_reader import walk_body
-
     body = _records_of(batch)
     if batch.records_count == 0 or batch.codec == "none":
-        return walk_body(batch, body)
+        return _walk_body(batch, body)
     if batch.records_count <= KEPT_RECORDS:
-        return iter(list(walk_body(batch, body)))
-    for _ in walk_body(batch, body):
+        return iter(list(_walk_body(batch, body)))
+    for _ in _walk_body(batch, body):
         pass
-    return walk_body(batch, body)
+    return _walk_body(batch, body)
 
 
 def stream_records(batch: RecordBatch) -> Iterator[Record]:
@@ -213,9 +206,7 @@ def stream_records(batch: RecordBatch) -> Iterator[Record]:
 
     But where the compressed bytes themselves are damaged: those are read whole first.
     """
-    from klogtool.format.record_reader import walk_body
-
-    return walk_body(batch, _records_of(batch))
+    return _walk_body(batch, _records_of(batch))
 
 
 def _records_of(batch: RecordBatch) -> memoryview:
@@ -231,8 +222,6 @@ def _records_of(batch: RecordBatch) -> memoryview:
 
 def inflate(batch: RecordBatch) -> bytes:
     """The bytes of the records of a batch, decompressed. Raises Corrupt or Unsupported."""
-    from klogtool.format.codecs import decompress
-
     try:
         return decompress(batch.codec, batch.data[RECORD_BATCH_OVERHEAD:], magic=batch.magic)
     except KlogError as error:
@@ -243,10 +232,18 @@ def inflate(batch: RecordBatch) -> bytes:
 # --- building ---------------------------------------------------------------------------------------------------------
 
 
+def rewritten_headers(headers: tuple[Header, ...]) -> tuple[Header, ...]:
+    """Headers as they are in a batch that a leader or the cleaner makes of records (RecordHeader.key).
+
+    The key of a header is text to Kafka: what is no UTF-8 in it becomes U+FFFD.
+    """
+    if all(header.key.isascii() for header in headers):
+        return headers
+    return tuple(Header(java_utf8(header.key).encode(), header.value) for header in headers)
+
+
 def build_record(record: Record, *, base_offset: int, base_timestamp: int) -> bytes:
     """A record of magic 2, its length first (DefaultRecord.writeTo)."""
-    from klogtool.format.declarations import HEADER, RECORD
-
     body = RECORD.build(
         {
             "attributes": 0,
@@ -254,10 +251,9 @@ def build_record(record: Record, *, base_offset: int, base_timestamp: int) -> by
             "offset_delta": to_signed(record.offset - base_offset, 32),
             "key": record.key,
             "value": record.value,
+            "headers": [{"key": header.key, "value": header.value} for header in record.headers],
         }
     )
-    body += build_zigzag(len(record.headers))
-    body += b"".join(HEADER.build({"key": h.key, "value": h.value}) for h in record.headers)
     built: bytes = build_zigzag(len(body)) + body
     return built
 
@@ -286,8 +282,6 @@ def build_batch(
     with LogAppendTime. max_timestamp: default the largest of the records. Without records: the 61 bytes of an
     emptied batch (DefaultRecordBatch.writeEmptyHeader), which need base_offset and last_offset.
     """
-    from klogtool.format.codecs import compress
-
     kept = list(records)
     first = base_offset if base_offset is not None else kept[0].offset
     last = last_offset if last_offset is not None else kept[-1].offset
@@ -348,4 +342,93 @@ def build_raw_batch(
         "records_count": records_count,
     }
     fields["crc"] = crc32c((BATCH_HEADER.build(fields) + body)[CRC_COVERS_FROM:])
-    return BATCH_HEADER.build(fields) + body
+    built: bytes = BATCH_HEADER.build(fields) + body
+    return built
+
+
+class _ViewStream:
+    """As much of a file as construct needs, over bytes that are not copied."""
+
+    def __init__(self, view: memoryview) -> None:
+        self._view, self._at = view, 0
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, fewer at the end."""
+        piece = bytes(self._view[self._at : self._at + size])
+        self._at += len(piece)
+        return piece
+
+    def tell(self) -> int:
+        """Bytes read so far."""
+        return self._at
+
+
+def _walk_body(batch: RecordBatch, body: memoryview) -> Iterator[Record]:
+    """The records. Raises Corrupt or Unsupported at the first that is wrong."""
+    if batch.records_count < 0:
+        raise _invalid(batch, f"invalid record count {batch.records_count}")
+    stream = _ViewStream(body)
+    for n in range(batch.records_count):
+        record = _parse_record(batch, stream, len(body))
+        if n == batch.records_count - 1 and stream.tell() != len(body):
+            raise _invalid(batch, "incorrect declared batch size, records still remaining in file")
+        yield record
+
+
+def _parse_record(batch: RecordBatch, stream: _ViewStream, end: int) -> Record:
+    """The record at the stream's position; it must fill exactly the bytes that its length says."""
+    at = stream.tell()
+    length = _parse_length(batch, stream)
+    start = stream.tell()
+    if length > end - start:
+        raise _invalid(batch, f"record size {length} at byte {at} of the records, but {end - start} bytes are left")
+    try:
+        fields = RECORD.parse_stream(stream, end=start + length)
+    except TooMany as error:
+        told = f"a record with {error} headers: more than klogtool opens ({MOST_HEADERS})"
+        raise AboveLimit(told, position=batch.position) from error
+    except ConstructError as error:
+        raise _invalid(batch, f"record at byte {at} of the records: {_why(error)}") from error
+    if stream.tell() - start != length:
+        raise _invalid(batch, f"record at byte {at} of the records is not as long as it says ({length} bytes)")
+    return _absolute(batch, fields)
+
+
+def _parse_length(batch: RecordBatch, stream: _ViewStream) -> int:
+    at = stream.tell()
+    try:
+        length: int = Varint.parse_stream(stream)
+    except ConstructError as error:
+        wrong = _invalid(batch, f"invalid record size at byte {at} of the records ({type(error).__name__})")
+        if isinstance(error, OverlongVarint) and batch.codec == "none":
+            wrong.kafka_class = "IllegalArgumentException"  # only compressed batches make another one of it
+        raise wrong from error
+    return length
+
+
+def _why(error: ConstructError) -> str:
+    """What construct stopped at, in words of the format."""
+    if isinstance(error, OverlongVarint):
+        return "a variable-length number does not end"
+    if isinstance(error, InvalidCount):
+        return f"invalid number of record headers {error}"
+    return "its fields go past the end of the batch"
+
+
+def _absolute(batch: RecordBatch, fields: Container) -> Record:
+    """A record with its deltas resolved; under LogAppendTime all have the batch's time."""
+    timestamp = to_signed(batch.base_timestamp + fields.timestamp_delta, 64)
+    return Record(
+        offset=to_signed(batch.base_offset + fields.offset_delta, 64),
+        timestamp=batch.max_timestamp if batch.timestamp_type == LOG_APPEND_TIME else timestamp,
+        key=fields.key,
+        value=fields.value,
+        headers=tuple(Header(key, value) for key, value in fields.headers),
+        sequence=NO_SEQUENCE
+        if batch.base_sequence < 0
+        else increment_sequence(batch.base_sequence, fields.offset_delta),
+    )
+
+
+def _invalid(batch: RecordBatch, reason: str) -> Corrupt:
+    return Corrupt(reason, position=batch.position, kafka_class="InvalidRecordException")

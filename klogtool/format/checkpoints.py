@@ -10,29 +10,30 @@ none surfaces as it is (NumberFormatException).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from klogtool.errors import Corrupt, Unsupported
-from klogtool.format.java_numbers import parse_java_int, parse_java_long
 from klogtool.format.java_text import split_fields, walk_lines
+from klogtool.format.layouts import CHECKPOINT_HEAD, LEADER_EPOCH_CHECKPOINT_LINE, OFFSET_CHECKPOINT_LINE
 from klogtool.format.names import TopicPartition
-from klogtool.lazy_dataclasses import dataclass
+from klogtool.format.text_values import Member, members_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TypeVar
-
     from klogtool.format.buffers import Buffer
 
-    _Entry = TypeVar("_Entry")
 
+_HEAD, _OFFSET_LINE = members_of(CHECKPOINT_HEAD), members_of(OFFSET_CHECKPOINT_LINE)
+_EPOCH_LINE = members_of(LEADER_EPOCH_CHECKPOINT_LINE)
 CURRENT_CHECKPOINT_VERSION = 0
+_BLANKS = frozenset(" \t\n\x0b\f\r")  # between the fields of a line (\s of Java)
 
 _IO_EXCEPTION = "KafkaStorageException"  # what CheckpointFileWithFailureHandler makes of an IOException
 
 
-@dataclass(frozen=True, slots=True)
-class EpochEntry:
+class EpochEntry(Struct, frozen=True):
     """A leader epoch and the first offset written in it."""
 
     epoch: int
@@ -44,17 +45,21 @@ def parse_offset_checkpoint(data: Buffer) -> dict[TopicPartition, int]:
 
     Raises Corrupt: KafkaStorageException, NumberFormatException or IllegalArgumentException.
     """
-    return dict(_parse_checkpoint(data, _parse_offset_line))
+    entries = _parse_checkpoint(data, _OFFSET_LINE)
+    return {TopicPartition(topic, partition): offset for topic, partition, offset in entries}
 
 
 def build_offset_checkpoint(offsets: Mapping[TopicPartition, int]) -> bytes:
     """The file for these offsets, in the order of the mapping (a broker's is that of a hash map).
 
-    Raises Unsupported for a topic's name that is no text, as that of any folder may be.
+    Raises Unsupported for a topic's name that is no text or has blanks in it, as that of any folder may.
     """
-    return _build_checkpoint(
-        f"{topic_partition.topic} {topic_partition.partition} {offset}" for topic_partition, offset in offsets.items()
-    )
+    for topic_partition in offsets:
+        topic = topic_partition.topic
+        if not _BLANKS.isdisjoint(topic):  # no reader would find the fields of such a line
+            raise Unsupported(f"a topic with blanks in its name cannot stand in a checkpoint: {topic!r}")
+    entries = ((partition.topic, partition.partition, offset) for partition, offset in offsets.items())
+    return _build_checkpoint(_OFFSET_LINE, entries)
 
 
 def parse_leader_epoch_checkpoint(data: Buffer) -> list[EpochEntry]:
@@ -62,12 +67,12 @@ def parse_leader_epoch_checkpoint(data: Buffer) -> list[EpochEntry]:
 
     Raises Corrupt: KafkaStorageException, NumberFormatException or IllegalArgumentException.
     """
-    return _parse_checkpoint(data, _parse_epoch_line)
+    return [EpochEntry(*entry) for entry in _parse_checkpoint(data, _EPOCH_LINE)]
 
 
 def build_leader_epoch_checkpoint(entries: Iterable[EpochEntry]) -> bytes:
     """The file for these entries, in the order given (a broker's is by epoch)."""
-    return _build_checkpoint(f"{entry.epoch} {entry.start_offset}" for entry in entries)
+    return _build_checkpoint(_EPOCH_LINE, ((entry.epoch, entry.start_offset) for entry in entries))
 
 
 def assign_leader_epochs(entries: Iterable[EpochEntry]) -> list[EpochEntry]:
@@ -92,13 +97,14 @@ def assign_leader_epochs(entries: Iterable[EpochEntry]) -> list[EpochEntry]:
     return assigned
 
 
-def _parse_checkpoint(data: Buffer, parse_line: Callable[[str], _Entry | None]) -> list[_Entry]:
-    """CheckpointFile.CheckpointReadBuffer.read; parse_line gives None for a line with a wrong number of fields."""
+def _parse_checkpoint(data: Buffer, line_members: tuple[Member, ...]) -> list[list[Any]]:
+    """CheckpointFile.CheckpointReadBuffer.read: the values of each line."""
+    version_member, count_member = _HEAD
     lines = walk_lines(data, kafka_class=_IO_EXCEPTION)
     version_line = next(lines, None)
     if version_line is None:
         return []
-    version = _parse_int_line(version_line)
+    version = _parse_head_line(version_member, version_line)
     if version != CURRENT_CHECKPOINT_VERSION:
         raise _refused_by_reader(
             f"Unrecognised version:{version}, expected version: {CURRENT_CHECKPOINT_VERSION} in checkpoint file"
@@ -106,46 +112,33 @@ def _parse_checkpoint(data: Buffer, parse_line: Callable[[str], _Entry | None]) 
     count_line = next(lines, None)
     if count_line is None:
         return []
-    count = _parse_int_line(count_line)
+    count = _parse_head_line(count_member, count_line)
     if count < 0:
         raise Corrupt(f"Illegal Capacity: {count}", kafka_class="IllegalArgumentException")
-    entries = []
-    for line in lines:
-        entry = parse_line(line)
-        if entry is None:
-            raise _malformed_line(line)
-        entries.append(entry)
+    entries = [_parse_line(line_members, line) for line in lines]
     # A count that Java cannot allocate ends Kafka with an OutOfMemoryError before this; the file is no better for it.
     if len(entries) != count:
         raise _refused_by_reader(f"Expected [{count}] entries in checkpoint file, but found only [{len(entries)}]")
     return entries
 
 
-def _parse_offset_line(line: str) -> tuple[TopicPartition, int] | None:
-    fields = split_fields(line)
-    if len(fields) != 3:
-        return None
-    topic, partition, offset = fields
-    return TopicPartition(topic, parse_java_int(partition)), parse_java_long(offset)
-
-
-def _parse_epoch_line(line: str) -> EpochEntry | None:
-    fields = split_fields(line)
-    if len(fields) != 2:
-        return None
-    epoch, start_offset = fields
-    return EpochEntry(parse_java_int(epoch), parse_java_long(start_offset))
-
-
-def _parse_int_line(line: str) -> int:
+def _parse_head_line(member: Member, line: str) -> int:
     try:
-        return parse_java_int(line)
+        number: int = member.read(line)
     except Corrupt:
         raise _malformed_line(line) from None
+    return number
 
 
-def _build_checkpoint(entries: Iterable[str]) -> bytes:
-    lines = list(entries)
+def _parse_line(members: tuple[Member, ...], line: str) -> list[Any]:
+    fields = split_fields(line)
+    if len(fields) != len(members):
+        raise _malformed_line(line)
+    return [member.read(field) for member, field in zip(members, fields, strict=True)]
+
+
+def _build_checkpoint(members: tuple[Member, ...], entries: Iterable[tuple[Any, ...]]) -> bytes:
+    lines = [" ".join(m.write(value) for m, value in zip(members, entry, strict=True)) for entry in entries]
     try:
         return "".join(f"{line}\n" for line in (CURRENT_CHECKPOINT_VERSION, len(lines), *lines)).encode()
     except UnicodeEncodeError as error:

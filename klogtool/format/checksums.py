@@ -1,26 +1,28 @@
 """The two checksums of Kafka's log: CRC-32C over record batches and snapshots, CRC-32 over old messages.
 
 crcmod is the reference; the kernels have a faster CRC-32C of their own and are tested against this one.
+
+This is the reference of kernels/_crc.h and kernels/_walk.pxi: a rule that changes here changes there, too.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from functools import cache
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False
+import crcmod.predefined
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from klogtool.format.buffers import Buffer
+
 
 PIECE_BYTES = 1 << 20  # crcmod takes bytes only: a copy of so many at a time
 
 
 @cache
 def _crc32c_function() -> Callable[[bytes, int], int]:
-    import crcmod.predefined
-
     function: Callable[[bytes, int], int] = crcmod.predefined.mkCrcFun("crc-32c")
     return function
 

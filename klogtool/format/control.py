@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import enum
 
-from klogtool.errors import Corrupt
-from klogtool.format.fixed import INT, SHORT, Fixed, underflow
-from klogtool.lazy_dataclasses import dataclass
+from msgspec import Struct
 
-CONTROL_RECORD_KEY = Fixed(version=SHORT, type=SHORT)
-END_TXN_MARKER = Fixed(version=SHORT, coordinator_epoch=INT)
-_VERSION = Fixed(version=SHORT)
-KEY_BYTES = CONTROL_RECORD_KEY.sizeof()
+from klogtool.errors import Corrupt
+from klogtool.format.fields import number, numbers, underflow
+from klogtool.format.layouts import CONTROL_RECORD_KEY, END_TXN_MARKER
+
+_KEY, _MARKER, _VERSION = numbers(CONTROL_RECORD_KEY), numbers(END_TXN_MARKER), number(END_TXN_MARKER.version)
+KEY_BYTES = _KEY.size
 # The version at which Kafka 4.3.1 reads and writes every value, whatever the value itself says.
 CURRENT_VERSION = 0
 
@@ -44,8 +44,7 @@ _KNOWN_IDS = frozenset(int(t) for t in ControlRecordType if t != ControlRecordTy
 TRANSACTION_MARKERS = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
 
 
-@dataclass(frozen=True, slots=True)
-class EndTransactionMarker:
+class EndTransactionMarker(Struct, frozen=True):
     """The end of a transaction: ABORT or COMMIT, and the epoch of the coordinator that wrote it."""
 
     type: ControlRecordType
@@ -73,14 +72,14 @@ def parse_control_type_id(key: bytes | None) -> int:
     version = parse_version(key)
     if version < 0:
         raise _invalid(f"Invalid version found for control record: {version}. May indicate data corruption")
-    return int(CONTROL_RECORD_KEY.numbers.unpack_from(key)[1])
+    return int(_KEY.unpack_from(key)[1])
 
 
 def build_control_key(control_type: ControlRecordType) -> bytes:
     """The key of a control record. Raises ValueError for UNKNOWN."""
     if control_type == ControlRecordType.UNKNOWN:
         raise ValueError("Cannot serialize UNKNOWN control record type")
-    return CONTROL_RECORD_KEY.numbers.pack(CURRENT_VERSION, control_type)
+    return _KEY.pack(CURRENT_VERSION, control_type)
 
 
 def parse_end_transaction_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
@@ -98,21 +97,21 @@ def parse_end_transaction_marker(key: bytes | None, value: bytes | None) -> EndT
     version = parse_version(value)
     if version < 0:
         raise _invalid(f"Invalid version found for end transaction marker: {version}. May indicate data corruption")
-    if len(value) < END_TXN_MARKER.sizeof():
+    if len(value) < _MARKER.size:
         raise underflow()
-    return EndTransactionMarker(control_type, END_TXN_MARKER.numbers.unpack_from(value)[1])
+    return EndTransactionMarker(control_type, _MARKER.unpack_from(value)[1])
 
 
 def build_end_transaction_marker(marker: EndTransactionMarker) -> bytes:
     """The value of a marker; its key is `build_control_key(marker.type)`."""
-    return END_TXN_MARKER.numbers.pack(CURRENT_VERSION, marker.coordinator_epoch)
+    return _MARKER.pack(CURRENT_VERSION, marker.coordinator_epoch)
 
 
 def parse_version(data: bytes) -> int:
     """The version that leads a key or value. Raises Corrupt where there is not all of it."""
-    if len(data) < _VERSION.sizeof():
+    if len(data) < _VERSION.size:
         raise underflow()
-    return int(_VERSION.numbers.unpack_from(data)[0])
+    return int(_VERSION.unpack_from(data)[0])
 
 
 def _invalid(reason: str) -> Corrupt:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from klogtool.errors import Refused
-from klogtool.format.fixed import INT, SHORT, Fixed
+from klogtool.format.fields import numbers
 from klogtool.format.java_numbers import MAX_INT
+from klogtool.format.layouts import RESPONSE_HEAD
 
-RESPONSE_HEAD = Fixed(size=INT, error_code=SHORT)
-ERROR_CODE_SIZE = RESPONSE_HEAD.sizeof() - Fixed(size=INT).sizeof()
+_HEAD = numbers(RESPONSE_HEAD)
+ERROR_CODE_SIZE = RESPONSE_HEAD.error_code.sizeof()
 NO_ERROR = 0
 # ErrorMapping of 0.7, by the exception of today.
 UNKNOWN_ERROR = -1
@@ -28,9 +29,9 @@ def build_head(size: int, error_code: int = NO_ERROR) -> bytes:
     """What stands before `size` bytes of messages. Raises Refused for more than the field can tell."""
     if size + ERROR_CODE_SIZE > MAX_INT:
         raise Refused(f"{size} bytes of messages are more than a response can have")
-    return RESPONSE_HEAD.numbers.pack(size + ERROR_CODE_SIZE, error_code)
+    return _HEAD.pack(size + ERROR_CODE_SIZE, error_code)
 
 
 def build_multi_head(sizes: Iterable[int]) -> bytes:
     """What stands before responses to several fetches, each with its own head; sizes: of their messages."""
-    return build_head(sum(RESPONSE_HEAD.sizeof() + size for size in sizes))
+    return build_head(sum(_HEAD.size + size for size in sizes))

@@ -2,26 +2,29 @@
 
 Rules of Kafka's FileLogInputStream, which are laxer than those for memory: 1 to 17 stray bytes at the end, and an
 entry that runs past the end, are a silent stop; only a size below 14 is an error.
+
+This is the reference of kernels/_walk.pxi: a rule that changes here changes there, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from klogtool.errors import Corrupt
-from klogtool.format.fixed import BYTE, INT, LONG, UNSIGNED_INT, Fixed
-from klogtool.lazy_dataclasses import dataclass
+from klogtool.format.fields import numbers
+from klogtool.format.layouts import FRAME
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 
-# epoch_or_crc: leader epoch of a batch, checksum of a message.
-FRAME = Fixed(offset=LONG, length=INT, epoch_or_crc=UNSIGNED_INT, magic=BYTE)
-_FRAME = FRAME.numbers
+
+_FRAME = numbers(FRAME)
 LOG_OVERHEAD = 12  # offset and length: what `length` does not count
-HEADER_SIZE_UP_TO_MAGIC = FRAME.sizeof()
+HEADER_SIZE_UP_TO_MAGIC = _FRAME.size
 MIN_LENGTH = 14  # LegacyRecord.RECORD_OVERHEAD_V0
 
 
@@ -36,8 +39,7 @@ class Stop(IntEnum):
     """A length field below 14: Kafka throws CorruptRecordException."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """Where an entry lies and what kind it is. position: byte in the buffer; size: bytes, all of it."""
 
     position: int

@@ -11,58 +11,43 @@ For millions of entries `unpack_` gives bare tuples.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from klogtool.errors import Corrupt, Refused
-from klogtool.format.fixed import INT, LONG, SHORT, Fixed
+from klogtool.format.fields import numbers, unpack_entries
 from klogtool.format.java_numbers import MAX_INT, wrap_long
-from klogtool.format.unpackers import unpack_entries
-from klogtool.lazy_dataclasses import dataclass
+from klogtool.format.layouts import ABORTED_TXN, OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 
-OFFSET_INDEX_ENTRY = Fixed(relative_offset=INT, position=INT)
-TIME_INDEX_ENTRY = Fixed(timestamp=LONG, relative_offset=INT)
-ABORTED_TXN = Fixed(
-    version=SHORT,
-    producer_id=LONG,
-    first_offset=LONG,
-    last_offset=LONG,
-    last_stable_offset=LONG,
-)
-OFFSET_INDEX_ENTRY_SIZE = OFFSET_INDEX_ENTRY.sizeof()
-TIME_INDEX_ENTRY_SIZE = TIME_INDEX_ENTRY.sizeof()
-ABORTED_TXN_SIZE = ABORTED_TXN.sizeof()
+
+_OFFSET_ENTRY, _TIME_ENTRY, _ABORTED_TXN = numbers(OFFSET_INDEX_ENTRY), numbers(TIME_INDEX_ENTRY), numbers(ABORTED_TXN)
+OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE = _OFFSET_ENTRY.size, _TIME_ENTRY.size
+ABORTED_TXN_SIZE = _ABORTED_TXN.size
 
 NO_TIMESTAMP = -1
 CURRENT_ABORTED_TXN_VERSION = 0
 WARM_SECTION_BYTES = 8192  # AbstractIndex.warmEntries: where a lookup looks first
 
 
-_OFFSET_ENTRY = OFFSET_INDEX_ENTRY.numbers
-_TIME_ENTRY = TIME_INDEX_ENTRY.numbers
-_ABORTED_TXN = ABORTED_TXN.numbers
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetIndexEntry:
+class OffsetIndexEntry(Struct, frozen=True):
     """The batch that begins at byte `position` of the segment holds (or follows) `offset`, which is absolute."""
 
     offset: int
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class TimeIndexEntry:
+class TimeIndexEntry(Struct, frozen=True):
     """No record up to `offset`, which is absolute, has a later timestamp (ms) than this one."""
 
     timestamp: int
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class AbortedTxn:
+class AbortedTxn(Struct, frozen=True):
     """One aborted transaction; last_offset is that of its ABORT marker.
 
     version is what Kafka reads: the first of its two bytes, signed (AbortedTxn.version); the second is not looked at.

@@ -6,6 +6,8 @@ what Python's int() does not, and the other way round: digits of any script but 
 
 from __future__ import annotations
 
+import unicodedata
+
 from klogtool.errors import Corrupt
 
 INT_BITS = 32
@@ -64,8 +66,6 @@ def _parse(text: str, bits: int) -> int:
 def _digit(character: str) -> int | None:
     if character in "0123456789":
         return int(character)
-    import unicodedata
-
     # Java looks at UTF-16 units: digits beyond the basic plane are two units, and neither is a digit.
     return unicodedata.decimal(character, None) if character <= _LAST_OF_BASIC_PLANE else None
 

@@ -5,15 +5,17 @@ Lines and fields differ from Python's splitlines() and split(): other line ends,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from klogtool.errors import Corrupt
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
 
     from klogtool.format.buffers import Buffer
+
 
 _READER_CHARACTERS = 8192  # java.io.BufferedReader fills this many UTF-16 units at a time
 JAVA_BLANKS = " \t\n\x0b\f\r"  # Java's \s knows no others
@@ -63,8 +65,6 @@ def parse_properties(data: Buffer) -> dict[str, str]:
 
     Raises Corrupt (IllegalArgumentException) for an escape of four hexadecimal digits that lacks some.
     """
-    import re  # as base64, fnmatch and the like it takes longer to import than most of these files to read
-
     properties = {}
     for line in _walk_logical_lines(bytes(data).decode("latin-1")):
         key, value = re.findall(_PROPERTY, line)[0]  # fits any line
@@ -111,8 +111,6 @@ def _join(logical: str, natural: str) -> tuple[str, bool]:
 
 
 def _unescape(text: str) -> str:
-    import re
-
     def replacement(escape: re.Match[str]) -> str:
         if escape["code"] is not None:
             return chr(int(escape["code"], 16))

@@ -2,11 +2,14 @@
 
 A plain message is a batch of one record. A compressed wrapper carries the LAST inner offset in its own offset field;
 inner offsets are absolute under a magic 0 wrapper and relative under a magic 1 wrapper, whatever the inner magic says.
+
+`parse_entry` reads an entry of whatever magic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.batch import (
@@ -22,36 +25,42 @@ from klogtool.format.batch import (
     NO_TIMESTAMP_TYPE,
     TIMESTAMP_TYPE_BIT,
     Record,
+    RecordBatch,
     codec_name,
+    parse_batch,
 )
+from klogtool.format.batch import inflate as inflate_batch
 from klogtool.format.checksums import crc32
-from klogtool.format.fixed import BYTE, INT, LONG, UNSIGNED_INT, Fixed
+from klogtool.format.codecs import compress, decompress
+from klogtool.format.fields import number
 from klogtool.format.framing import LOG_OVERHEAD, MIN_LENGTH
+from klogtool.format.layouts import ENTRY_HEAD, MESSAGE_V0, MESSAGE_V0_HEAD, MESSAGE_V1, MESSAGE_V1_HEAD, SIZED_BYTES
 from klogtool.format.zigzag import to_signed
-from klogtool.lazy_dataclasses import dataclass, field
+from klogtool.values import PartlyCompared
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
+    from klogtool.format.framing import Frame
 
-ENTRY_HEAD = Fixed(offset=LONG, message_size=INT)
-MESSAGE_V0_HEAD = Fixed(crc=UNSIGNED_INT, magic=BYTE, attributes=BYTE)
-MESSAGE_V1_HEAD = Fixed(crc=UNSIGNED_INT, magic=BYTE, attributes=BYTE, timestamp=LONG)
+
 CRC_COVERS_FROM = 4  # magic to the end of the message
-_SIZE = Fixed(size=INT)
-SIZE_FIELD_SIZE = _SIZE.sizeof()
+HEAD_SIZES: tuple[int, int] = (MESSAGE_V0_HEAD.sizeof(), MESSAGE_V1_HEAD.sizeof())  # by magic
+_SIZE = number(SIZED_BYTES.size)
+SIZE_FIELD_SIZE = _SIZE.size
 # Kafka allocates what an inner message claims before it reads it: its tool ends there, for want of memory. How much
 # is too much hangs on the JVM; this is what one of 512 MiB does not have in one piece.
 MOST_ALLOCATED = 341 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(PartlyCompared, frozen=True, eq=False):
     """A message, plain or wrapper, as Kafka's readers see a batch of magic 0 or 1.
 
     position: byte in the file. message: the bytes after offset and size fields. timestamp and timestamp_type are the
     wrapper's for an inner message of magic 1 under LogAppendTime; magic 0 has none.
     """
+
+    uncompared = frozenset({"message"})
+    unshown = frozenset({"message"})
 
     position: int
     offset: int
@@ -60,7 +69,7 @@ class Message:
     attributes: int
     timestamp: int
     timestamp_type: str
-    message: memoryview = field(repr=False, compare=False)
+    message: memoryview
 
     @property
     def size(self) -> int:
@@ -129,7 +138,7 @@ class Message:
 
     @property
     def _head_size(self) -> int:
-        return (MESSAGE_V0_HEAD if self.magic == 0 else MESSAGE_V1_HEAD).sizeof()
+        return HEAD_SIZES[self.magic != 0]
 
     @property
     def _value_at(self) -> int:
@@ -138,12 +147,10 @@ class Message:
     def _size_at(self, at: int) -> int:
         if len(self.message) - at < SIZE_FIELD_SIZE:
             raise self._corrupt("a key or value size is out of bounds", "IndexOutOfBoundsException", "null")
-        size: int = _SIZE.numbers.unpack_from(self.message, at)[0]
+        size: int = _SIZE.unpack_from(self.message, at)[0]
         return size
 
     def _sized(self, at: int) -> bytes | None:
-        from klogtool.format.declarations import SIZED_BYTES
-
         size, left = self._size_at(at), len(self.message) - at - SIZE_FIELD_SIZE
         if size > left:
             raise self._corrupt(
@@ -182,10 +189,10 @@ def check_magic(message: Message) -> None:
 
 def _message(position: int, offset: int, message: memoryview, wrapper: Message | None) -> Message:
     """An entry from its message bytes, at least 14. Everything that is not magic 0 is laid out as magic 1."""
-    head = MESSAGE_V0_HEAD.parse(bytes(message[: MESSAGE_V0_HEAD.sizeof()]))
+    head = MESSAGE_V0_HEAD.parse(bytes(message[: HEAD_SIZES[0]]))
     timestamp, timestamp_type = NO_TIMESTAMP, NO_TIMESTAMP_TYPE
     if head.magic != 0:
-        timestamp = MESSAGE_V1_HEAD.parse(bytes(message[: MESSAGE_V1_HEAD.sizeof()])).timestamp
+        timestamp = MESSAGE_V1_HEAD.parse(bytes(message[: HEAD_SIZES[1]])).timestamp
         timestamp_type = LOG_APPEND_TIME if head.attributes & TIMESTAMP_TYPE_BIT else CREATE_TIME
         if head.magic == 1 and wrapper is not None:
             timestamp_type = wrapper.timestamp_type
@@ -256,8 +263,6 @@ def _inner_messages(outer: Message) -> list[Message]:
 
 def inflate(outer: Message) -> bytes:
     """The inner message set of a wrapper, decompressed. Raises Corrupt or Unsupported."""
-    from klogtool.format.codecs import decompress
-
     if outer.codec == "zstd":
         raise Unsupported(
             f"zstd in a message of magic {outer.magic}", position=outer.position, kafka_class="InvalidRecordException"
@@ -284,6 +289,28 @@ def _base_of_inner_offsets(outer: Message, last_inner_offset: int) -> int:
     return to_signed(outer.offset - last_inner_offset, 64)
 
 
+# --- entries of whatever magic ----------------------------------------------------------------------------------------
+
+
+def parse_entry(data: Buffer, frame: Frame, *, base: int = 0) -> RecordBatch | Message:
+    """The entry of a frame: magic 2 and above as a batch, all below as a message (FileLogInputStream).
+
+    base: position of data[0] in its file. Raises Corrupt where the buffer ends inside the header of a batch.
+    """
+    if frame.magic >= 2:
+        return parse_batch(data, frame.position, base=base)
+    return parse_message(data, frame.position, base=base)
+
+
+def inflate_or_none(entry: RecordBatch | Message) -> bytes | None:
+    """The bytes of its records, or inner messages, inflated for a kernel; None where only the reference can say why
+    that fails."""
+    try:
+        return inflate_batch(entry) if isinstance(entry, RecordBatch) else inflate(entry)
+    except KlogError:
+        return None
+
+
 # --- building ---------------------------------------------------------------------------------------------------------
 
 
@@ -300,16 +327,17 @@ def build_message(
 
     timestamp: ms, only magic 1 has room for it. attributes: codec id and timestamp type bit.
     """
-    from klogtool.format.declarations import SIZED_BYTES
+    layout = MESSAGE_V0 if magic == 0 else MESSAGE_V1
+    parts = {name: {"size": _size_of(part), "bytes": part} for name, part in (("key", key), ("value", value))}
+    fields = {"crc": 0, "magic": magic, "attributes": attributes, "timestamp": timestamp, **parts}
+    fields["crc"] = crc32(layout.build(fields)[CRC_COVERS_FROM:])
+    message = layout.build(fields)
+    built: bytes = ENTRY_HEAD.build({"offset": offset, "message_size": len(message)}) + message
+    return built
 
-    head_format = MESSAGE_V0_HEAD if magic == 0 else MESSAGE_V1_HEAD
-    fields = {"crc": 0, "magic": magic, "attributes": attributes, "timestamp": timestamp}
-    body = b"".join(
-        SIZED_BYTES.build({"size": -1 if part is None else len(part), "bytes": part}) for part in (key, value)
-    )
-    fields["crc"] = crc32((head_format.build(fields) + body)[CRC_COVERS_FROM:])
-    message = head_format.build(fields) + body
-    return ENTRY_HEAD.build({"offset": offset, "message_size": len(message)}) + message
+
+def _size_of(part: bytes | None) -> int:
+    return -1 if part is None else len(part)
 
 
 def build_message_set(
@@ -328,8 +356,6 @@ def build_message_set(
     log_append_time: ms, with LogAppendTime. inner_magic: other than the wrapper's, as the 0.10.0 cleaner once left
     them (KAFKA-4298). relative_offsets: default as Kafka writes them, under a magic 1 wrapper.
     """
-    from klogtool.format.codecs import compress
-
     kept = list(records)
     append_time = timestamp_type == LOG_APPEND_TIME and magic == 1
     type_bit = TIMESTAMP_TYPE_BIT if append_time else 0

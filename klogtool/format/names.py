@@ -6,12 +6,14 @@ number in a name that Kafka would refuse is None there, and `parse_base_offset` 
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from functools import lru_cache
 
+from msgspec import Struct
+
 from klogtool.errors import Corrupt
 from klogtool.format.java_numbers import parse_java_int, parse_java_long
-from klogtool.lazy_dataclasses import dataclass
 
 OFFSET_DIGITS = 20
 EPOCH_DIGITS = 10
@@ -69,8 +71,7 @@ _KINDS_BY_NAME: dict[str, FileKind] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FileName:
+class FileName(Struct, frozen=True):
     """A file's name, taken apart.
 
     base_offset: for a producer snapshot the offset that it covers up to, for a KRaft snapshot its end offset; None
@@ -85,8 +86,7 @@ class FileName:
     suffix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPartition:
+class TopicPartition(Struct, frozen=True):
     """Which partition; neither part is checked, as on disk (a topic may be empty, a partition negative)."""
 
     topic: str
@@ -105,8 +105,7 @@ class PartitionDirState(Enum):
     STRAY = "-stray"
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionDirName:
+class PartitionDirName(Struct, frozen=True):
     """A partition dir's name, taken apart. unique_id: what stands between the last dot and the suffix, or None.
 
     Of a doomed dir (DELETE, STRAY) the topic may be cut short.
@@ -118,8 +117,7 @@ class PartitionDirName:
     state: PartitionDirState = PartitionDirState.CURRENT
 
 
-@dataclass(frozen=True, slots=True)
-class KraftSnapshotName:
+class KraftSnapshotName(Struct, frozen=True):
     """The id of a KRaft snapshot (end offset, exclusive, and epoch), and what its name says of its state."""
 
     end_offset: int
@@ -207,8 +205,6 @@ def parse_partition_dir_name(name: str) -> PartitionDirName:
     state = _partition_dir_state(name)
     current_name, unique_id = name, None
     if state is not PartitionDirState.CURRENT:
-        import re  # hardly a dir has such a name
-
         renamed = name.removesuffix(state.value)
         if not re.fullmatch(_RENAMED_DIR, renamed):
             raise _not_a_partition_dir(name)

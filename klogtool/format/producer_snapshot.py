@@ -6,39 +6,27 @@ The rules are those of ProducerStateManager.readSnapshot and of the generated Pr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from klogtool.errors import Corrupt
 from klogtool.format.checksums import crc32c
-from klogtool.format.fixed import INT, LONG, SHORT, UNSIGNED_INT, Fixed
+from klogtool.format.fields import field_names, field_positions, number, numbers, unpack_entries
 from klogtool.format.java_hash import LongHashKeys
 from klogtool.format.java_numbers import MAX_INT, wrap_int, wrap_long
-from klogtool.format.unpackers import unpack_entries
-from klogtool.lazy_dataclasses import dataclass
+from klogtool.format.layouts import PRODUCER_ENTRY, SNAPSHOT_HEADER
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from klogtool.format.buffers import Buffer
 
-PRODUCER_ENTRY = Fixed(
-    producer_id=LONG,
-    producer_epoch=SHORT,
-    last_sequence=INT,
-    last_offset=LONG,
-    offset_delta=INT,
-    timestamp=LONG,
-    coordinator_epoch=INT,
-    current_txn_first_offset=LONG,
-)
-SNAPSHOT_HEADER = Fixed(version=SHORT, crc=UNSIGNED_INT, entries_count=INT)
-_PRODUCER_ENTRY = PRODUCER_ENTRY.numbers
-PRODUCER_ENTRY_SIZE = PRODUCER_ENTRY.sizeof()
-SNAPSHOT_HEADER_SIZE = SNAPSHOT_HEADER.sizeof()
-_VERSION = Fixed(version=SHORT)
-_CRC_COVERS_FROM = Fixed(version=SHORT, crc=UNSIGNED_INT).sizeof()
+
+_PRODUCER_ENTRY, _PRODUCER_FIELDS = numbers(PRODUCER_ENTRY), field_names(PRODUCER_ENTRY)
+_SNAPSHOT_HEADER = numbers(SNAPSHOT_HEADER)
+PRODUCER_ENTRY_SIZE, SNAPSHOT_HEADER_SIZE = _PRODUCER_ENTRY.size, _SNAPSHOT_HEADER.size
+_VERSION = number(SNAPSHOT_HEADER.version)
+_CRC_COVERS_FROM = next(at for name, at, _ in field_positions(SNAPSHOT_HEADER) if name == "entries_count")
 
 CURRENT_SNAPSHOT_VERSION = 1
 NO_SEQUENCE = -1
@@ -46,8 +34,7 @@ NO_OFFSET = -1
 _NO_TXN = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerStateEntry:
+class ProducerStateEntry(Struct, frozen=True):
     """What is remembered of one producer: its epochs, its last batch, the start of its open transaction.
 
     last_sequence, last_offset and offset_delta are as stored; they mean something only if `has_batch`.
@@ -104,10 +91,9 @@ def build_producer_snapshot(entries: Sequence[ProducerStateEntry], checksum: Cal
 
     checksum: a CRC-32C, for callers that have a faster one.
     """
-    header = SNAPSHOT_HEADER.numbers
     body = b"".join(_PRODUCER_ENTRY.pack(*_stored_fields(entry)) for entry in entries)
-    crc = checksum((header.pack(CURRENT_SNAPSHOT_VERSION, 0, len(entries)) + body)[_CRC_COVERS_FROM:])
-    return header.pack(CURRENT_SNAPSHOT_VERSION, crc, len(entries)) + body
+    crc = checksum((_SNAPSHOT_HEADER.pack(CURRENT_SNAPSHOT_VERSION, 0, len(entries)) + body)[_CRC_COVERS_FROM:])
+    return _SNAPSHOT_HEADER.pack(CURRENT_SNAPSHOT_VERSION, crc, len(entries)) + body
 
 
 def java_hash_order(producer_ids: Iterable[int]) -> list[int]:
@@ -124,13 +110,13 @@ def decrement_sequence(sequence: int, decrement: int) -> int:
 
 def _parse_header(data: Buffer) -> tuple[int, int]:
     """(crc, entries_count), in the order of Kafka's checks: version, then size, then the count of entries."""
-    if len(data) >= _VERSION.sizeof():
-        version = _VERSION.numbers.unpack_from(data)[0]
+    if len(data) >= _VERSION.size:
+        version = _VERSION.unpack_from(data)[0]
         if version != CURRENT_SNAPSHOT_VERSION:
             raise _failed_schema(f"Snapshot contained an unknown file version {version}")
     if len(data) < SNAPSHOT_HEADER_SIZE:
         raise _failed_schema("null")
-    _, crc, entries_count = SNAPSHOT_HEADER.numbers.unpack_from(data)
+    _, crc, entries_count = _SNAPSHOT_HEADER.unpack_from(data)
     remaining = len(data) - SNAPSHOT_HEADER_SIZE
     if entries_count < 0:
         raise _failed_schema("non-nullable field producerEntries was serialized as null")
@@ -151,5 +137,5 @@ def _none_for_no_txn(fields: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _stored_fields(entry: ProducerStateEntry) -> list[int]:
-    fields = [getattr(entry, name) for name in PRODUCER_ENTRY.names]
+    fields = [getattr(entry, name) for name in _PRODUCER_FIELDS]
     return [_NO_TXN if value is None else value for value in fields]

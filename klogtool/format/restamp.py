@@ -7,7 +7,6 @@ setPartitionLeaderEpoch).
 from __future__ import annotations
 
 from klogtool.format.batch import (
-    BATCH_HEADER,
     CODEC_MASK,
     CONTROL_BIT,
     CRC_COVERS_FROM,
@@ -19,11 +18,13 @@ from klogtool.format.batch import (
     RecordBatch,
 )
 from klogtool.format.checksums import crc32, crc32c
+from klogtool.format.fields import field_names, numbers
 from klogtool.format.java_numbers import wrap_long
+from klogtool.format.layouts import BATCH_HEADER, ENTRY_HEAD, MESSAGE_V1_HEAD
 from klogtool.format.message import CRC_COVERS_FROM as MESSAGE_CRC_COVERS_FROM
-from klogtool.format.message import ENTRY_HEAD, MESSAGE_V1_HEAD, Message
+from klogtool.format.message import HEAD_SIZES, Message
 
-_BATCH_HEADER = BATCH_HEADER.numbers
+_BATCH_HEADER, _BATCH_FIELDS = numbers(BATCH_HEADER), field_names(BATCH_HEADER)
 _KEPT_BITS = CODEC_MASK | TRANSACTIONAL_BIT | CONTROL_BIT | DELETE_HORIZON_BIT
 
 
@@ -31,7 +32,7 @@ def restamp_batch(
     batch: RecordBatch, last_offset: int, partition_leader_epoch: int, timestamp_type: str, max_timestamp: int
 ) -> bytes:
     """The bytes of the batch, changed so; max_timestamp: ms."""
-    fields = {name: getattr(batch, name) for name in BATCH_HEADER.names}
+    fields = {name: getattr(batch, name) for name in _BATCH_FIELDS}
     fields["base_offset"] = wrap_long(last_offset - batch.last_offset_delta)
     fields["partition_leader_epoch"] = partition_leader_epoch
     body = bytes(batch.data[RECORD_BATCH_OVERHEAD : batch.size])
@@ -46,13 +47,14 @@ def restamp_message(message: Message, offset: int, timestamp_type: str, timestam
     """The bytes of the message with another offset; one of magic 1 with another time, too (ms)."""
     data = bytes(message.message)
     if message.magic > 0 and (message.timestamp_type, message.timestamp) != (timestamp_type, timestamp):
-        head_size = MESSAGE_V1_HEAD.sizeof()
+        head_size = HEAD_SIZES[1]
         attributes = message.attributes & CODEC_MASK | _type_bit(timestamp_type)
         fields = {"crc": 0, "magic": message.magic, "attributes": attributes, "timestamp": timestamp}
         data = MESSAGE_V1_HEAD.build(fields) + data[head_size:]
         fields["crc"] = crc32(data[MESSAGE_CRC_COVERS_FROM:])
         data = MESSAGE_V1_HEAD.build(fields) + data[head_size:]
-    return ENTRY_HEAD.build({"offset": wrap_long(offset), "message_size": len(data)}) + data
+    built: bytes = ENTRY_HEAD.build({"offset": wrap_long(offset), "message_size": len(data)}) + data
+    return built
 
 
 def _type_bit(timestamp_type: str) -> int:

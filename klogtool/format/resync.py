@@ -2,9 +2,15 @@
 
 Chance headers are kept out by cheap tests first, of which the window of base offsets is the strongest: without it,
 lengths of a hundred megabytes in random bytes would each cost a checksum over as much, and the search go quadratic.
+
+This is the reference of kernels/_resync.pxi: a rule that changes here changes there, too.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from klogtool.format.batch import (
     CODEC_NAMES,
@@ -14,16 +20,15 @@ from klogtool.format.batch import (
     RecordBatch,
     parse_batch,
 )
+from klogtool.format.batch_proof import SMALLEST_RECORD_BYTES
 from klogtool.format.checksums import crc32, crc32c
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, Frame, find_frame
 from klogtool.format.message import CRC_COVERS_FROM as MESSAGE_CRC_COVERS_FROM
-from klogtool.format.message import MESSAGE_V0_HEAD, MESSAGE_V1_HEAD, SIZE_FIELD_SIZE, parse_message
-from klogtool.format.proof import SMALLEST_RECORD_BYTES
-from klogtool.lazy_dataclasses import dataclass
+from klogtool.format.message import HEAD_SIZES, SIZE_FIELD_SIZE, parse_message
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
+
 
 OFFSETS_OF_A_SEGMENT = 1 << 31
 LARGEST_SOUGHT_BYTES = 128 << 20  # larger ones are not looked for behind damage
@@ -31,11 +36,9 @@ LARGEST_KEY_BYTES = 1 << 20  # of a message; or the header of a batch, a few byt
 GAVE_UP = -2
 BATCH_ATTRIBUTES = 0x7F
 MESSAGE_ATTRIBUTES = 0x0F
-MESSAGE_HEADS = (MESSAGE_V0_HEAD.sizeof(), MESSAGE_V1_HEAD.sizeof())
 
 
-@dataclass(frozen=True, slots=True)
-class Sought:
+class Sought(Struct, frozen=True):
     """What a batch must be like: a base offset in [lowest, lowest + 2^31], and room for it before `end`.
 
     end: of the log, in bytes of the buffer that is searched (it may lie behind the buffer's own).
@@ -141,7 +144,7 @@ def _has_room(batch: RecordBatch) -> bool:
 
 def _sizes_fit(data: Buffer, frame: Frame) -> bool:
     """Whether a message's key and value, as far as the buffer tells, fill it exactly."""
-    at, end = frame.position + LOG_OVERHEAD + MESSAGE_HEADS[frame.magic], frame.position + frame.size
+    at, end = frame.position + LOG_OVERHEAD + HEAD_SIZES[frame.magic], frame.position + frame.size
     for most, largest in ((2, LARGEST_KEY_BYTES), (1, LARGEST_SOUGHT_BYTES)):  # sizes that are yet to come
         if end - at < most * SIZE_FIELD_SIZE:
             return False

@@ -11,16 +11,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import TypeAlias
+
+from msgspec import Struct
 
 from klogtool.format.batch import INT_MAX, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
+from klogtool.format.batch_proof import FACTS, NOT_TOLD, EntryFacts
 from klogtool.format.indexes import unpack_offset_index, unpack_time_index
 from klogtool.format.java_numbers import MAX_LONG, wrap_long
-from klogtool.format.proof import FACTS, NOT_TOLD, EntryFacts
-from klogtool.lazy_dataclasses import dataclass
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import TypeAlias
 
 MOST_PRODUCERS = 1 << 16  # of more, the sequence numbers are not checked
 MOST_AT_ONCE = 4096  # entries that one call takes: what comes of them has room
@@ -28,6 +26,9 @@ MOST_AT_ONCE = 4096  # entries that one call takes: what comes of them has room
 # Entries with a timestamp later than now: how many, the first one's position and the last one's end, the first offset
 # and the last, and the largest timestamp.
 Future: TypeAlias = tuple[int, int, int, int, int, int]
+# Where a leader epoch is another than before: the epoch, its first offset, the last offset before, the first entry's
+# position, how many entries came before it, and its magic.
+EpochStart: TypeAlias = tuple[int, int, int, int, int, int]
 
 
 class Why(IntEnum):
@@ -53,8 +54,7 @@ class Why(IntEnum):
     """Its sequence number does not follow on its producer's last."""
 
 
-@dataclass(slots=True)
-class _Producer:
+class _Producer(Struct):
     """What is remembered of a producer. gaps: how many gaps there had been at its last batch with records."""
 
     epoch: int
@@ -90,7 +90,7 @@ class Succession:
         self._offset_index = list(unpack_offset_index(offset_index))
         self._time_index = list(unpack_time_index(time_index))
         self._producers: dict[int, _Producer] = {}
-        self._epochs: list[tuple[int, int, int]] = []
+        self._epochs: list[EpochStart] = []
 
     def follow(self, rows: array[int] | memoryview, at: int, count: int) -> tuple[int, int]:
         """Take the entries from number `at` on, of `count` whose facts lie in `rows` one behind the other.
@@ -115,9 +115,8 @@ class Succession:
         if producer_id in self._producers:
             self._producers[producer_id].last_sequence = NO_SEQUENCE
 
-    def fetch_epochs(self) -> list[tuple[int, int, int]]:
-        """(leader epoch, its first offset, the last offset before) wherever it was another than before, since this was
-        asked last."""
+    def fetch_epochs(self) -> list[EpochStart]:
+        """Wherever the leader epoch was another than before, since this was asked last."""
         found, self._epochs = self._epochs, []
         return found
 
@@ -174,7 +173,8 @@ class Succession:
         self.previous = _row(entry)
         if not self.batches or entry.partition_leader_epoch != self.latest_epoch:
             self.latest_epoch = entry.partition_leader_epoch
-            self._epochs.append((self.latest_epoch, first, self.before_offset))
+            start = self.latest_epoch, first, self.before_offset, entry.position, self.batches, entry.magic
+            self._epochs.append(start)
         self.epoch = max(self.epoch, entry.partition_leader_epoch)
         if self.index_at < len(self._offset_index):
             relative_offset, position = self._offset_index[self.index_at]

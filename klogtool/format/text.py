@@ -1,8 +1,13 @@
-"""Text as Java makes it of bytes and numbers: what kafka-dump-log prints goes through these rules, not Python's."""
+"""Text as Java makes it of bytes and numbers: what kafka-dump-log prints goes through these rules, not Python's.
+
+And the name that was meant by one that nobody knows.
+"""
 
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 REPLACEMENT = "\ufffd"
 
@@ -16,6 +21,15 @@ def java_utf8(data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         return data.decode("utf-8", errors=_JAVA_ERRORS)
+
+
+def did_you_mean(name: str, known: Iterable[str], *, at_least: float = 0.6) -> str:
+    """The end of a sentence that says that nobody knows a name: the one that was meant perhaps, or nothing.
+
+    at_least: how near it is, from 0 to 1, as difflib measures it.
+    """
+    meant = next(iter(get_close_matches(name, sorted(known), n=1, cutoff=at_least)), None)
+    return f" (did you mean {meant}?)" if meant else ""
 
 
 def _malformed_size(data: bytes, at: int) -> int:

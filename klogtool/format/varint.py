@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from construct import Construct, StreamError, stream_read
+from construct import Construct, ConstructError, StreamError, Subconstruct, stream_read
 
 from klogtool.format.zigzag import build_unsigned, build_zigzag
 
@@ -55,6 +55,45 @@ class ZigZag(UnsignedVarint):
 
 Varint = ZigZag(VARINT_BITS)
 Varlong = ZigZag(VARLONG_BITS)
+
+
+class InvalidCount(ConstructError):  # type: ignore[misc]
+    """A number of elements that cannot be."""
+
+
+class TooMany(ConstructError):  # type: ignore[misc]
+    """More elements than there is memory for, all of them sound perhaps."""
+
+
+class VarintArray(Subconstruct):  # type: ignore[misc]
+    """A varint count and that many elements; most: how many of them klogtool opens at all.
+
+    The elements are structs; each is parsed as the tuple of its values. They end before byte `end` of the stream, a
+    parameter: as each element takes a byte at least, a count above the
+    bytes from its own on is an error (InvalidCount), and so is a negative one.
+    """
+
+    def __init__(self, element: Construct, *, most: int) -> None:
+        super().__init__(element)
+        self.most = most
+
+    def _parse(self, stream: Any, context: Any, path: str) -> list[tuple[Any, ...]]:
+        left = context._params.end - stream.tell()
+        count = Varint._parse(stream, context, path)
+        if not 0 <= count <= max(left, 0):
+            raise InvalidCount(f"{count}")
+        if count > self.most:
+            raise TooMany(f"{count}")
+        names = [member.name for member in self.subcon.subcons]
+        # Tuples: construct's own containers of a million elements would take a gigabyte.
+        parsed = (self.subcon._parsereport(stream, context, path) for _ in range(count))
+        return [tuple(element[name] for name in names) for element in parsed]
+
+    def _build(self, obj: Any, stream: Any, context: Any, path: str) -> Any:
+        stream.write(build_zigzag(len(obj)))
+        for element in obj:
+            self.subcon._build(element, stream, context, path)
+        return obj
 
 
 class VarintBytes(Construct):  # type: ignore[misc]

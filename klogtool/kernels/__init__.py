@@ -1,16 +1,48 @@
-"""The hot loops, compiled; each equals its counterpart in format/.
+"""The hot loops, compiled. Each has a reference in Python, and gives the same answers.
 
-`native` is the extension, or None where it was not built: then the reference reader does all of it, and whoever talks
-to the user says so.
+A kernel stops in front of what it is not sure of; its caller goes on with the reference. `native` is the extension, or
+None where it was not built: then the reference does all of it, and the command line says so.
+A rule of Kafka's that is in a kernel is in its reference, too: change both. Part, what it does, reference:
+
+    _native.pyx        the extension: what all parts need, and the list of parts
+    _layout.pxi        positions of fields; made from the declarations by         format/kernel_layout
+    _machine.h         big-endian loads, sixteen bytes at a time
+    _crc.h             checksums                                                  format/checksums
+    _walk.pxi          whole entries, checksums                                   format/framing
+                                                                                  format/checksums
+    _records.pxi       varints, the walk over records                             format/batch
+    _codecs.pxi        lz4, snappy and zstd inflated                              format/codecs/lz4
+                                                                                  format/codecs/snappy
+                                                                                  format/codecs/zstd
+    _snappy.pxi        snappy compressed                                          format/codecs/snappy_block
+    _mapped.h          no crash where a mapped file is cut meanwhile              log/mapped
+    _mapped.pxi        the same, as Python sees it                                log/mapped
+    _objects.pxi       records as objects                                         format/batch
+    _text.pxi          numbers as text, for _dump.pxi and _json.pxi
+    _dump.pxi          lines of kafka-dump-log                                    render/kafka_text
+    _json.pxi          lines of JSON                                              render/json_lines
+    _columns.pxi       columns of Arrow                                           render/arrow_reference
+    _scan.pxi          verify: entries that prove themselves                      format/batch_proof
+                                                                                  format/succession
+                                                                                  verify/index_damage
+    _resync.pxi        the next batch behind damage                               format/resync
+    _producers.pxi     producers and transactions                                 log/producer_replay
+    _recover.pxi       recovery of a segment                                      broker/unified_log/segment_recovery
+                                                                                  broker/unified_log/sound_batches
+    _append.pxi        batches that are appended                                  broker/appending/analysis
+                                                                                  broker/appending/record_survey
+    _json_records.pxi  batches out of JSON lines                                  broker/appending/records
+    _clean.pxi         the log cleaner                                            broker/cleaning/offset_map
+                                                                                  broker/cleaning/record_filter
+    _heads.pxi         headers of batches as columns                              spark/heads
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
 
 

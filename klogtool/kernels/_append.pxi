@@ -1,4 +1,6 @@
-# Sets of batches that are appended: what a follower looks at in all of them, and what a leader does in all records of one.
+# Sets of batches that are appended: what a follower looks at in all of them (broker/appending/analysis is the
+# reference), and what a leader does in all records of one (broker/appending/record_survey leaves what is not plain to
+# the leader's own checks).
 
 cdef enum:
     OLD_FORMAT_BITS = 40

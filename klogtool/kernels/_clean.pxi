@@ -1,6 +1,6 @@
-# Cleaning: the map of keys, and what stays of each batch of magic 2 (repair/cleaning/offset_map and cleaning_filter are the
-# reference). Bytes may be mapped, and change while they are looked at: what memory depends on is loaded once. What is
-# made of them is worth nothing then, which shows by the file's time.
+# Cleaning: the map of keys, and what stays of each batch of magic 2 (broker/cleaning/offset_map and
+# broker/cleaning/record_filter are the reference). Bytes may be mapped, and change while they are looked at: what memory
+# depends on is loaded once. What is made of them is worth nothing then, which shows by the file's time.
 
 LARGE, DECIDE, DEFLATE, IRREGULAR, MAP_FULL = 6, 7, 8, 9, 10        # why take() stopped, beside DONE, BODY, REFERENCE
 

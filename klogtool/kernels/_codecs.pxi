@@ -1,5 +1,6 @@
 # lz4, snappy and zstd as Kafka frames them, into a scratch buffer. Only what Kafka itself writes is decoded here; any
-# other frame, and anything not strictly sound, is left to the packages behind format/codecs (the result is a size of -1).
+# other frame, and anything not strictly sound, is left to the reference (the result is a size of -1):
+# format/codecs/lz4, format/codecs/snappy, format/codecs/zstd.
 
 cdef enum:
     MOST_INFLATED = 268435456       # format.codecs.MAX_INFLATED_BYTES
@@ -36,9 +37,11 @@ cdef inline bint make_room(Scratch* s, int64_t size) noexcept nogil:
     cdef int64_t room
     if size <= s.room:
         return True
-    if size > MOST_INFLATED:
+    if size > MOST_INFLATED:        # the reference says so, and needs as much once more
+        free(s.data)
+        s.data, s.room = NULL, 0
         return False
-    room = size + size // 2
+    room = min(size + size // 2, <int64_t> MOST_INFLATED)
     grown = <uint8_t*> realloc(s.data, room + SLACK)
     if grown == NULL:
         return False

@@ -47,7 +47,6 @@ cdef struct Fill:
     bint with_control
     int64_t done, done_bytes        # records of the entry, and bytes of its body, that are in already
     int64_t data_needed, headers_needed, header_bytes_needed        # by the record there was no room for
-    int64_t last_offset             # of the last record looked at
     int64_t first_invalid           # position of the first entry with a wrong checksum
 
 cdef inline void put_bits(uint8_t* bits, int64_t first, int64_t end, bint value) noexcept nogil:
@@ -230,7 +229,6 @@ cdef int record_rows(Fill* f, Batch* h, Lineage* l, Bytes body, int64_t size) no
                 put_lineage(&f.table, l, first)
                 return no_room(f, &r)
             put_row(&f.table, &r, offset, timestamp, sequence_of(h, &r))
-        f.last_offset = offset
         i += 1
     put_lineage(&f.table, l, first)
     return _DONE if c.at == c.end else _REFERENCE
@@ -272,7 +270,6 @@ cdef int batch_rows(Fill* f, Bytes b, int64_t size, int64_t position) noexcept n
 cdef int message_row(Fill* f, Lineage* l, Inner* m) noexcept nogil:
     """A plain or inner message, if it is wanted and there is room."""
     cdef Record r
-    f.last_offset = m.offset
     if not record_wanted(&f.job, m.offset, m.timestamp, m.key, m.key_size, m.value, m.value_size):
         return _DONE
     r.key, r.key_size, r.value, r.value_size = m.key, m.key_size, m.value, m.value_size
@@ -340,7 +337,7 @@ cdef int message_rows(Fill* f, Bytes entry, int64_t size, int64_t position) noex
 cdef int entry_rows(Fill* f, Bytes b, int64_t left, int64_t position, int64_t* size) noexcept nogil:
     """The rows of the entry at b, or those for which there was room, or, if the reference is to look, none."""
     cdef Table before = f.table
-    cdef int64_t invalid = f.job.invalid, done = f.done, done_bytes = f.done_bytes, last_offset = f.last_offset
+    cdef int64_t invalid = f.job.invalid, done = f.done, done_bytes = f.done_bytes
     cdef int why = _REFERENCE
     cdef int8_t magic
     if left <= HEADER_SIZE_UP_TO_MAGIC:
@@ -357,7 +354,7 @@ cdef int entry_rows(Fill* f, Bytes b, int64_t left, int64_t position, int64_t* s
         return why
     f.job.invalid = invalid
     if why != _FULL:
-        f.table, f.done, f.done_bytes, f.last_offset = before, done, done_bytes, last_offset
+        f.table, f.done, f.done_bytes = before, done, done_bytes
     return why
 
 cdef uint8_t* place(dict buffers, str name, int64_t count, int64_t width) except? NULL:
@@ -464,8 +461,7 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
 
     base: position of log[0] in its file. with_control: control records, too. state, passed on from call to call:
     [records of the entry at `at` that are done, their bytes; entries with a wrong checksum, position of the first;
-    offset of the last record seen; of the record there was no room for: bytes of key or value, headers, bytes of their
-    keys or values]. why: DONE; FULL: no room for the next record: go on with other buffers; BODY: call again with the
+    of the record there was no room for: bytes of key or value, headers, bytes of their keys or values]. why: DONE; FULL: no room for the next record: go on with other buffers; BODY: call again with the
     records of this entry inflated; REFERENCE: the entry at `at` is for the reference reader, but for the records
     that are done. work: where to inflate, if there is more to do after this call.
     """
@@ -473,7 +469,7 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
     cdef Bytes b
     cdef int64_t size = 0, have = log.shape[0]
     cdef int why = _DONE
-    if state.shape[0] < 8:
+    if state.shape[0] < 7:
         raise ValueError("too small a state")
     if state[0] < 0 or state[1] < 0:
         raise ValueError("less than nothing is done")
@@ -482,7 +478,7 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
     if at < 0 or at >= cut or have < cut:
         return at, into.table.rows, DONE
     f.table, f.with_control = into.table, with_control
-    f.done, f.done_bytes, f.job.invalid, f.first_invalid, f.last_offset = state[0], state[1], state[2], state[3], state[4]
+    f.done, f.done_bytes, f.job.invalid, f.first_invalid = state[0], state[1], state[2], state[3]
     f.data_needed = f.headers_needed = f.header_bytes_needed = 0
     f.job.flags, f.job.body, f.job.body_size = _DEEP, NULL, 0
     if body is not None:
@@ -504,6 +500,6 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
             f.job.body = NULL
     work.scratch, work.busy = f.job.scratch, False
     into.table, into.busy = f.table, False
-    state[0], state[1], state[2], state[3], state[4] = f.done, f.done_bytes, f.job.invalid, f.first_invalid, f.last_offset
-    state[5], state[6], state[7] = f.data_needed, f.headers_needed, f.header_bytes_needed
+    state[0], state[1], state[2], state[3] = f.done, f.done_bytes, f.job.invalid, f.first_invalid
+    state[4], state[5], state[6] = f.data_needed, f.headers_needed, f.header_bytes_needed
     return at, f.table.rows, why

@@ -1,4 +1,4 @@
-/* CRC-32C, as fast as the processor can. Three ways:
+/* CRC-32C, as fast as the processor can (klogtool/format/checksums.py is the reference). Three ways:
 
    - by folding: Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ" (Intel, 2009), on 64 bytes
      at a time, where a processor multiplies so many without carry (VPCLMULQDQ). One stream through memory, and as fast

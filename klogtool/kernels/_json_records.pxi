@@ -1,5 +1,5 @@
-# Records out of JSON lines, as dump-log prints them, into a batch (repair.appending.records is the reference). What is not
-# plain is left to the reference, with nothing of the line taken.
+# Records out of JSON lines, as dump-log prints them, into a batch (broker/appending/records is the reference). What
+# is not plain is left to the reference, with nothing of the line taken.
 
 cdef enum:
     MOST_DEPTH = 32
@@ -7,13 +7,14 @@ cdef enum:
     TEXT_EXTRA = 16                 # that a text may be written over its end
     MOST_RECORD_OVERHEAD = 21       # DefaultRecord.MAX_RECORD_OVERHEAD
 
-cdef enum:                          # members that count, each once in a line
+cdef enum:                          # the members of a record, each once in a line
     HAS_TYPE = 1
     HAS_CONTROL = 2
     HAS_KEY = 4
     HAS_VALUE = 8
     HAS_HEADERS = 16
     HAS_TIMESTAMP = 32
+    NOT_LOOKED_AT = 64              # from here on those that dump-log prints, and a leader gives anew
 
 cdef struct Text:                   # of a string, without quotes and escapes; size -1: null
     Bytes at
@@ -238,7 +239,7 @@ cdef bint from_base64(Text* t) noexcept nogil:
     return True
 
 cdef bint json_bytes(Json* j, Text* t) noexcept nogil:
-    """The contract's form of bytes, a text, or null."""
+    """The contract's form of bytes (docs/contract.md), a text, or null."""
     cdef Text name
     t.size = -1
     if not comes(j, 123):
@@ -379,10 +380,12 @@ cdef class RecordLines:
         if not (json_text(j, &name) and comes(j, 58)):
             return False
         known = which_member(&name)
-        if known < 0 or known & line.seen:
+        if known == 0 and line.is_batch:
+            return json_skip(j, 0)
+        if known == 0 or known & line.seen:
             return False
         line.seen |= known
-        if known == 0:
+        if known >= NOT_LOOKED_AT:
             return json_skip(j, 0)
         if known == HAS_KEY:
             return json_bytes(j, &line.key)
@@ -452,7 +455,7 @@ cdef class RecordLines:
         return _DONE
 
 cdef int which_member(Text* name) noexcept nogil:
-    """Which of those that count; 0: none of them, -1: one that only the reference knows."""
+    """Which member of a record, as a bit; 0: none, or one that only the reference knows."""
     if is_named(name, b"type"):
         return HAS_TYPE
     if is_named(name, b"is_control"):
@@ -465,7 +468,38 @@ cdef int which_member(Text* name) noexcept nogil:
         return HAS_HEADERS
     if is_named(name, b"timestamp"):
         return HAS_TIMESTAMP
-    return -1 if is_named(name, b"header_keys") else 0
+    return not_looked_at(name)
+
+cdef int not_looked_at(Text* name) noexcept nogil:
+    if is_named(name, b"file"):
+        return NOT_LOOKED_AT
+    if is_named(name, b"batch_position"):
+        return NOT_LOOKED_AT << 1
+    if is_named(name, b"magic"):
+        return NOT_LOOKED_AT << 2
+    if is_named(name, b"codec"):
+        return NOT_LOOKED_AT << 3
+    if is_named(name, b"offset"):
+        return NOT_LOOKED_AT << 4
+    if is_named(name, b"timestamp_type"):
+        return NOT_LOOKED_AT << 5
+    if is_named(name, b"producer_id"):
+        return NOT_LOOKED_AT << 6
+    if is_named(name, b"producer_epoch"):
+        return NOT_LOOKED_AT << 7
+    if is_named(name, b"sequence"):
+        return NOT_LOOKED_AT << 8
+    if is_named(name, b"is_transactional"):
+        return NOT_LOOKED_AT << 9
+    if is_named(name, b"partition_leader_epoch"):
+        return NOT_LOOKED_AT << 10
+    if is_named(name, b"delete_horizon_ms"):
+        return NOT_LOOKED_AT << 11
+    if is_named(name, b"crc"):
+        return NOT_LOOKED_AT << 12
+    if is_named(name, b"crc_valid"):
+        return NOT_LOOKED_AT << 13
+    return NOT_LOOKED_AT << 14 if is_named(name, b"decoded") else 0
 
 cdef Text text_of(bytes data) except *:
     """Of bytes that stay; or null."""

@@ -1,4 +1,4 @@
-# Written by `python -m klogtool.format.layout` from the declarations in klogtool/format: do not edit.
+# Written by `python -m klogtool.format.kernel_layout` from format/layouts.py: do not edit.
 
 cdef enum:
     FRAME_OFFSET = 0

@@ -1,4 +1,4 @@
-/* Mapped pieces of files that somebody else may cut while we read them.
+/* Mapped pieces of files that somebody else may cut while we read them; for klogtool/log/mapped.py.
 
    Touching a page behind the new end of such a file raises SIGBUS, which ends a process. So, as X.org's busfault.c
    does: where the page lies in a piece that was registered, the handler puts a page of zeros in its place and notes

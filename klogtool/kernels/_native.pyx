@@ -61,5 +61,6 @@ include "_append.pxi"
 include "_clean.pxi"
 include "_json_records.pxi"
 include "_snappy.pxi"
+include "_heads.pxi"
 
 make_crc_tables()

@@ -1,4 +1,5 @@
-# A cursor over bytes, varints, and the walk over records. A cursor's flag stays: read field after field, look once.
+# A cursor over bytes, varints, and the walk over records (format/batch is the reference). A cursor's flag stays: read
+# field after field, look once.
 
 cdef struct Cursor:
     Bytes at

@@ -1,4 +1,5 @@
-# Recovery of a segment over runs of regular batches (repair/unified_log/recovery is the reference).
+# Recovery of a segment over runs of regular batches (broker/unified_log/segment_recovery is the reference), and
+# what is asked of all batches of a log (broker/unified_log/sound_batches is).
 
 CUT_OFF = 4                         # why take() stopped: the batch is not whole in what it was given
 

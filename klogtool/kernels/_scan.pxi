@@ -1,9 +1,10 @@
-# Verification over runs of plain entries: format.proof and format.succession are the references. What is not plain is
-# left to them, with nothing of it taken.
+# Verification over runs of plain entries: format/batch_proof and format/succession are the references. What is not plain
+# is left to them, with nothing of it taken. And whether entries of an index ascend: verify/index_damage is the
+# reference.
 
 cimport cython
 
-# What the facts of an entry are, one behind the other (tests hold it to format.proof.FACTS).
+# What the facts of an entry are, one behind the other (tests hold it to format.batch_proof.FACTS).
 FACTS = ("position", "size", "magic", "first_offset", "last_offset", "partition_leader_epoch", "max_timestamp",
          "attributes", "producer_id", "producer_epoch", "base_sequence", "records_count", "marker", "coordinator_epoch")
 
@@ -43,7 +44,7 @@ cdef enum:
     MOST_AT_ONCE = 4096
     MOST_PRODUCERS = 65536
     FIRST_PRODUCERS = 256           # slots; twice as many as producers, at least
-    EPOCH_FIELDS = 3
+    EPOCH_FIELDS = 6
 
 cdef int64_t NOT_TOLD = <int64_t> 0x8000000000000000ULL
 cdef int64_t MAX_LONG = 0x7FFFFFFFFFFFFFFFLL
@@ -282,11 +283,11 @@ cdef class Succession:
         return at, why
 
     def fetch_epochs(self):
-        """(leader epoch, its first offset, the last offset before) wherever it was another than before."""
+        """See the reference: one tuple wherever the leader epoch was another than before."""
         cdef int64_t* fields = <int64_t*> self.epochs.data
         cdef int64_t n, count = self.epochs.size // (EPOCH_FIELDS * 8)
         self.epochs.size = 0
-        return [(fields[3 * n], fields[3 * n + 1], fields[3 * n + 2]) for n in range(count)]
+        return [tuple([fields[EPOCH_FIELDS * n + m] for m in range(EPOCH_FIELDS)]) for n in range(count)]
 
     def last_sequence(self, int64_t producer_id):
         """The last sequence number of a producer in its epoch; -1 if that is not known."""
@@ -359,6 +360,7 @@ cdef class Succession:
             self.latest_epoch = f[F_LEADER_EPOCH]
             run = <int64_t*> (self.epochs.data + self.epochs.size)      # room was made
             run[0], run[1], run[2] = self.latest_epoch, first, self.before_offset
+            run[3], run[4], run[5] = f[F_POSITION], self.batches, f[F_MAGIC]
             self.epochs.size += EPOCH_FIELDS * 8
         if f[F_LEADER_EPOCH] > self.epoch:
             self.epoch = f[F_LEADER_EPOCH]

@@ -1,4 +1,4 @@
-# Walks over entries: where they lie, and whether their checksums hold.
+# Walks over entries: where they lie (format/framing is the reference), and checksums (format/checksums is).
 
 cdef enum:
     WORTH_LETTING_GO = 65536        # bytes: to let other threads have the interpreter meanwhile takes time, too

@@ -1,1 +1,34 @@
-"""Reading a disk: log dirs, partitions, segments, batches and records. Read-only."""
+"""Reading a disk: log dirs, partitions, segments, batches and records. Read-only.
+
+opened            what a path is: a log dir, a partition dir or a file
+logdir            a log dir: its partition dirs and its own files
+partition         a partition dir: its segments and the files beside them
+segment           a segment: its `.log` and its indexes; KRaft snapshots
+side_file         files that are no logs, as objects
+entries           batches, messages and their records, as objects
+
+folder            the names in a folder
+under             how many bytes and partitions lie under some paths, for progress bars
+below             log dirs below a folder that is none
+holder            who holds the lock of a log dir
+cluster_metadata  topics and settings out of `__cluster_metadata`
+
+file              a file, opened only to be read
+mapped            pieces of a file, mapped
+windows           a log in windows that hold whole entries
+spans             a log in spans, for several threads
+frames            entries at any position, through a small cached piece
+probing           a log asked about single positions: which entry is there, where is the next
+proving           entries whose checksums hold, span by span
+resync            the next batch that proves itself, behind damage
+late_zstd         libzstd for the kernels, looked for at the first batch that needs it
+
+producer_state    what a broker remembers of producers (ProducerStateManager)
+producer_replay   producers and transactions, from a walk over batch headers
+leader_epochs     leader epochs and where they begin (LeaderEpochFileCache)
+
+cores             how many threads are of use
+in_order          work on many pieces, results in order
+in_threads        the same on threads
+in_processes      the same in processes
+"""

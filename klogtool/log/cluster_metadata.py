@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
+from msgspec import Struct, field
+
 from klogtool.errors import KlogError
 from klogtool.format.batch import RecordBatch
 from klogtool.format.internal.records import METADATA, ApiMessage, metadata_record_name, parse_metadata_record
-from klogtool.lazy_dataclasses import dataclass, field
 from klogtool.log.partition import Partition
 from klogtool.log.segment import BatchFile
 
@@ -21,8 +22,7 @@ _BEGIN, _END, _ABORT = "BeginTransactionRecord", "EndTransactionRecord", "AbortT
 _WANTED = frozenset({"TopicRecord", "RemoveTopicRecord", "ConfigRecord", _BEGIN, _END, _ABORT})
 
 
-@dataclass(slots=True)
-class ClusterMetadata:
+class ClusterMetadata(Struct):
     """topic_ids: by name, as Kafka prints them. topics: settings by topic; brokers: by id as text, empty: for all.
 
     problem: what could not be read, or None.

@@ -8,28 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import TypeAlias
 
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format import batch as format_batch
 from klogtool.format import message as format_message
-from klogtool.format.batch import BATCH_HEADER, CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, Header, Record
-from klogtool.format.entry import inflate_or_none
+from klogtool.format.batch import CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, Header, Record
+from klogtool.format.fields import numbers
 from klogtool.format.framing import Frame, Stop, corrupt_length, find_frame, walk_frames
-from klogtool.lazy_dataclasses import dataclass, field
+from klogtool.format.layouts import BATCH_HEADER
+from klogtool.format.message import inflate_or_none
 from klogtool.log.file import LogFile
 from klogtool.log.windows import BufferPool, Window, walk_windows
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-_BATCH_HEADER = BATCH_HEADER.numbers
-_MESSAGE_FIELDS = format_message.Message.__match_args__
+_BATCH_HEADER = numbers(BATCH_HEADER)
+_MESSAGE_FIELDS = format_message.Message.__struct_fields__
 
 
-@dataclass(frozen=True, slots=True)
-class RecordBatch(format_batch.RecordBatch):
+class RecordBatch(format_batch.RecordBatch, frozen=True, eq=False):
     """A record batch of a file. path: that file."""
 
     path: str = ""
@@ -46,11 +43,13 @@ class RecordBatch(format_batch.RecordBatch):
         return _records_of(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Message(format_message.Message):
+class Message(format_message.Message, frozen=True, eq=False):
     """A message of a file, plain or a wrapper. data: the whole entry; path: the file."""
 
-    data: memoryview = field(default=memoryview(b""), repr=False, compare=False)
+    uncompared = frozenset({"message", "data"})
+    unshown = frozenset({"message", "data"})
+
+    data: memoryview = memoryview(b"")
     path: str = ""
 
     def records(self) -> Iterator[Record]:

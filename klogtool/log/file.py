@@ -11,7 +11,7 @@ import os
 import stat
 from types import TracebackType
 
-from klogtool.errors import KlogError, Unsupported
+from klogtool.errors import AboveLimit, KlogError
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -104,17 +104,19 @@ def read_whole(path: str | os.PathLike[str], *, limit: int) -> bytes:
     """The bytes of a small file. Raises KlogError, also if it has more than `limit` bytes."""
     with LogFile(path) as file:
         if file.size > limit:
-            raise Unsupported(f"{file.size} bytes are more than a file of its kind can have ({limit})", path=file.path)
+            raise AboveLimit(f"{file.size} bytes are more than a file of its kind can have ({limit})", path=file.path)
         return file.read(0, file.size)
 
 
 def unreadable(path: str, error: OSError, position: int | None = None) -> Unreadable:
-    """An OSError in klogtool's words."""
+    """An OSError in klogtool's words. A link that leads nowhere is no file that is not there."""
+    is_missing = isinstance(error, FileNotFoundError)
+    leads_nowhere = is_missing and os.path.islink(path)
     refusal = Unreadable(
-        (error.strerror or str(error)).lower(),
+        "a link to a file that is not there" if leads_nowhere else (error.strerror or str(error)).lower(),
         path=path,
         position=position,
-        kafka_class="NoSuchFileException" if isinstance(error, FileNotFoundError) else "IOException",
+        kafka_class="NoSuchFileException" if is_missing else "IOException",
     )
-    refusal.errno = error.errno
+    refusal.errno = None if leads_nowhere else error.errno
     return refusal

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
+
+from msgspec import Struct
 
 from klogtool.errors import Corrupt
-from klogtool.format.names import FileName, PartitionDirName, parse_file_name, parse_partition_dir_name
-from klogtool.lazy_dataclasses import dataclass
+from klogtool.format.names import (
+    MOST_NAMES_KEPT,
+    FileName,
+    PartitionDirName,
+    parse_file_name,
+    parse_partition_dir_name,
+)
 from klogtool.log.file import unreadable
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(Struct, frozen=True):
     """What lies in a folder, by name; what is no folder counts as a file, and links as what they lead to."""
 
     path: str
@@ -19,22 +26,40 @@ class Folder:
     folders: tuple[str, ...]
 
 
+def names_in(path: str) -> list[str]:
+    """The names in a folder, sorted. Raises Unreadable where it cannot be listed."""
+    try:
+        return sorted(os.listdir(path))
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
 def list_folder(path: str) -> Folder:
     """The names in a folder, sorted. Raises KlogError where they cannot be read."""
     try:
-        names = sorted(os.listdir(path))
+        with os.scandir(path) as entries:
+            found = sorted((entry.name, _is_folder(entry)) for entry in entries)
     except OSError as error:
         raise unreadable(path, error) from error
-    folders = tuple(name for name in names if os.path.isdir(os.path.join(path, name)))
-    files = (parse_file_name(name) for name in names if name not in folders)
-    return Folder(path, tuple(files), folders)
+    files = tuple(parse_file_name(name) for name, is_folder in found if not is_folder)
+    return Folder(path, files, tuple(name for name, is_folder in found if is_folder))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Also of a link to one; without a look at what is no link."""
+    try:
+        return entry.is_dir()
+    except OSError:  # a link in a circle, or to where we may not look
+        return False
 
 
 def own_name(path: str) -> str:
     """The last part of a path, also of `.` and of one with a slash at its end."""
-    return os.path.basename(os.path.abspath(path))
+    name = os.path.basename(path)
+    return name if name not in ("", os.curdir, os.pardir) else os.path.basename(os.path.abspath(path))
 
 
+@lru_cache(MOST_NAMES_KEPT)
 def find_partition_dir_name(name: str) -> PartitionDirName | None:
     """A partition dir's name taken apart; None for a name that is not one."""
     try:

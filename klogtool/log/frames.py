@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from klogtool.errors import Corrupt
 from klogtool.format.batch import RECORD_BATCH_OVERHEAD, RecordBatch, parse_batch
 from klogtool.format.framing import (
@@ -12,8 +14,7 @@ from klogtool.format.framing import (
     corrupt_length,
     find_frame,
 )
-from klogtool.format.message import MESSAGE_V1_HEAD, check_magic, parse_message
-from klogtool.lazy_dataclasses import replace
+from klogtool.format.message import HEAD_SIZES, check_magic, parse_message
 from klogtool.log.entries import Entry, read_entry
 from klogtool.log.file import LogFile
 from klogtool.log.windows import Window
@@ -44,7 +45,7 @@ class FrameReader:
         """The entry's largest timestamp, by its header. Raises Corrupt where that cannot be read."""
         if frame.magic >= RECORD_BATCH_MAGIC:
             return self._header(frame).max_timestamp
-        piece = self._piece_at(frame.position, LOG_OVERHEAD + MESSAGE_V1_HEAD.sizeof())
+        piece = self._piece_at(frame.position, LOG_OVERHEAD + HEAD_SIZES[1])
         message = parse_message(piece, frame.position - self._base, base=self._base)
         check_magic(message)
         return message.timestamp

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
-TYPE_CHECKING = False
+from klogtool.log.in_threads import in_threads
+
 if TYPE_CHECKING:
-    from typing import TypeVar
-
     Piece = TypeVar("Piece")
     Result = TypeVar("Result")
 
@@ -29,8 +29,6 @@ def in_order(
         for piece in _chain([first], pieces):
             yield piece, work(piece)
         return
-    from klogtool.log.in_threads import in_threads
-
     yield from in_threads(make_work, _chain([first, second], pieces), jobs)
 
 

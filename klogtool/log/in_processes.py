@@ -65,6 +65,7 @@ class _Worker:
 
     def __init__(self, work: Callable[[Any], Any], things: Sequence[Any], others: Sequence[_Worker]) -> None:
         ours, theirs = os.pipe()
+        self._parent = os.getpid()
         self._pid = os.fork()
         if self._pid == 0:
             os.close(ours)
@@ -85,9 +86,13 @@ class _Worker:
         return outcome
 
     def close(self) -> None:
-        """Whatever it has not done yet is not wanted: it ends at its next outcome."""
+        """Whatever it has not done yet is not wanted: it ends at its next outcome.
+
+        A process that was forked later may close its copy of this, too: it has nothing to wait for.
+        """
         self._pipe.close()
-        os.waitpid(self._pid, 0)
+        if os.getpid() == self._parent:
+            os.waitpid(self._pid, 0)
 
 
 def _serve(work: Callable[[Any], Any], things: Sequence[Any], pipe: int) -> None:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 AHEAD = 2  # pieces under way for each thread
 

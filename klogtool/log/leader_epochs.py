@@ -6,6 +6,7 @@ leaves the entries as they were, and what it writes is its own text, not the one
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 
 from klogtool.format.checkpoints import EpochEntry, assign_leader_epochs, build_leader_epoch_checkpoint
@@ -74,7 +75,8 @@ class LeaderEpochFileCache:
 
     def epoch_for_offset(self, offset: int) -> int | None:
         """The epoch that an offset was written in, as far as the cache knows (epochForOffset)."""
-        return next((entry.epoch for entry in reversed(self.entries) if entry.start_offset <= offset), None)
+        n = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset)
+        return self.entries[n - 1].epoch if n else None
 
     def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(epoch found, end offset): the largest epoch up to the requested one, and where the next one begins.
@@ -85,11 +87,10 @@ class LeaderEpochFileCache:
             return UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
         if requested_epoch == self.latest_epoch:
             return requested_epoch, log_end_offset
-        higher = next((entry for entry in self.entries if entry.epoch > requested_epoch), None)
-        if higher is None:
+        n = bisect_right(self.entries, requested_epoch, key=lambda entry: entry.epoch)
+        if n == len(self.entries):
             return UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
-        floor = next((entry for entry in reversed(self.entries) if entry.epoch <= requested_epoch), None)
-        return (requested_epoch if floor is None else floor.epoch), higher.start_offset
+        return (self.entries[n - 1].epoch if n else requested_epoch), self.entries[n].start_offset
 
     def checkpoint(self) -> bytes:
         """The file as a broker writes it."""

@@ -6,18 +6,18 @@ Nothing is kept: each property looks at the disk anew.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from msgspec import Struct
 
 from klogtool.format.identity import CleanShutdown, MetaProperties
-from klogtool.format.names import FileKind, FileName, TopicPartition
-from klogtool.lazy_dataclasses import dataclass
-from klogtool.log.folder import find_partition_dir_name, list_folder
-from klogtool.log.partition import Partition
+from klogtool.format.names import FileKind, FileName, TopicPartition, parse_file_name
+from klogtool.log.file import Unreadable
+from klogtool.log.folder import find_partition_dir_name, list_folder, names_in
+from klogtool.log.partition import Partition, has_partition_files
 from klogtool.log.segment import KraftSnapshot
 from klogtool.log.side_file import find_content
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import TypeAlias
 
 Offsets: TypeAlias = dict[TopicPartition, int]
 
@@ -33,11 +33,11 @@ KINDS_IN_LOG_DIR = frozenset(
         FileKind.BOOTSTRAP_SNAPSHOT,
     }
 )
+ROOT_KINDS = KINDS_IN_LOG_DIR - {FileKind.LOCK, FileKind.BOOTSTRAP_SNAPSHOT}  # other programs use these names, too
 REMOTE_INDEX_CACHE = "remote-log-index-cache"  # RemoteIndexCache.DIR_NAME, with tiered storage
 
 
-@dataclass(frozen=True, slots=True)
-class LogDir:
+class LogDir(Struct, frozen=True):
     """A log dir. The four checkpoints are dicts by topic and partition, or None where there is no such file."""
 
     path: str
@@ -108,3 +108,44 @@ class LogDir:
 
     def _beside(self, name: str) -> str:
         return os.path.join(self.path, name)
+
+
+def has_root_files(names: Iterable[str]) -> bool:
+    """Whether one of these names is a file that only the root of a log dir has: meta.properties or a checkpoint."""
+    return any(parse_file_name(name).kind in ROOT_KINDS for name in names)
+
+
+def is_log_dir(path: str, names: Iterable[str]) -> bool:
+    """Whether a folder with these names in it is a log dir: it has a root file, or a partition dir with Kafka's files.
+
+    Raises Unreadable for a partition dir that cannot be listed, where nothing else tells.
+    """
+    names, refusal = list(names), None
+    if has_root_files(names):
+        return True
+    for name in names:
+        try:
+            if _is_partition_dir(path, name):
+                return True
+        except Unreadable as error:
+            refusal = error
+    if refusal is not None:
+        raise refusal
+    return False
+
+
+def _is_partition_dir(path: str, name: str) -> bool:
+    folder = os.path.join(path, name)
+    if find_partition_dir_name(name) is None or not os.path.isdir(folder):
+        return False
+    return has_partition_files(names_in(folder))
+
+
+def knows_topic_ids(log_dir: LogDir) -> bool:
+    """Whether brokers that gave topics ids have written here: 2.8 and later, most of them."""
+    if os.path.lexists(os.path.join(log_dir.path, FileKind.BOOTSTRAP_SNAPSHOT.value)):
+        return True
+    return any(
+        os.path.lexists(os.path.join(partition.path, FileKind.PARTITION_METADATA.value))
+        for partition in log_dir.partitions
+    )

@@ -5,19 +5,21 @@ watches over each piece and puts zeros where the file has nothing to give (kerne
 behind each piece and before anything of it is told, whether that happened; if so, what was made is thrown away and
 made again from a file that is read: that says what is wrong. Bytes may also change while they are looked at; a kernel
 for mapped pieces loads what it relies on once.
+
+The watch is in kernels/_mapped.pxi.
 """
 
 from __future__ import annotations
 
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
 from klogtool import kernels
 from klogtool.log.windows import BufferPool, Reads
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Any
-
     from klogtool.log.file import LogFile
+
 
 MAPPED_FROM_BYTES = 1 << 20  # a smaller file is read before it would be mapped
 FETCHED_UP_TO_BYTES = 16 << 20  # of a larger entry, only the pages that are looked at come into memory

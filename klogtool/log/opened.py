@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
+from typing import Any, TypeAlias
 
 from klogtool.errors import KlogError, Unsupported
 from klogtool.format.names import FileKind
-from klogtool.log.file import LogFile
-from klogtool.log.folder import find_partition_dir_name, list_folder, own_name
-from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
-from klogtool.log.partition import Partition, belongs_in_partition_dir
+from klogtool.log.below import find_log_dirs
+from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.folder import find_partition_dir_name, names_in, own_name
+from klogtool.log.logdir import LogDir, has_root_files, is_log_dir
+from klogtool.log.partition import Partition, has_partition_files
 from klogtool.log.segment import KraftSnapshot, Segment
 from klogtool.log.side_file import PARSERS_OF_ENTRIES, PARSERS_OF_PROPERTIES, EntriesFile, PropertiesFile, kind_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, TypeAlias
 
 Opened: TypeAlias = "LogDir | Partition | Segment | KraftSnapshot | EntriesFile[Any] | PropertiesFile[Any]"
 
@@ -31,21 +29,47 @@ def open_path(path: str | os.PathLike[str]) -> Opened:
     return _open_folder(text) if os.path.isdir(text) else _open_file(text)
 
 
-def _open_folder(path: str) -> LogDir | Partition:
-    """A folder with files of a log dir is one, else one with files of a partition is that.
+class NoLogDir(Unsupported):
+    """A folder that is neither a log dir nor a partition dir.
 
-    Where neither is there, partition dirs in it make it a log dir, and its own name a partition dir without files.
+    below: the log dirs found below it. is_all: False if there may be more.
     """
-    folder = list_folder(path)
-    if any(file.kind in KINDS_IN_LOG_DIR for file in folder.files):
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            "neither a log dir nor a partition dir: it has no meta.properties, no checkpoint file of Kafka's, "
+            "and no partition dir with Kafka's files",
+            path=path,
+        )
+        found = find_log_dirs(path)
+        self.below, self.is_all = found.paths, found.is_all
+        if self.below:
+            self.add_note("log dirs below it: " + ", ".join(self.below))
+
+
+def _open_folder(path: str) -> LogDir | Partition:
+    """A folder with a file of a log dir's root is one, else one with files of a partition is that.
+
+    Where neither is there, partition dirs in it make it a log dir. Its own name makes an empty folder, or one that
+    lies in a log dir, a partition dir without files.
+    """
+    names = names_in(path)
+    if has_root_files(names):
         return LogDir(path)
-    if any(belongs_in_partition_dir(file) for file in folder.files):
+    if has_partition_files(names):
         return Partition(path)
-    if any(find_partition_dir_name(name) for name in folder.folders):
+    if is_log_dir(path, names):
         return LogDir(path)
-    if find_partition_dir_name(own_name(path)):
+    if find_partition_dir_name(own_name(path)) and (not names or _lies_in_log_dir(path)):
         return Partition(path)
-    raise Unsupported("neither a log dir nor a partition dir: nothing of Kafka's is in it", path=path)
+    raise NoLogDir(path)
+
+
+def _lies_in_log_dir(path: str) -> bool:
+    try:
+        return has_root_files(names_in(os.path.dirname(os.path.abspath(path))))
+    except Unreadable:
+        return False
 
 
 def _open_file(path: str) -> Opened:

@@ -6,12 +6,22 @@ Nothing is kept: each property looks at the disk anew, so that of a running brok
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+
+from msgspec import Struct
 
 from klogtool.format.checkpoints import EpochEntry
-from klogtool.format.identity import PartitionMetadata, QuorumState, build_uuid
-from klogtool.format.names import FileKind, FileName, PartitionDirState, TopicPartition
+from klogtool.format.identity import PartitionMetadata, QuorumState
+from klogtool.format.names import (
+    OFFSET_DIGITS,
+    FileKind,
+    FileName,
+    PartitionDirState,
+    TopicPartition,
+    parse_file_name,
+)
 from klogtool.format.producer_snapshot import ProducerStateEntry
-from klogtool.lazy_dataclasses import dataclass
+from klogtool.format.uuids import build_uuid
 from klogtool.log.folder import Folder, find_partition_dir_name, list_folder, own_name
 from klogtool.log.segment import KraftSnapshot, Segment
 from klogtool.log.side_file import EntriesFile, find_content
@@ -31,8 +41,7 @@ KINDS_IN_PARTITION_DIR = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(Struct, frozen=True):
     """A partition dir; those that a broker renamed (-delete, -future, -stray) as well."""
 
     path: str
@@ -136,3 +145,17 @@ def belongs_in_partition_dir(file: FileName) -> bool:
     """Whether it is a file of a partition: its kind is, and its name has the offset that such a name needs."""
     needs_offset = file.kind.has_base_offset or file.kind is FileKind.KRAFT_SNAPSHOT
     return file.kind in KINDS_IN_PARTITION_DIR and (file.base_offset is not None or not needs_offset)
+
+
+def has_partition_files(names: Iterable[str]) -> bool:
+    """Whether one of these names is one that a broker gives to a file of a partition.
+
+    Offsets have at least 20 digits: a `1.log` may be anybody's.
+    """
+    return any(_is_brokers(name) for name in names)
+
+
+def _is_brokers(name: str) -> bool:
+    file = parse_file_name(name)
+    has_digits = not file.kind.has_base_offset or len(name.partition(".")[0]) >= OFFSET_DIGITS
+    return belongs_in_partition_dir(file) and has_digits

@@ -12,9 +12,9 @@ from klogtool import kernels
 from klogtool.errors import KlogError
 from klogtool.format import checksums
 from klogtool.format.batch import CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, parse_batch
+from klogtool.format.batch_proof import Judged, batch_of, judge_batch, judge_message, message_of
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, Stop, find_frame
-from klogtool.format.proof import Judged, batch_of, judge_batch, judge_message, message_of
-from klogtool.format.resync import LARGEST_SOUGHT_BYTES, Sought, is_plausible
+from klogtool.format.resync import LARGEST_SOUGHT_BYTES, Sought, find_head, is_plausible, walk_unproved
 from klogtool.log.file import LogFile
 from klogtool.log.resync import search_next_batch
 
@@ -41,7 +41,7 @@ class Probe:
         size = max(0, min(size, self.end - position))
         data = self.file.read(position, size)
         if len(data) < size:
-            reason = "the file has become shorter while it was read"
+            reason = "the file became shorter while it was read"
             raise KlogError(reason, path=self.file.path, position=position + len(data))
         return data
 
@@ -177,8 +177,6 @@ def _find_head(piece: bytes, at: int, stop: int, lowest: int, end: int) -> int:
     if kernels.native is not None:
         found: int = kernels.native.find_head(piece, at, stop, lowest, end)
         return found
-    from klogtool.format.resync import find_head
-
     return find_head(piece, at, stop, Sought(lowest, end))
 
 
@@ -186,6 +184,4 @@ def _walk_unproved(piece: bytes, lowest: int, end: int, last_offset: int) -> tup
     if kernels.native is not None:
         found: tuple[int, int, int] = kernels.native.walk_unproved(piece, 0, lowest, end, last_offset)
         return found
-    from klogtool.format.resync import walk_unproved
-
     return walk_unproved(piece, 0, Sought(lowest, end), last_offset)

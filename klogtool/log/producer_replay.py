@@ -11,6 +11,8 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 
+from msgspec import Struct
+
 from klogtool import kernels
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, NO_SEQUENCE, RECORD_BATCH_OVERHEAD, RecordBatch, parse_batch
@@ -18,7 +20,6 @@ from klogtool.format.control import parse_end_transaction_marker
 from klogtool.format.framing import Frame, find_frame
 from klogtool.format.java_numbers import wrap_long
 from klogtool.format.producer_snapshot import NO_OFFSET, ProducerStateEntry
-from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.file import LogFile
 from klogtool.log.windows import BufferPool, walk_windows
 
@@ -43,8 +44,7 @@ class Stop(IntEnum):
     """Only of the kernel: a marker that the reference is to read (`end_txn`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Aborted:
+class Aborted(Struct, frozen=True):
     """An aborted transaction. Offsets that there are not are NOTHING.
 
     first_offset, last_offset (its marker's), last_stable_offset: as its index entry would have them. visible_from,
@@ -244,8 +244,7 @@ def make_replay(log_start_offset: int) -> ProducerReplay:
     return ProducerReplay(log_start_offset)
 
 
-@dataclass(frozen=True, slots=True)
-class Halt:
+class Halt(Struct, frozen=True):
     """Where a replay of a segment stopped: in front of the entry at byte `position`, which has `size` bytes; or, if it
     is whole, at a mark."""
 
@@ -265,9 +264,10 @@ def replay_segment(
     Raises KlogError where the file cannot be read.
     """
     left = list(reversed(marks))
-    with LogFile(path) as file:
-        for start, end in spans:
-            yield from _replay_span(replay, file, start, end, left)
+    if spans:
+        with LogFile(path) as file:
+            for start, end in spans:
+                yield from _replay_span(replay, file, start, end, left)
     while left:
         yield Halt(Stop.MARK, left.pop())
 

@@ -7,10 +7,12 @@ Transaction markers of a batch that is read from the log count as they stand; on
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterable
 from enum import Enum
+
+from msgspec import Struct
 
 from klogtool.errors import Corrupt, Refused
 from klogtool.format.batch import (
@@ -29,7 +31,6 @@ from klogtool.format.producer_snapshot import (
     ProducerStateEntry,
     decrement_sequence,
 )
-from klogtool.lazy_dataclasses import dataclass
 
 NUM_BATCHES_TO_RETAIN = 5  # ProducerStateEntry
 NO_COORDINATOR_EPOCH = -1
@@ -47,8 +48,7 @@ class AppendOrigin(Enum):
     RAFT_LEADER = "raft_leader"
 
 
-@dataclass(frozen=True, slots=True)
-class BatchMetadata:
+class BatchMetadata(Struct, frozen=True):
     """One of a producer's last batches."""
 
     last_sequence: int
@@ -67,8 +67,7 @@ class BatchMetadata:
         return wrap_long(self.last_offset - self.offset_delta)
 
 
-@dataclass(frozen=True, slots=True)
-class CompletedTxn:
+class CompletedTxn(Struct, frozen=True):
     """A transaction that its marker (at last_offset) has ended."""
 
     producer_id: int
@@ -77,8 +76,7 @@ class CompletedTxn:
     is_aborted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TxnMetadata:
+class TxnMetadata(Struct, frozen=True):
     """A transaction of a producer, last_offset: its marker's, or None while it is open."""
 
     producer_id: int
@@ -86,8 +84,7 @@ class TxnMetadata:
     last_offset: int | None = None
 
 
-@dataclass(slots=True)
-class VerificationState:
+class VerificationState(Struct):
     """What is known of a producer whose transaction the coordinator was asked about (VerificationStateEntry)."""
 
     lowest_sequence: int
@@ -409,7 +406,7 @@ class ProducerStateManager:
                 f"Attempted to complete transaction {completed} which was not started",
                 kafka_class="IllegalArgumentException",
             )
-        self._first_offsets.remove(completed.first_offset)
+        self._forget_ongoing(completed.first_offset)
         if self.keeps_ended:
             self._unreplicated[completed.first_offset] = TxnMetadata(
                 completed.producer_id, completed.first_offset, completed.last_offset
@@ -448,7 +445,7 @@ class ProducerStateManager:
             self._put(producer)
         for txn in ended:
             if self._ongoing.pop(txn.first_offset, None) is not None:
-                self._first_offsets.remove(txn.first_offset)
+                self._forget_ongoing(txn.first_offset)
             if self.keeps_ended:
                 self._unreplicated[txn.first_offset] = txn
         for txn in begun:
@@ -538,6 +535,9 @@ class ProducerStateManager:
         if txn.first_offset not in self._ongoing:
             insort(self._first_offsets, txn.first_offset)
         self._ongoing[txn.first_offset] = txn
+
+    def _forget_ongoing(self, first_offset: int) -> None:
+        del self._first_offsets[bisect_left(self._first_offsets, first_offset)]
 
     def _last_stable_offset(self, completed: CompletedTxn) -> int:
         """Where the first open transaction of another producer begins, else behind the marker."""

@@ -12,11 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from msgspec import Struct, field
+from msgspec.structs import astuple
+
 from klogtool import kernels
-from klogtool.format.entry import inflate_or_none, parse_entry
+from klogtool.format.batch_proof import FACTS, Judged, judge_entry
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame
-from klogtool.format.proof import FACTS, Judged, judge_entry
-from klogtool.lazy_dataclasses import astuple, dataclass, field
+from klogtool.format.message import inflate_or_none, parse_entry
 from klogtool.log.file import LogFile
 from klogtool.log.late_zstd import LateZstd
 from klogtool.log.mapped import MAPPED_FROM_BYTES, MappedReads, should_map
@@ -24,6 +26,7 @@ from klogtool.log.spans import Span, find_start, walk_spans
 from klogtool.log.windows import BEHIND_BYTES, BufferPool, Reads
 
 SPAN_BYTES = 8 << 20  # of one thread; where there are others, too, facts of several spans are in memory
+FIRST_SPAN_BYTES, SPAN_GROWTH = 64 << 10, 4  # behind damage
 ROWS_AT_ONCE = 4096
 LARGEST_WHOLE_BYTES = 32 << 20  # a larger entry is not taken into memory by each of several threads
 
@@ -46,8 +49,7 @@ class RowPool:
         self._free.append(rows)
 
 
-@dataclass(slots=True)
-class Proved:
+class Proved(Struct):
     """The plain entries of a span, or of its first part: (facts one behind the other, how many), several times.
 
     start, reached, last: see log.spans; last also where the entry at `reached` is not plain.
@@ -83,6 +85,25 @@ def walk_proved(
         yield proved
         for rows, _ in proved.rows:
             pool.give_back(rows)
+
+
+def walk_proved_calmly(
+    file: LogFile, at: int, pool: RowPool, *, end: int, calm: bool, deep: bool = False, jobs: int = 1
+) -> Iterator[Proved]:
+    """The same, for who comes back behind each damage. calm: none was met just now; else more is likely, and what is
+    looked at ahead of the walk would be in vain: so that is little at first."""
+    span_bytes = SPAN_BYTES if calm else FIRST_SPAN_BYTES
+    while True:
+        is_small = span_bytes < SPAN_BYTES
+        threads = 1 if is_small else jobs
+        for proved in walk_proved(file, at, pool, end=end, deep=deep, jobs=threads, span_bytes=span_bytes):
+            yield proved
+            at = proved.reached
+            if is_small and not proved.last:
+                break
+        else:
+            return
+        span_bytes *= SPAN_GROWTH
 
 
 class Prover:

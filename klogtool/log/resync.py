@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 from klogtool import kernels
+from klogtool.format.names import parse_file_name
+from klogtool.format.resync import Sought, find_batch
 from klogtool.log.file import LogFile
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer
+
 
 PIECE_BYTES = 4 << 20
 NEAR_BYTES = 64 << 10  # read first: where every few batches are damaged, the next one is near
@@ -18,27 +23,40 @@ LAST_OFFSET = 2**63 - 1
 OVERLAP_BYTES = 64  # so that a header at the end of a piece is seen whole in the next
 
 
-def find_next_batch(file: LogFile, position: int, *, end: int, lowest: int) -> int | None:
+def find_batch_behind(file: LogFile, position: int, *, end: int) -> int | None:
+    """Where the next sound entry of a log file begins, behind damage at byte `position`; None if there is none.
+
+    One rule for all that show a log beyond damage: any entry that its segment can have counts, also one whose offsets
+    were there before, such as a batch that was written twice. The segment is told by the name of the file.
+    """
+    base_offset = parse_file_name(os.path.basename(file.path)).base_offset or 0
+    return find_next_batch(file, position + 1, end=end, lowest=base_offset)
+
+
+def find_next_batch(file: LogFile, position: int, *, end: int, lowest: int, stop: int | None = None) -> int | None:
     """Where, from byte `position` on, the next sound entry of a log begins that ends at byte `end`; None if nowhere.
 
-    lowest: the smallest offset that it may have, such as the segment's base offset. None also where bytes that only
-    look like large entries have cost more than any log does: see `search_next_batch`.
+    lowest: the smallest offset that it may have, such as the segment's base offset. stop: it begins before that byte.
+    None also where bytes that only look like large entries have cost more than any log does: see `search_next_batch`.
     """
-    return search_next_batch(file, position, end=end, lowest=lowest)[0]
+    return search_next_batch(file, position, end=end, lowest=lowest, stop=stop)[0]
 
 
-def search_next_batch(file: LogFile, position: int, *, end: int, lowest: int) -> tuple[int | None, bool]:
+def search_next_batch(
+    file: LogFile, position: int, *, end: int, lowest: int, stop: int | None = None
+) -> tuple[int | None, bool]:
     """The same, and whether all bytes before it were looked at: some are left out where they cost too much."""
     if lowest > LAST_OFFSET:  # behind a batch that has the last offset there is
         return None, True
     left, is_sure, buffer, size = MOST_EXTRA_BYTES, True, bytearray(), min(NEAR_BYTES, PIECE_BYTES)
-    while position < end and left > 0:
+    while position < min(end, end if stop is None else stop) and left > 0:
         wanted, size = min(size, end - position), min(PIECE_BYTES, 8 * size)
         buffer = buffer if len(buffer) >= wanted else bytearray(wanted)
         piece = file.read_into(buffer, position, wanted)
         if len(piece) < wanted:  # the file was cut meanwhile
             end = position + len(piece)
         reach = len(piece) - (OVERLAP_BYTES if position + len(piece) < end else 0)
+        reach = reach if stop is None else min(reach, stop - position)
         found, needed = _find(piece, reach, lowest, end - position)
         if found >= 0 and (not needed or _is_sound(file, position + found, needed, lowest)):
             return position + found, is_sure
@@ -56,8 +74,6 @@ def _find(piece: Buffer, stop: int, lowest: int, end: int) -> tuple[int, int]:
     if kernels.native is not None:
         found: tuple[int, int] = kernels.native.find_batch(piece, 0, stop, lowest, end)
         return found
-    from klogtool.format.resync import Sought, find_batch
-
     return find_batch(piece, 0, stop, Sought(lowest, end))
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from klogtool.format.batch import Record
 from klogtool.format.indexes import AbortedTxn, OffsetIndexEntry, TimeIndexEntry
 from klogtool.format.names import FileKind, FileName, parse_file_name
-from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.entries import Message, RecordBatch, tail_bytes, walk_entries, walk_records
 from klogtool.log.file import LogFile
 from klogtool.log.side_file import base_offset_of, find_content
 
 
-@dataclass(frozen=True, slots=True)
-class BatchFile:
+class BatchFile(Struct, frozen=True):
     """A file of batches. It is opened when it is asked something, and closed when that is answered."""
 
     path: str
@@ -52,8 +52,7 @@ class BatchFile:
         return tail_bytes(self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class Segment(BatchFile):
+class Segment(BatchFile, Struct, frozen=True):
     """One `.log` file, also a `.log.deleted`, `.log.cleaned` or `.log.swap`."""
 
     @property
@@ -85,8 +84,7 @@ class Segment(BatchFile):
         return os.path.join(folder, name.partition(".")[0] + kind.value + self.name.suffix)
 
 
-@dataclass(frozen=True, slots=True)
-class KraftSnapshot(BatchFile):
+class KraftSnapshot(BatchFile, Struct, frozen=True):
     """A `.checkpoint`: the state of a cluster's metadata as batches of its own, also a `bootstrap.checkpoint`."""
 
     @property

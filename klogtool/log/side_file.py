@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint, parse_offset_checkpoint
@@ -28,15 +31,13 @@ from klogtool.format.java_numbers import wrap_long
 from klogtool.format.names import FileKind, parse_base_offset, parse_file_name
 from klogtool.format.producer_snapshot import parse_producer_snapshot
 from klogtool.kernels import crc32c
-from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.file import Unreadable, read_whole
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Generic, TypeVar
-
     Entries = TypeVar("Entries")
     Properties = TypeVar("Properties")
+
+
 else:
 
     class Generic:
@@ -54,8 +55,7 @@ MOST_INDEX_BYTES = 2**31 - 1  # Kafka keeps the sizes of its files in an int
 MOST_TEXT_BYTES = 64 << 20  # a line of some fifty bytes for each of a million partitions
 
 
-@dataclass(frozen=True, slots=True)
-class EntriesFile(Generic[Entries]):
+class EntriesFile(Struct, Generic[Entries], frozen=True):
     """An index, a producer snapshot, or a checkpoint."""
 
     path: str
@@ -84,8 +84,7 @@ class EntriesFile(Generic[Entries]):
         return entries
 
 
-@dataclass(frozen=True, slots=True)
-class PropertiesFile(Generic[Properties]):
+class PropertiesFile(Struct, Generic[Properties], frozen=True):
     """meta.properties, partition.metadata, quorum-state or .kafka_cleanshutdown."""
 
     path: str

@@ -7,15 +7,15 @@ inside of a record, if the span before ends right there; if it does not, all goe
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
 from klogtool import kernels
 from klogtool.log.file import LogFile
 from klogtool.log.in_order import in_order
 from klogtool.log.resync import find_next_batch
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Protocol, TypeVar
 
     class Done(Protocol):
         """What became of a span, or of its first part.
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         last: bool
 
     Made = TypeVar("Made", bound=Done)
+
 
 OFFSET_BYTES = 8
 NEAR_BYTES = 64 << 10  # most batches are smaller: where the next one is looked for at first
@@ -51,6 +52,8 @@ def walk_spans(
     work, at = make_work(), start
     if jobs > 1 and kernels.native is not None and end - start > span_bytes:
         for span, made in in_order(make_work, _guesses(file, start, end, span_bytes), jobs):
+            if at >= span.stop:  # an entry that began before this span reaches beyond it: none begins in it
+                continue
             if made.start != at:
                 break
             yield made
@@ -70,12 +73,15 @@ def walk_spans(
 
 
 def find_start(file: LogFile, span: Span, end: int) -> int | None:
-    """Where the first entry of a span begins, in a log that ends at `end`; None if a guessed span has none."""
+    """Where the first entry of a span begins, in a log that ends at `end`; None if a guessed span has none.
+
+    A guessed span has only what begins before its stop: what lies behind that is another one's.
+    """
     if not span.guessed:
         return span.start
-    near = min(span.start + NEAR_BYTES, end)
-    found = find_next_batch(file, span.start, end=near, lowest=span.lowest)
-    return found if found is not None else find_next_batch(file, span.start, end=end, lowest=span.lowest)
+    near, lowest = min(span.start + NEAR_BYTES, end), span.lowest
+    found = find_next_batch(file, span.start, end=near, lowest=lowest, stop=span.stop)
+    return found if found is not None else find_next_batch(file, span.start, end=end, lowest=lowest, stop=span.stop)
 
 
 def _guesses(file: LogFile, start: int, end: int, span_bytes: int) -> Iterator[Span]:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import mmap
 from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from klogtool.log.file import LogFile
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     # (data, end of the log relative to data) -> (end of the last whole entry, size of the one that is cut off or 0)
     WholeFrames = Callable[[memoryview, int], tuple[int, int]]
+
 
 WINDOW_BYTES = 1 << 18  # still in a processor's cache when the kernel comes to it
 # A batch may say that it is shorter than its own header; Kafka then reads header fields behind it.

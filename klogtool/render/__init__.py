@@ -1,1 +1,65 @@
-"""Answers into text, JSON lines and Arrow."""
+"""Answers as text, JSON lines and Arrow.
+
+Of dump-log, in text and JSON:
+
+    kafka_dump         one file after another as kafka-dump-log prints it
+    file_dump          every file under a path as text; a bad file does not end the dump
+    json_dump          every file under a path as JSON lines
+    log_lines          the entries of a `.log` as lines: by the kernel on several threads, else by the next two
+    kafka_text         kafka-dump-log's lines of a batch and a record: the reference of the text kernel
+    json_lines         rows of a batch and a record: the reference of the JSON kernel
+    side_text          kafka-dump-log's lines of producer snapshots and transaction indexes
+    index_text         kafka-dump-log's lines of offset and time indexes, checked against the log
+    side_rows          rows of all files that are no logs
+    records            which parts of records are shown
+    selection          which records are wanted: `--offsets`, `--timestamps`, `--key`, ...
+    decoder_classes    kafka-dump-log's decoders of keys and values
+    reports            what kafka-dump-log complains of at its end
+    fetched_records    the batches of `read`, as dump-log shows them
+
+Arrow:
+
+    arrow              records as record batches, and as Arrow and Parquet files
+    arrow_batches      record batches of a `.log`: by the kernel on several threads, else by the reference
+    arrow_reference    rows of records as Python has them: the reference of the Arrow kernel
+    arrow_constants    columns with one value for a whole file
+    arrow_memory       memory of record batches, used again
+
+Findings:
+
+    findings           a finding as a block of text and as a row; what each id means, in a sentence
+    worst_first        many findings: the most dangerous first, and a tally
+    explained          a finding at length, from docs/findings.md
+
+Plans, as each command tells them:
+
+    plans              any plan, as text
+    changes            what plans have in common that change a log as a running broker does
+    digest             plans of many partitions: the worst in full, the others in a line
+    append             append
+    compact            compact
+    why_not_compacted  compact --why
+    recover            verify --recover of a partition
+    recover_totals     verify --recover of many partitions: the sums
+    retain             retain and delete-records
+    roll               roll
+    salvage            salvage
+    truncate           truncate
+
+Other answers:
+
+    lookup             lookup
+    read               read
+    txns               txns
+    fleet              the commands on Spark: counts and tables
+    inventory          spark inventory
+    inventory_page     spark inventory as an HTML page
+
+Words and terminals:
+
+    counts             "3 batches"
+    moments            times
+    terminal           width and colours
+    progress           a progress bar on stderr
+    progress_bar       a progress bar that steps aside for what is printed
+"""

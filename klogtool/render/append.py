@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from klogtool.plans.plan import Plan
 from klogtool.render.changes import change_text, log_dir_text
 from klogtool.render.counts import count_text
-from klogtool.repair.plan import Plan
 
 _MOST_REFUSALS = 4
 _LONGEST_MESSAGE = 240
@@ -24,7 +24,8 @@ def _headline(answer: Any) -> str:
     done = [row for row in rows if "error" not in row]
     refused = f"; {len(rows) - len(done):,} REFUSED" if len(done) < len(rows) else ""
     return (
-        f"{count_text(len(done), 'append')}{_span(done)}{refused}; ends at offset {answer['state']['log_end_offset']:,}"
+        f"{count_text(len(done), 'append')}{_span(done)}{refused}; the log ends at offset "
+        f"{answer['state']['log_end_offset']:,}"
     )
 
 
@@ -47,7 +48,7 @@ def _refusals(rows: list[Any]) -> Iterator[str]:
         yield f"refused  append {n}{of}: {row['error']['class']}"
         yield f"         {shortened(row['error']['message'])}"
     if len(refused) > _MOST_REFUSALS:
-        yield f"and {len(refused) - _MOST_REFUSALS:,} more are refused (--format json has all)"
+        yield f"and {len(refused) - _MOST_REFUSALS:,} more are refused (--format json shows all)"
 
 
 def shortened(message: str) -> str:

@@ -11,16 +11,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from msgspec import Struct
+
 from klogtool.errors import Corrupt, KlogError, Unsupported
-from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState, parse_file_name
-from klogtool.lazy_dataclasses import dataclass
+from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState
 from klogtool.log.cores import usable_cores
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import Folder, find_partition_dir_name, list_folder
-from klogtool.log.resync import find_next_batch
+from klogtool.log.opened import open_path
+from klogtool.log.resync import find_batch_behind
 from klogtool.log.spans import Span, walk_spans
-from klogtool.render.arrow_batches import NONE_SEEN, SPAN_BYTES, BatchMaker, Common, Extract, Made
+from klogtool.render.arrow_batches import SPAN_BYTES, BatchMaker, Common, Extract, Made
 from klogtool.render.arrow_memory import Blocks
+from klogtool.salvage.mended_entries import mended
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,8 +34,7 @@ OnDamage = Callable[[KlogError], None]
 MOST_JOBS = 4  # more threads would hold more memory, and whoever takes the batches is one
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """What was found so far, of one file or several.
 
     invalid: batches and messages whose checksum does not match; first_invalid: file and position of the first of them.
@@ -130,9 +132,12 @@ def walk_record_batches(
     Records of a batch with a wrong checksum are given, with `_crc_ok` false. What cannot be read is not: then, and for
     stray bytes at the end of the file, `on_damage` is called with the error between the record batches, and the walk
     goes on with the next batch, if there is one; without `on_damage` the error is raised. Where the length of a batch
-    is broken there is no next one, unless `resync` looks for it. I/O errors are raised always.
+    is broken there is no next one, unless `resync` looks for it; one whose length or magic alone is wrong is then read,
+    as verify and salvage have it, and `on_damage` told of it first. I/O errors are raised always.
     """
     stop = file.size if end is None else min(end, file.size)
+    if resync:
+        file = mended(file, start=start, end=stop, on_mended=lambda error: _damage(error, on_damage))
     kind = schema(columns) if maker is None else maker.extract.schema
     extract = Extract(file, stop, topic, partition, kind, selection, with_control)
     common, threads = Common(blocks or Blocks()), jobs or min(usable_cores(), MOST_JOBS)
@@ -145,10 +150,8 @@ def walk_record_batches(
         return (maker or BatchMaker(extract, common)).batches
 
     at: int | None = start
-    last_offset = NONE_SEEN
     while at is not None:
         for made in walk_spans(file, make_work, start=at, end=stop, span_bytes=span_bytes, jobs=threads):
-            last_offset = last_offset if made.last_offset == NONE_SEEN else made.last_offset
             if tally is not None:
                 tally.take(file.path, made)
             while made.pieces:  # one by one: memory of a batch that was dropped is used for the next
@@ -160,7 +163,7 @@ def walk_record_batches(
                 del found
         if made.tail is not None and (end is None or made.tail.kafka_class):
             _damage(made.tail.at_path(file.path), on_damage)
-        at = _behind(extract, made.reached, last_offset, on_damage) if resync and made.tail is not None else None
+        at = _behind(extract, made.reached, on_damage) if resync and made.tail is not None else None
 
 
 def _damage(error: KlogError, on_damage: OnDamage | None) -> None:
@@ -169,13 +172,11 @@ def _damage(error: KlogError, on_damage: OnDamage | None) -> None:
     on_damage(error)
 
 
-def _behind(extract: Extract, position: int, last_offset: int, on_damage: OnDamage | None) -> int | None:
+def _behind(extract: Extract, position: int, on_damage: OnDamage | None) -> int | None:
     """Where the next entry begins behind bytes that are none; None if there is no other."""
-    base_offset = parse_file_name(os.path.basename(extract.file.path)).base_offset or 0
-    lowest = max(base_offset, last_offset + 1)
-    found = find_next_batch(extract.file, position + 1, end=extract.end, lowest=lowest)
+    found = find_batch_behind(extract.file, position, end=extract.end)
     if found is not None:
-        skipped = Corrupt(f"{found - position} bytes are no batch: skipped", position=position)
+        skipped = Corrupt(f"{found - position} bytes are not a batch: skipped", position=position)
         _damage(skipped.at_path(extract.file.path), on_damage)
     return found
 
@@ -199,7 +200,7 @@ def columns(
     return walk_files(
         find_logs(path),
         columns=columns,
-        selection=selection,
+        selection=selection and selection.in_ms(),
         jobs=jobs,
         with_control=with_control,
         on_damage=on_damage,
@@ -228,10 +229,14 @@ def partition_of(path: str | os.PathLike[str]) -> tuple[str | None, int | None]:
 
 
 def find_logs(path: str | os.PathLike[str]) -> list[str]:
-    """The log files that a path stands for; a path that is no folder stands for itself. See `columns`."""
+    """The log files that a path stands for; a path that is no folder stands for itself. See `columns`.
+
+    Raises KlogError for a folder that is neither a log dir nor a partition dir.
+    """
     path = os.fspath(path)
     if not os.path.isdir(path):
         return [path]
+    open_path(path)
     logs = _logs_in(list_folder(path))
     for name, folder in _partition_dirs(path):
         if name.state is PartitionDirState.CURRENT:

@@ -11,10 +11,13 @@ from array import array
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
-from klogtool.format.codec_names import CODEC_NAMES
-from klogtool.lazy_dataclasses import dataclass, field
+from klogtool.format.codecs import CODEC_NAMES
+from klogtool.format.framing import Stop, corrupt_length, find_frame, walk_frames
+from klogtool.format.message import Message, check_magic, inflate_or_none, parse_entry
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.late_zstd import LateZstd
 from klogtool.log.mapped import MappedReads, should_map
@@ -22,6 +25,7 @@ from klogtool.log.spans import Span, find_start
 from klogtool.log.windows import BEHIND_BYTES, BufferPool, Window, walk_windows
 from klogtool.render.arrow_constants import Constants
 from klogtool.render.arrow_memory import Blocks
+from klogtool.render.arrow_reference import ReferenceRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +46,6 @@ WINDOW_BYTES = 1 << 19
 ENOUGH_BYTES = 1 << 26
 HEADERS_A_ROW = 2
 ROW_BYTES = 128  # of a row, about, besides key, value and headers
-NONE_SEEN = -1
 
 BITS = ("_is_control", "_is_transactional", "_crc_ok")
 NUMBERS = {
@@ -59,8 +62,7 @@ NUMBERS = {
 """Bytes a row; more of these columns' buffers in `_buffer_sizes`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Extract:
+class Extract(Struct, frozen=True):
     """What is taken of a log file: the columns of `schema`. with_control: control records, too.
 
     end: byte up to which it is read; entries that reach beyond it are left out.
@@ -75,8 +77,7 @@ class Extract:
     with_control: bool = True
 
 
-@dataclass(slots=True)
-class Made:
+class Made(Struct):
     """What a span became, or its first part, if all of it would be too much.
 
     start, reached, last: see log.spans; tail: what is wrong behind the last entry, if anything. pieces: in their order,
@@ -90,7 +91,6 @@ class Made:
     size: int = 0
     invalid: int = 0
     first_invalid: int | None = None
-    last_offset: int = NONE_SEEN
     last: bool = False
     tail: Corrupt | None = None
 
@@ -104,16 +104,14 @@ class Made:
         self.pieces.append(batch)
         self.size += size
 
-    def note(self, invalid: int, first_invalid: int, last_offset: int = NONE_SEEN) -> None:
-        """More entries of a wrong checksum, and the last record's offset, if there were any."""
+    def note(self, invalid: int, first_invalid: int) -> None:
+        """More entries of a wrong checksum."""
         if invalid and not self.invalid:
             self.first_invalid = first_invalid
         self.invalid += invalid
-        self.last_offset = self.last_offset if last_offset == NONE_SEEN else last_offset
 
 
-@dataclass(frozen=True, slots=True)
-class Common:
+class Common(Struct, frozen=True):
     """What the makers of one walk share. halves: of an entry that was too much, by position, what was done of it:
     records, and bytes of its body.
     """
@@ -137,7 +135,7 @@ class BatchMaker:
         self.native = kernels.native
         if self.native is None:
             return
-        self._state = array("q", bytes(8 * 8))
+        self._state = array("q", bytes(7 * 8))
         self._work = self.native.Workspace()
         self._zstd = LateZstd(self._work)
         self._filling: KernelRows | None = None
@@ -226,12 +224,12 @@ class BatchMaker:
         self._state[:2] = array("q", self._common.halves.pop(window.base, (0, 0)))
         while at < stop and not made.enough:
             before, filling = at, self._filling or self._new_rows()
-            self._state[2:5] = array("q", (0, 0, NONE_SEEN))
+            self._state[2:4] = array("q", bytes(16))
             at, rows, why = native.columns(
                 window.data, at, stop, window.base, filling.columns, self._state, body, self._selection,
                 self.extract.with_control, self._work,
             )  # fmt: skip
-            made.note(*self._state[2:5])
+            made.note(*self._state[2:4])
             if why == native.FULL:
                 self._emit(made)
                 body = body if at == before else None
@@ -253,7 +251,7 @@ class BatchMaker:
         return at
 
     def _new_rows(self) -> KernelRows:
-        data, headers, header_bytes = self._state[5:]
+        data, headers, header_bytes = self._state[4:]
         self._filling = KernelRows(
             self._common.blocks,
             self.extract.schema,
@@ -272,7 +270,7 @@ class BatchMaker:
             size = sum(self._filling.columns.bytes_used().values()) + self._filling.columns.rows * ROW_BYTES
             made.add(self._filling.take(self._constants), size)
             self._filling = None
-            self._state[5:] = array("q", bytes(24))
+            self._state[4:] = array("q", bytes(24))
 
     def _all_by_reference(self, made: Made, window: Window, stop: int) -> int:
         at = 0
@@ -291,9 +289,6 @@ class BatchMaker:
         return frame.position + frame.size
 
     def _entry(self, made: Made, window: Window, frame: Frame, done: int = 0) -> None:
-        from klogtool.format.entry import parse_entry
-        from klogtool.format.message import Message, check_magic
-
         rows = self._reference_rows()
         try:
             entry = parse_entry(window.data, frame, base=window.base)
@@ -303,7 +298,6 @@ class BatchMaker:
             if not self._may_hold(entry):
                 return
             for record in islice(entry.records(), done, None):
-                made.last_offset = record.offset
                 if self._wants(record):
                     rows.add(entry, record)
                 if rows.count >= BATCH_ROWS or rows.data_bytes >= DATA_BYTES:
@@ -313,8 +307,6 @@ class BatchMaker:
             made.pieces.append(error)
 
     def _reference_rows(self) -> ReferenceRows:
-        from klogtool.render.arrow_reference import ReferenceRows
-
         self._rows = self._rows or ReferenceRows(self.extract.schema, self._constants)
         return self._rows
 
@@ -329,8 +321,6 @@ class BatchMaker:
 
 def _inflated(window: Window, at: int) -> bytes | None:
     """The records of a compressed entry; None where the reference is to say what is wrong."""
-    from klogtool.format.entry import inflate_or_none, parse_entry
-
     frame = next(_frames(window, at), None)
     try:  # the kernel saw a whole entry there, but what is mapped may have changed meanwhile
         return inflate_or_none(parse_entry(window.data, frame, base=window.base)) if frame else None
@@ -339,8 +329,6 @@ def _inflated(window: Window, at: int) -> bytes | None:
 
 
 def _frames(window: Window, at: int) -> Iterator[Frame]:
-    from klogtool.format.framing import walk_frames
-
     return walk_frames(window.data, at, window.cut, base=window.base)
 
 
@@ -348,13 +336,11 @@ def _tail(window: Window, end: int) -> Corrupt | None:
     """What is wrong behind the last entry."""
     if window.base + window.cut == end:
         return None
-    from klogtool.format.framing import Stop, corrupt_length, find_frame
-
     there = min(end - window.base, len(window.data))  # less, if the file was cut meanwhile
     if find_frame(window.data, window.cut, there) is Stop.LENGTH:
         return corrupt_length(window.data, window.cut, window.base)
     at = window.base + window.cut
-    return Corrupt(f"{end - at} bytes at the end are no whole batch", position=at)
+    return Corrupt(f"{end - at} bytes at the end are not a whole batch", position=at)
 
 
 class KernelRows:

@@ -9,9 +9,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def _as_text(name: str) -> str:
-    """A name of a file or folder as a column can hold it: bytes that are no text are escaped."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
+def column_text(name: str) -> str:
+    """A text with names of files or folders, as a column can hold it: bytes that are no text are escaped."""
+    try:
+        data = os.fsencode(name)
+    except UnicodeEncodeError:  # a lone surrogate that stands for no byte
+        data = name.encode("utf-8", "surrogatepass")
+    return data.decode("utf-8", "backslashreplace")
 
 
 class Constants:
@@ -20,8 +24,8 @@ class Constants:
     def __init__(self, path: str, topic: str | None, partition: int | None, schema: pa.Schema) -> None:
         self._made: dict[tuple[str, object], pa.Array] = {}
         self._schema = schema
-        segment = _as_text(os.path.basename(path))
-        self.values = {"topic": topic and _as_text(topic), "partition": partition, "_segment": segment}
+        segment = column_text(os.path.basename(path))
+        self.values = {"topic": topic and column_text(topic), "partition": partition, "_segment": segment}
 
     def column(self, name: str, rows: int, value: object = None) -> pa.Array:
         """`rows` times the value; default that of topic, partition or segment."""

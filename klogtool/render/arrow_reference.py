@@ -1,10 +1,13 @@
-"""Rows of Python's records, for Arrow record batches: the kernel is held to them, and damage is judged here."""
+"""Rows of Python's records, for Arrow record batches: the kernel is held to them, and damage is judged here.
+
+This is the reference of kernels/_columns.pxi: a rule that changes here changes there, too.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from klogtool.errors import Unsupported
+from klogtool.errors import AboveLimit
 from klogtool.format.batch import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE
 from klogtool.format.text import java_utf8
 
@@ -36,10 +39,10 @@ class ReferenceRows:
         self._lists: dict[str, list[Any]] = {n: [] for n in self._schema.names if n not in self._constants.values}
 
     def add(self, entry: RecordBatch | Message, record: Record) -> None:
-        """One more row. Raises Unsupported for one that no column could hold."""
+        """One more row. Raises AboveLimit for one that no column could hold."""
         header_bytes = sum(3 * len(h.key) + len(h.value or b"") for h in record.headers)
         if header_bytes > MOST_COLUMN_BYTES:
-            raise Unsupported("headers too large for a column", position=entry.position)
+            raise AboveLimit("headers too large for a column", position=entry.position)
         if entry is not self._entry:
             self._entry, self._lineage = entry, _lineage(entry)
         row = self._lineage | _own_values(record, self._lineage)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
+from klogtool.escape import joined
+from klogtool.plans.plan import Plan
 from klogtool.render.counts import count_text
-from klogtool.render.plans import table_text
-from klogtool.repair.plan import Plan
+from klogtool.render.plans import room_text, table_text
 
 _MOST_SEGMENTS = 12
 
 
 def change_text(plan: Plan, headline: str, evidence: Iterable[str] = ()) -> str:
     """What comes of it, why, what becomes of segments, where values came from. A log dir's own plan is its notes."""
-    return "\n".join(_lines(plan, headline, evidence))
+    return joined(_lines(plan, headline, evidence))
 
 
 def log_dir_text(plan: Plan) -> str | None:
@@ -22,7 +23,7 @@ def log_dir_text(plan: Plan) -> str | None:
     if plan.answer:
         return None
     name = os.path.basename(plan.path)
-    return "\n".join(f"{name}: {note}" for note in plan.notes)
+    return joined(f"{name}: {note}" for note in plan.notes)
 
 
 def _lines(plan: Plan, headline: str, evidence: Iterable[str]) -> Iterator[str]:
@@ -32,10 +33,10 @@ def _lines(plan: Plan, headline: str, evidence: Iterable[str]) -> Iterator[str]:
     shown = rows if len(rows) <= _MOST_SEGMENTS else [*rows[: _MOST_SEGMENTS // 2], *rows[-_MOST_SEGMENTS // 2 :]]
     yield from (f"  {line}" for line in table_text(shown).splitlines())
     if len(shown) < len(rows):
-        yield f"  and {count_text(len(rows) - len(shown), 'segment')} in between (--format json has all)"
+        yield f"  and {count_text(len(rows) - len(shown), 'segment')} in between (--format json shows all)"
     yield from (f"  {note}" for note in plan.notes)
     if plan.steps:
         changes = count_text(len(plan.steps), "change")
-        yield f"  {changes} of files; {plan.bytes_held:,} bytes are held for undo (--apply)"
+        yield f"  {changes} of files; {room_text(plan)}"
     else:
         yield "  No file changes."

@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from klogtool.escape import joined
+from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.render.changes import log_dir_text
 from klogtool.render.counts import count_text
+from klogtool.render.plans import room_text, wrapped_table
 from klogtool.render.retain import size_text
-from klogtool.repair.plan import Plan, SegmentVerdict
 
-_WIDTH = 100
 _MOST_SEGMENTS = 12
 _GONE = {
     "superseded": "superseded by a later record of the key",
-    "tombstones": "tombstones whose time is over",
+    "tombstones": "expired tombstones",
     "keyless": "without a key",
     "aborted": "of aborted transactions",
-    "markers": "markers of transactions of which nothing is left",
+    "markers": "markers of transactions without any records left",
 }
 
 
 def compact_text(plan: Plan) -> str:
     """The plan of a partition, or of its log dir."""
     if "skipped" in plan.answer:
-        return f"{os.path.basename(plan.path)}: {plan.answer['skipped']}"
+        return joined([f"{os.path.basename(plan.path)}: {plan.answer['skipped']}"])
     if "error" in plan.answer:
         error = plan.answer["error"]
-        return f"{os.path.basename(plan.path)}: refused, as it stays: {error['message']} ({error['class']})"
-    return log_dir_text(plan) or "\n".join(_lines(plan))
+        return joined([f"{os.path.basename(plan.path)}: refused, as it stays: {error['message']} ({error['class']})"])
+    return log_dir_text(plan) or joined(_lines(plan))
 
 
 def compact_brief(plan: Plan) -> str:
@@ -39,7 +39,16 @@ def compact_brief(plan: Plan) -> str:
     if "passes" not in plan.answer:
         return compact_text(plan)
     lines = [_headline(plan), *(f"  {line}" for row in plan.answer["passes"] for line in _pass_lines(row))]
-    return "\n".join(lines)
+    return joined(lines)
+
+
+def uncleaned_text(plan: Plan) -> str | None:
+    """What is said of a partition that is not cleaned, together with others like it; None of any other."""
+    answer = plan.answer
+    if "skipped" in answer:
+        return str(answer["skipped"])
+    is_due = any("stats" in row for row in answer.get("passes", ()))
+    return None if is_due or "passes" not in answer else "not due"
 
 
 def _lines(plan: Plan) -> Iterator[str]:
@@ -53,11 +62,14 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield f"  producers: {answer['producers']}"
     yield from (f"  {note}" for note in plan.notes)
     deleted = sum(verdict.more["size"] for verdict in plan.segments if verdict.action in ("clean", "merge"))
-    if deleted and not plan.arguments.get("purge"):
-        yield f"  the old segments, {size_text(deleted)}, stay as .deleted until a broker removes them; or --purge"
+    if deleted and not plan.question.purge:
+        yield (
+            f"  the old segments, {size_text(deleted)}, stay as .deleted until a broker removes them (--purge "
+            "leaves none)"
+        )
     if plan.steps:
         changes = count_text(len(plan.steps), "change")
-        yield f"  {changes} of files; {plan.bytes_held:,} bytes are held for undo (--apply)"
+        yield f"  {changes} of files; {room_text(plan)}"
 
 
 def _headline(plan: Plan) -> str:
@@ -66,11 +78,11 @@ def _headline(plan: Plan) -> str:
         last = plan.answer["passes"][-1]
         return f"{name}: not due: {last['why']}"
     if cleaned[-1]["split"]:
-        return f"{name}: offsets do not fit into a segment; it is split, and cleaned another time"
+        return f"{name}: offsets do not fit into a segment: it is split now, and cleaned another time"
     first, last = cleaned[0]["stats"], cleaned[-1]["stats"]
     read, kept = first["bytes_read"], last["bytes_written"]
     gone = sum((Counter(row["gone"]) for row in cleaned), Counter[str]())
-    won = f"{size_text(read - kept)} won" if read >= kept else f"{size_text(kept - read)} more than before"
+    won = f"{size_text(read - kept)} saved" if read >= kept else f"{size_text(kept - read)} more than before"
     return f"{name}: {sum(gone.values()):,} records go, {last['messages_written']:,} stay; {won} of {size_text(read)}"
 
 
@@ -80,12 +92,12 @@ def _pass_lines(row: Mapping[str, Any]) -> Iterator[str]:
     yield f"{told}; {row['why']}" if "stats" in row else told
     if row["reset_checkpoint"]:
         start = row["first_dirty_offset"]
-        yield f"cleaner-offset-checkpoint does not fit the log: all from offset {start:,} on is dirty"
+        yield f"cleaner-offset-checkpoint does not fit the log: everything from offset {start:,} is dirty"
     if "stats" not in row:
         return
     if row["map_is_full"]:
-        told = "log.cleaner.dedupe.buffer.size has room for no more keys"
-        yield f"ended at offset {row['end_offset']:,} of {row['bound']:,}: {told}; another pass goes on there"
+        told = "log.cleaner.dedupe.buffer.size has no room for more keys"
+        yield f"ended at offset {row['end_offset']:,} of {row['bound']:,}: {told}; another pass continues there"
     yield from (f"{count:,} {_GONE[reason]}" for reason, count in row["gone"].items())
     if row["deletions"]:
         yield f"{count_text(len(row['deletions']), 'segment')} deleted by retention"
@@ -96,15 +108,9 @@ def _table(verdicts: list[SegmentVerdict]) -> Iterator[str]:
     hidden = len(verdicts) - _MOST_SEGMENTS
     shown = verdicts if hidden <= 0 else [*verdicts[: _MOST_SEGMENTS // 2], *verdicts[-_MOST_SEGMENTS // 2 :]]
     rows = [("segment", "size", "verdict", ""), *map(_row, shown)]
-    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:3]]
-    indent = 2 + sum(widths) + 2 * len(widths)
-    for row in rows:
-        front = "  " + "".join(f"{cell:<{width}}  " for cell, width in zip(row[:3], widths, strict=True))
-        first, *rest = textwrap.wrap(row[3], max(30, _WIDTH - indent)) or [""]
-        yield (front + first).rstrip()
-        yield from (" " * indent + line for line in rest)
+    yield from wrapped_table(rows)
     if hidden > 0:
-        yield f"  and {count_text(hidden, 'segment')} in between (--format json has all)"
+        yield f"  and {count_text(hidden, 'segment')} in between (--format json shows all)"
 
 
 def _row(verdict: SegmentVerdict) -> tuple[str, str, str, str]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from klogtool.errors import Corrupt, KlogError
+from klogtool.format.internal import decoders
 from klogtool.format.text import java_utf8
-from klogtool.lazy_dataclasses import dataclass
 
 PACKAGE = "org.apache.kafka.tools.api."
 Texts = tuple[str | None, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Decoder:
+class Decoder(Struct, frozen=True):
     """Makes texts of key and value, as printed behind ` key: ` and ` payload: `; None for one that is not printed.
 
     decode: (offset, key, value) -> texts. failed: (offset, message of Kafka's exception) -> texts, where the decoder
@@ -58,8 +59,6 @@ def decoder_of_classes(key_class: str, value_class: str) -> Decoder:
 
 def internal_topic_decoder(name: str) -> Decoder:
     """One of format.internal.decoders, by the name of its function."""
-    from klogtool.format.internal import decoders
-
     function = getattr(decoders, name)
 
     def decode(offset: int, key: bytes | None, value: bytes | None) -> Texts:

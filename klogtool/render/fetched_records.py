@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 from klogtool.errors import KlogError
 from klogtool.log.spans import Span, walk_spans
 from klogtool.log.windows import BufferPool
-from klogtool.render.json_dump import internal_topic, shown_name
-from klogtool.render.json_lines import batch_row, error_row, json_line, record_row
+from klogtool.render.json_dump import internal_topic
+from klogtool.render.json_lines import LongLine, batch_row, error_row, json_line, record_line
 from klogtool.render.kafka_text import walk_batch_text, walk_records_text
 from klogtool.render.log_lines import SPAN_BYTES, LineMaker, Lines
 from klogtool.render.records import Form, RecordOptions
 
 if TYPE_CHECKING:
+    from klogtool.broker.unified_log.loaded_partition import FetchedBytes
     from klogtool.log.entries import Entry
-    from klogtool.repair.unified_log.loaded import FetchedBytes
 
     Made = Iterator[bytes | memoryview]
     Show = Callable[[FetchedBytes, Entry], Iterator[bytes]]
@@ -37,11 +37,11 @@ def walk_json_records(found: FetchedBytes, *, committed_only: bool, jobs: int = 
     which is raised then. Records before the offset that was asked for are left out, as a consumer does."""
     if not found.fetched.size:
         return
-    form = Form(_OPTIONS, json_file=shown_name(found.path), topic=internal_topic(found.path))
+    form = Form(_OPTIONS, json_file=found.path, topic=internal_topic(found.path))
     try:
         yield from _walk(found, committed_only, form, _json_of, jobs)
     except KlogError as error:
-        yield json_line(error_row(shown_name(error.path or ""), error))
+        yield json_line(error_row(error.path or "", error))
         raise
 
 
@@ -97,7 +97,10 @@ def _by_kernel(
             if lines.fatal or lines.errors or any(after < found.offset for _, after in lines.gaps):
                 break
             for piece in lines.pieces:
-                yield piece
+                if isinstance(piece, LongLine):
+                    yield from piece.walk()
+                else:
+                    yield piece
                 if isinstance(piece, memoryview):
                     outs.give_back(piece)
             at = lines.reached
@@ -105,11 +108,15 @@ def _by_kernel(
 
 
 def _json_of(found: FetchedBytes, batch: Entry) -> Iterator[bytes]:
-    name, topic = shown_name(batch.path), internal_topic(batch.path)
+    name, topic = batch.path, internal_topic(batch.path)
     yield json_line(batch_row(name, batch))
     for record in batch.records():
         if record.offset >= found.offset:
-            yield json_line(record_row(name, batch, record, topic))
+            line = record_line(name, batch, record, topic)
+            if isinstance(line, LongLine):
+                yield from line.walk()
+            else:
+                yield line
 
 
 def _text_of(found: FetchedBytes, batch: Entry) -> Iterator[bytes]:

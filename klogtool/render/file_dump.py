@@ -7,32 +7,44 @@ fields, a line an entry. JSON lines: see json_dump.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from klogtool.errors import KlogError
+from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.file import read_whole, unreadable
+from klogtool.log.opened import open_path
+from klogtool.render.side_rows import MOST_BYTES, walk_side_rows
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from klogtool.format.names import FileName
     from klogtool.render.kafka_dump import KafkaDump
+
 
 FOREIGN = "klogtool: {}: not a file of Kafka's, by its name"
 
 
 def walk_files(path: str, tell: Callable[[KlogError], None]) -> Iterator[str]:
-    """The file itself, or all files below a folder, in order of name.
+    """The file itself, or all files below a log dir or partition dir, in order of name.
 
-    `tell` hears of what cannot be listed: a path that is not there, a folder without access. A folder that is linked
-    to from below itself is not entered again.
+    `tell` hears of what cannot be listed: a path that is not there, a folder without access, a folder that is neither.
+    A folder that is linked to from below itself is not entered again.
     """
     try:
         os.lstat(path)
+        _check_folder(path)
     except OSError as error:
         tell(unreadable(path, error))
+    except KlogError as error:
+        tell(error)
     else:
         yield from _walk(path, tell, ())
+
+
+def _check_folder(path: str) -> None:
+    """Raises KlogError for a folder that is nothing of Kafka's."""
+    if os.path.isdir(path):
+        open_path(path)
 
 
 def _walk(path: str, tell: Callable[[KlogError], None], above: tuple[tuple[int, int], ...]) -> Iterator[str]:
@@ -63,8 +75,6 @@ class TextDump:
             self._other_than_log(path)
 
     def _other_than_log(self, path: str) -> None:
-        from klogtool.format.names import parse_file_name  # takes as long as a small log takes to dump
-
         name = parse_file_name(os.path.basename(path))
         if name.kind.holds_batches and name.suffix:
             self.kafka.log(path, name.name.removesuffix(name.suffix))
@@ -74,9 +84,6 @@ class TextDump:
             self._side_file(path, name)
 
     def _side_file(self, path: str, name: FileName) -> None:
-        from klogtool.format.names import FileKind
-        from klogtool.render.side_rows import MOST_BYTES, walk_side_rows
-
         self.kafka.print(f"Dumping {path}")
         try:
             data = read_whole(path, limit=MOST_BYTES)

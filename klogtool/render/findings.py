@@ -4,118 +4,122 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
+from klogtool.escape import escaped, joined
 from klogtool.render.counts import count_text
-from klogtool.repair.findings import Finding, Severity
+from klogtool.verify.findings import Finding, Severity
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from klogtool.verify.verification import Summary
 
-    from klogtool.repair.verify import Summary
 
 # What an id means, and what readers or a broker make of it: one or two sentences, as docs/findings.md has them in full.
 MEANINGS = {
-    "batch-crc": "Bytes under the CRC are not what was written. Readers stop here; a broker that recovers this segment "
-    "cuts the log at this byte.",
-    "batch-header": "A field that no CRC covers contradicts the rest; the records are whole. A broker takes the field "
-    "as it is, or cuts the log here.",
-    "batch-attributes": "No broker writes such a batch, though its CRC holds. Readers stop here.",
-    "torn-batch": "The end of the file came in the middle of a write. A broker that recovers cuts it off; one that "
-    "does not writes on into it, and loses what it writes.",
-    "zero-tail": "Space was there before the data, as after a power failure. A broker that recovers cuts it off; one "
-    "that does not may refuse to start.",
-    "foreign-bytes": "These bytes are no batch. Readers stop here; a broker that recovers this segment cuts the log at "
+    "batch-crc": "Bytes under the CRC have changed since they were written. Readers stop here. A broker that recovers "
+    "this segment cuts the log at this byte.",
+    "batch-header": "A field that no CRC covers contradicts the rest. The records are whole. A broker uses the "
+    "field as "
+    "it is, or cuts the log here.",
+    "batch-attributes": "No broker writes such a batch, although its CRC matches. Readers stop here.",
+    "torn-batch": "The last write was not finished. A broker that recovers this segment cuts the batch off. A "
+    "broker that "
+    "does not recover it appends after it, and loses what it appends.",
+    "zero-tail": "The file was extended before its data was written, for example at a power failure. A broker that "
+    "recovers this segment cuts the zeros off. A broker that does not recover it may refuse to start.",
+    "foreign-bytes": "These bytes are not a batch. Readers stop here. A broker that recovers this segment cuts the "
+    "log at "
     "this byte.",
-    "offset-order": "Offsets must ascend. Readers see records twice, or miss some; a broker that recovers may empty "
-    "the whole segment.",
-    "offset-overflow": "An index of this segment cannot hold the offset. A broker that recovers splits the segment.",
-    "records-invalid": "Readers stop at this batch, or see something else than was written.",
-    "epoch-order": "Leader epochs never go down. Followers may cut their logs at the wrong place.",
-    "sequence-gap": "Batches of this producer are missing, or lie in another order.",
-    "timestamp-implausible": "Retention by time waits for the newest timestamp of a segment.",
-    "index-missing": "A damage in the segment that nobody looked at so far comes up then.",
-    "index-size": "The bytes behind the last whole entry are none; a broker that trims the file cuts them off.",
-    "index-order": "Searches in it end anywhere: readers may be sent too far, or to the beginning.",
+    "offset-order": "Offsets must increase. Readers see records twice, or miss some. A broker that recovers this "
+    "segment may "
+    "empty it completely.",
+    "offset-overflow": "An index of this segment cannot hold the offset. A broker that recovers this segment "
+    "splits it.",
+    "records-invalid": "Readers stop at this batch, or see other records than were written.",
+    "epoch-order": "Leader epochs never decrease. Followers may truncate their logs at the wrong offset.",
+    "sequence-gap": "Batches of this producer are missing, or are in a different order.",
+    "timestamp-implausible": "Retention by time waits until the newest timestamp of a segment is old enough.",
+    "index-missing": "Rebuilding reads the whole segment, so damage that was not noticed before will surface.",
+    "index-size": "The bytes after the last whole entry are not an entry. A broker that trims the file cuts them off.",
+    "index-order": "Lookups in it find a wrong position: readers may start too late, or at the beginning.",
     "index-entry": "Readers that look up an offset here may start in the middle of a batch, or too late.",
-    "timeindex-missing": "Until it is built anew, nothing tells which times are in the segment.",
-    "timeindex-size": "The bytes behind the last whole entry are none; a broker that trims the file cuts them off.",
-    "timeindex-order": "Searches by time end anywhere.",
-    "timeindex-entry": "Searches by time skip records, or retention counts from a wrong time.",
-    "timeindex-max": "Retention and searches by time take this segment for older than it is.",
-    "txnindex-missing": "To read_committed consumers aborted records look committed. A broker does not notice.",
-    "txnindex-size": "A broker reads whole entries only, and appends behind the rest, where nobody finds it.",
-    "txnindex-entry": "To read_committed consumers aborted records look committed, or the reverse. A broker does not "
-    "notice.",
-    "index-untrimmed": "Normal after a kill: a broker that recovers trims it.",
-    "snapshot-corrupt": "Producers are then taken from an older snapshot and the log behind it.",
-    "snapshot-content": "A broker that starts from it takes duplicates for new records, or refuses new ones.",
-    "snapshot-stray": "It stands for records that are not there.",
-    "snapshot-missing": "Brokers that keep one for each segment can cut a log without reading all of it.",
+    "timeindex-missing": "Until it is rebuilt, nothing says which times are in the segment.",
+    "timeindex-size": "The bytes after the last whole entry are not an entry. A broker that trims the file cuts "
+    "them off.",
+    "timeindex-order": "Lookups by time find a wrong position.",
+    "timeindex-entry": "Lookups by time skip records, or retention uses a wrong time.",
+    "timeindex-max": "Retention and lookups by time treat this segment as older than it is.",
+    "txnindex-missing": "Consumers with read_committed see aborted records as committed. A broker does not notice.",
+    "txnindex-size": "A broker reads only whole entries, and appends new entries after the rest, where they are "
+    "not found.",
+    "txnindex-entry": "Consumers with read_committed see aborted records as committed, or miss committed records. "
+    "A broker "
+    "does not notice.",
+    "index-untrimmed": "This is normal after a kill. A broker that recovers this segment trims the file.",
+    "snapshot-corrupt": "A broker restores the producers from an older snapshot and from the log after it.",
+    "snapshot-content": "A broker that loads it accepts duplicates, or refuses new records.",
+    "snapshot-stray": "It describes records that are not in the log.",
+    "snapshot-missing": "Brokers that keep one for each segment can truncate a log without reading all of it.",
     "epochs-corrupt": "A broker cannot load the log dir, or does not start.",
-    "epochs-content": "Followers that ask where an epoch ended get a wrong answer, and cut too much or too little.",
-    "epochs-missing": "Followers that ask where an epoch ended get no answer.",
+    "epochs-content": "Followers that ask for the end of an epoch get a wrong answer, and truncate too much or too "
+    "little.",
+    "epochs-missing": "Followers that ask for the end of an epoch get no answer.",
     "partition-metadata-corrupt": "A broker cannot load the log dir, or does not start.",
-    "partition-metadata-missing": "Where topics have ids, a broker does not know the partition without it.",
-    "topic-id-mismatch": "The partition is of another generation of its topic, or was copied from elsewhere.",
-    "segment-gap": "Normal after compaction; else records are gone.",
-    "segment-overlap": "Readers get one copy or the other, and may miss records between.",
-    "segment-name": "A broker reads segments by their names only.",
-    "orphan-file": "If the segment was not meant to go, its records are lost.",
-    "leftover-cleaned": "A cleaning or a split was interrupted before it was done.",
-    "leftover-swap": "A cleaning or a split was interrupted when it was nearly done.",
-    "leftover-deleted": "Until a broker starts it can still be taken back.",
+    "partition-metadata-missing": "If topics have ids, a broker does not recognise the partition without it.",
+    "topic-id-mismatch": "The partition belongs to another topic of the same name, or was copied from elsewhere.",
+    "segment-gap": "This is normal after compaction. Otherwise records are lost.",
+    "segment-overlap": "Readers get one copy or the other, and may miss records between them.",
+    "segment-name": "A broker knows where a segment starts only by its name.",
+    "orphan-file": "If the segment was not deleted on purpose, its records are lost.",
+    "leftover-cleaned": "A cleaning or a split was interrupted before it was complete.",
+    "leftover-swap": "A cleaning or a split was interrupted when it was almost complete.",
+    "leftover-deleted": "Until a broker starts, the deletion can be taken back.",
     "foreign-file": "It takes up space and does no harm.",
-    "foreign-folder": "A log dir holds partition dirs only.",
-    "duplicate-partition": "A broker cannot tell which of them counts.",
-    "checkpoint-corrupt": "It can be deleted: what it says is found anew, at a price.",
-    "checkpoint-entry": "The file says something else than the logs.",
-    "meta-properties-corrupt": "It says whose log dir this is.",
-    "meta-properties-missing": "It says whose log dir this is.",
-    "meta-properties-conflict": "All log dirs of a broker have its cluster id and node id, and each a directory id of "
-    "its own.",
-    "kraft-snapshot-corrupt": "Without it the cluster's metadata may be lost, and with that every partition becomes a "
-    "stray.",
-    "quorum-state-corrupt": "It remembers whom this node voted for.",
-    "unclean-shutdown": "Normal after a kill, and while a broker is running.",
-    "clean-marker-false": "The most dangerous state there is: what a broker writes next is acknowledged, and lost.",
-    "unreadable": "A broker that cannot read it either gives the log dir up.",
+    "foreign-folder": "A log dir may contain only partition dirs.",
+    "duplicate-partition": "A broker cannot decide which copy to use.",
+    "checkpoint-corrupt": "It can be deleted. A broker then finds its contents again, at a cost.",
+    "checkpoint-entry": "The file contradicts the logs.",
+    "meta-properties-corrupt": "It says which broker and cluster the log dir belongs to.",
+    "meta-properties-missing": "It says which broker and cluster the log dir belongs to.",
+    "meta-properties-conflict": "All log dirs of a broker have the same cluster id and node id, and each has its "
+    "own directory id.",
+    "kraft-snapshot-corrupt": "Without it the cluster's metadata may be lost. Then every partition becomes a stray.",
+    "quorum-state-corrupt": "It records which candidate this node voted for.",
+    "unclean-shutdown": "This is normal after a kill, and while a broker is running.",
+    "clean-marker-false": "This is the most dangerous state: a broker acknowledges what it writes next, and then "
+    "loses it.",
+    "unreadable": "If the broker cannot read it, it takes this log dir offline.",
 }
-_LABELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
-_COLOURS = {Severity.ERROR: "\x1b[1;31m", Severity.WARNING: "\x1b[1;33m", Severity.INFO: "\x1b[1;36m"}
-_DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
+_UNCHECKED = "Its checksum matches. This is a limit of klogtool, not of Kafka: see docs/limits.md."
+LABELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 _INDENT = " " * 9
-_UNSEEN = {n: f"\\x{n:02x}" for n in (*range(32), 127)}  # would move a terminal's cursor
-NARROWEST = 40
 
 
 class FindingText:
-    """Findings as blocks of text. width: columns; colour: whether to colour them, which only repeats the words.
+    """Findings as blocks of text. width: columns.
 
     roots: the paths that were asked for; what lies under the only one is named from there on.
     """
 
-    def __init__(self, roots: list[str], *, width: int, colour: bool) -> None:
+    def __init__(self, roots: list[str], *, width: int) -> None:
         self._roots = roots
-        self._width, self._colour = max(width, NARROWEST), colour
+        self._width = width
 
     def block(self, finding: Finding) -> str:
         """One finding, several lines."""
-        label = f"{_LABELS[finding.severity]:<9}"
-        if self._colour:
-            label = f"{_COLOURS[finding.severity]}{label}{_PLAIN}"
-        lines = [label + self._name(finding.path)]
+        lines = [f"{LABELS[finding.severity]:<9}{self._name(finding.path)}"]
         lines += self._filled("   ".join([finding.id, *_where(finding)]))
-        lines += self._filled(f"{_sentence(finding.detail)} {MEANINGS[finding.id]}")
+        meaning = _UNCHECKED if finding.is_unchecked else MEANINGS[finding.id]
+        lines += self._filled(f"{_sentence(finding.detail)} {meaning}")
         if finding.cure is not None:
-            lines.append(f"{_INDENT}→  {finding.cure.translate(_UNSEEN)}")  # in one line, to be copied
-        return "\n".join(lines)
+            lines.append(f"{_INDENT}→  {finding.cure}")  # in one line, to be copied
+        return joined(lines)
 
     def _filled(self, text: str) -> list[str]:
         """Indented lines that fit, words whole."""
         lines: list[str] = []
         gap = ""
-        for word in text.translate(_UNSEEN).split(" "):
+        for word in escaped(text).split(" "):
             if not word:  # there are several blanks
                 gap += " "
             elif lines and len(lines[-1]) + len(gap) + len(word) <= self._width:
@@ -130,7 +134,7 @@ class FindingText:
         name = path
         if len(self._roots) == 1 and path.startswith(self._roots[0].rstrip("/") + "/"):
             name = os.path.relpath(path, self._roots[0])
-        return name.translate(_UNSEEN)
+        return name
 
 
 def _where(finding: Finding) -> Iterator[str]:
@@ -146,8 +150,9 @@ def _where(finding: Finding) -> Iterator[str]:
 
 
 def _sentence(text: str) -> str:
-    """Begins with a capital, unless that is a name, and ends with a full stop."""
-    first = text[:1].upper() + text[1:] if text[:2].islower() else text
+    """Begins with a capital, unless its first word may be a name (t-0, cluster.id); ends with a full stop."""
+    word = text.partition(" ")[0].removesuffix(",").removesuffix(":")
+    first = text[:1].upper() + text[1:] if word.isalpha() and word.islower() else text
     return first if first.endswith(".") else first + "."
 
 
@@ -159,27 +164,24 @@ def closing_line(summary: Summary, known: int, *, notes_shown: bool, status: int
         notes += " (--notes shows them)"
     told = ", ".join([*found, notes])
     read = f"{count_text(summary.records, 'record')} in {count_text(summary.batches, 'batch', 'batches')} read"
-    sentences = [told, read, *_left_out(summary)]
+    sentences = [told, read, *([] if summary.complete else [f"Left out: {_left_out(summary)}"])]
     if known:
         sentences.insert(1, f"{count_text(known, 'finding')} of the baseline not counted")
     return "".join(f"{sentence}.  " for sentence in sentences) + f"Exit status {status}."
 
 
-def _left_out(summary: Summary) -> Iterator[str]:
-    if not summary.complete:
-        partitions = count_text(summary.left_out_partitions, "partition")
-        segments = f" and {count_text(summary.left_out_segments, 'segment')}" if summary.left_out_segments else ""
-        yield f"Left out: {partitions}{segments}"
+def left_out_line(summary: Summary) -> str:
+    """What was not read, and why: the first line where something was left out."""
+    why = "time was up (--max-duration)" if summary.was_time_up else "not in this subset (--subset)"
+    return f"NOT READ: {_left_out(summary)}; {why}. The findings below are about the rest."
+
+
+def _left_out(summary: Summary) -> str:
+    counts = (summary.left_out_partitions, "partition"), (summary.left_out_segments, "segment")
+    return " and ".join(count_text(count, noun) for count, noun in counts if count)
 
 
 # JSON.
-
-
-def row_line(row: dict[str, Any]) -> str:
-    """One object, compact; in ASCII, since bytes of file names that are no text have no other form in JSON."""
-    import json  # not for text
-
-    return json.dumps(row, separators=(",", ":"))
 
 
 def finding_row(finding: Finding, *, is_known: bool = False) -> dict[str, Any]:

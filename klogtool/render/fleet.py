@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from klogtool.escape import joined
+from klogtool.plans.plan import Plan
 from klogtool.render.compact import compact_brief
 from klogtool.render.counts import count_text
 from klogtool.render.findings import closing_line
-from klogtool.repair.findings import Finding, Severity
-from klogtool.repair.plan import Plan
-from klogtool.repair.verify import Summary
+from klogtool.verify.findings import Finding, Severity
+from klogtool.verify.verification import Summary
 
 MOST_FOLDERS = 10
 ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
@@ -61,12 +62,12 @@ def exported_text(totals: Sequence[Mapping[str, Any]], invalid: int, output: str
     records, files = sum(row["rows"] for row in totals), sum(row["files"] for row in totals)
     yield f"{count_text(records, 'record')} in {count_text(files, 'file')}: {output}"
     if invalid:
-        yield f"{invalid:,} keys and values are no JSON, and are null there."
+        yield f"{invalid:,} keys and values are not JSON, and are null there."
 
 
 def compacted_text(plans: Sequence[Plan], output: str) -> Iterator[str]:
     """What was cleaned, a paragraph each; how many were left alone, and why; where the result is."""
     yield from (compact_brief(plan) for plan in plans if "skipped" not in plan.answer)
     left_alone = Counter(str(plan.answer["skipped"]) for plan in plans if "skipped" in plan.answer)
-    yield from (f"{count_text(count, 'partition')} copied: {why}" for why, count in left_alone.items())
-    yield f"Done: {output}"
+    yield from (joined([f"{count_text(count, 'partition')} copied: {why}"]) for why, count in left_alone.items())
+    yield joined([f"Done: {output}"])

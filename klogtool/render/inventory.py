@@ -89,7 +89,7 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
         yield f"Retention would free {size_text(total(due, 'retention_due_bytes'))} now: {names_of(due)}"
     dirty = [row for row in rows if row["is_cleaning_due"]]
     if dirty:
-        yield f"The cleaner would take up {size_text(total(dirty, 'cleanable_bytes'))} now: {names_of(dirty)}"
+        yield f"The cleaner would clean {size_text(total(dirty, 'cleanable_bytes'))} now: {names_of(dirty)}"
     for what, found in _groups(rows):
         if found:
             yield f"{what}: {names_of(found)}"
@@ -98,11 +98,11 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
 def _groups(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
     yield "With transactions", [row for row in rows if row["transactional_batches"]]
     yield "In an old record format", [row for row in rows if any(int(magic) < 2 for magic in row["magics"])]
-    yield "There more than once", [row for row in rows if row["copies"] > 1]
+    yield "More than one copy", [row for row in rows if row["copies"] > 1]
     yield "With another topic id elsewhere", [row for row in rows if row["other_topic_id"]]
-    yield "Damaged, counted up to there", [row for row in rows if row["damage"]]
+    yield "Damaged, counted up to the damage", [row for row in rows if row["damage"]]
     unknown = [row for row in rows if row["why_unknown"]]
-    yield "Headroom not known", unknown
+    yield "Space to gain not known", unknown
 
 
 def names_of(rows: Sequence[Row]) -> str:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
+from klogtool.escape import escaped
 from klogtool.render.inventory import merged, remarks, topics_of, total
 from klogtool.render.retain import size_text
 
@@ -37,9 +38,9 @@ def inventory_page(rows: Sequence[Row], paths: Sequence[str], now_ms: int) -> st
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<style>{STYLE}</style></head><body>",
         f"<h1>Kafka logs</h1><p>{when}</p><ul>",
-        *(f"<li><code>{escape(_shown(path))}</code></li>" for path in paths),
+        *(f"<li><code>{_shown(path)}</code></li>" for path in paths),
         "</ul><ul>",
-        *(f"<li>{escape(_shown(line))}</li>" for line in remarks(rows)),
+        *(f"<li>{_shown(line)}</li>" for line in remarks(rows)),
         '</ul><div class="plots">',
         *_plots(rows),
         "</div>",
@@ -50,8 +51,8 @@ def inventory_page(rows: Sequence[Row], paths: Sequence[str], now_ms: int) -> st
 
 
 def _shown(text: str) -> str:
-    """Bytes of names that are no text have no other form in a page."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    """As everywhere that people read: without control and bidi characters, and bytes of names that are no text."""
+    return escape(escaped(text))
 
 
 # Plots.
@@ -67,7 +68,7 @@ def _plots(rows: Sequence[Row]) -> Iterator[str]:
     due = [(name, total(some, "retention_due_bytes")) for name, some in topics]
     yield bars("Retention would free now", [pair for pair in due if pair[1]], size_text, colour="#d45087")
     dirty = [(name, total((row for row in some if row["is_cleaning_due"]), "cleanable_bytes")) for name, some in topics]
-    yield bars("The cleaner would take up now", [pair for pair in dirty if pair[1]], size_text, colour="#ff7c43")
+    yield bars("The cleaner would clean now", [pair for pair in dirty if pair[1]], size_text, colour="#ff7c43")
 
 
 def bars(title: str, values: Sequence[tuple[str, int]], told: Any, *, colour: str = "#2f6fb0") -> str:
@@ -83,10 +84,10 @@ def bars(title: str, values: Sequence[tuple[str, int]], told: Any, *, colour: st
         y, long = k * LINE, max(1, n * room // most)
         label = name if len(name) <= 28 else f"{name[:27]}…"
         lines.append(
-            f"<g><title>{escape(_shown(name))}: {escape(told(n))}</title>"
-            f'<text x="{LABEL - 8}" y="{y + 16}" text-anchor="end">{escape(_shown(label))}</text>'
+            f"<g><title>{_shown(name)}: {_shown(told(n))}</title>"
+            f'<text x="{LABEL - 8}" y="{y + 16}" text-anchor="end">{_shown(label)}</text>'
             f'<rect x="{LABEL}" y="{y + 3}" width="{long}" height="{LINE - 7}" fill="{colour}"/>'
-            f'<text x="{LABEL + long + 6}" y="{y + 16}">{escape(told(n))}</text></g>'
+            f'<text x="{LABEL + long + 6}" y="{y + 16}">{_shown(told(n))}</text></g>'
         )
     return _figure(title, len(shown) * LINE + 4, lines)
 
@@ -102,20 +103,20 @@ def columns(title: str, values: Sequence[tuple[str, int]]) -> str:
         x, high = 10 + k * wide, max(1, n * tall // most)
         middle = x + wide // 2
         lines.append(
-            f"<g><title>{escape(name)}: {n:,}</title>"
+            f"<g><title>{_shown(name)}: {n:,}</title>"
             f'<rect x="{x + 3}" y="{tall + 20 - high}" width="{wide - 6}" height="{high}" fill="#4d9078"/>'
             f'<text x="{middle}" y="{tall + 15 - high}" text-anchor="middle" font-size="11">{n:,}</text>'
             f'<text x="{middle}" y="{tall + 36}" text-anchor="end" font-size="11" '
-            f'transform="rotate(-40 {middle} {tall + 36})">{escape(name)}</text></g>'
+            f'transform="rotate(-40 {middle} {tall + 36})">{_shown(name)}</text></g>'
         )
     return _figure(title, tall + 90, lines)
 
 
 def _figure(title: str, height: int, lines: Sequence[str]) -> str:
     return (
-        f"<figure><h2>{escape(title)}</h2>"
+        f"<figure><h2>{_shown(title)}</h2>"
         f'<svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" '
-        f'aria-label="{escape(title)}" font-family="sans-serif" font-size="12" fill="#222">'
+        f'aria-label="{_shown(title)}" font-family="sans-serif" font-size="12" fill="#222">'
         f"{''.join(lines)}</svg></figure>"
     )
 
@@ -146,10 +147,10 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows[:MOST_ROWS]:
         cells = zip(_cells(row), _COLUMNS, strict=True)
         line = "".join(f"<td{_number(is_number)}>{cell}</td>" for cell, (_, is_number) in cells)
-        yield f'<tr title="{escape(_shown(row["folder"]))}">{line}</tr>'
+        yield f'<tr title="{_shown(row["folder"])}">{line}</tr>'
     yield "</table></div>"
     if len(rows) > MOST_ROWS:
-        yield f"<p>{len(rows) - MOST_ROWS:,} more are in the other forms of the inventory.</p>"
+        yield f"<p>{len(rows) - MOST_ROWS:,} more are in the JSON and Parquet output.</p>"
 
 
 def _number(is_number: bool) -> str:
@@ -158,10 +159,10 @@ def _number(is_number: bool) -> str:
 
 def _cells(row: Row) -> tuple[str, ...]:
     name = f"{row['topic']}-{row['partition']}" if row["topic"] else row["folder"]
-    damage = f'<span class="bad">{escape(_shown(row["damage"]))}</span>' if row["damage"] else ""
-    remark = "; ".join(filter(None, [damage, escape(row["why_unknown"] or ""), _other_id(row)]))
+    damage = f'<span class="bad">{_shown(row["damage"])}</span>' if row["damage"] else ""
+    remark = "; ".join(filter(None, [damage, _shown(row["why_unknown"] or ""), _other_id(row)]))
     return (
-        escape(_shown(name)),
+        _shown(name),
         f"{row['segments']:,}",
         size_text(row["bytes"]),
         f"{row['records']:,}",
@@ -169,7 +170,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         ", ".join(map(str, row["magics"])),
         ", ".join(row["codecs"]),
         "" if row["mean_batch_bytes"] is None else size_text(row["mean_batch_bytes"]),
-        row["cleanup_policy"] or "",
+        _shown(row["cleanup_policy"] or ""),
         size_text(row["retention_due_bytes"]) if row["retention_due_bytes"] else "",
         size_text(row["cleanable_bytes"]) if row["cleanable_bytes"] else "",
         str(row["copies"]),

@@ -12,6 +12,7 @@ from klogtool.render.json_lines import error_row, json_line
 from klogtool.render.kafka_dump import INT_MAX, KafkaDump
 from klogtool.render.log_lines import LogDump, dump_log_lines
 from klogtool.render.records import Form
+from klogtool.render.side_rows import MOST_BYTES, walk_side_rows
 
 INTERNAL_TOPICS = (
     "__cluster_metadata",
@@ -37,7 +38,7 @@ class JsonDump:
             else:
                 self._side_file(path, name)
         except KlogError as error:
-            self.write(json_line(error_row(shown_name(path), error.at_path(path))))
+            self.write(json_line(error_row(path, error.at_path(path))))
             raise
 
     def _log(self, path: str) -> None:
@@ -45,7 +46,7 @@ class JsonDump:
         form = Form(
             kafka.options.records(),
             kafka.selection,
-            json_file=shown_name(path),
+            json_file=path,
             topic=internal_topic(path),
             go_on=kafka.go_on,
         )
@@ -62,17 +63,15 @@ class JsonDump:
         if end > dump.valid_bytes and kafka.options.max_bytes() == INT_MAX:
             kafka.note_tail(end - dump.valid_bytes, path, dump.valid_bytes)
             tail = {"position": dump.valid_bytes, "size": end - dump.valid_bytes}
-            self.write(json_line({"type": "trailing-bytes", "file": shown_name(path), **tail}))
+            self.write(json_line({"type": "trailing-bytes", "file": path, **tail}))
 
     def _side_file(self, path: str, name: FileName) -> None:
-        from klogtool.render.side_rows import MOST_BYTES, walk_side_rows  # and with them every format: not for a log
-
         data = read_whole(path, limit=MOST_BYTES)
         if name.kind is FileKind.FOREIGN:
             self.kafka.complain(FOREIGN.format(path))
         for row in walk_side_rows(name, data):
             kind = row.pop("type")
-            self.write(json_line({"type": kind, "file": shown_name(path), **row}))
+            self.write(json_line({"type": kind, "file": path, **row}))
 
 
 def internal_topic(path: str) -> str | None:
@@ -85,8 +84,3 @@ def internal_topic(path: str) -> str | None:
     if os.path.basename(path).endswith(FileKind.KRAFT_SNAPSHOT.value):
         return "__cluster_metadata"  # also bootstrap.checkpoint, which lies in a log dir
     return topic if topic in INTERNAL_TOPICS else None
-
-
-def shown_name(path: str) -> str:
-    """A path as JSON can say it: bytes that are no text are escaped."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -2,28 +2,39 @@
 
 Bytes are {"utf8": ...} where they are UTF-8, else {"base64": ...}; null is null. A timestamp of -1 is null. What parses
 is imported when there is something parsed: a dump by the kernel has no need of it.
+
+This is the reference of kernels/_json.pxi: a rule that changes here changes there, too.
 """
 
 from __future__ import annotations
 
 import base64
-import json
-from collections.abc import Iterator
+import codecs
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from klogtool.errors import KlogError
+from klogtool.format.batch import NO_TIMESTAMP
+from klogtool.format.control import ControlRecordType, parse_control_type_id, parse_end_transaction_marker
+from klogtool.format.control_values import VALUE_MESSAGES, parse_control_value
+from klogtool.format.internal.decoders import decode_json
+from klogtool.format.internal.json_form import to_json
+from klogtool.format.message import Message
 from klogtool.format.text import java_utf8
+from klogtool.json_rows import row_line
 
 if TYPE_CHECKING:
-    from klogtool.format.batch import Header, Record, RecordBatch
+    from klogtool.format.batch import Record, RecordBatch
     from klogtool.format.message import Message
 
 Row = dict[str, Any]
+LONG_BYTES = 1 << 20  # of a key, value or header: what is longer is made into text piece by piece
+LONG_PIECE_BYTES = 3 << 18  # base64 takes three bytes at a time
 
 
 def json_line(row: Row) -> bytes:
     """One object, compact, text as UTF-8."""
-    return json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    return row_line(row, ascii_only=False).encode() + b"\n"
 
 
 def json_bytes(data: bytes | None) -> dict[str, str] | None:
@@ -36,17 +47,103 @@ def json_bytes(data: bytes | None) -> dict[str, str] | None:
         return {"base64": base64.b64encode(data).decode()}
 
 
+class LongLine:
+    """The line of a record with a long key, value or header: made when it is written, a piece at a time.
+
+    Its text may be six times as long as its bytes, which are all that is held. len(): of these bytes, about.
+    """
+
+    def __init__(self, row: Row) -> None:
+        self._row = row
+
+    def __len__(self) -> int:
+        return sum(len(long.data) for long in _long_ones(self._row))
+
+    def walk(self) -> Iterator[bytes]:
+        """The same bytes as `json_line` makes of the record's row."""
+        yield from _walk_json(self._row)
+        yield b"\n"
+
+
+class _Long:
+    """Bytes that are not made into text yet."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def walk(self) -> Iterator[bytes]:
+        """As json_line has what `json_bytes` gives."""
+        if not _is_utf8(self.data):
+            yield b'{"base64":"'
+            yield from map(base64.b64encode, _walk_pieces(self.data))
+        else:
+            import json
+
+            yield b'{"utf8":"'
+            decode = codecs.getincrementaldecoder("utf-8")().decode
+            for piece in _walk_pieces(self.data):
+                yield json.dumps(decode(piece), ensure_ascii=False).encode()[1:-1]
+        yield b'"}'
+
+
+def _walk_pieces(data: bytes) -> Iterator[memoryview]:
+    view = memoryview(data)
+    return (view[at : at + LONG_PIECE_BYTES] for at in range(0, len(view), LONG_PIECE_BYTES))
+
+
+def _is_utf8(data: bytes) -> bool:
+    decode = codecs.getincrementaldecoder("utf-8")().decode
+    try:
+        for piece in _walk_pieces(data):
+            decode(piece)
+        decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _long_ones(value: Any) -> Iterator[_Long]:
+    if isinstance(value, _Long):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _long_ones(item)
+
+
+def _walk_json(value: Any) -> Iterator[bytes]:
+    """As `json_line` writes it, in pieces."""
+    if isinstance(value, _Long):
+        yield from value.walk()
+        return
+    if next(_long_ones(value), None) is None:
+        yield row_line(value, ascii_only=False).encode()
+        return
+    is_row = isinstance(value, dict)
+    for n, item in enumerate(value.items() if is_row else value):
+        yield (b"{" if is_row else b"[") if n == 0 else b","
+        if is_row:
+            yield row_line(item[0], ascii_only=False).encode() + b":"
+        yield from _walk_json(item[1] if is_row else item)
+    yield b"}" if is_row else b"]"
+
+
+def record_line(file: str, batch: RecordBatch | Message, record: Record, topic: str | None = None) -> bytes | LongLine:
+    """A record's line; where it would be long, as what makes it."""
+    row = record_row(file, batch, record, topic, _json_bytes_or_long)
+    return json_line(row) if next(_long_ones(row), None) is None else LongLine(row)
+
+
+def _json_bytes_or_long(data: bytes | None) -> Any:
+    return _Long(data) if data is not None and len(data) >= LONG_BYTES else json_bytes(data)
+
+
 def json_timestamp(timestamp: int) -> int | None:
     """Ms since the epoch, None where there is none."""
-    from klogtool.format.batch import NO_TIMESTAMP
-
     return None if timestamp == NO_TIMESTAMP else timestamp
 
 
 def batch_row(file: str, batch: RecordBatch | Message) -> Row:
     """Every header field under its name. Raises Unsupported for a codec that there is not."""
-    from klogtool.format.message import Message
-
     if isinstance(batch, Message):
         return _message_row(file, batch)
     return {
@@ -93,8 +190,15 @@ def _common_end(batch: RecordBatch | Message) -> Row:
     }
 
 
-def record_row(file: str, batch: RecordBatch | Message, record: Record, topic: str | None = None) -> Row:
-    """A record with its batch's fields. topic: of an internal one the content is decoded, too."""
+def record_row(
+    file: str,
+    batch: RecordBatch | Message,
+    record: Record,
+    topic: str | None = None,
+    json_bytes: Callable[[bytes | None], Any] = json_bytes,
+) -> Row:
+    """A record with its batch's fields. topic: of an internal one the content is decoded, too. json_bytes: what stands
+    for bytes."""
     row: Row = {
         "type": "record",
         "file": file,
@@ -115,42 +219,30 @@ def record_row(file: str, batch: RecordBatch | Message, record: Record, topic: s
         "partition_leader_epoch": batch.partition_leader_epoch,
         "delete_horizon_ms": batch.delete_horizon_ms,
     }
-    row.update(_further(batch, record, topic))
+    row.update(_further(batch, record, topic, json_bytes))
     return row
 
 
-def _further(batch: RecordBatch | Message, record: Record, topic: str | None) -> Iterator[tuple[str, Any]]:
+def _further(
+    batch: RecordBatch | Message, record: Record, topic: str | None, json_bytes: Callable[[bytes | None], Any]
+) -> Iterator[tuple[str, Any]]:
     """What only some records have."""
     if record.crc is not None:
         yield "crc", record.crc
         yield "crc_valid", record.crc_valid
-    keys = [json_bytes(h.key) for h in record.headers if not _is_utf8(h)]
+    keys = [json_bytes(h.key) for h in record.headers if not _is_utf8(h.key)]
     if keys:  # shown above with replacement characters: here nothing is lost
         yield "header_keys", [json_bytes(h.key) for h in record.headers]
     if batch.is_control:
         yield "decoded", control_row(record)
     elif topic is not None:
-        from klogtool.format.internal.decoders import decode_json
-
         decoded = decode_json(topic, record.key, record.value)
         if decoded is not None:
             yield "decoded", decoded
 
 
-def _is_utf8(header: Header) -> bool:
-    try:
-        header.key.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def control_row(record: Record) -> Row:
     """What a control record says; of one that cannot be read, why."""
-    from klogtool.format.control import ControlRecordType, parse_control_type_id, parse_end_transaction_marker
-    from klogtool.format.control_values import VALUE_MESSAGES, parse_control_value  # with Kafka's schemas
-    from klogtool.format.internal.json_form import to_json
-
     try:
         type_id = parse_control_type_id(record.key)
         kind = ControlRecordType.of(type_id)

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from klogtool.errors import Corrupt, KlogError
+from klogtool.format.java_numbers import parse_java_long
+from klogtool.format.names import parse_base_offset, parse_kraft_snapshot_name
 from klogtool.log.file import LogFile, Unreadable, read_whole
+from klogtool.render.index_text import dump_offset_index, dump_time_index
 from klogtool.render.log_lines import LogDump, dump_log_lines
 from klogtool.render.records import Form
 from klogtool.render.reports import Reports
+from klogtool.render.side_text import aborted_txn_line, producer_line, read_aborted_txns, read_producers
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Protocol
-
     from klogtool.render.records import RecordOptions
     from klogtool.render.selection import Selection
 
@@ -134,7 +136,7 @@ class KafkaDump:
     def note_tail(self, size: int, path: str, position: int) -> None:
         """Bytes at the end of a log that are no whole batch."""
         self.damaged = True
-        self._tell(Corrupt(f"{size} bytes at the end are no whole batch", path=path, position=position))
+        self._tell(Corrupt(f"{size} bytes at the end are not a whole batch", path=path, position=position))
 
     def note_name(self, path: str) -> None:
         """A log whose name is no offset: Kafka does not load a partition with such a file."""
@@ -145,8 +147,6 @@ class KafkaDump:
         self.complain(f"klogtool: {error}")
 
     def _offset_index(self, path: str, name: str) -> None:
-        from klogtool.render.index_text import dump_offset_index
-
         max_message_size = self.options.max_message_size()
         base_offset = _number_before_dot(name)
         with _log_beside(path, name) as log:
@@ -163,8 +163,6 @@ class KafkaDump:
             )
 
     def _time_index(self, path: str, name: str) -> None:
-        from klogtool.render.index_text import dump_time_index
-
         base_offset = _number_before_dot(name)
         with _log_beside(path, name) as log:
             _check_log_size(log)
@@ -180,8 +178,6 @@ class KafkaDump:
             )
 
     def _snapshot(self, path: str, name: str) -> None:
-        from klogtool.render.side_text import producer_line, read_producers
-
         try:
             producers = read_producers(path)
         except Corrupt as error:
@@ -192,9 +188,6 @@ class KafkaDump:
             self.print(producer_line(producer))
 
     def _txn_index(self, path: str, name: str) -> None:
-        from klogtool.format.names import parse_base_offset
-        from klogtool.render.side_text import aborted_txn_line, read_aborted_txns
-
         parse_base_offset(name)
         if os.path.exists(path):
             for txn in read_aborted_txns(path):
@@ -223,16 +216,12 @@ def _log_heading(name: str) -> str:
         return f"Log starting offset: {_number_before_dot(name)}"
     if name == BOOTSTRAP_SNAPSHOT:
         return "KRaft bootstrap snapshot"
-    from klogtool.format.names import parse_kraft_snapshot_name
-
     snapshot = parse_kraft_snapshot_name(name)
     assert snapshot is not None  # the suffix is right
     return f"Snapshot end offset: {snapshot.end_offset}, epoch: {snapshot.epoch}"
 
 
 def _number_before_dot(name: str) -> int:
-    from klogtool.format.java_numbers import parse_java_long
-
     try:
         return parse_java_long(name.partition(".")[0])
     except Corrupt as error:

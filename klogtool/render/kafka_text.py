@@ -2,6 +2,8 @@
 
 The reference for the text kernel. Pieces come out in the order in which Kafka prints them, so that what damage
 leaves unprinted is unprinted here, too: a piece that cannot be made raises Corrupt or Unsupported in its place.
+
+This is the reference of kernels/_dump.pxi: a rule that changes here changes there, too.
 """
 
 from __future__ import annotations

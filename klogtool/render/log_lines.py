@@ -7,32 +7,40 @@ reference, so that damage is judged in one place.
 from __future__ import annotations
 
 import mmap
-import os
 from array import array
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
+from klogtool.format.framing import Stop, corrupt_length, find_frame, walk_frames
+from klogtool.format.message import Message, check_magic, inflate_or_none, parse_entry
+from klogtool.json_rows import row_line
 from klogtool.log.file import LogFile
 from klogtool.log.late_zstd import LateZstd
 from klogtool.log.mapped import MappedReads, should_map
+from klogtool.log.resync import find_batch_behind
 from klogtool.log.spans import Span, find_start, walk_spans
 from klogtool.log.windows import BEHIND_BYTES, BufferPool, Window, walk_windows
+from klogtool.render.json_lines import LongLine, batch_row, error_row, json_line, record_line
+from klogtool.render.kafka_text import walk_batch_text, walk_records_text
+from klogtool.salvage.mended_entries import SetRight, mended
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from klogtool.format.batch import Record, RecordBatch
     from klogtool.format.framing import Frame
     from klogtool.format.message import Message
     from klogtool.render.records import Form
+
 
 OUT_BYTES = 1 << 20
 FIRST_OUT_BYTES = 1 << 16  # enough for a small file; fresh memory costs it a fault a page
 SPAN_BYTES = 8 << 20  # what a thread takes at a time; its text may be several times as much
 MOST_SPAN_TEXT_BYTES = 1 << 25
 GAPS_AT_ONCE = 1 << 16
+LONG_TEXT_BYTES = 64 << 20  # of JSON that a batch may become; more is made piece by piece where its records are long:
+LONG_LINE_BYTES = 64 << 10  # on average at least so much
 LEAST_LINE_ROOM = 320  # what the kernel asks for a record at least
 LONG_MASK = (1 << 64) - 1
 
@@ -49,7 +57,7 @@ class Lines:
     def __init__(self, start: int | None = None, reached: int = 0, *, bounded: bool = False) -> None:
         self.start, self.reached, self.last = start, reached, False
         self.tail: Corrupt | None = None
-        self.pieces: list[bytes | memoryview] = []
+        self.pieces: list[bytes | memoryview | LongLine] = []
         self.gaps: list[tuple[int | None, int]] = []
         self.last_offset: int | None = None
         self.invalid = 0
@@ -64,7 +72,7 @@ class Lines:
         any number."""
         return self.bounded and self.text_bytes >= MOST_SPAN_TEXT_BYTES
 
-    def add(self, piece: bytes | memoryview) -> None:
+    def add(self, piece: bytes | memoryview | LongLine) -> None:
         """More text."""
         self.pieces.append(piece)
         self.text_bytes += len(piece)
@@ -135,16 +143,6 @@ class LineMaker:
             if isinstance(piece, memoryview):
                 self.outs.give_back(piece)
 
-    def lines(self, window: Window) -> Lines:
-        """The lines of all entries of a window, likewise."""
-        found = Lines(start=window.base, reached=window.base + window.cut)
-        try:
-            self._make(found, window, window.cut)
-        except KlogError as error:
-            found.fatal = error
-        self._seal(found)
-        return found
-
     def _walk(self, found: Lines, file: LogFile, end: int, stop: int, reads: MappedReads | None) -> None:
         """Window after window, until all that begins before `stop` is done, or enough."""
         found.reached = found.start or 0
@@ -204,9 +202,10 @@ class LineMaker:
                 if self._zstd.learn():
                     continue
                 body = _inflated(window, at)
-            if why == native.FULL and not written:
+            is_long = why == native.FULL and not written and self._has_long_lines(window, at)
+            if why == native.FULL and not written and not is_long:
                 self._make_room(found)
-            elif why == native.REFERENCE or (why == native.BODY and body is None):
+            elif is_long or why == native.REFERENCE or (why == native.BODY and body is None):
                 if alone:
                     break
                 self._seal(found)
@@ -231,6 +230,17 @@ class LineMaker:
         if self.native is not None and self._used:
             found.add(memoryview(self._out)[: self._used])
             self._out, self._used = bytearray(), 0
+
+    def _has_long_lines(self, window: Window, at: int) -> bool:
+        """Whether few records of a batch make so much JSON that it is not to be in memory as a whole."""
+        if self.form.json_file is None or self._state[2] < LONG_TEXT_BYTES:
+            return False
+        frame = next(_frames(window, at), None)
+        if frame is None:
+            return False
+        batch = _parse(window, frame)
+        count = 1 if batch.magic < 2 and batch.codec == "none" else batch.records_count
+        return count is not None and count * LONG_LINE_BYTES <= self._state[2]
 
     def _make_room(self, found: Lines) -> None:
         """For an entry that fits neither behind what is there nor, perhaps, into any buffer so far."""
@@ -261,6 +271,13 @@ class LineMaker:
             if not self._may_go_on(window, frame):
                 raise
             found.errors.append(error)
+            self._end_line(found)
+
+    def _end_line(self, found: Lines) -> None:
+        """Where the dump goes on: Kafka's text breaks off within a line."""
+        last = found.pieces[-1] if found.pieces else b"\n"
+        if self.form.go_on and isinstance(last, bytes | memoryview) and last[-1:] != b"\n":
+            found.add(b"\n")
 
     def _may_go_on(self, window: Window, frame: Frame) -> bool:
         """Text ends where Kafka's tool does. JSON tells of a batch that no reader would take, and goes on."""
@@ -270,6 +287,15 @@ class LineMaker:
             return not _parse(window, frame).crc_valid
         except KlogError:
             return False
+
+
+def write_piece(piece: bytes | memoryview | LongLine, write: Callable[[bytes | memoryview], None]) -> None:
+    """A piece of `Lines`, as it is or as it is made."""
+    if isinstance(piece, bytes | memoryview):
+        write(piece)
+    else:
+        for part in piece.walk():
+            write(part)
 
 
 def _fit_for_kernel(form: Form) -> bool:
@@ -284,10 +310,9 @@ def _flags(native: object, form: Form) -> int:
     return sum(getattr(native, name) for name, wanted in names.items() if wanted)
 
 
-def _json_text(text: str) -> bytes:
-    import json  # not for text, whose start it would slow down
-
-    return json.dumps(text, ensure_ascii=False).encode()
+def _json_text(file: str) -> bytes:
+    """What follows `"file":` in a row: its name, and its bytes beside it if that is not UTF-8."""
+    return row_line({"file": file}, ascii_only=False).removeprefix('{"file":').removesuffix("}").encode()
 
 
 def _before_nothing(window: Window, at: int) -> int:
@@ -297,28 +322,19 @@ def _before_nothing(window: Window, at: int) -> int:
 
 
 def _frames(window: Window, at: int) -> Iterator[Frame]:
-    from klogtool.format.framing import walk_frames
-
     return walk_frames(window.data, at, window.cut, base=window.base)
 
 
 def _inflated(window: Window, at: int) -> bytes | None:
-    from klogtool.format.entry import inflate_or_none
-
     frame = next(_frames(window, at), None)
     return inflate_or_none(_parse(window, frame)) if frame is not None else None  # none: mapped, and changed meanwhile
 
 
 def _parse(window: Window, frame: Frame) -> RecordBatch | Message:
-    from klogtool.format.entry import parse_entry
-
     return parse_entry(window.data, frame, base=window.base)
 
 
 def _text_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> Iterator[bytes]:
-    from klogtool.format.message import Message, check_magic
-    from klogtool.render.kafka_text import walk_batch_text, walk_records_text
-
     batch = _parse(window, frame)
     if isinstance(batch, Message) and batch.magic < 0:
         yield f"offset: {batch.offset}".encode()  # printed before the header is looked at, which throws
@@ -336,8 +352,6 @@ def _text_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> It
 
 def _selected_text(found: Lines, batch: RecordBatch | Message, form: Form) -> Iterator[bytes]:
     """The batch's line and those of its wanted records, if there are any."""
-    from klogtool.render.kafka_text import walk_batch_text, walk_records_text
-
     selection = form.selection
     assert selection is not None
     if not selection.may_hold(batch):
@@ -351,10 +365,7 @@ def _selected_text(found: Lines, batch: RecordBatch | Message, form: Form) -> It
     yield head.encode()
 
 
-def _json_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> Iterator[bytes]:
-    from klogtool.format.message import Message, check_magic
-    from klogtool.render.json_lines import batch_row, error_row, json_line, record_row
-
+def _json_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> Iterator[bytes | LongLine]:
     assert form.json_file is not None
     try:
         batch = _parse(window, frame)
@@ -372,7 +383,7 @@ def _json_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> It
                 if head and form.selection is not None:
                     yield head
                 head = b""
-                yield json_line(record_row(form.json_file, batch, record, form.topic))
+                yield record_line(form.json_file, batch, record, form.topic)
     except KlogError as error:
         yield json_line(error_row(form.json_file, error))
         raise
@@ -425,6 +436,8 @@ def dump_log_lines(
     Raises KlogError where Kafka's tool dies, after the same lines; or goes on behind it, if the form says so.
     """
     start: int | None = 0
+    if form.go_on:
+        file = _mended(file, form, write, dump, end)
     while start is not None:
         damage = _dump_from(start, file, form, write, dump, end, jobs)
         if damage is not None and not form.go_on:
@@ -449,13 +462,27 @@ def _dump_from(
 
     for found in walk_spans(file, make_work, start=start, end=end, span_bytes=SPAN_BYTES, jobs=jobs):
         for piece in found.pieces:
-            write(piece)
+            write_piece(piece, write)
             if isinstance(piece, memoryview):
                 outs.give_back(piece)
         dump.take(found)
         if found.fatal is not None:
             raise found.fatal
     return found.tail
+
+
+def _mended(file: LogFile, form: Form, write: Callable[[bytes | memoryview], None], dump: LogDump, end: int) -> LogFile:
+    """The log as it is with each length and magic set right that is all that is wrong with its entry; told first."""
+    found: list[SetRight] = []
+    try:
+        file = mended(file, end=end, on_mended=found.append)
+    except KlogError:  # not to be read: the dump comes to that, too, behind what can be
+        return file
+    dump.errors += found
+    if found and form.json_file is not None:
+        for error in found:
+            write(json_line({**error_row(form.json_file, error), "mended": error.as_row()}))
+    return file
 
 
 def _skip(
@@ -467,28 +494,20 @@ def _skip(
     damage: KlogError | None,
 ) -> int | None:
     """Behind bytes that are no entry: where the next one begins; None, and the bytes are a tail, if there is none."""
-    from klogtool.format.names import parse_file_name
-    from klogtool.log.resync import find_next_batch
-
     position = dump.valid_bytes
-    base_offset = parse_file_name(os.path.basename(file.path)).base_offset or 0
-    found = find_next_batch(file, position + 1, end=end, lowest=max(base_offset, dump.last_offset + 1))
+    found = find_batch_behind(file, position, end=end)
     if damage is not None:
         dump.errors.append(damage)
     if found is None:
         return None
-    dump.errors.append(Corrupt(f"{found - position} bytes are no batch: skipped", position=position))
+    dump.errors.append(Corrupt(f"{found - position} bytes are not a batch: skipped", position=position))
     if form.json_file is not None:
-        from klogtool.render.json_lines import error_row, json_line
-
         write(json_line(error_row(form.json_file, dump.errors[-1])))
     return found
 
 
 def _tail_damage(window: Window, end: int) -> Corrupt | None:
     """The error of a walk that ended at an impossible length; None where it ended at a tail."""
-    from klogtool.format.framing import Stop, corrupt_length, find_frame
-
     end = min(end - window.base, len(window.data))  # a file that was cut meanwhile ends where it now ends
     if find_frame(window.data, window.cut, end) is Stop.LENGTH:
         return corrupt_length(window.data, window.cut, window.base)

@@ -1,4 +1,4 @@
-"""What a lookup found, as JSON rows of the contract, and for people: the answer first, then how it was found."""
+"""What a lookup found: JSON rows of the contract (docs/contract.md), and text, the answer first."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from klogtool.errors import KlogError
-from klogtool.format.batch import NO_TIMESTAMP
-from klogtool.format.indexes import OffsetIndexEntry
-from klogtool.lazy_dataclasses import astuple
-from klogtool.repair.unified_log.lookup import (
+from msgspec.structs import astuple
+
+from klogtool.broker.unified_log.lookup import (
     EpochEnd,
     IndexLookup,
     OffsetFound,
@@ -21,6 +19,10 @@ from klogtool.repair.unified_log.lookup import (
     TimestampAndOffset,
     TimestampFound,
 )
+from klogtool.errors import KlogError
+from klogtool.escape import joined
+from klogtool.format.batch import NO_TIMESTAMP
+from klogtool.format.indexes import OffsetIndexEntry
 
 Row = dict[str, Any]
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -32,7 +34,7 @@ _WIDTH = 14  # of what stands before each line of an explanation
 
 
 def offset_row(found: OffsetFound, *, explain: bool) -> Row:
-    """The contract's answer to --offset."""
+    """The contract's answer to --offset (docs/contract.md)."""
     if found.is_end:
         return {"offset": found.offset, "end": True}
     names = ("offset", "segment", "position", "size", "base_offset", "last_offset")
@@ -48,7 +50,7 @@ def offset_row(found: OffsetFound, *, explain: bool) -> Row:
 
 
 def timestamp_row(asked: int | str, found: TimestampFound, high_watermark: int, *, explain: bool) -> Row:
-    """The contract's answer to --timestamp; and whether consumers get to see what was found."""
+    """The contract's answer to --timestamp (docs/contract.md); and whether consumers get to see what was found."""
     row: Row = {"timestamp": asked, "found": _place(found.found)}
     if found.found is not None and found.found.timestamp != NO_TIMESTAMP:
         row["below_high_watermark"] = found.found.offset < high_watermark
@@ -56,7 +58,7 @@ def timestamp_row(asked: int | str, found: TimestampFound, high_watermark: int, 
 
 
 def epoch_row(found: EpochEnd) -> Row:
-    """The contract's answer to --leader-epoch."""
+    """The contract's answer to --leader-epoch (docs/contract.md)."""
     return {"leader_epoch": found.leader_epoch, "found_epoch": found.found_epoch, "end_offset": found.end_offset}
 
 
@@ -76,7 +78,7 @@ def _place(place: TimestampAndOffset | None) -> Row | None:
 
 
 def _step_row(step: Step) -> Row:
-    return {"step": _NAMES[type(step)]} | {name: getattr(step, name) for name in step.__match_args__}
+    return {"step": _NAMES[type(step)]} | {name: getattr(step, name) for name in step.__struct_fields__}
 
 
 # Text.
@@ -90,33 +92,38 @@ def offset_text(found: OffsetFound, log_end_offset: int) -> str:
         return f"{asked}   {what}"
     is_gap = (found.base_offset or 0) > found.offset
     head = (
-        f"{asked}   {'gone; next is' if is_gap else 'in'} batch {found.base_offset:,} to {found.last_offset:,}: "
+        f"{asked}   {'not there; the next is' if is_gap else 'in'} batch {found.base_offset:,} to "
+        f"{found.last_offset:,}: "
         f"{found.segment:020d}.log, byte {found.position:,}, {found.size:,} bytes"
     )
-    return "\n".join([head, *_explanation(found.steps, "the last whose base offset is not above it")])
+    return joined([head, *_explanation(found.steps, "the last segment whose base offset is not above the offset")])
 
 
 def timestamp_text(asked: int | str, found: TimestampFound, high_watermark: int, *, explain: bool) -> str:
     """A line, and the steps if they are asked for."""
     place = found.found
     if place is None:
-        what = "no record with the largest timestamp" if asked == "max" else "no record is of that time or later"
+        what = (
+            "no record with the largest timestamp"
+            if asked == "max"
+            else ("no record has that timestamp or a later one")
+        )
         head = f"{_asked(asked)}   {what}"
     else:
         epoch = "" if place.leader_epoch is None else f"   leader epoch {place.leader_epoch}"
         time = "" if place.timestamp == NO_TIMESTAMP else f"   timestamp {time_text(place.timestamp)}"
         head = f"{_asked(asked)}   offset {place.offset:,}{time}{epoch}"
         if time and place.offset >= high_watermark:
-            head += f"   (not below the high watermark {high_watermark:,}: consumers do not get it)"
-    why = "has the largest timestamp of all" if asked == "max" else "the first whose largest time is not earlier"
-    return "\n".join([head, *(_explanation(found.steps, why) if explain else ())])
+            head += f"   (not below the high watermark {high_watermark:,}: consumers cannot read it)"
+    why = "has the largest timestamp" if asked == "max" else "the first segment whose largest timestamp is not earlier"
+    return joined([head, *(_explanation(found.steps, why) if explain else ())])
 
 
 def epoch_text(found: EpochEnd) -> str:
     """A line."""
     asked = f"leader epoch {found.leader_epoch}"
     if found.end_offset is None:
-        return f"{asked}   not known to this log"
+        return f"{asked}   this log does not know it"
     which = "" if found.found_epoch == found.leader_epoch else f"epoch {found.found_epoch}, the last before it, "
     return f"{asked}   {which}ends at offset {found.end_offset:,}"
 
@@ -137,7 +144,8 @@ def _asked(asked: int | str) -> str:
 def _explanation(steps: tuple[Step, ...], why: str) -> Iterator[str]:
     for n, step in enumerate(steps):
         if isinstance(step, SegmentChosen):
-            yield _line("segment", _chosen_text(step, why if n == 0 else "the next one, since nothing was left there"))
+            yield _line("segment", f"{step.file}   [{step.number:,} of {step.segments:,}]")
+            yield _line("", _chosen_text(step, why if n == 0 else "the next segment, because nothing was left there"))
         elif isinstance(step, TimeIndexLookup):
             to = f"{time_text(step.timestamp)} → offset {step.offset:,}"
             yield _line("time index", _slot_text(step, to, "search from its first offset"))
@@ -153,11 +161,10 @@ def _line(name: str, text: str) -> str:
 
 
 def _chosen_text(step: SegmentChosen, why: str) -> str:
-    text = f"{step.file}   [{step.number:,} of {step.segments:,}]\n{' ' * _WIDTH}{why}"
     if step.largest_timestamp is None:
-        return text
-    by = "the time of the file: no index knows of one" if step.by_mtime else "by its time index"
-    return f"{text} ({time_text(step.largest_timestamp)}, {by})"
+        return why
+    by = "the time of the file: no index has one" if step.by_mtime else "by its time index"
+    return f"{why} ({time_text(step.largest_timestamp)}, {by})"
 
 
 def _slot_text(step: TimeIndexLookup | IndexLookup, to: str, without: str) -> str:

@@ -3,44 +3,48 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
 
-from klogtool.repair.plan import Delete, Plan, Rename, Step, Truncate, Write
+from klogtool.escape import escaped, joined
+from klogtool.plans.plan import Delete, Plan, Rename, Step, Truncate, Write
+from klogtool.render.terminal import columns
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-NOTHING_CHANGED = "Nothing was changed: --apply does it, with undo; --output DIR writes the result elsewhere."
-
-
-def row_line(row: dict[str, Any]) -> str:
-    """One object, compact; in ASCII, since bytes of file names that are no text have no other form in JSON."""
-    import json  # not for text, whose start it would slow down
-
-    return json.dumps(row, separators=(",", ":"))
+LEAST_WIDTH = 28  # of the last cell of a table
+NOTHING_CHANGED = "Nothing was changed. --apply does it, with undo. --output DIR writes the result elsewhere."
+NOTHING_CHANGED_YET = "Nothing was changed. --apply does it, and it cannot be taken back. Without --no-undo it can."
 
 
 def plan_text(plan: Plan) -> str:
     """The plan for people: what becomes of each segment, the steps, what it frees, holds and answers."""
-    return "\n".join(_plan_lines(plan))
+    return joined(_plan_lines(plan))
 
 
 def _plan_lines(plan: Plan) -> Iterator[str]:
     yield f"Plan {plan.id}   {plan.command}   {plan.path}"
     yield from (f"  {note}" for note in plan.notes)
     yield from _aligned((f"{s.segment:020d}", s.action, s.reason) for s in plan.segments)
-    yield from _aligned(_step_cells(plan, step) for step in plan.steps)
+    yield from _aligned(_all_step_cells(plan))
     yield f"  {_closing(plan)}" if plan.steps else "  Nothing to do."
 
 
-def _step_cells(plan: Plan, step: Step) -> tuple[str, str, str]:
+def steps_text(plan: Plan) -> str:
+    """The files that change, a line each."""
+    return joined(_aligned(_all_step_cells(plan)))
+
+
+def _all_step_cells(plan: Plan) -> Iterator[tuple[str, str, str]]:
+    sizes = {fact.path: fact.size for fact in plan.facts}
+    return (_step_cells(step, sizes) for step in plan.steps)
+
+
+def _step_cells(step: Step, sizes: Mapping[str, int]) -> tuple[str, str, str]:
+    """sizes: of the files as they were found, by path."""
     match step:
         case Write():
-            there = any(fact.path == step.path for fact in plan.facts)
-            return "replace" if there else "write", step.path, f"{step.size:,} bytes"
+            return "replace" if step.path in sizes else "write", step.path, f"{step.size:,} bytes"
         case Truncate():
-            before = next((f": cuts {f.size - step.size:,}" for f in plan.facts if f.path == step.path), "")
+            before = f": cuts {sizes[step.path] - step.size:,}" if step.path in sizes else ""
             return "truncate", step.path, f"to {step.size:,} bytes{before}"
         case Rename():
             return "rename", step.path, f"to {os.path.basename(step.to)}"
@@ -51,17 +55,37 @@ def _step_cells(plan: Plan, step: Step) -> tuple[str, str, str]:
 def _closing(plan: Plan) -> str:
     freed = plan.bytes_freed
     change = f"{freed:,} bytes less" if freed >= 0 else f"{-freed:,} bytes more"
-    return f"{len(plan.steps):,} steps; {change} afterwards; {plan.bytes_held:,} bytes are held for undo (--apply)."
+    return f"{len(plan.steps):,} steps; {change} afterwards; {room_text(plan)}."
+
+
+def room_text(plan: Plan) -> str:
+    """What room a plan frees, and what it holds for undo."""
+    freed = f"{plan.bytes_freed_now:,} bytes are freed now"
+    if plan.is_for_good:
+        return f"{freed}, nothing is held for undo (--apply)"
+    return f"{freed}, {plan.bytes_held:,} bytes are held for undo (--apply)"
 
 
 def table_text(rows: Iterable[tuple[str, ...]]) -> str:
     """Rows of cells under one another."""
-    return "\n".join(line[2:] for line in _aligned(rows))
+    return joined(line[2:] for line in _aligned(rows))
+
+
+def wrapped_table(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    """Cells under one another, as wide as the terminal: the last one in as many lines as it needs."""
+    cells = [tuple(map(escaped, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
+    indent = 2 + sum(widths) + 2 * len(widths)
+    for row in cells:
+        front = "  " + "".join(f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=False))
+        first, *rest = textwrap.wrap(row[-1], max(LEAST_WIDTH, columns() - indent), break_on_hyphens=False) or [""]
+        yield (front + first).rstrip()
+        yield from (" " * indent + line for line in rest)
 
 
 def _aligned(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
     """Cells under one another, two blanks between and before them."""
-    cells = list(rows)
+    cells = [tuple(map(escaped, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
         yield "".join(f"  {cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
 
-TYPE_CHECKING = False
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import TypeVar
-
     Result = TypeVar("Result")
+
 
 LEAST_BYTES = 64 << 20  # less is read before a bar is drawn
 
@@ -23,9 +25,6 @@ def with_progress_bar(
     total = sum(_size(path) for path in paths) if wanted and _on_terminal() else 0
     if total < LEAST_BYTES:
         return work(None)
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
-
     columns = (BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)

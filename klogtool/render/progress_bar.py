@@ -6,12 +6,26 @@ import os
 import stat
 import sys
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 from klogtool.render.progress import LEAST_BYTES
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+
+LEAST_PARTITIONS = 100  # fewer are done before a bar is drawn, unless they have much in them
 
 
 class Bar:
@@ -20,15 +34,28 @@ class Bar:
     Nothing is drawn where stderr is no terminal, or stdout leads to a pipe (a pager, perhaps, on the same terminal).
     """
 
-    def __init__(self, total: int, *, wanted: bool) -> None:
-        """total: bytes that there are to read."""
-        self._bar = _drawn_bar(total) if wanted and total >= LEAST_BYTES and _has_room() else None
-        self._task = self._bar.add_task("", total=total) if self._bar is not None else None
+    def __init__(self, total: int, *, wanted: bool, partitions: int = 0) -> None:
+        """total: bytes that there are to read. partitions: so many there are, 0 if they are not counted."""
+        is_long = total >= LEAST_BYTES or partitions >= LEAST_PARTITIONS
+        self._bar = _drawn_bar(partitions) if wanted and is_long and is_drawn() else None
+        self._task = self._bar.add_task("", total=max(total, 1), told="") if self._bar is not None else None
+        self._partitions, self._done = partitions, 0
+        self._tell()
 
     def advance(self, size: int) -> None:
         """So many more bytes have been read. May be called from any thread."""
         if self._bar is not None and self._task is not None:
             self._bar.advance(self._task, size)
+
+    def advance_partition(self, size: int = 0) -> None:
+        """One more partition is done, and with it so many bytes that `advance` was not told of."""
+        self._done += 1
+        self._tell()
+        self.advance(size)
+
+    def _tell(self) -> None:
+        if self._bar is not None and self._task is not None and self._partitions:
+            self._bar.update(self._task, told=f"{self._done:,} of {self._partitions:,} partitions")
 
     def __enter__(self) -> Bar:
         if self._bar is not None:
@@ -68,17 +95,20 @@ def total_size(paths: Iterable[str]) -> int:
     return total
 
 
-def _drawn_bar(total: int) -> Progress:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
-
-    columns = (BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
-    return Progress(
-        *columns, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
-    )
-
-
-def _has_room() -> bool:
+def is_drawn() -> bool:
+    """Whether somebody would see a bar."""
     if sys.stderr is None or sys.stdout is None or not sys.stderr.isatty():
         return False
     return sys.stdout.isatty() or not stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
+
+
+def _drawn_bar(partitions: int) -> Progress:
+    counted: list[ProgressColumn] = [TextColumn("{task.fields[told]}")] if partitions else []
+    size = DownloadColumn(binary_units=True)
+    return Progress(
+        *(BarColumn(), *counted, size, TransferSpeedColumn(), TimeRemainingColumn()),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )

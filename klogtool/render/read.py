@@ -1,15 +1,16 @@
-"""What a fetch gets, as JSON rows of the contract, and for people."""
+"""What a fetch gets, as JSON rows of the contract (docs/contract.md), and for people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from klogtool.broker.unified_log.reading import Isolation
+from klogtool.escape import joined
 from klogtool.render.counts import count_text
-from klogtool.repair.unified_log.reading import Isolation
 
 if TYPE_CHECKING:
-    from klogtool.repair.unified_log.loaded import FetchedBytes
+    from klogtool.broker.unified_log.loaded_partition import FetchedBytes
 
 _ENDS = {
     Isolation.LOG_END: "the log's end",
@@ -23,7 +24,7 @@ _NAMES_TOLD = 5  # of aborted transactions
 
 
 def fetched_row(found: FetchedBytes, isolation: Isolation) -> dict[str, Any]:
-    """The contract's answer; reads the bytes once. Raises KlogError where they cannot be read."""
+    """The contract's answer (docs/contract.md); reads the bytes once. Raises KlogError where they cannot be read."""
     fetched = found.fetched
     row: dict[str, Any] = {
         "offset": found.offset,
@@ -48,7 +49,7 @@ def fetched_row(found: FetchedBytes, isolation: Isolation) -> dict[str, Any]:
 
 def fetched_text(found: FetchedBytes, isolation: Isolation, *, with_sha256: bool) -> str:
     """How much, from where, up to what; what is missing, and what to do about it."""
-    return "\n".join(_lines(found, isolation, with_sha256))
+    return joined(_lines(found, isolation, with_sha256))
 
 
 def _lines(found: FetchedBytes, isolation: Isolation, with_sha256: bool) -> Iterator[str]:
@@ -59,12 +60,10 @@ def _lines(found: FetchedBytes, isolation: Isolation, with_sha256: bool) -> Iter
     where = f"{found.file_name}, bytes {fetched.position:,} to {fetched.position + fetched.size:,}"
     yield f"offset {found.offset:,}   {count_text(fetched.size, 'byte')} of {where}"
     if fetched.needed_bytes is not None:
-        yield (
-            f"  no whole batch: the first one has {fetched.needed_bytes:,} bytes"
-            f"\n  →  --max-bytes {fetched.needed_bytes}, or --min-one-message"
-        )
+        yield f"  no whole batch: the first batch has {fetched.needed_bytes:,} bytes"
+        yield f"  →  --max-bytes {fetched.needed_bytes}, or --min-one-message"
     yield f"  from        the batch at offset {fetched.base_offset:,}"
-    yield f"  never past  {end}"
+    yield f"  limit       {end}"
     if fetched.aborted is not None:
         yield f"  aborted     {_aborted_text(fetched.aborted)}"
     if with_sha256:
@@ -74,7 +73,7 @@ def _lines(found: FetchedBytes, isolation: Isolation, with_sha256: bool) -> Iter
 def _why_nothing(found: FetchedBytes, end: str) -> str:
     if found.offset >= found.fetched.end:
         return f"it is {'at' if found.offset == found.fetched.end else 'past'} {end}"
-    return f"all from there up to {end} is gone"
+    return f"all records from there up to {end} are gone"
 
 
 def _aborted_text(aborted: tuple[Any, ...]) -> str:

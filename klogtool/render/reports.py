@@ -6,9 +6,7 @@ None of it is damage by itself: gaps are normal after compaction, mismatches in 
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 Pairs = dict[str, list[tuple[int, int]]]
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from klogtool.broker.timestamps import LARGEST_MS, in_milliseconds
+from klogtool.escape import joined
+from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.render.changes import change_text, log_dir_text
 from klogtool.render.counts import count_text
 from klogtool.render.moments import time_text
-from klogtool.repair.plan import Plan, SegmentVerdict
-from klogtool.repair.timestamps import LARGEST_MS, in_milliseconds
+from klogtool.render.plans import room_text, wrapped_table
 
-_WIDTH, _LEAST_WIDTH = 80, 28
+_HEADS = ("segment", "size", "newest record", "verdict", "")
 _MOST_SEGMENTS = 12
 _YEAR_MS = 31_556_952_000
 _RULES = {"log_start": "below the log start offset", "size": "by retention.bytes", "time": "by retention.ms"}
@@ -23,8 +24,8 @@ _RULES = {"log_start": "below the log start offset", "size": "by retention.bytes
 def retain_text(plan: Plan) -> str:
     """The plan of a partition, or of its log dir."""
     if "skipped" in plan.answer:
-        return f"{os.path.basename(plan.path)}: {plan.answer['skipped']}"
-    return log_dir_text(plan) or "\n".join(_lines(plan))
+        return joined([f"{os.path.basename(plan.path)}: {plan.answer['skipped']}"])
+    return log_dir_text(plan) or joined(_lines(plan))
 
 
 def retain_brief(plan: Plan) -> str:
@@ -33,10 +34,17 @@ def retain_brief(plan: Plan) -> str:
     if "deletions" not in answer:
         return retain_text(plan)
     if not answer["deletions"]:
-        return f"{_headline(plan)}: {_why_kept(answer['kept'][0])}"
+        return joined([f"{_headline(plan)}: {_why_kept(answer['kept'][0])}"])
     by = Counter(deletion["reason"] for deletion in answer["deletions"])
     rules = ", ".join(f"{count:,} {_RULES[rule]}" for rule, count in by.items())
-    return "\n".join([_headline(plan), f"  {rules}", *(f"  {note}" for note in answer["settings"])])
+    return joined([_headline(plan), f"  {rules}", *(f"  {note}" for note in answer["settings"])])
+
+
+def unchanged_text(plan: Plan) -> str | None:
+    """What is said of a partition that stays whole, together with others like it; None of any other."""
+    if "skipped" in plan.answer:
+        return str(plan.answer["skipped"])
+    return "nothing to delete" if plan.answer.get("deletions") == [] else None
 
 
 def delete_records_text(plan: Plan) -> str:
@@ -48,9 +56,9 @@ def _moved(plan: Plan) -> str:
     answer = plan.answer
     before, after = answer["log_start_offset_before"], answer["state"]["log_start_offset"]
     if not answer["moved"]:
-        return f"begins at offset {after:,} already"
+        return f"the log starts at offset {after:,} already"
     gone = len(answer["deletions"])
-    return f"begins at offset {after:,}, not at {before:,}; {count_text(gone, 'segment')} go{'es' * (gone == 1)}"
+    return f"the log starts at offset {after:,}, not at {before:,}; {count_text(gone, 'segment')} deleted"
 
 
 def _lines(plan: Plan) -> Iterator[str]:
@@ -60,13 +68,13 @@ def _lines(plan: Plan) -> Iterator[str]:
     hidden = len(shown) - _MOST_SEGMENTS
     if hidden > 0:
         shown = shown[: _MOST_SEGMENTS // 2] + shown[-_MOST_SEGMENTS // 2 :]
-    yield from _table([_row(verdict, kept) for verdict in shown])
+    yield from wrapped_table([_HEADS, *(_row(verdict, kept) for verdict in shown)])
     if hidden > 0:
-        yield f"  and {count_text(hidden, 'segment')} in between (--format json has all)"
+        yield f"  and {count_text(hidden, 'segment')} in between (--format json shows all)"
     yield from (f"  {note}" for note in plan.notes)
     if plan.steps:
         changes = count_text(len(plan.steps), "change")
-        yield f"  {changes} of files; {plan.bytes_held:,} bytes are held for undo (--apply)"
+        yield f"  {changes} of files; {room_text(plan)}"
 
 
 def _headline(plan: Plan) -> str:
@@ -78,7 +86,7 @@ def _headline(plan: Plan) -> str:
     start = answer["state"]["log_start_offset"]
     told = f"{name}: {gone:,} of {count_text(there, 'segment')} {'goes' if gone == 1 else 'go'}, {size_text(size)}"
     moved = "" if start == answer["log_start_offset_before"] else f", not at {answer['log_start_offset_before']:,}"
-    return f"{told}; begins at offset {start:,} then{moved}"
+    return f"{told}; then the log starts at offset {start:,}{moved}"
 
 
 def _row(verdict: SegmentVerdict, kept: Mapping[int, Mapping[str, Any]]) -> tuple[str, str, str, str, str]:
@@ -102,7 +110,7 @@ def _why_kept(row: Mapping[str, Any]) -> str:
     by = f" (producer {producer})" if producer is not None and producer >= 0 else ""
     told = str(row["detail"]).removeprefix("the newest record ")
     if row["reason"] != "future":
-        told = f"is in {row['reason']} by its size, {_seconds(in_milliseconds(holder['timestamp']))}"
+        told = f"is in {row['reason']}, as its size shows, {_seconds(in_milliseconds(holder['timestamp']))}"
     return f"held by offset {holder['offset']:,}{by}: its timestamp {told}; {due}"
 
 
@@ -113,18 +121,6 @@ def _due(due_ms: int) -> str:
 def _seconds(ms: int) -> str:
     """A time without its milliseconds, which JSON has."""
     return time_text(ms // 1000 * 1000)
-
-
-def _table(rows: list[tuple[str, str, str, str, str]]) -> Iterator[str]:
-    """Cells under one another; the last one in as many lines as it needs."""
-    heads = ("segment", "size", "newest record", "verdict", "")
-    widths = [max(map(len, column)) for column in list(zip(heads, *rows, strict=True))[:4]]
-    indent = 2 + sum(widths) + 2 * len(widths)
-    for row in (heads, *rows):
-        front = "  " + "".join(f"{cell:<{width}}  " for cell, width in zip(row[:4], widths, strict=True))
-        first, *rest = textwrap.wrap(row[4], max(_LEAST_WIDTH, _WIDTH - indent)) or [""]
-        yield (front + first).rstrip()
-        yield from (" " * indent + line for line in rest)
 
 
 def size_text(size: int) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from klogtool.broker.timestamps import duration_text
+from klogtool.plans.plan import Plan
 from klogtool.render.changes import change_text, log_dir_text
 from klogtool.render.moments import time_text
 from klogtool.render.plans import table_text
-from klogtool.repair.plan import Plan
-from klogtool.repair.timestamps import duration_text
 
 
 def roll_text(plan: Plan) -> str:
@@ -20,8 +20,8 @@ def roll_text(plan: Plan) -> str:
 def _headline(answer: Any) -> str:
     if answer["rolled_to"] is None:
         return f"segment {answer['active']['segment']} is not due"
-    asked = "segment {} is due" if answer["due"] else "segment {} is closed as asked for"
-    return f"{asked.format(answer['active']['segment'])}; the next one begins at offset {answer['rolled_to']:,}"
+    asked = "segment {} is due" if answer["due"] else "segment {} is rolled because of --force"
+    return f"{asked.format(answer['active']['segment'])}; the next segment starts at offset {answer['rolled_to']:,}"
 
 
 def _evidence(answer: Any) -> Iterator[str]:
@@ -35,18 +35,18 @@ def _evidence(answer: Any) -> Iterator[str]:
     yield from table_text(rows).splitlines()
     to_come = answer["incoming"]
     at = time_text(to_come["max_timestamp"])
-    yield f"to come: {to_come['bytes']:,} bytes, newest of {at}, last offset {to_come['last_offset']:,}"
+    yield f"next append: {to_come['bytes']:,} bytes, largest timestamp {at}, last offset {to_come['last_offset']:,}"
 
 
 def _size_row(answer: Any) -> tuple[bool, str, str]:
     size, limit = answer["active"]["size"], answer["limits"]["segment_bytes"]
-    return answer["why"]["size"], "size", f"{size:,} bytes and what is to come; segment.bytes {limit:,}"
+    return answer["why"]["size"], "size", f"{size:,} bytes plus the next append; segment.bytes {limit:,}"
 
 
 def _time_row(answer: Any) -> tuple[bool, str, str]:
     waited, first, limit = answer["why"]["waited_ms"], answer["first_timestamp"], answer["limits"]["max_segment_ms"]
     if not answer["active"]["size"]:
-        told = "empty, and then time does not count"
+        told = "the segment is empty, so time does not matter"
     elif first >= 0:
         told = f"{_span(waited)} since its first batch, {time_text(first)}"
     else:
@@ -61,10 +61,14 @@ def _span(ms: int) -> str:
 def _index_rows(answer: Any) -> Iterator[tuple[bool, str, str]]:
     for what, name in (("offset_index", "index"), ("time_index", "time index")):
         entries, most = answer["active"][what]
-        kept = ", one of them for closing" if what == "time_index" else ""
+        kept = ", one of them reserved for the roll" if what == "time_index" else ""
         yield answer["why"][f"{what}_full"], name, f"{entries:,} entries; room for {most:,}{kept}"
 
 
 def _offset_row(answer: Any) -> tuple[bool, str, str]:
     above = answer["incoming"]["last_offset"] - answer["active"]["segment"]
-    return answer["why"]["offset_overflow"], "offset", f"{above:,} above its base to come; at most 2,147,483,647"
+    return (
+        answer["why"]["offset_overflow"],
+        "offset",
+        (f"{above:,} above the base offset after the next append; at most 2,147,483,647"),
+    )

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from klogtool.escape import joined, quoted
 from klogtool.format.names import FileKind, build_file_name
-from klogtool.render.plans import table_text
-from klogtool.repair.plan import Plan
+from klogtool.plans.plan import Plan
+from klogtool.plans.rejected_files import MANIFEST
+from klogtool.render.counts import count_text
+from klogtool.render.plans import wrapped_table
+from klogtool.verify.cures import move_out
 
-NOTHING_WRITTEN = "Nothing was written: --output DIR writes the result, and what is rejected beside it."
+NOTHING_WRITTEN = "Nothing was written. --output DIR writes the result, and the rejected bytes beside it."
 _CAUSES = {
     "zero-tail": "zeros up to the end of the file",
-    "segment-missing": "only other files tell of it",
+    "segment-missing": "no segment has them",
     "unloadable": "a broker would stop at it",
 }
 
 
 def salvage_text(plan: Plan) -> str:
     """A plan of salvage for people: the answer first, then segment by segment, what is lost, and notes."""
-    return "\n".join(_lines(plan))
+    return joined(_lines(plan))
 
 
 def _lines(plan: Plan) -> Iterator[str]:
@@ -31,12 +36,26 @@ def _lines(plan: Plan) -> Iterator[str]:
         for segment in plan.segments
     ]
     yield from _table("Segments", rows)
-    yield from _table("Lost", [_loss_row(loss, answer) for loss in answer["lost"]])
+    yield from _table("Lost", _loss_rows(answer))
     yield from _table(
         "Filled", [(offsets_text(part["first_offset"], part["last_offset"]), part["from"]) for part in answer["filled"]]
     )
-    yield from _table("Set right", [_mended_row(part) for part in answer["mended"]])
+    yield from _table("Corrected", [_mended_row(part) for part in answer["mended"]])
     yield from _table("Notes", [(note,) for note in plan.notes])
+
+
+def rejected_text(place: str, files: int) -> str:
+    """Where the bytes are that were not kept."""
+    return f"The rejected bytes are in {place}: {count_text(files, 'file')}; {MANIFEST} says where each comes from"
+
+
+def place_lines(partition: str, output: str) -> Iterator[str]:
+    """How the result comes into the place of the damaged partition, as commands to paste."""
+    partition, output = os.path.abspath(partition), os.path.abspath(output)
+    yield "To replace the damaged partition dir, while no broker runs here:"
+    yield f"  {move_out(partition, os.path.dirname(partition))}"
+    yield f"  mv -nT {quoted(output)} {quoted(partition)}"
+    yield f"  klogtool verify {quoted(os.path.dirname(partition))}  # before the broker starts"
 
 
 def _summary(answer: Mapping[str, Any]) -> str:
@@ -57,8 +76,8 @@ def _lost_in_all(answer: Mapping[str, Any]) -> str:
     is_open = any(last is None for _, last in spans)
     counted = f"{offsets:,} offset{'s' * (offsets != 1)} lost"
     if not offsets:
-        return "what the log ended with is lost"
-    return f"{counted}, and what the log ended with" if is_open else counted
+        return "the end of the log is lost"
+    return f"{counted}, and the end of the log" if is_open else counted
 
 
 def offsets_text(first: int | None, last: int | None) -> str:
@@ -70,9 +89,13 @@ def offsets_text(first: int | None, last: int | None) -> str:
     return f"offset {first:,}" if first == last else f"offsets {first:,} to {last:,}"
 
 
-def _loss_row(loss: Mapping[str, Any], answer: Mapping[str, Any]) -> tuple[str, ...]:
-    name = build_file_name(FileKind.LOG, loss["segment"])
+def _loss_rows(answer: Mapping[str, Any]) -> list[tuple[str, ...]]:
     details = {(part["file"], part["start"]): part["detail"] for part in answer["rejected"]}
+    return [_loss_row(loss, details) for loss in answer["lost"]]
+
+
+def _loss_row(loss: Mapping[str, Any], details: Mapping[tuple[str, int], str]) -> tuple[str, ...]:
+    name = build_file_name(FileKind.LOG, loss["segment"])
     detail = _CAUSES.get(loss["cause"]) or details.get((name, loss["start"]), "")
     place = f"bytes {loss['start']:,} to {loss['end']:,}" if loss["end"] else "-"
     return offsets_text(loss["first_offset"], loss["last_offset"]), name, place, f"{loss['cause']}: {detail}"
@@ -86,4 +109,4 @@ def _mended_row(part: Mapping[str, Any]) -> tuple[str, ...]:
 def _table(title: str, rows: list[tuple[str, ...]]) -> Iterator[str]:
     if rows:
         yield title
-        yield from (f"  {line}" for line in table_text(rows).splitlines())
+        yield from wrapped_table(rows)

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from klogtool.lazy_dataclasses import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.format.typed import parse_moment
 
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which records are wanted; bounds are inclusive, offsets and ms. key: the whole key; grep: in key or value."""
+class Selection(Struct, frozen=True):
+    """Which records are wanted; bounds are inclusive, offsets and ms (see `in_ms`).
+
+    key: the whole key; grep: in key or value.
+    """
 
     offsets: tuple[int, int] = (SMALLEST, LARGEST)
     timestamps: tuple[int, int] = (SMALLEST, LARGEST)
     producer_id: int | None = None
     key: bytes | None = None
     grep: bytes | None = None
+
+    def in_ms(self) -> Selection:
+        """The same; timestamps may have been given as ISO 8601 or datetimes."""
+        first, last = map(parse_moment, self.timestamps)
+        return replace(self, timestamps=(first, last))
 
     @property
     def needs_records(self) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from klogtool.format.buffers import Buffer
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint, parse_offset_checkpoint
 from klogtool.format.identity import (
-    build_uuid,
     parse_clean_shutdown,
     parse_meta_properties,
     parse_partition_metadata,
@@ -26,6 +26,7 @@ from klogtool.format.indexes import (
 from klogtool.format.java_numbers import wrap_long
 from klogtool.format.names import FileKind, FileName
 from klogtool.format.producer_snapshot import parse_producer_snapshot
+from klogtool.format.uuids import build_uuid
 from klogtool.kernels import crc32c
 from klogtool.render.json_lines import Row, json_timestamp
 

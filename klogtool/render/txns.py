@@ -1,13 +1,14 @@
-"""Transactions of a log, as JSON rows of the contract, and for people: what holds readers back first, then each."""
+"""Transactions of a log: JSON rows of the contract (docs/contract.md), and text, what holds readers back first."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from klogtool.broker.unified_log.log_transactions import Status, Transaction, TransactionState
+from klogtool.escape import joined
 from klogtool.render.counts import count_text
 from klogtool.render.lookup import time_text
-from klogtool.repair.unified_log.transactions import Status, Transaction, TransactionState
 
 if TYPE_CHECKING:
     from klogtool.log.producer_state import ProducerState
@@ -17,12 +18,12 @@ Row = dict[str, Any]
 
 def transaction_row(txn: Transaction) -> Row:
     """A line of JSON."""
-    row: Row = {"type": "transaction"} | {name: getattr(txn, name) for name in txn.__match_args__}
+    row: Row = {"type": "transaction"} | {name: getattr(txn, name) for name in txn.__struct_fields__}
     return row | {"status": txn.status.value}
 
 
 def state_row(state: TransactionState) -> Row:
-    """The contract's answer."""
+    """The contract's answer (docs/contract.md)."""
     return {
         "producers": [_producer_row(producer) for producer in state.producers],
         "high_watermark": state.high_watermark,
@@ -55,11 +56,11 @@ def state_text(state: TransactionState) -> str:
     for producer in held:
         lines.append(
             f"  open since offset {producer.current_txn_first_offset:,}: producer {producer.producer_id} epoch "
-            f"{producer.producer_epoch}, last heard of {time_text(producer.last_timestamp)}"
+            f"{producer.producer_epoch}, last write {time_text(producer.last_timestamp)}"
         )
     if not held and state.last_stable_offset < state.high_watermark:
-        lines.append("  held by a transaction that ended above the high watermark")
-    return "\n".join(lines)
+        lines.append("  limited by a transaction that ended above the high watermark")
+    return joined(lines)
 
 
 def transaction_text(txn: Transaction) -> str:

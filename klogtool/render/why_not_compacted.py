@@ -6,37 +6,37 @@ import os
 import textwrap
 from collections.abc import Iterator
 
+from klogtool.escape import joined
+from klogtool.plans.why_not_compacted import Standing
 from klogtool.render.retain import size_text
-from klogtool.repair.cleaning.why_not_compacted import Standing
-
-_WIDTH = 100
+from klogtool.render.terminal import columns
 
 
 def standing_text(standing: Standing) -> str:
     """A paragraph for a partition or a log dir."""
-    return "\n".join(_lines(standing))
+    return joined(_lines(standing))
 
 
 def _lines(standing: Standing) -> Iterator[str]:
     yield f"{os.path.basename(standing.path)}: {_headline(standing)}"
     for reason in standing.reasons:
-        yield from textwrap.wrap(reason.detail, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+        yield from textwrap.wrap(reason.detail, columns(), initial_indent="  ", subsequent_indent="    ")
         if reason.cure is not None:
             yield f"  →  {reason.cure}"
     left = standing.remaining
     if left is not None:
         records = f"{left['records']:,} of {left['of_records']:,} records would remain"
         sizes = f"{size_text(left['bytes'])} of {size_text(left['of_bytes'])}"
-        yield f"  Cleaned up to the active segment, {records}, {sizes}."
+        yield f"  After cleaning up to the active segment, {records}, {sizes}."
 
 
 def _headline(standing: Standing) -> str:
     found = standing.range
     if any(reason.id == "breaks-off" for reason in standing.reasons):
-        return "not compacted: the cleaner cannot go over it"
+        return "not compacted: the cleaner fails on it"
     if found is None:
-        return "what a broker's cleaner meets here"
+        return "what a broker's cleaner finds here"
     if any(reason.id == "due" for reason in standing.reasons):
-        return f"to be compacted from offset {found.first_dirty_offset:,} on"
+        return f"to be compacted from offset {found.first_dirty_offset:,}"
     dirty = f"{size_text(found.cleanable_bytes)} can be cleaned, {size_text(standing.uncleanable_bytes)} cannot"
     return f"not compacted since offset {found.first_dirty_offset:,}; {dirty}"

@@ -1,38 +1,75 @@
 """Log dirs as tables of Spark: `spark.read.format("klog").load(PATH)`.
 
-    source, streaming    what Spark calls: the data source, its readers
-    options, filters     what a query asks for
-    copies, offsets      which partitions and which of their offsets that is
-    planning             which task reads what
-    reading, tables      rows as Arrow record batches
-    findings, fetching   what verify finds, of log dirs here and elsewhere
-    storage, heads       files here and elsewhere; headers of batches
+The data source. `source`, `readers` and `streaming` know Spark; the others are plain Python and need pyarrow at most.
 
-Only the first line knows Spark; all the others are plain Python, and need pyarrow at most.
+    source             the data source, as Spark calls it
+    registering        its class, where PySpark is installed
+    readers            queries: partitions of the scan, and their rows
+    streaming          streams (PySpark 4.2 and later)
+    options            the options of a query
+    filters            what Spark's filters leave of a log
+    tables             the tables, their columns, the rows of two
+    copies             which partitions lie under some paths, and which copy of each is read
+    offsets            from which offset to which a partition is read
+    planning           which task reads what
+    reading            records of a split as record batches
+    findings           the table `findings`
+    notes              lines for the log of a job, escaped
+    read_committed     what a read_committed consumer does not see
+    following          streams: how far partitions have grown
+    reached            streams: how far each partition is read
+    converting         keys and values as text or JSON; rows by day
+
+Files and headers:
+
+    storage            files of this machine and elsewhere
+    fetching           log dirs that lie elsewhere, for code that reads folders of this machine
+    heads              headers of batches, with few bytes read
+    head_columns       headers of batches as columns, by the kernel
+
+Sessions, and klogtool's commands on Spark:
+
+    jobs               sessions of a user's jobs
+    starting           the session of klogtool's commands
+    spreading          one function over many things, as tasks
+    verifying          klogtool spark verify
+    exporting          klogtool spark export
+    compacting         klogtool spark compact
+    sharing            one large partition, compacted by many tasks
+    inventory          klogtool spark inventory
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from klogtool.errors import Unsupported
 
-WITHOUT_SPARK = "Spark needs pyspark 4.1 or later, pyarrow and pandas: pip install klogtool[spark]"
+def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:
+    """A SparkSession whose `format("klog")` works, whatever `python3` the PATH has, and is fast.
+
+    master: such as "local[4]"; settings: of Spark, these count more than klogtool's. PYSPARK_PYTHON becomes the Python
+    that runs, unless it is set. If a session is there already, that one is returned, with the format registered. Raises
+    Unsupported where PySpark or Java is missing.
+    """
+    from klogtool.spark.jobs import make_session
+
+    return make_session(master, dict(settings or {}))
 
 
 def register(spark: Any) -> None:
-    """Make `format("klog")` known to a session that does not find it by itself: where klogtool came by --py-files."""
-    spark.dataSource.register(data_source())
+    """Make `format("klog")` known to a session that does not find it by itself: where klogtool came by --py-files, or
+    where the session was begun by a Python that is not the `python3` of the PATH.
+
+    A local session then runs this Python. Elsewhere that cannot be set any more, and a warning says what to export.
+    """
+    from klogtool.spark.jobs import register_in
+
+    register_in(spark)
 
 
 def data_source() -> type[Any]:
     """The class behind `format("klog")`. Raises Unsupported where PySpark is missing or too old."""
-    try:
-        import pyspark.sql.datasource as api
-    except ImportError as error:
-        raise Unsupported(WITHOUT_SPARK) from error
-    if not hasattr(api, "Filter"):
-        raise Unsupported(WITHOUT_SPARK)
-    from klogtool.spark.source import KlogDataSource
+    from klogtool.spark.registering import find_data_source
 
-    return KlogDataSource
+    return find_data_source()

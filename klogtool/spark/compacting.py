@@ -7,37 +7,39 @@ is there.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from itertools import chain
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.broker.circumstances import Checkpoints, is_log_dir
+from klogtool.broker.cleaning.cleaner import CleanLog, clean
+from klogtool.broker.cleaning.shares import clean_in_shares
 from klogtool.disk.assembling import Assembly, write_part
 from klogtool.disk.output import NewFolder
-from klogtool.errors import KlogError
-from klogtool.lazy_dataclasses import dataclass
-from klogtool.log.file import unreadable
+from klogtool.errors import KlogError, Refused
+from klogtool.log.file import Unreadable, unreadable
+from klogtool.log.folder import find_partition_dir_name
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
-from klogtool.repair.checkpoint_lines import CheckpointLines, plan_checkpoints
-from klogtool.repair.circumstances import Checkpoints, is_log_dir
-from klogtool.repair.cleaning.cleaner import CleanLog, clean
-from klogtool.repair.cleaning.shares import clean_in_shares
-from klogtool.repair.compact import COMMAND, plan_one, why_left_alone
-from klogtool.repair.plan import Plan
-from klogtool.repair.recover_logdir import walk_partition_dirs
+from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
+from klogtool.plans.compact import COMMAND, CompactQuestion, check_checkpoint, plan_one, refused_plan, why_left_alone
+from klogtool.plans.plan import Plan
+from klogtool.plans.recover_log_dir import walk_partition_dirs
 from klogtool.spark.findings import size_of
-from klogtool.spark.session import Session, SparkFailed
-from klogtool.spark.sharing import TaskCrew
-from klogtool.spark.spreading import spread
+from klogtool.spark.notes import log_info
+from klogtool.spark.sharing import TASK_BYTES, TASKS_A_SLOT, TaskCrew
+from klogtool.spark.spreading import packed, spread
+from klogtool.spark.starting import Session, SparkFailed
 
 SHARE_BYTES = 256 << 20
-LOGGER = logging.getLogger("klogtool.spark")
+Planned = tuple[Plan, CheckpointLines | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(Struct, frozen=True):
     """A folder of a log dir. why_not: why it is only copied, None if it is cleaned; is_partition: it has the name of
     one."""
 
@@ -52,8 +54,7 @@ class Folder:
         return os.path.join(self.log_dir, self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Compacted:
+class Compacted(Struct, frozen=True):
     """What a task made of a folder. plan: without its steps, for people; lines: for the log dir's checkpoints."""
 
     place: str
@@ -61,7 +62,7 @@ class Compacted:
     lines: CheckpointLines | None
 
 
-def find_folders(log_dir: str, arguments: Mapping[str, Any]) -> list[Folder]:
+def find_folders(log_dir: str, question: CompactQuestion) -> list[Folder]:
     """All folders of a log dir. Raises KlogError for what is none, and where a broker refuses it."""
     if not isinstance(open_path(log_dir), LogDir):
         raise KlogError("not a log dir", path=log_dir)
@@ -69,7 +70,7 @@ def find_folders(log_dir: str, arguments: Mapping[str, Any]) -> list[Folder]:
     found = {}
     for name, parsed, skipped in walk_partition_dirs(log_dir):
         path = os.path.join(log_dir, name)
-        why_not = why_left_alone(path, parsed.state, skipped, arguments, checkpoints)
+        why_not = why_left_alone(path, parsed.state, skipped, question, checkpoints)
         found[name] = Folder(log_dir, name, why_not)
     try:
         with os.scandir(log_dir) as entries:
@@ -79,10 +80,24 @@ def find_folders(log_dir: str, arguments: Mapping[str, Any]) -> list[Folder]:
     return [*found.values(), *(Folder(log_dir, name, "no partition dir", is_partition=False) for name in others)]
 
 
+def of_topics(folders: Sequence[Folder], topics: Sequence[str]) -> list[Folder]:
+    """The same, where only these topics are cleaned. Raises Refused for one that is not there."""
+    names = [find_partition_dir_name(folder.name) for folder in folders]
+    there = {name.topic for name in names if name is not None}
+    if missing := [topic for topic in topics if topic not in there]:
+        raise Refused(f"no such topic: {', '.join(missing)}")
+    return [
+        folder
+        if folder.why_not is not None or (name is not None and name.topic in topics)
+        else replace(folder, why_not="of another topic")
+        for folder, name in zip(folders, names, strict=True)
+    ]
+
+
 def compact_with_spark(
     session: Session,
     assembly: Assembly,
-    arguments: Mapping[str, Any],
+    question: CompactQuestion,
     folders: Sequence[Folder],
     *,
     share_bytes: int = SHARE_BYTES,
@@ -90,30 +105,40 @@ def compact_with_spark(
 ) -> list[tuple[Folder, Plan]]:
     """Clean, and let the result appear; the plan of each partition dir, without its steps.
 
-    share_bytes: partitions of so many bytes are done by several tasks. Raises Corrupt, Unsupported or Refused, with
-    Kafka's class, where a broker's cleaner breaks off; nothing appears.
+    share_bytes: partitions of so many bytes are done by several tasks. A partition at which a broker's cleaner breaks
+    off stays as it is, and its plan says so. Raises Corrupt, with Kafka's class, for a cleaner-offset-checkpoint that
+    ends the cleaner, and Unreadable; nothing appears.
     """
+    for folder in {folder.log_dir: folder for folder in folders if folder.why_not is None}.values():
+        check_checkpoint(folder.path, question, _checkpoints_of(folder))
     sizes = {folder: size_of(folder.path) for folder in folders}
     found: dict[Folder, Compacted] = {}
     for folder in folders:
         if folder.why_not is None and sizes[folder] >= share_bytes:
-            shared = _compact_in_shares(session, assembly.stage, arguments, folder)
+            shared = _compact_in_shares(session, assembly.stage, question, folder)
             if shared is not None:
                 found[folder] = shared
                 on_progress(sizes[folder])
     left = [folder for folder in folders if folder not in found]
-    work = partial(compact_folder, assembly.stage, dict(arguments))
-    left_sizes = [sizes[folder] for folder in left]
-    found |= zip(left, spread(session, work, left, sizes=left_sizes, on_progress=on_progress), strict=True)
+    work = partial(compact_folders, assembly.stage, question)
+    tasks = list(packed(left, sizes.__getitem__, _task_bytes(session, sum(sizes[folder] for folder in left))))
+    items, bytes_of = [some for some, _ in tasks], [size for _, size in tasks]
+    made_of = spread(session, work, items, sizes=bytes_of, on_progress=on_progress)
+    found |= zip(left, chain.from_iterable(made_of), strict=True)
     made = [(folder, found[folder]) for folder in folders]
     for name, log_dir in assembly.log_dirs.items():
         here = [(folder, found) for folder, found in made if folder.log_dir == log_dir]
         lines = [found.lines for _, found in sorted(here, key=_dirtiness) if found.lines is not None]
-        plans = plan_checkpoints(COMMAND, log_dir, arguments, lines, is_path=True) if lines else ()
+        plans = plan_checkpoints(COMMAND, log_dir, question, lines, is_path=True) if lines else ()
         places = {folder.name: found.place for folder, found in here}
         assembly.finish_log_dir(name, [plan for plan in plans if plan is not None], places)
     assembly.publish()
     return [(folder, found.plan) for folder, found in made if found.plan is not None]
+
+
+def _task_bytes(session: Session, total: int) -> int:
+    """What a task cleans at most: a few tasks for each slot, so that thousands of small folders are no tasks each."""
+    return max(1, min(TASK_BYTES, total // (session.slots * TASKS_A_SLOT)))
 
 
 def _dirtiness(made: tuple[Folder, Compacted]) -> float:
@@ -124,36 +149,56 @@ def _dirtiness(made: tuple[Folder, Compacted]) -> float:
     return 1.0 if ratio is None else -float(ratio)
 
 
-def _compact_in_shares(session: Session, stage: str, arguments: Mapping[str, Any], folder: Folder) -> Compacted | None:
+def _compact_in_shares(session: Session, stage: str, question: CompactQuestion, folder: Folder) -> Compacted | None:
     """None where one task is to say what comes of it: whatever a broker's cleaner would refuse, too."""
     crew = TaskCrew(session, stage)
     try:
-        return _compacted(stage, arguments, folder, partial(clean_in_shares, crew), crew.write_files)
+        found = _planned(question, folder, partial(clean_in_shares, crew))
+        return _written(stage, question, folder, found, crew.write_files)
     except SparkFailed:
         raise
     except KlogError as error:
-        LOGGER.info("%s: compacted by one task: %s", folder.path, error)
+        log_info(f"{folder.path}: compacted by one task: {error}")
         return None
 
 
-def compact_folder(stage: str, arguments: Mapping[str, Any], folder: Folder) -> Compacted:
+def compact_folders(stage: str, question: CompactQuestion, folders: Sequence[Folder]) -> list[Compacted]:
     """What one task does."""
+    return [compact_folder(stage, question, folder) for folder in folders]
+
+
+def compact_folder(stage: str, question: CompactQuestion, folder: Folder) -> Compacted:
+    """Clean a folder, or copy it, into a place of the stage."""
     if folder.why_not is not None:
-        told = Plan(COMMAND, folder.path, arguments, (), (), (), {"skipped": folder.why_not}, (folder.why_not,))
+        told = Plan(COMMAND, folder.path, question, (), (), (), {"skipped": folder.why_not}, (folder.why_not,))
         return Compacted(write_part(stage, folder.path, None), told if folder.is_partition else None, None)
-    return _compacted(stage, arguments, folder)
+    try:
+        found = _planned(question, folder, clean)
+    except Unreadable:
+        raise
+    except KlogError as error:
+        refused = refused_plan(folder.path, question, error.at_path(folder.path))
+        return Compacted(write_part(stage, folder.path, None), refused, None)
+    return _written(stage, question, folder, found)
 
 
-def _compacted(
+def _planned(question: CompactQuestion, folder: Folder, cleaning: CleanLog) -> Planned:
+    return plan_one(folder.path, question, _checkpoints_of(folder), cleaning=cleaning)
+
+
+def _checkpoints_of(folder: Folder) -> Checkpoints:
+    return Checkpoints(folder.log_dir if is_log_dir(folder.log_dir) else None)
+
+
+def _written(
     stage: str,
-    arguments: Mapping[str, Any],
+    question: CompactQuestion,
     folder: Folder,
-    cleaning: CleanLog = clean,
+    found: Planned,
     ready: Callable[[NewFolder], Mapping[str, str]] = lambda _: {},
 ) -> Compacted:
-    checkpoints = Checkpoints(folder.log_dir if is_log_dir(folder.log_dir) else None)
-    plan, lines = plan_one(folder.path, arguments, checkpoints, cleaning=cleaning)
+    plan, lines = found
     place = write_part(stage, folder.path, plan, ready)
     is_told = lines is not None and (plan.steps or lines.first_dirty is not None)
-    brief = Plan(COMMAND, plan.path, arguments, (), (), plan.segments, plan.answer, plan.notes)
+    brief = Plan(COMMAND, plan.path, question, (), (), plan.segments, plan.answer, plan.notes)
     return Compacted(place, brief, lines if is_told else None)

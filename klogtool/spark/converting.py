@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from msgspec import Struct
+
 from klogtool.errors import Corrupt
-from klogtool.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 FORMS = ("binary", "string", "json")
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """What keys and values are to be, each one of FORMS."""
 
     key: str = "binary"

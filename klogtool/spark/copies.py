@@ -11,21 +11,23 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import groupby
 
+from msgspec import Struct
+
 from klogtool.errors import KlogError, Refused
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint, parse_offset_checkpoint
 from klogtool.format.identity import parse_partition_metadata
 from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState, TopicPartition, parse_file_name
-from klogtool.lazy_dataclasses import dataclass, field
+from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.spark.heads import log_end_offset
 from klogtool.spark.storage import Place, Storage, Stored, open_place
+from klogtool.values import PartlyCompared
 
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFiles:
+class SegmentFiles(Struct, frozen=True):
     """A segment as it was listed. next_base_offset: of the segment behind it, None for the last one."""
 
     base_offset: int
@@ -44,19 +46,21 @@ class SegmentFiles:
         return self.log.size
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(PartlyCompared, frozen=True, eq=False):
     """A partition dir. topic, partition: None for a folder whose name does not say them.
 
     side: its other files by name, those of the log dir it lies in with `../` before them.
     """
+
+    uncompared = frozenset({"side"})
+    unshown = frozenset({"side"})
 
     place: Place
     folder: str
     topic: str | None
     partition: int | None
     segments: tuple[SegmentFiles, ...]
-    side: dict[str, Stored] = field(repr=False, compare=False)
+    side: dict[str, Stored]
 
     @property
     def size(self) -> int:
@@ -93,19 +97,23 @@ class Copy:
 
     @property
     def topic_id(self) -> bytes | None:
-        """The topic's id by partition.metadata; None without one that can be read."""
+        """The topic's id by partition.metadata; None without one that is sound. Raises Unreadable."""
         stored = self.side.get(FileKind.PARTITION_METADATA.value)
         try:
             return None if stored is None else parse_partition_metadata(self.storage.read(stored)).topic_id
+        except Unreadable:  # what may not be read is not absent
+            raise
         except KlogError:
             return None
 
     @property
     def latest_epoch(self) -> int:
-        """The last leader epoch by leader-epoch-checkpoint; -1 without one that can be read."""
+        """The last leader epoch by leader-epoch-checkpoint; -1 without one that is sound. Raises Unreadable."""
         stored = self.side.get(FileKind.LEADER_EPOCH_CHECKPOINT.value)
         try:
             entries = parse_leader_epoch_checkpoint(self.storage.read(stored)) if stored else []
+        except Unreadable:
+            raise
         except KlogError:
             return -1
         return max((entry.epoch for entry in entries), default=-1)
@@ -115,22 +123,25 @@ class Copy:
 def _checkpoint(place: Place, stored: Stored) -> dict[TopicPartition, int]:
     try:
         return parse_offset_checkpoint(open_place(place)[0].read(stored))
+    except Unreadable:
+        raise
     except KlogError:  # as a broker does, which then starts without it
         return {}
 
 
-def find_copies(places: Iterable[Place]) -> list[Copy]:
+def find_copies(places: Iterable[Place], *, may_be_gone: bool = False) -> list[Copy]:
     """Every partition dir under these places, with at least one segment, in order of topic, partition and folder.
 
     Not those that are doomed, stray or on their way from one log dir to another, unless that is the place itself.
-    Raises Unreadable where a place cannot be listed, Refused where none of them has a log.
+    Raises Unreadable where a place cannot be listed, Refused where none of them has a log, unless they may be gone.
     """
     found: dict[str, Copy] = {}
+    places = list(places)
     for place in places:
         for copy in _copies_in(place):
             found.setdefault(copy.folder, copy)
-    if not found:
-        raise Refused("no partition dir with a .log file is there", path=next(iter(places)).uri)
+    if not found and not may_be_gone:
+        raise Refused("no partition dir with a .log file is there", path=places[0].uri)
     return sorted(found.values(), key=lambda copy: (copy.topic or "", _number(copy), copy.folder))
 
 

@@ -12,20 +12,22 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from klogtool.disk.dataset import Attempt, Dataset
-from klogtool.errors import KlogError, StalePlan
+from klogtool.errors import KlogError, Refused, StalePlan
 from klogtool.format.names import FileKind
-from klogtool.lazy_dataclasses import dataclass
 from klogtool.spark.converting import Form, converted, days_of, target_schema
 from klogtool.spark.filters import Bounds
-from klogtool.spark.options import parse_query
-from klogtool.spark.planning import Piece, Split, plan_splits
+from klogtool.spark.options import MODES, parse_query
+from klogtool.spark.planning import SegmentRange, Split, plan_splits
+from klogtool.spark.read_committed import AbortedRange
 from klogtool.spark.reading import Task, columns_of, read_split
-from klogtool.spark.session import Session
 from klogtool.spark.spreading import spread
+from klogtool.spark.starting import Session
 from klogtool.spark.storage import LOCAL_SCHEMES, Place, Stored, open_place
 from klogtool.spark.tables import arrow_schema
-from klogtool.spark.transactions import AbortedRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,8 +41,7 @@ VARIED = ("offset", "value", "timestamp", "headers", "_position", "_batch_base_o
 """Columns for which no dictionary is tried: that takes longer than all else, and wins nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class HowToExport:
+class HowToExport(Struct, frozen=True):
     """What is written. options: of the data source; form: of keys and values."""
 
     options: Mapping[str, str]
@@ -52,7 +53,7 @@ class HowToExport:
 
     def as_json(self) -> dict[str, Any]:
         """In JSON's types."""
-        told: dict[str, Any] = {name: getattr(self, name) for name in self.__match_args__}
+        told: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
         return told | {"form": self.form.as_json()}
 
     @classmethod
@@ -66,14 +67,17 @@ class HowToExport:
         found = columns_of(headers=self.headers, metadata=self.metadata)
         return tuple(name for name in found if name != "topic")
 
+    def option(self, name: str) -> str | None:
+        """An option of the data source, whatever the case of its name; None if it was not given."""
+        return {key.lower(): value for key, value in self.options.items()}.get(name.lower())
+
     @property
     def mode(self) -> str:
         """What is done about damage."""
-        return self.options.get("mode", "FAILFAST").upper()
+        return (self.option("mode") or "FAILFAST").upper()
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
+class Export(Struct, frozen=True):
     """An export that was begun: what its tasks read."""
 
     dataset: Dataset
@@ -96,7 +100,7 @@ def begin_export(path: str, how: HowToExport, notes: list[str]) -> Export:
 
 
 def resume_export(path: str) -> Export:
-    """One that was cut short. Raises Refused where there is none."""
+    """One that was cut short, as it was begun. Raises Refused where there is none."""
     dataset = Dataset.resume(path)
     try:
         how = HowToExport.of_json(dataset.plan["how"])
@@ -104,6 +108,20 @@ def resume_export(path: str) -> Export:
     except (KeyError, TypeError, ValueError) as error:
         raise KlogError("not what klogtool wrote", path=path) from error
     return Export(dataset, how, splits)
+
+
+def with_mode(export: Export, mode: str) -> Export:
+    """The same with another mode, for what is not done yet. Raises Refused where some of it is done in a mode that may
+    have left something out: the rows would be of two modes."""
+    if mode not in MODES:
+        raise Refused(f"option mode is to be one of {', '.join(MODES)}, got {mode}")
+    if mode == export.how.mode:
+        return export
+    if export.how.mode != "FAILFAST" and export.dataset.done():
+        raise Refused(f"some of it was written with --mode {export.how.mode}: it goes on with that, or begins anew")
+    how = replace(export.how, options={**export.how.options, "mode": mode})
+    dataset = export.dataset.replanned({**export.dataset.plan, "how": how.as_json()})
+    return Export(dataset, how, export.splits)
 
 
 def carry_out_export(
@@ -138,7 +156,7 @@ def export_split(dataset: str, how: HowToExport, numbered: tuple[int, Split]) ->
         return files.finish()
 
 
-def _check_as_listed(piece: Piece) -> None:
+def _check_as_listed(piece: SegmentRange) -> None:
     """Raises StalePlan for a file that has become shorter: others were put in its place."""
     if piece.place.scheme not in LOCAL_SCHEMES:
         return
@@ -262,8 +280,8 @@ class _Files:
 # A split in JSON's types.
 
 
-def _piece_as_json(piece: Piece) -> dict[str, Any]:
-    told: dict[str, Any] = {name: getattr(piece, name) for name in piece.__match_args__}
+def _piece_as_json(piece: SegmentRange) -> dict[str, Any]:
+    told: dict[str, Any] = {name: getattr(piece, name) for name in piece.__struct_fields__}
     return told | {
         "place": [piece.place.uri, piece.place.options],
         "log": [piece.log.path, piece.log.size, piece.log.mtime_ms],
@@ -272,8 +290,8 @@ def _piece_as_json(piece: Piece) -> dict[str, Any]:
     }
 
 
-def _piece_of_json(told: Mapping[str, Any]) -> Piece:
-    return Piece(
+def _piece_of_json(told: Mapping[str, Any]) -> SegmentRange:
+    return SegmentRange(
         **{
             **told,
             "place": Place(*told["place"]),

@@ -10,22 +10,23 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from klogtool.disk.scratch import Scratch
 from klogtool.format.names import FileKind, parse_file_name
-from klogtool.lazy_dataclasses import dataclass, replace
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.log.logdir import KINDS_IN_LOG_DIR
 from klogtool.log.partition import Partition
-from klogtool.repair.findings import Finding
-from klogtool.repair.verify import Target, VerifiedPartition, VerifyOptions, verify_target
 from klogtool.spark.storage import AHEAD_BYTES, LOCAL_SCHEMES, Place, Storage, Stored, open_place
+from klogtool.verify.findings import Finding
+from klogtool.verify.verification import Target, VerifiedPartition, VerifyOptions, verify_target
 
 METADATA_FOLDER = "__cluster_metadata-0"
 
 
-@dataclass(frozen=True, slots=True)
-class Mirror:
+class Mirror(Struct, frozen=True):
     """What lies elsewhere. root: what the storage calls it; path: where its mirror is; only: the file of it that was
     given, if it was one."""
 

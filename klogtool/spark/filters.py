@@ -9,15 +9,16 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from klogtool.lazy_dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
+
 from klogtool.render.selection import LARGEST, SMALLEST
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECONDS_A_MS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """What is wanted at most. offsets, timestamps (ms): inclusive; topics, partitions: None for all; key: the whole
     key, None for any."""
 

@@ -11,21 +11,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
+from klogtool.broker.circumstances import Circumstances
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.cores import usable_cores
 from klogtool.log.folder import find_partition_dir_name
-from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.findings import Finding
-from klogtool.repair.verify import Summary, Target, VerifiedPartition, VerifyOptions, verify
-from klogtool.repair.verifying.logdir import PartitionEnds, Stated, read_stated, verify_stated
-from klogtool.repair.verifying.names import METADATA_PARTITION
+from klogtool.render.arrow_constants import column_text
 from klogtool.spark.copies import find_copies
 from klogtool.spark.fetching import Mirror, as_given, mirrored, verify_anywhere
 from klogtool.spark.options import Query
 from klogtool.spark.reading import spare_collections
 from klogtool.spark.storage import Place
 from klogtool.spark.tables import FINDINGS, arrow_schema
+from klogtool.verify.findings import Finding
+from klogtool.verify.verification import Summary, Target, VerifiedPartition, VerifyOptions, verify
+from klogtool.verify.verify_log_dirs import PartitionEnds, Stated, read_stated, verify_stated
+from klogtool.verify.verify_names import METADATA_PARTITION
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,8 +36,7 @@ OPEN_COST_BYTES = 1 << 20  # of a partition, beside its bytes
 ROWS_AT_ONCE = 1 << 14
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """What one task verifies: partition dirs of one log dir.
 
     mirror: what they lie in, if that is elsewhere; stated: what the log dir says of them; known: findings that were
@@ -160,9 +161,9 @@ def finding_fields(found: Finding) -> dict[str, Any]:
     """The columns of a finding; topic and partition by the path."""
     row = {name: getattr(found, name) for name in FINDINGS if name not in ("topic", "partition", "severity")}
     row["severity"] = found.severity.value
-    row["path"] = os.fsencode(found.path).decode("utf-8", "replace")
+    row = {name: column_text(value) if isinstance(value, str) else value for name, value in row.items()}
     for folder in (os.path.basename(found.path), os.path.basename(os.path.dirname(found.path))):
         name = find_partition_dir_name(folder)
         if name is not None:
-            return row | {"topic": name.topic, "partition": name.partition}
+            return row | {"topic": column_text(name.topic), "partition": name.partition}
     return row

@@ -1,11 +1,16 @@
 """Headers of batches, one behind the other, with as few bytes read as there are to read.
 
 Where batches are small, whole stretches of a file are read; where they are large, only the beginning of each.
+
+This is the reference of kernels/_heads.pxi: a rule that changes here changes there, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.errors import KlogError
 from klogtool.format.batch import RecordBatch
@@ -19,9 +24,8 @@ from klogtool.format.indexes import (
     parse_offset_index_entry,
 )
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.lazy_dataclasses import dataclass, replace
 from klogtool.log.entries import Entry, read_entry
-from klogtool.log.file import LogFile
+from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.windows import Window
 from klogtool.spark.storage import Storage, Stored
 
@@ -32,8 +36,7 @@ FAR_PIECE_BYTES = 4 << 10
 MOST_MARKER_BYTES = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     """The header of an entry. entry: its fields, without its records; size: bytes of it in the file."""
 
     position: int
@@ -116,13 +119,15 @@ def is_batch_of(storage: Storage, log: Stored, entry: OffsetIndexEntry, *, first
 def log_end_offset(storage: Storage, log: Stored, index: Stored | None, base_offset: int) -> int | None:
     """The offset behind the last whole batch of a segment; None if it has none.
 
-    Behind a length that cannot be, nothing is counted: a broker would cut it off.
+    Behind a length that cannot be, nothing is counted: a broker would cut it off. Raises Unreadable.
     """
     start, last = find_position(storage, log, index, base_offset, MAX_LONG), None
     with storage.open(log, ahead_bytes=FAR_PIECE_BYTES) as file:
         try:
             for head in walk_heads(file, start, log.size):
                 last = head.entry.last_offset
+        except Unreadable:  # a log that cannot be read is not a short one
+            raise
         except KlogError:
             pass
     return None if last is None else last + 1

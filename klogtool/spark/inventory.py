@@ -10,19 +10,24 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from klogtool.broker.circumstances import Circumstances
 from klogtool.errors import KlogError
-from klogtool.format.codec_names import CODEC_NAMES
-from klogtool.format.identity import build_uuid
+from klogtool.format.batch import CONTROL_BIT, TRANSACTIONAL_BIT
+from klogtool.format.codecs import CODEC_NAMES
 from klogtool.format.names import FileKind
-from klogtool.lazy_dataclasses import astuple, dataclass
-from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.headroom import Headroom, find_headroom
+from klogtool.format.uuids import build_uuid
+from klogtool.plans.reclaimable_bytes import Headroom, find_headroom
+from klogtool.render.arrow_constants import column_text
 from klogtool.spark.copies import Copy, find_copies
-from klogtool.spark.heads import FAR_PIECE_BYTES, walk_heads
-from klogtool.spark.planning import OPEN_COST_BYTES, Piece
-from klogtool.spark.session import Session
+from klogtool.spark.head_columns import HeadRows, walk_head_rows
+from klogtool.spark.heads import FAR_PIECE_BYTES
+from klogtool.spark.planning import OPEN_COST_BYTES, SegmentRange
 from klogtool.spark.spreading import packed, spread
-from klogtool.spark.storage import LOCAL_SCHEMES, places_of
+from klogtool.spark.starting import Session
+from klogtool.spark.storage import LOCAL_SCHEMES, open_place, places_of
 from klogtool.spark.tables import codec_of
 
 if TYPE_CHECKING:
@@ -34,8 +39,7 @@ FOLDERS_A_TASK = 32
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Fleet:
+class Fleet(Struct, frozen=True):
     """All copies of partitions under some paths, and the pieces of their logs."""
 
     copies: tuple[Copy, ...]
@@ -52,30 +56,31 @@ def find_fleet(paths: Sequence[str]) -> Fleet:
 
 
 def take_inventory(
-    session: Session, fleet: Fleet, given: Circumstances, *, on_progress: Callable[[int], None] = lambda _: None
+    session: Session, fleet: Fleet, circumstances: Circumstances, *, on_progress: Callable[[int], None] = lambda _: None
 ) -> list[Row]:
     """A row for each copy, in order of topic, partition and folder; see COLUMNS."""
     pieces = [piece for copy in fleet.copies for piece in pieces_of(copy)]
-    most = max(1, min(MOST_BYTES, sum(map(_cost, pieces)) // (session.slots * TASKS_A_SLOT)))
+    many = session.slots * TASKS_A_SLOT
+    most = max(1, min(MOST_BYTES, sum(map(_cost, pieces)) // many))
     tasks = list(packed(pieces, _cost, most))
     walked = spread(
         session, walk_pieces, [some for some, _ in tasks], sizes=[n for _, n in tasks], on_progress=on_progress
     )
     local = [copy.folder for copy in fleet.copies if copy.place.scheme in LOCAL_SCHEMES]
-    asked = [some for some, _ in packed(local, lambda _: 1, FOLDERS_A_TASK)]
-    rooms = dict(pair for some in spread(session, partial(look_at_folders, given), asked) for pair in some)
+    asked = [some for some, _ in packed(local, lambda _: 1, max(FOLDERS_A_TASK, len(local) // many))]
+    rooms = dict(pair for some in spread(session, partial(look_at_folders, circumstances), asked) for pair in some)
     return list(inventory_rows(fleet.copies, (row for some in walked for row in some), rooms))
 
 
-def _cost(piece: Piece) -> int:
+def _cost(piece: SegmentRange) -> int:
     return piece.log.size + OPEN_COST_BYTES
 
 
-def pieces_of(copy: Copy) -> Iterator[Piece]:
+def pieces_of(copy: Copy) -> Iterator[SegmentRange]:
     """Its segments."""
     for segment in copy.segments:
         beside = tuple((kind, stored.size) for kind, stored in segment.indexes.items())
-        yield Piece(
+        yield SegmentRange(
             copy.place,
             segment.log,
             copy.topic,
@@ -91,22 +96,23 @@ def pieces_of(copy: Copy) -> Iterator[Piece]:
 # What a task does.
 
 
-def walk_pieces(pieces: Sequence[Piece]) -> list[Row]:
+def walk_pieces(pieces: Sequence[SegmentRange]) -> list[Row]:
     """What the headers of each segment tell."""
     return [walk_piece(piece) for piece in pieces]
 
 
-def walk_piece(piece: Piece) -> Row:
+def walk_piece(piece: SegmentRange) -> Row:
     """The same of one. Behind damage nothing is counted: `damage` says where."""
-    from klogtool.spark.storage import open_place
-
     row: Row = dict.fromkeys(("batches", "records", "control_batches", "transactional_batches", "valid_bytes"), 0)
     row |= {"magics": Counter(), "codecs": {}, "sizes": Counter(), "largest": 0, "damage": None}
     row |= {"max_timestamp": -1, "last_offset": None}
     with open_place(piece.place)[0].open(piece.log, ahead_bytes=FAR_PIECE_BYTES) as file:
         try:
-            for head in walk_heads(file, 0, piece.log.size):
-                _count(row, head)
+            for found in walk_head_rows(file, 0, piece.log.size):
+                if isinstance(found, HeadRows):
+                    _count_rows(row, found)
+                else:
+                    _count(row, found)
         except KlogError as error:
             row["damage"] = str(error)
     return row
@@ -128,9 +134,30 @@ def _count(row: Row, head: Any) -> None:
     codec[1] += size
 
 
-def look_at_folders(given: Circumstances, folders: Sequence[str]) -> list[tuple[str, Headroom]]:
+def _count_rows(row: Row, rows: HeadRows) -> None:
+    """The same of many batches."""
+    import pyarrow.compute as pc
+
+    sizes = rows.column("size")
+    row["batches"] += rows.count
+    row["records"] += pc.sum(rows.column("records_count")).as_py()
+    row["control_batches"] += pc.sum(rows.has_bit(CONTROL_BIT)).as_py()
+    row["transactional_batches"] += pc.sum(rows.has_bit(TRANSACTIONAL_BIT)).as_py()
+    row["valid_bytes"], row["last_offset"] = rows.end, rows.column("last_offset")[rows.count - 1].as_py()
+    row["max_timestamp"] = max(row["max_timestamp"], pc.max(rows.column("max_timestamp")).as_py())
+    row["largest"] = max(row["largest"], pc.max(sizes).as_py())
+    row["magics"][2] += rows.count
+    for size in pc.value_counts(pc.floor(pc.log2(sizes))).to_pylist():
+        row["sizes"][int(size["values"]) + 1] += size["counts"]
+    for codec in pc.value_counts(rows.codec_ids()).to_pylist():
+        told = row["codecs"].setdefault(CODEC_NAMES[codec["values"]], [0, 0])
+        told[0] += codec["counts"]
+        told[1] += pc.sum(sizes.filter(pc.equal(rows.codec_ids(), codec["values"]))).as_py()
+
+
+def look_at_folders(circumstances: Circumstances, folders: Sequence[str]) -> list[tuple[str, Headroom]]:
     """The headroom of partition dirs."""
-    return [(folder, find_headroom(folder, given)) for folder in folders]
+    return [(folder, find_headroom(folder, circumstances)) for folder in folders]
 
 
 # The rows.
@@ -187,7 +214,7 @@ def inventory_rows(copies: Sequence[Copy], walked: Iterable[Row], rooms: dict[st
         row["copies"] = counts.get((copy.topic, copy.partition), 1)
         row["other_topic_id"] = len(ids.get(copy.topic, ())) > 1
         room = rooms.get(copy.folder, Headroom(why_unknown="not on this machine"))
-        yield row | dict(zip(room.__match_args__, astuple(room), strict=True))
+        yield row | dict(zip(room.__struct_fields__, astuple(room), strict=True))
 
 
 def _copy_row(copy: Copy) -> Row:
@@ -255,5 +282,11 @@ def write_inventory(rows: Sequence[Row], sink: Any) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    flat = [{name: list(v.items()) if isinstance(v := row[name], dict) else v for name in COLUMNS} for row in rows]
+    flat = [{name: _in_a_column(row[name]) for name in COLUMNS} for row in rows]
     pq.write_table(pa.Table.from_pylist(flat, inventory_schema()), sink)
+
+
+def _in_a_column(value: Any) -> Any:
+    if isinstance(value, str):
+        return column_text(value)
+    return list(value.items()) if isinstance(value, dict) else value

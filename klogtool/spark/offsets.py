@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.framing import Frame
 from klogtool.format.indexes import (
@@ -14,18 +16,18 @@ from klogtool.format.indexes import (
     parse_time_index_entry,
 )
 from klogtool.format.names import FileKind
-from klogtool.lazy_dataclasses import dataclass
 from klogtool.log.entries import read_entry
 from klogtool.log.file import LogFile
 from klogtool.log.windows import Window
 from klogtool.spark.copies import Copy, SegmentFiles, end_of
 from klogtool.spark.heads import FAR_PIECE_BYTES, Head, find_position, walk_heads
 from klogtool.spark.options import EARLIEST, LATEST, Bound, Query
-from klogtool.spark.transactions import AbortedRange, Committed, find_committed
+from klogtool.spark.read_committed import AbortedRange, Committed, find_committed
+
+DATA_LOSS_CURE = "To go on without these data, set the option failOnDataLoss to false."
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What is read of a partition. start, end: offsets, end exclusive, None for all. aborted: not to be seen."""
 
     copy: Copy
@@ -129,7 +131,7 @@ def _end_of(query: Query, copy: Copy, first: int, stable: int | None, notes: lis
 
 def _lose(query: Query, what: str, notes: list[str]) -> None:
     if query.fails_on_data_loss:
-        raise Refused(f"{what} (failOnDataLoss is true)")
+        raise Refused(what, cure=DATA_LOSS_CURE)
     notes.append(what)
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from klogtool.errors import Refused
-from klogtool.lazy_dataclasses import dataclass
-from klogtool.spark.storage import Place, places_of
+from klogtool.spark.storage import AS_VIEW, Place, check_place, places_of
 
 if TYPE_CHECKING:
     from klogtool.spark.copies import Copy
@@ -25,6 +27,7 @@ STRATEGIES = ("subscribe", "subscribepattern", "assign")
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 DEFAULT_SPLIT_BYTES = 128 << 20
 DEFAULT_TRIGGER_DELAY_SECONDS = 900
+UNIT_BITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 IGNORED = (
     "fetchoffset.numretries",
@@ -38,6 +41,7 @@ REFUSED = (
     *("kafka.enable.auto.commit", "kafka.interceptor.classes"),
 )
 """What Spark's kafka source does not take either."""
+OF_TABLES = "owner"  # what Spark adds to the options of a table in its catalog
 STREAM_ONLY = ("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
 OWN = (
     *("path", "paths", "table", "columns", "includeheaders", "includemetadata", "mode", "failondataloss"),
@@ -47,8 +51,21 @@ OWN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+SPELLED = {
+    name.lower(): name
+    for name in (
+        *("subscribePattern", "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp"),
+        *("startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy"),
+        *("includeHeaders", "includeMetadata", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition"),
+        *("splitBytes", "storageOptions", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"),
+        *("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs"),
+        *("groupIdPrefix", "includeTimestamp"),
+    )
+}
+"""Names as people write them."""
+
+
+class Bound(Struct, frozen=True):
     """Where to begin or to end: offset (or EARLIEST, LATEST), or time in ms, of each partition or of all.
 
     each: by (topic, partition), where they were named.
@@ -65,8 +82,7 @@ class Bound:
         return dict(self.each).get((topic or "", -1 if partition is None else partition))
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """Which rows and columns are asked for; columns: None for all that the flags leave."""
 
     table: str = "records"
@@ -75,8 +91,7 @@ class Shape:
     include_metadata: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """What is asked for. strategy, chosen: the option that says which topics, and what it says; None for all."""
 
     places: tuple[Place, ...]
@@ -97,33 +112,36 @@ class Query:
     least_offsets: int = 0
     most_seconds: int = DEFAULT_TRIGGER_DELAY_SECONDS
 
-    def select(self, copies: Iterable[Copy], notes: list[str]) -> list[Copy]:
+    def select(self, copies: Iterable[Copy], notes: list[str], *, may_be_gone: bool = False) -> list[Copy]:
         """The copies of the topics and partitions that are asked for. notes: gets a line for partitions that are not
-        there. Raises Refused for a topic that is not there."""
+        there. Raises Refused for a topic that is not there, unless it may be gone."""
         wanted = list(copies)
         if self.strategy == "subscribe":
-            return _named(wanted, [topic.strip() for topic in self.chosen.split(",") if topic.strip()])
+            topics = [topic.strip() for topic in self.chosen.split(",") if topic.strip()]
+            return _named(wanted, topics, may_be_gone=may_be_gone)
         if self.strategy == "subscribepattern":
             pattern = re.compile(self.chosen)  # anywhere in a name, as ConsumerStrategy looks for it
             return [c for c in wanted if c.topic and c.topic not in INTERNAL_TOPICS and pattern.search(c.topic)]
         if self.strategy == "assign":
-            return _assigned(wanted, partitions_of_json("assign", self.chosen), notes)
+            asked = partitions_of_json("assign", self.chosen)
+            return _assigned(wanted, asked, notes, may_be_gone=may_be_gone)
         return wanted
 
 
-def _named(copies: list[Copy], topics: list[str]) -> list[Copy]:
+def _named(copies: list[Copy], topics: list[str], *, may_be_gone: bool) -> list[Copy]:
     there = {copy.topic for copy in copies}
-    if missing := [topic for topic in topics if topic not in there]:
+    missing = [topic for topic in topics if topic not in there]
+    if missing and not may_be_gone:
         raise Refused(f"no such topic: {', '.join(missing)}")
     return [copy for copy in copies if copy.topic in topics]
 
 
-def _assigned(copies: list[Copy], wanted: list[tuple[str, int]], notes: list[str]) -> list[Copy]:
+def _assigned(copies: list[Copy], wanted: list[tuple[str, int]], notes: list[str], *, may_be_gone: bool) -> list[Copy]:
     """Spark asks a broker for the topics, and takes those of the partitions that it names."""
     there = {(copy.topic, copy.partition) for copy in copies}
     if missing := [f"{topic}-{partition}" for topic, partition in wanted if (topic, partition) not in there]:
         notes.append(f"no such partition: {', '.join(missing)}")
-    of_topics = _named(copies, list(dict.fromkeys(topic for topic, _ in wanted)))
+    of_topics = _named(copies, list(dict.fromkeys(topic for topic, _ in wanted)), may_be_gone=may_be_gone)
     return [copy for copy in of_topics if (copy.topic, copy.partition) in wanted]
 
 
@@ -142,6 +160,9 @@ def parse_shape(given: Mapping[str, str]) -> Shape:
 def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = False) -> Query:
     """What options ask for. notes: gets a line for each that has no effect. Raises Refused for what cannot be."""
     options = {name.lower(): value for name, value in given.items()}
+    paths = _paths(options)
+    if OF_TABLES in options:
+        raise Refused("CREATE TABLE ... USING klog cannot be read: Spark does not keep its path", cure=AS_VIEW)
     _note_ignored(options, notes, stream=stream)
     strategies = [name for name in STRATEGIES if name in options]
     if len(strategies) > 1:
@@ -153,7 +174,7 @@ def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = Fa
     _check_bounds(options, starting, ending)
     rates = _rates(options)  # they have to fit each other also where they have no effect
     return Query(
-        places=tuple(places_of(_paths(options), options.get("storageoptions", ""))),
+        places=tuple(places_of(paths, options.get("storageoptions", ""))),
         shape=parse_shape(options),
         strategy=strategy,
         chosen=_checked_strategy(strategy, options[strategy].strip()) if strategy else "",
@@ -165,10 +186,29 @@ def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = Fa
         fails_on_data_loss=_flag(options, "failondataloss", default=True),
         least_splits=_positive(options, "minpartitions"),
         most_records=_positive(options, "maxrecordsperpartition"),
-        split_bytes=_positive(options, "splitbytes") or DEFAULT_SPLIT_BYTES,
+        split_bytes=_bytes(options, "splitbytes") or DEFAULT_SPLIT_BYTES,
         deep=_flag(options, "deep"),
         **(rates if stream else {}),
     )
+
+
+def check_options(given: Mapping[str, str]) -> None:
+    """What can be known of options and paths before a query is planned. Raises KlogError for what neither a batch nor
+    a stream can be made of."""
+    try:
+        query = parse_query(given, [])
+    except Refused as error:
+        query = _as_stream(given, error)
+    for place in query.places:
+        check_place(place)
+
+
+def _as_stream(given: Mapping[str, str], error: Refused) -> Query:
+    """The same as a stream's. Raises what is wrong with it as a batch, if it cannot be one either."""
+    try:
+        return parse_query(given, [], stream=True)
+    except Refused:
+        raise error from None
 
 
 def _mode(options: Mapping[str, str]) -> str:
@@ -204,7 +244,12 @@ def _note_ignored(options: Mapping[str, str], notes: list[str], *, stream: bool)
         elif name.startswith("kafka.") or name in IGNORED:
             notes.append(f"option {name} has no effect: there is no broker")
         else:
-            notes.append(f"option {name} is not known, and has no effect")
+            raise Refused(f"option {name} is not known{_nearest(name)}")
+
+
+def _nearest(name: str) -> str:
+    found = get_close_matches(name, [*OWN, *STRATEGIES, *STREAM_ONLY, *IGNORED], n=1)
+    return f": did you mean {SPELLED.get(found[0], found[0])}?" if found else ""
 
 
 def _paths(options: Mapping[str, str]) -> list[str]:
@@ -338,6 +383,17 @@ def _positive(options: Mapping[str, str], name: str) -> int:
     if found == 0:
         raise Refused(f"option {name} must be positive")
     return found
+
+
+def _bytes(options: Mapping[str, str], name: str) -> int:
+    """A size such as 128m (JavaUtils.byteStringAs); without a unit, in bytes. 0 where it is not given."""
+    text = options.get(name, "").strip().lower()
+    found = re.fullmatch(r"(\d+)([kmgt]?)b?", text)
+    if found is None:
+        if text:
+            raise Refused(f"option {name} is no size such as 134217728 or 128m: {text}")
+        return 0
+    return _positive({name: str(int(found[1]) << UNIT_BITS[found[2]])}, name)
 
 
 def _flag(options: Mapping[str, str], name: str, *, default: bool = False) -> bool:

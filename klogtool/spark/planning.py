@@ -10,10 +10,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from klogtool.errors import KlogError
 from klogtool.format.indexes import OffsetIndexEntry
 from klogtool.format.names import FileKind
-from klogtool.lazy_dataclasses import dataclass, replace
 from klogtool.log.cores import usable_cores
 from klogtool.render.selection import LARGEST, SMALLEST
 from klogtool.spark.copies import Copy, SegmentFiles, choose, end_of, find_copies
@@ -21,15 +23,14 @@ from klogtool.spark.filters import Bounds
 from klogtool.spark.heads import FAR_PIECE_BYTES, find_position, is_batch_of, walk_heads, walk_index
 from klogtool.spark.offsets import Wanted, largest_timestamp, resolve
 from klogtool.spark.options import Query
+from klogtool.spark.read_committed import AbortedRange
 from klogtool.spark.storage import Place, Stored
-from klogtool.spark.transactions import AbortedRange
 
 OPEN_COST_BYTES = 1 << 18  # of a file, beside its bytes
 LEAST_SPLIT_BYTES = 8 << 20  # below that a further task costs more than it brings
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class SegmentRange(Struct, frozen=True):
     """A stretch of a log file. start, end: bytes; first_offset, last_offset: of the records wanted, inclusive.
 
     next_base_offset: of the segment behind, None for the last one, whose end may be in the making. beside: the sizes of
@@ -55,11 +56,10 @@ class Piece:
         return self.end - self.start + OPEN_COST_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(Struct, frozen=True):
     """What one task reads, in this order."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[SegmentRange, ...]
 
     @property
     def bytes(self) -> int:
@@ -67,9 +67,13 @@ class Split:
         return sum(piece.end - piece.start for piece in self.pieces)
 
 
-def wanted_copies(query: Query, notes: list[str]) -> list[Copy]:
-    """One copy of each partition that a query asks for. Raises KlogError where there is none."""
-    return query.select(choose(find_copies(query.places), notes), notes)
+def wanted_copies(query: Query, notes: list[str], *, may_be_gone: bool = False) -> list[Copy]:
+    """One copy of each partition that a query asks for.
+
+    Raises KlogError where there is none, or not all topics are there, unless they may be gone.
+    """
+    copies = choose(find_copies(query.places, may_be_gone=may_be_gone), notes)
+    return query.select(copies, notes, may_be_gone=may_be_gone)
 
 
 def plan_splits(query: Query, bounds: Bounds, notes: list[str]) -> list[Split]:
@@ -93,16 +97,20 @@ def narrowed(wanted: Wanted, bounds: Bounds) -> Wanted:
 def split(query: Query, wanted: Sequence[Wanted], bounds: Bounds) -> list[Split]:
     """The splits that read all that is wanted."""
     segments = [(w, segment) for w in wanted for segment in _segments(w, bounds)]
-    target = _target_bytes(query, sum(segment.size for _, segment in segments))
     if query.shape.table == "segments":
-        whole = (_piece(w, segment, (0, segment.size), (SMALLEST, LARGEST)) for w, segment in segments)
-        return list(_packed(whole, query.split_bytes, alone=False))
-    pieces = [piece for w, segment in segments for piece in _pieces(query, w, segment, target)]
-    return list(_packed(pieces, target, alone=query.most_records > 0))
+        pieces = [_piece(w, segment, (0, segment.size), (SMALLEST, LARGEST)) for w, segment in segments]
+    else:
+        target = _target_bytes(query, sum(segment.size for _, segment in segments))
+        pieces = [piece for w, segment in segments for piece in _pieces(query, w, segment, target)]
+    alone = query.most_records > 0 and query.shape.table != "segments"
+    return list(_packed(pieces, _target_bytes(query, sum(piece.cost for piece in pieces)), alone=alone))
 
 
 def _target_bytes(query: Query, total: int) -> int:
-    """As much as is given; less where there would be fewer splits than cores, or than were asked for."""
+    """As much as is given; less where there would be fewer splits than cores, or than were asked for.
+
+    total: of what is divided: bytes where a file is cut; where splits are filled, also the cost of opening each file.
+    """
     even = max(total // max(usable_cores(), 1), LEAST_SPLIT_BYTES)
     wanted = total // query.least_splits if query.least_splits else LARGEST
     return max(1, min(query.split_bytes, even, wanted))
@@ -125,7 +133,7 @@ def _segments(wanted: Wanted, bounds: Bounds) -> Iterator[SegmentFiles]:
 # The pieces of a segment.
 
 
-def _pieces(query: Query, wanted: Wanted, segment: SegmentFiles, target: int) -> Iterator[Piece]:
+def _pieces(query: Query, wanted: Wanted, segment: SegmentFiles, target: int) -> Iterator[SegmentRange]:
     for first, last in _offset_ranges(query, wanted, segment) if segment.size else []:
         start, stop = _byte_range(wanted.copy, segment, first, last)
         cuts = [start, *find_cuts(wanted.copy, segment, start, stop, target), stop]
@@ -133,8 +141,8 @@ def _pieces(query: Query, wanted: Wanted, segment: SegmentFiles, target: int) ->
             yield _piece(wanted, segment, (at, until), (first, last))
 
 
-def _piece(wanted: Wanted, segment: SegmentFiles, positions: tuple[int, int], offsets: tuple[int, int]) -> Piece:
-    return Piece(
+def _piece(wanted: Wanted, segment: SegmentFiles, positions: tuple[int, int], offsets: tuple[int, int]) -> SegmentRange:
+    return SegmentRange(
         wanted.copy.place,
         segment.log,
         wanted.copy.topic,
@@ -208,16 +216,21 @@ def _cut_by_index(copy: Copy, segment: SegmentFiles, entries: list[OffsetIndexEn
 
 
 def _cut_by_heads(copy: Copy, segment: SegmentFiles, start: int, aim: int) -> int | None:
+    """The first batch from byte `aim` on that proves itself: a wrong length may lead to what is none."""
     with copy.storage.open(segment.log, ahead_bytes=FAR_PIECE_BYTES) as file:
         try:
-            return next((h.position for h in walk_heads(file, start, segment.size) if h.position >= aim), segment.size)
+            for head in walk_heads(file, start, segment.size):
+                entry = OffsetIndexEntry(head.entry.last_offset, head.position)
+                if head.position >= aim and is_batch_of(copy.storage, segment.log, entry):
+                    return head.position
+            return segment.size
         except KlogError:
             return None
 
 
-def _packed(pieces: Iterable[Piece], target: int, *, alone: bool) -> Iterator[Split]:
-    """Piece after piece, as many as fit. alone: each by itself."""
-    taken: list[Piece] = []
+def _packed(pieces: Iterable[SegmentRange], target: int, *, alone: bool) -> Iterator[Split]:
+    """SegmentRange after piece, as many as fit. alone: each by itself."""
+    taken: list[SegmentRange] = []
     cost = 0
     for piece in pieces:
         if taken and (alone or cost + piece.cost > target + OPEN_COST_BYTES):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from klogtool.errors import Refused
 from klogtool.spark.filters import Bounds, bounds_of
+from klogtool.spark.findings import plan_parts, read_findings
+from klogtool.spark.notes import log_warning
 from klogtool.spark.options import Query, parse_query
 from klogtool.spark.planning import Split, plan_splits
 from klogtool.spark.reading import Task, read_split
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from klogtool.spark.findings import Part
-
-LOGGER = logging.getLogger("klogtool.spark")
 
 
 class KlogPartition(InputPartition):
@@ -44,13 +43,11 @@ class KlogReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """One for each split."""
         if self.query.shape.table == "findings":
-            from klogtool.spark.findings import plan_parts
-
             found = [KlogPartition(part=part) for part in plan_parts(self.query)]
         else:
             found = [KlogPartition(split) for split in plan_splits(self.query, self.bounds, self._notes)]
         for note in self._notes:
-            LOGGER.warning("%s", note)
+            log_warning(note)
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -74,8 +71,6 @@ def read_partition(
     if not isinstance(partition, KlogPartition):  # Spark makes one of its own where there is none
         return iter(())
     if partition.part is not None:
-        from klogtool.spark.findings import read_findings
-
         return read_findings(partition.part, columns, deep=query.deep)
     if partition.split is None:
         return iter(())

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import gc
-import logging
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from klogtool.errors import Corrupt, KlogError
-from klogtool.lazy_dataclasses import dataclass, replace
 from klogtool.log.file import LogFile
 from klogtool.log.windows import SLACK_BYTES
 from klogtool.render.arrow import Tally, schema, walk_record_batches
 from klogtool.render.arrow_batches import BatchMaker, Common, Extract
+from klogtool.render.arrow_constants import column_text
 from klogtool.render.arrow_memory import Blocks
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
 from klogtool.spark.filters import Bounds
-from klogtool.spark.planning import Piece, Split
+from klogtool.spark.notes import log_warning
+from klogtool.spark.planning import SegmentRange, Split
+from klogtool.spark.read_committed import AbortedRange
 from klogtool.spark.storage import open_place
-from klogtool.spark.transactions import AbortedRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+PATH_COLUMN = "_path"
 METADATA_COLUMNS = (
     "_segment",
     "_position",
@@ -37,15 +41,15 @@ METADATA_COLUMNS = (
     "_compression",
     "_crc_ok",
     "_partition_leader_epoch",
+    PATH_COLUMN,
 )
 SMALL_BYTES = 4 << 20
 MOST_FREE_BYTES = 256 << 20
+OF_A_FILE = frozenset({"_segment", PATH_COLUMN})
 PRODUCER_COLUMNS = ("offset", "_producer_id", "_is_transactional")
-LOGGER = logging.getLogger("klogtool.spark")
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """How splits are read. columns: of render.arrow; mode: what to do about damage."""
 
     columns: tuple[str, ...]
@@ -98,11 +102,11 @@ def _blocks() -> Blocks:
     return Blocks()
 
 
-def _runs(pieces: Sequence[Piece], task: Task) -> Iterator[list[Piece]]:
+def _runs(pieces: Sequence[SegmentRange], task: Task) -> Iterator[list[SegmentRange]]:
     """Small pieces of a partition that follow each other, together: they share record batches. All others alone."""
-    run: list[Piece] = []
+    run: list[SegmentRange] = []
     for piece in pieces:
-        if run and ("_segment" in task.columns or not _share(run[-1], piece)):
+        if run and (not OF_A_FILE.isdisjoint(task.columns) or not _share(run[-1], piece)):
             yield run
             run = []
         run.append(piece)
@@ -110,7 +114,7 @@ def _runs(pieces: Sequence[Piece], task: Task) -> Iterator[list[Piece]]:
         yield run
 
 
-def _share(one: Piece, other: Piece) -> bool:
+def _share(one: SegmentRange, other: SegmentRange) -> bool:
     same = (one.topic, one.partition, one.place) == (other.topic, other.partition, other.place)
     return same and max(one.end - one.start, other.end - other.start) <= SMALL_BYTES
 
@@ -118,11 +122,12 @@ def _share(one: Piece, other: Piece) -> bool:
 class _Reader:
     """Reads a run of pieces. invalid: batches of a wrong checksum so far."""
 
-    def __init__(self, run: list[Piece], task: Task, blocks: Blocks) -> None:
+    def __init__(self, run: list[SegmentRange], task: Task, blocks: Blocks) -> None:
         self._run, self._task, self._blocks = run, task, blocks
         self._aborted = tuple(dict.fromkeys(txn for piece in run for txn in piece.aborted))
         extra = PRODUCER_COLUMNS if self._aborted else ()
-        self._columns = tuple(dict.fromkeys((*task.columns, *extra, "_crc_ok")))
+        columns = tuple(name for name in task.columns if name != PATH_COLUMN)
+        self._columns = tuple(dict.fromkeys((*columns, *extra, "_crc_ok")))
         self._maker: BatchMaker | None = None
         self._tally, self._invalid = Tally(), 0
 
@@ -133,13 +138,13 @@ class _Reader:
             with open_place(piece.place)[0].open(replace(piece.log, size=upto)) as file:
                 for batch in self._walk(file, piece):
                     self._judge(file.path)
-                    yield self._left(batch)
+                    yield self._with_path(self._left(batch), file.path)
                 self._judge(file.path)
         if self._maker is not None:
             for batch in self._maker.rest().pieces:
                 yield self._left(batch)
 
-    def _walk(self, file: LogFile, piece: Piece) -> Iterator[pa.RecordBatch]:
+    def _walk(self, file: LogFile, piece: SegmentRange) -> Iterator[pa.RecordBatch]:
         whole = piece.next_base_offset is not None and piece.end == piece.log.size
         strict, chosen = self._task.is_strict, _selection(piece, self._task.bounds)
         if len(self._run) > 1 and self._maker is None:
@@ -173,7 +178,7 @@ class _Reader:
         if self._task.is_strict:
             raise error
         left = "left out" if self._task.mode == "DROPMALFORMED" else "given as far as it can be read"
-        LOGGER.warning("%s: %s", left, error)
+        log_warning(f"{left}: {error}")
 
     def _left(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Without rows that nobody is to see, and without columns that nobody asked for."""
@@ -183,11 +188,22 @@ class _Reader:
             batch = batch.filter(pc.invert(_is_aborted(batch, self._aborted)))
         if self._invalid and self._task.mode == "DROPMALFORMED":
             batch = batch.filter(batch.column("_crc_ok"))
-        wanted = list(self._task.columns)
-        return batch if batch.schema.names == wanted else batch.select(wanted)
+        wanted = [name for name in self._task.columns if name != PATH_COLUMN]
+        return batch if not wanted or batch.schema.names == wanted else batch.select(wanted)
+
+    def _with_path(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
+        """With the path of the file, where that was asked for: then no record batch is of several files."""
+        import pyarrow as pa
+
+        columns = self._task.columns
+        if PATH_COLUMN not in columns:
+            return batch
+        paths = pa.repeat(pa.scalar(column_text(path), pa.string()), batch.num_rows)
+        arrays = dict(zip(batch.schema.names, batch.columns, strict=True)) | {PATH_COLUMN: paths}
+        return pa.RecordBatch.from_arrays([arrays[name] for name in columns], names=list(columns))
 
 
-def _selection(piece: Piece, bounds: Bounds) -> Selection | None:
+def _selection(piece: SegmentRange, bounds: Bounds) -> Selection | None:
     first, last = max(piece.first_offset, bounds.offsets[0]), min(piece.last_offset, bounds.offsets[1])
     if (first, last, bounds.timestamps, bounds.key) == (SMALLEST, LARGEST, (SMALLEST, LARGEST), None):
         return None
@@ -195,7 +211,7 @@ def _selection(piece: Piece, bounds: Bounds) -> Selection | None:
 
 
 def _tell(error: KlogError) -> None:
-    LOGGER.warning("left out: %s", error)
+    log_warning(f"left out: {error}")
 
 
 def _is_aborted(batch: pa.RecordBatch, aborted: Sequence[AbortedRange]) -> Any:

@@ -12,13 +12,10 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any
 
-from klogtool.disk.assembling import place_aside, write_aside, write_file_aside
-from klogtool.disk.output import NewFile, NewFolder, about_file, walk_new_files
-from klogtool.format.names import build_file_name
-from klogtool.lazy_dataclasses import replace
-from klogtool.log.file import LogFile
-from klogtool.repair.cleaning.offset_map import joined_map
-from klogtool.repair.cleaning.shares import (
+from msgspec.structs import replace
+
+from klogtool.broker.cleaning.offset_map import joined_map
+from klogtool.broker.cleaning.shares import (
     GroupCleaned,
     GroupShare,
     KeysFound,
@@ -28,9 +25,14 @@ from klogtool.repair.cleaning.shares import (
     clean_group,
     find_keys,
 )
-from klogtool.repair.draft import DraftFile, Piece, content_size
-from klogtool.spark.session import Session
+from klogtool.broker.content import FileRange, content_size
+from klogtool.broker.draft import DraftFile
+from klogtool.disk.assembling import place_aside, write_aside, write_file_aside
+from klogtool.disk.output import NewFile, NewFolder, about_file, walk_new_files
+from klogtool.format.names import build_file_name
+from klogtool.log.file import LogFile
 from klogtool.spark.spreading import exchange, packed, spread
+from klogtool.spark.starting import Session
 
 TASK_BYTES = 128 << 20
 TASKS_A_SLOT = 4
@@ -73,7 +75,7 @@ class TaskCrew:
             place = place_aside(self._stage, file)
             if place is not None:
                 ready[file.name] = place
-            elif file.file.size > LARGEST_SENT_BYTES and all(isinstance(part, Piece) for part in file.file.content):
+            elif file.file.size > LARGEST_SENT_BYTES and all(isinstance(part, FileRange) for part in file.file.content):
                 due.append(file)
         tasks = list(packed(due, lambda file: file.file.size, TASK_BYTES))
         places = spread(
@@ -143,7 +145,7 @@ def _staged(sent: SentPass, stage: str, base_offset: int, done: GroupCleaned) ->
         size, name, file = content_size(content), build_file_name(kind, base_offset), DraftFile(content)
         if size > LARGEST_SENT_BYTES:
             new = NewFile(name, file, about_file(source, name, file), copied=False)
-            content = (Piece(write_file_aside(stage, new), 0, size),)
+            content = (FileRange(write_file_aside(stage, new), 0, size),)
         files[kind] = content
     return replace(done, files=files)
 

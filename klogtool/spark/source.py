@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
-from klogtool.spark.options import parse_shape
+from klogtool.errors import Unsupported
+from klogtool.spark.options import check_options, parse_shape
 from klogtool.spark.readers import KlogFilteringReader, KlogReader
 from klogtool.spark.streaming import make_stream_reader
 from klogtool.spark.tables import ddl, default_columns
@@ -19,10 +20,17 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+WRITE_WORKER = "pyspark.sql.worker.write_into_data_source"
 
 
 class KlogDataSource(DataSource):
     """Kafka's log dirs as tables; options and schema are those of Spark's kafka source, see docs/spark.md."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        """What is wrong with options and paths is an error here: at `load`, not at the first action."""
+        super().__init__(options)
+        if WRITE_WORKER not in sys.modules:
+            check_options(dict(self.options))
 
     @classmethod
     def name(cls) -> str:
@@ -42,6 +50,10 @@ class KlogDataSource(DataSource):
         """
         kind = KlogFilteringReader if PUSHDOWN_WORKER in sys.modules else KlogReader
         return kind(dict(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> Any:
+        """There is none. Raises Unsupported."""
+        raise Unsupported("log dirs are read: there is no write.format('klog')")
 
     def streamReader(self, schema: StructType) -> Any:
         """A reader of what is appended. Raises Unsupported before PySpark 4.2, which cannot limit a stream."""

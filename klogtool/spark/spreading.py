@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from klogtool.errors import KlogError
-from klogtool.spark.session import Session
+from klogtool.spark.reading import spare_collections
+from klogtool.spark.starting import Session
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
@@ -47,8 +48,6 @@ def spread(
 
 
 def _tried(work: Callable[[Any], Any], numbered: tuple[int, Any]) -> tuple[int, Any]:
-    from klogtool.spark.reading import spare_collections
-
     spare_collections()
     number, item = numbered
     try:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import glob
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
+from importlib import import_module
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from klogtool.errors import KlogError, Refused, Unsupported
-from klogtool.lazy_dataclasses import dataclass, field
+from msgspec import Struct, field
+
+from klogtool.errors import AboveLimit, KlogError, Refused, Unsupported
 from klogtool.log.file import LogFile, Unreadable, read_whole, unreadable
 
 if TYPE_CHECKING:
@@ -26,13 +29,15 @@ if TYPE_CHECKING:
 AHEAD_BYTES = 8 << 20  # of a file elsewhere that is read from one end to the other
 MOST_SIDE_BYTES = 1 << 30
 MS = 1000
+LOG_SUFFIX = ".log"
+AS_VIEW = "In SQL, a log dir is a temporary view: CREATE TEMPORARY VIEW name USING klog OPTIONS (path '...')"
 NS_A_MS = 1_000_000
 LOCAL_SCHEMES = ("", "file")
+HADOOP_S3 = ("s3a", "s3n")
 ARROW_SCHEMES = ("s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A path that was given: of this machine, or a URI. options: of fsspec, as JSON; then fsspec opens it."""
 
     uri: str
@@ -40,12 +45,12 @@ class Place:
 
     @property
     def scheme(self) -> str:
-        """What stands before ://, and nothing for a path of this machine."""
-        return self.uri.partition("://")[0] if "://" in self.uri else ""
+        """What stands before ://, and nothing for a path of this machine. Hadoop's s3a and s3n are s3."""
+        found = self.uri.partition("://")[0] if "://" in self.uri else ""
+        return "s3" if found in HADOOP_S3 else found
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """A file as it was listed. size: bytes; mtime_ms: -1 where that is not told."""
 
     path: str
@@ -53,8 +58,7 @@ class Stored:
     mtime_ms: int
 
 
-@dataclass(slots=True)
-class Traffic:
+class Traffic(Struct):
     """What was asked of a place that is not this machine: requests for bytes, and how many came."""
 
     requests: int = 0
@@ -90,6 +94,19 @@ def expand(place: Place) -> list[Place]:
     if not found:
         raise Unreadable("no such file or directory", path=path)
     return [Place(os.path.abspath(name)) for name in found]
+
+
+def check_place(place: Place) -> None:
+    """Raises KlogError for a place that nothing here opens, or, on this machine, where no log is."""
+    storage, path = open_place(place)
+    if not isinstance(storage, LocalStorage):
+        return  # it is listed when the query is planned
+    try:
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode) and not any(stored.path.endswith(LOG_SUFFIX) for stored in _walk(path)):
+            raise Refused("no partition dir with a .log file is there", path=place.uri)
+    except OSError as error:
+        raise unreadable(path, error) from error
 
 
 @lru_cache(maxsize=64)
@@ -194,8 +211,7 @@ class StoredFile(LogFile):
         return self.size
 
 
-@dataclass(slots=True)
-class RemoteStorage:
+class RemoteStorage(Struct):
     """A place elsewhere. walk: the files under a path; fetch: bytes of a file; prefix: what makes a URI of a path."""
 
     prefix: str
@@ -227,14 +243,14 @@ class RemoteStorage:
     def read(self, stored: Stored) -> bytes:
         """See `Storage`."""
         if stored.size > MOST_SIDE_BYTES:
-            raise Unsupported(f"{stored.size} bytes are too many for a side file", path=self.prefix + stored.path)
+            raise AboveLimit(f"{stored.size} bytes are too many for a side file", path=self.prefix + stored.path)
         with self.open(stored, ahead_bytes=stored.size) as file:
             return file.read(0, stored.size)
 
 
 def _by_arrow(place: Place) -> tuple[Storage, str]:
     fs = _imported("pyarrow.fs", "pyarrow", place)
-    system, path = fs.FileSystem.from_uri(place.uri)
+    system, path = fs.FileSystem.from_uri(f"{place.scheme}://{place.uri.partition('://')[2]}")
 
     def walk(path: str) -> list[Stored]:
         found = system.get_file_info(path)
@@ -287,8 +303,6 @@ def _mtime_ms(info: dict[str, Any]) -> int:
 
 
 def _imported(module: str, package: str, place: Place) -> ModuleType:
-    from importlib import import_module
-
     try:
         return import_module(module)
     except ImportError as error:
@@ -298,7 +312,10 @@ def _imported(module: str, package: str, place: Place) -> ModuleType:
 def places_of(paths: list[str], options: str) -> Iterator[Place]:
     """The places that a query names. Raises Refused for none, Unreadable where one is not there."""
     if not paths:
-        raise Refused("no path: load(PATH) of a log dir, a partition dir, a .log file or a folder of log dirs")
+        raise Refused(
+            "no path: load(PATH) of a log dir, a partition dir, a .log file or a folder of log dirs",
+            cure=AS_VIEW,
+        )
     for path in paths:
         try:
             yield from expand(Place(path, options))

@@ -5,20 +5,34 @@ Names and values of `batches` and `findings` are those of `klogtool dump-log --f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Generator, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from klogtool.errors import KlogError, Refused
-from klogtool.format.batch import RecordBatch
-from klogtool.format.codec_names import CODEC_NAMES
+from klogtool.format.batch import (
+    CONTROL_BIT,
+    CREATE_TIME,
+    DELETE_HORIZON_BIT,
+    LOG_APPEND_TIME,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    RecordBatch,
+)
+from klogtool.format.codecs import CODEC_NAMES
 from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.probing import Probe
 from klogtool.log.resync import find_next_batch
 from klogtool.render.json_lines import json_timestamp
-from klogtool.spark.heads import FAR_PIECE_BYTES, Head, walk_heads
-from klogtool.spark.planning import Piece, Split
-from klogtool.spark.reading import LOGGER, METADATA_COLUMNS, RECORD_COLUMNS, columns_of, spare_collections
+from klogtool.render.selection import LARGEST, SMALLEST
+from klogtool.salvage.mended_entries import MAGIC, mended
+from klogtool.spark.head_columns import HeadRows, walk_head_rows
+from klogtool.spark.heads import FAR_PIECE_BYTES, Head
+from klogtool.spark.notes import log_warning
+from klogtool.spark.planning import SegmentRange, Split
+from klogtool.spark.reading import METADATA_COLUMNS, RECORD_COLUMNS, columns_of, spare_collections
 from klogtool.spark.storage import open_place
 
 if TYPE_CHECKING:
@@ -35,7 +49,7 @@ RECORDS = {
             METADATA_COLUMNS,
             (
                 *("string", "bigint", "bigint", "bigint", "smallint", "int"),
-                *("boolean", "boolean", "string", "boolean", "int"),
+                *("boolean", "boolean", "string", "boolean", "int", "string"),
             ),
             strict=True,
         )
@@ -109,6 +123,7 @@ FINDINGS = {
 }
 TABLES = {"records": RECORDS, "batches": BATCHES, "segments": LISTED | WALKED, "findings": FINDINGS}
 ROWS_AT_ONCE = 1 << 14
+OFFSET_BYTES = 8
 
 Row = tuple[Any, ...]
 
@@ -159,40 +174,202 @@ def ddl(table: str, columns: Sequence[str]) -> str:
 
 def read_table(split: Split, table: str, columns: Sequence[str], *, is_strict: bool) -> Iterator[pa.RecordBatch]:
     """The rows of a split of batches or segments, in record batches; none is empty."""
-    import pyarrow as pa
 
     spare_collections()
     walk = _batch_rows if table == "batches" else _segment_rows
-    rows = (row for piece in split.pieces for row in walk(piece, columns, is_strict=is_strict))
-    schema, names = arrow_schema(table, columns), list(TABLES[table])
-    while some := list(islice(rows, ROWS_AT_ONCE)):
-        values = dict(zip(names, zip(*some, strict=True), strict=True))
-        arrays = [pa.array(values[field.name], field.type) for field in schema]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+    kind, names = arrow_schema(table, columns), list(TABLES[table])
+    waiting: list[Row] = []
+    ready: list[pa.RecordBatch] = []
+
+    def made() -> Iterator[pa.RecordBatch]:
+        for piece in split.pieces:
+            for found in walk(piece, columns, is_strict=is_strict):
+                if isinstance(found, tuple):
+                    waiting.append(found)
+                    if len(waiting) < ROWS_AT_ONCE:
+                        continue
+                yield from _flushed(waiting, names, kind)
+                if not isinstance(found, tuple):
+                    yield found
+        yield from _flushed(waiting, names, kind)
+
+    for batch in made():
+        ready.append(batch)
+        if sum(some.num_rows for some in ready) >= ROWS_AT_ONCE:
+            yield _joined(ready)
+    if ready:
+        yield _joined(ready)
 
 
-def _batch_rows(piece: Piece, _columns: Sequence[str], *, is_strict: bool) -> Iterator[Row]:
+def _flushed(rows: list[Row], names: Sequence[str], kind: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows as a record batch, if there are any; then there are none."""
+    import pyarrow as pa
+
+    if rows:
+        values = dict(zip(names, zip(*rows, strict=True), strict=True))
+        rows.clear()
+        arrays = [pa.array(values[field.name], field.type) for field in kind]
+        yield pa.RecordBatch.from_arrays(arrays, schema=kind)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """One record batch of several; then there are none. Of thousands of small files, a few are made."""
+    import pyarrow as pa
+
+    found = batches[0]
+    if len(batches) > 1:
+        (found,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    batches.clear()
+    return found
+
+
+def _batch_rows(piece: SegmentRange, columns: Sequence[str], *, is_strict: bool) -> Iterator[Row | pa.RecordBatch]:
+    kind = arrow_schema("batches", columns)
     with open_place(piece.place)[0].open(piece.log, ahead_bytes=FAR_PIECE_BYTES) as file:
         common = (piece.topic, piece.partition, file.path)
-        for head in _heads(file, piece, is_strict=is_strict):
-            if head.entry.last_offset >= piece.first_offset and (head.entry.base_offset or 0) <= piece.last_offset:
-                yield common + _fields_of(head)
+        for found in _heads(file, piece, is_strict=is_strict):
+            if isinstance(found, HeadRows):
+                batch = _asked_for(batch_columns(found, common, kind), found, piece)
+                if batch.num_rows:
+                    yield batch
+            elif found.entry.last_offset >= piece.first_offset and (found.entry.base_offset or 0) <= piece.last_offset:
+                yield common + _fields_of(found)
 
 
-def _heads(file: LogFile, piece: Piece, *, is_strict: bool) -> Iterator[Head]:
-    """Headers; behind damage from the next batch on that proves itself, unless damage is an error."""
-    at: int | None = piece.start
-    while at is not None:
+def _asked_for(batch: pa.RecordBatch, rows: HeadRows, piece: SegmentRange) -> pa.RecordBatch:
+    """Those with offsets that the query asks for."""
+    import pyarrow.compute as pc
+
+    if piece.first_offset == SMALLEST and piece.last_offset == LARGEST:
+        return batch
+    ends = pc.greater_equal(rows.column("last_offset"), piece.first_offset)
+    return batch.filter(pc.and_(ends, pc.less_equal(rows.column("base_offset"), piece.last_offset)))
+
+
+def _heads(file: LogFile, piece: SegmentRange, *, is_strict: bool) -> Iterator[Head | HeadRows]:
+    """Headers. Unless damage is an error: also those of batches that `mended` has whole, and behind other damage from
+    the next batch on that proves itself."""
+    if is_strict:
+        yield from walk_head_rows(file, piece.start, piece.end)
+        return
+    at: int | None
+    at = start = yield from _calm_heads(file, piece)
+    if start < piece.end:
+        file = mended(file, start=start, end=piece.end, on_mended=_tell)
+    while at is not None and at < piece.end:
         try:
-            for head in walk_heads(file, at, piece.end):
-                yield head
-                at = head.end
-            return
+            for found in walk_head_rows(file, at, piece.end):
+                yield found
+                at = found.end
         except KlogError as error:
-            if is_strict or isinstance(error, Unreadable):
+            if isinstance(error, Unreadable):
                 raise
-            LOGGER.warning("left out: %s", error)
-            at = find_next_batch(file, at + 1, end=piece.end, lowest=piece.base_offset)
+            log_warning(f"left out: {error}")
+        at = find_next_batch(file, at + 1, end=piece.end, lowest=piece.base_offset)
+
+
+def _calm_heads(file: LogFile, piece: SegmentRange) -> Generator[Head | HeadRows, None, int]:
+    """Headers whose offsets follow each other without a gap; returns where that ends, or begins to be in doubt.
+
+    A wrong length leads past batches, or to what is none: either way offsets do not follow. So nothing but headers is
+    looked at as long as they do. The one before a gap is in doubt, too, and the last one unless its checksum holds.
+    """
+    before: Head | HeadRows | None = None
+    for found, gap in _with_gaps(file, piece):
+        if before is not None:
+            yield before
+        before = found if gap is None or isinstance(found, Head) else found.first(gap)
+    if before is None:
+        return piece.start
+    last = before.position if isinstance(before, Head) else before.number("position", before.count - 1)
+    if before.end == piece.end and (_is_followed(file, piece, before) or _proves_itself(file, piece, last)):
+        yield before
+        return piece.end
+    if isinstance(before, HeadRows) and before.count > 1:
+        yield before.first(before.count - 1)
+    return last
+
+
+def _is_followed(file: LogFile, piece: SegmentRange, heads: Head | HeadRows) -> bool:
+    """Whether the log goes on behind a piece with the next offset."""
+    after = piece.next_base_offset
+    if piece.end < piece.log.size:
+        after = int.from_bytes(file.read(piece.end, OFFSET_BYTES), "big", signed=True)
+    return after == _last_offset_of(heads) + 1
+
+
+def _proves_itself(file: LogFile, piece: SegmentRange, position: int) -> bool:
+    return Probe(file, end=piece.end, lowest=piece.base_offset).judge(position) is not None
+
+
+def _with_gaps(file: LogFile, piece: SegmentRange) -> Iterator[tuple[Head | HeadRows, int | None]]:
+    """Headers up to the first gap or damage, and which of them is behind a gap; none is given that begins behind it."""
+    before: Head | HeadRows | None = None
+    try:
+        for found in walk_head_rows(file, piece.start, piece.end):
+            gap = _gap_in(found, before)
+            if gap != 0:
+                yield found, gap
+            if gap is not None:
+                return
+            before = found
+    except Unreadable:
+        raise
+    except KlogError:  # told in its place
+        return
+
+
+def _gap_in(found: Head | HeadRows, before: Head | HeadRows | None) -> int | None:
+    """The number of the first header that is in doubt by what lies before it; None if there is none."""
+    if isinstance(found, Head):
+        first, gap = (-1 if found.entry.magic != MAGIC else found.entry.base_offset), None
+    else:
+        first, gap = found.number("base_offset", 0), found.find_gap()
+    if first == -1 or (before is not None and first != _last_offset_of(before) + 1):
+        return 0
+    return gap
+
+
+def _last_offset_of(heads: Head | HeadRows) -> int:
+    if isinstance(heads, Head):
+        return heads.entry.last_offset
+    return heads.number("last_offset", heads.count - 1)
+
+
+def _tell(error: KlogError) -> None:
+    log_warning(f"read all the same: {error}")
+
+
+def batch_columns(rows: HeadRows, common: Row, kind: pa.Schema) -> pa.RecordBatch:
+    """Headers as rows of the table `batches`. common: topic, partition and file."""
+    import pyarrow as pa
+
+    constant = dict(zip(("topic", "partition", "file"), common, strict=True))
+    arrays = []
+    for field in kind:
+        if field.name in constant:
+            arrays.append(pa.repeat(pa.scalar(constant[field.name], field.type), rows.count))
+        else:
+            arrays.append(_batch_column(rows, field.name).cast(field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=kind)
+
+
+def _batch_column(rows: HeadRows, name: str) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if name == "codec":
+        return pa.array(CODEC_NAMES).take(rows.codec_ids())
+    if name == "timestamp_type":
+        return pc.if_else(rows.has_bit(TIMESTAMP_TYPE_BIT), LOG_APPEND_TIME, CREATE_TIME)
+    if name in ("is_transactional", "is_control"):
+        return rows.has_bit(TRANSACTIONAL_BIT if name == "is_transactional" else CONTROL_BIT)
+    if name == "delete_horizon_ms":
+        return pc.if_else(rows.has_bit(DELETE_HORIZON_BIT), rows.column("base_timestamp"), None)
+    found = rows.column(name)
+    if name in ("base_timestamp", "max_timestamp"):
+        return pc.if_else(pc.equal(found, NO_TIMESTAMP), None, found)
+    return found
 
 
 def _fields_of(head: Head) -> Row:
@@ -233,9 +410,7 @@ def codec_of(head: Head) -> str:
         return "unknown"
 
 
-def _segment_rows(piece: Piece, columns: Sequence[str], *, is_strict: bool) -> Iterator[Row]:
-    from datetime import UTC, datetime
-
+def _segment_rows(piece: SegmentRange, columns: Sequence[str], *, is_strict: bool) -> Iterator[Row]:
     storage = open_place(piece.place)[0]
     sizes = dict(piece.beside)
     row: dict[str, Any] = {
@@ -256,22 +431,50 @@ def _segment_rows(piece: Piece, columns: Sequence[str], *, is_strict: bool) -> I
     yield tuple(row.get(name) for name in TABLES["segments"])
 
 
-def _walked(heads: Iterator[Head]) -> dict[str, Any]:
+def _walked(heads: Iterator[Head | HeadRows]) -> dict[str, Any]:
     found: dict[str, Any] = dict.fromkeys(("batches", "records", "control_batches", "transactional_batches"), 0)
     found |= {"valid_bytes": 0, "largest_batch": 0, "last_offset": None, "max_timestamp": None}
-    magics, codecs = set(), set()
+    magics, codecs = set[int](), set[str]()
     for head in heads:
-        entry = head.entry
-        found["batches"] += 1
-        found["records"] += 1 if entry.records_count is None else entry.records_count
-        found["control_batches"] += entry.is_control
-        found["transactional_batches"] += entry.is_transactional
-        found["valid_bytes"], found["last_offset"] = head.end, entry.last_offset
-        found["largest_batch"] = max(found["largest_batch"], head.size)
-        found["max_timestamp"] = max(
-            entry.max_timestamp, -1 if found["max_timestamp"] is None else found["max_timestamp"]
-        )
-        magics.add(entry.magic)
-        codecs.add(codec_of(head))
+        some = _summed(head) if isinstance(head, HeadRows) else _summed_of_one(head)
+        for name in ("batches", "records", "control_batches", "transactional_batches"):
+            found[name] += some[name]
+        for name in ("largest_batch", "max_timestamp"):
+            found[name] = max(some[name], -1 if found[name] is None else found[name])
+        found["valid_bytes"], found["last_offset"] = head.end, some["last_offset"]
+        magics |= some["magics"]
+        codecs |= some["codecs"]
     known = [*CODEC_NAMES, "unknown"]
     return found | {"magics": sorted(magics), "codecs": sorted(codecs, key=known.index)}
+
+
+def _summed_of_one(head: Head) -> dict[str, Any]:
+    entry = head.entry
+    return {
+        "batches": 1,
+        "records": 1 if entry.records_count is None else entry.records_count,
+        "control_batches": int(entry.is_control),
+        "transactional_batches": int(entry.is_transactional),
+        "largest_batch": head.size,
+        "max_timestamp": entry.max_timestamp,
+        "last_offset": entry.last_offset,
+        "magics": {entry.magic},
+        "codecs": {codec_of(head)},
+    }
+
+
+def _summed(rows: HeadRows) -> dict[str, Any]:
+    """The same of many batches."""
+    import pyarrow.compute as pc
+
+    return {
+        "batches": rows.count,
+        "records": pc.sum(rows.column("records_count")).as_py(),
+        "control_batches": pc.sum(rows.has_bit(CONTROL_BIT)).as_py(),
+        "transactional_batches": pc.sum(rows.has_bit(TRANSACTIONAL_BIT)).as_py(),
+        "largest_batch": pc.max(rows.column("size")).as_py(),
+        "max_timestamp": pc.max(rows.column("max_timestamp")).as_py(),
+        "last_offset": rows.column("last_offset")[rows.count - 1].as_py(),
+        "magics": {2},
+        "codecs": {CODEC_NAMES[n] for n in pc.unique(rows.codec_ids()).to_pylist()},
+    }

@@ -8,24 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
+from msgspec import Struct
+
+from klogtool.broker.circumstances import Circumstances
 from klogtool.disk.dataset import Attempt, Dataset
-from klogtool.lazy_dataclasses import dataclass
-from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.findings import Finding
-from klogtool.repair.verify import Summary, Target, VerifiedPartition, VerifyOptions, verify
 from klogtool.spark.fetching import Mirror, as_given, mirror_of, mirrored, verify_anywhere
 from klogtool.spark.findings import finding_batches, size_of
-from klogtool.spark.session import Session
 from klogtool.spark.spreading import packed, spread
+from klogtool.spark.starting import Session
 from klogtool.spark.storage import Place
 from klogtool.spark.tables import FINDINGS, arrow_schema
+from klogtool.verify.findings import Finding
+from klogtool.verify.verification import Summary, Target, VerifiedPartition, VerifyOptions, verify
 
 MOST_BYTES = 128 << 20
 TASKS_A_SLOT = 4
 
 
-@dataclass(frozen=True, slots=True)
-class HowToVerify:
+class HowToVerify(Struct, frozen=True):
     """What every task is told."""
 
     circumstances: Circumstances

@@ -29,16 +29,24 @@ def plans(out: bytes) -> list[Any]:
 @pytest.mark.parametrize(
     ("given", "status", "told"),
     [
-        (["--records", "lines"], 0, "t-0: 1 append, offsets 78 to 80, 88 bytes; ends at offset 81"),
+        (["--records", "lines"], 0, "t-0: 1 append, offsets 78 to 80, 88 bytes; the log ends at offset 81"),
         (
             ["--records", "lines", "--batch-records", "1"],
             0,
-            "t-0: 3 appends, offsets 78 to 80, 210 bytes; ends at offset 81",
+            "t-0: 3 appends, offsets 78 to 80, 210 bytes; the log ends at offset 81",
         ),
-        (["--records", "lines", "--magic", "0"], 0, "t-0: 1 append, offsets 78 to 80, 84 bytes; ends at offset 81"),
-        (["--batches", str(OTHER / f"{7:020d}.log")], 1, "t-0: 0 appends; 1 REFUSED; ends at offset 78"),
-        (["--records", "lines", "--config", "max.message.bytes=5"], 1, "t-0: 0 appends; 1 REFUSED; ends at offset 78"),
-        (["--batches", "lines", "lines"], 1, "t-0: 0 appends; 2 REFUSED; ends at offset 78"),
+        (
+            ["--records", "lines", "--magic", "0"],
+            0,
+            "t-0: 1 append, offsets 78 to 80, 84 bytes; the log ends at offset 81",
+        ),
+        (["--batches", str(OTHER / f"{7:020d}.log")], 1, "t-0: 0 appends; 1 REFUSED; the log ends at offset 78"),
+        (
+            ["--records", "lines", "--config", "max.message.bytes=5"],
+            1,
+            "t-0: 0 appends; 1 REFUSED; the log ends at offset 78",
+        ),
+        (["--batches", "lines", "lines"], 1, "t-0: 0 appends; 2 REFUSED; the log ends at offset 78"),
     ],
 )
 def test_the_answer_comes_first(log_dir: pathlib.Path, given: list[str], status: int, told: str) -> None:
@@ -51,17 +59,17 @@ def test_the_answer_comes_first(log_dir: pathlib.Path, given: list[str], status:
 @pytest.mark.parametrize(
     ("given", "status", "told"),
     [
-        ([], 2, "one of the three"),
-        (["--records", "lines", "--batches", "lines"], 2, "one of the three"),
-        (["--records", "lines", "lines"], 2, "takes one file"),
-        (["--batches", "lines", "--codec", "gzip"], 2, "--codec goes with --records"),
-        (["--records", "lines", "--fetch-bytes", "5"], 2, "--fetch-bytes goes with --batches"),
+        ([], 2, "exactly one of"),
+        (["--records", "lines", "--batches", "lines"], 2, "exactly one of"),
+        (["--records", "lines", "lines"], 2, "takes only one file"),
+        (["--batches", "lines", "--codec", "gzip"], 2, "--codec needs --records"),
+        (["--records", "lines", "--fetch-bytes", "5"], 2, "--fetch-bytes needs --batches"),
         (["--requests", "lines", "--leader-epoch", "5"], 2, "--leader-epoch does not go with --requests"),
-        (["--records", "lines", "--topic-id", "x"], 2, "--topic-id goes with --create"),
-        (["--records", "lines", "--magic", "1", "--codec", "zstd"], 2, "zstd is not for magic 1"),
+        (["--records", "lines", "--topic-id", "x"], 2, "--topic-id needs --create"),
+        (["--records", "lines", "--magic", "1", "--codec", "zstd"], 2, "zstd does not exist for magic 1"),
         (["--records", "no-such-file"], 2, "no such file"),
         (["--requests", "lines"], 2, "line 1: not a call of append"),
-        (["--batches", "-", "lines"], 2, "standard input goes alone"),
+        (["--batches", "-", "lines"], 2, "standard input must be the only input"),
         (["--records", "logs"], 4, "a folder, not a file"),
     ],
 )

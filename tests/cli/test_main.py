@@ -1,4 +1,4 @@
-"""The command line's contract: exit statuses, stdout and stderr, help, version, JSON's first line."""
+"""The command line's contract (docs/contract.md): exit statuses, stdout and stderr, help, version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vectors import BATCH, BATCH_WITH_HEADERS
 from klogtool import kernels
 from klogtool.cli.main import COMMANDS
 from klogtool.cli.status import status_of
-from klogtool.errors import Corrupt, KlogError, Refused, Unsupported
+from klogtool.errors import AboveLimit, Corrupt, KlogError, Refused, Unsupported
 from klogtool.log.file import unreadable
 from klogtool.render.kafka_dump import KafkaDump
 
@@ -66,7 +66,7 @@ def test_1_a_tail_that_is_no_batch(run: Run, log: pathlib.Path) -> None:
     append_bytes(log, b"12345")
     done = run("dump-log", log)
     assert (done.status, done.out.endswith(f"Found 5 invalid bytes at the end of {LOG}\n".encode())) == (1, True)
-    assert f"klogtool: {log}: at byte 167: 5 bytes at the end are no whole batch" in done.err
+    assert f"klogtool: {log}: at byte 167: 5 bytes at the end are not a whole batch" in done.err
     assert run("dump-log", log, "--max-bytes", "170").status == 0  # as if the log ended there, and it is not said
 
 
@@ -126,7 +126,7 @@ def test_out_of_memory_is_an_error_like_others(run: Run, log: pathlib.Path, monk
         (Corrupt("damage"), 1),
         (Corrupt("no such key", kafka_class="NoSuchElementException"), 1),
         (Unsupported("codec", kafka_class="IllegalArgumentException"), 1),
-        (Unsupported("inflates to more than 5 bytes"), 4),
+        (AboveLimit("inflates to more than 5 bytes"), 4),
         (Refused("a broker is running"), 3),
         (KlogError("not an option", kafka_class="OptionArgumentConversionException"), 2),
         (unreadable("p", FileNotFoundError(errno.ENOENT, "no such file")), 2),

@@ -62,15 +62,23 @@ def test_a_command_that_is_none() -> None:
     assert_usage(run_apart(path), f"No such command '{path}'. Did you mean 'klogtool dump-log {path}'?", "klogtool")
 
 
-@pytest.mark.parametrize("option", ["--offsets", "--timestamps"])
-def test_a_span_that_is_none(option: str) -> None:
-    words = "is no span: A..B, A.., ..B or A, in numbers of 64 bits."
-    for span in ("5-9", "2023-11-14", "", "9223372036854775808..", f"0..{10**30}", f"-{10**30}..0"):
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("option", "unit", "more"),
+    [
+        ("--offsets", "64-bit numbers", "2023-11-14"),
+        ("--timestamps", "epoch milliseconds or ISO 8601", "2023-11-41"),
+    ],
+)
+def test_a_span_that_is_none(option: str, unit: str, more: str) -> None:
+    words = f"is not a range (A..B, A.., ..B or A), in {unit}."
+    for span in ("5-9", more, "", "9223372036854775808..", f"0..{10**30}", f"-{10**30}..0"):
         assert_usage(run_apart("dump-log", PARTITION, option, span), f"Invalid value for '{option}': '{span}' {words}")
-    told = f"Invalid value for '{option}': '5..2' ends before it begins."
+    told = f"Invalid value for '{option}': '5..2' ends before it starts."
     assert_usage(run_apart("dump-log", PARTITION, option, "5..2"), told)
 
 
+@pytest.mark.slow
 def test_the_largest_span_is_everything() -> None:
     done = run_apart("dump-log", PARTITION / SEGMENT, "--offsets", f"{-(2**63)}..{2**63 - 1}")
     assert done.out == run_apart("dump-log", PARTITION / SEGMENT).out
@@ -78,7 +86,7 @@ def test_the_largest_span_is_everything() -> None:
 
 @pytest.mark.parametrize("word", ["x", str(2**63), "1_000"])
 def test_a_producer_id_that_is_none(word: str) -> None:
-    told = f"Invalid value for '--producer-id': '{word}' is no number of 64 bits."
+    told = f"Invalid value for '--producer-id': '{word}' is not a 64-bit number."
     assert_usage(run_apart("dump-log", PARTITION, "--producer-id", word), told)
 
 
@@ -94,8 +102,8 @@ def test_files_and_further_files() -> None:
     """`--files *.log`, say: the shell makes many words of it, and Kafka's tool reads only the first."""
     first, second, third = (f"{PARTITION}/{n:020d}.log" for n in (0, 7, 34))
     done = run_apart("dump-log", "--files", first, second, third, "--max-bytes", "100000")
-    told = f"klogtool: not read, since there is --files: {second} and 1 more"
-    assert_says(done, 0, told, "Separate files by commas: --files F,F")
+    told = f"klogtool: not read, because --files is given: {second} and 1 more"
+    assert_says(done, 0, told, "Separate files with commas: --files F,F")
     assert done.out == run_apart("dump-log", first).out
     assert_says(run_apart("dump-log", "--quiet", "--files", first, second), 0)
 
@@ -152,9 +160,10 @@ def test_a_log_under_another_name(partition: pathlib.Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_index_without_what_lies_beside_it(partition: pathlib.Path) -> None:
     index, time_index = (partition / f"{7:020d}{suffix}" for suffix in (".index", ".timeindex"))
-    hint = "--format json prints it alone."
+    hint = "--format json prints this file by itself."
     index.unlink()
     told = f"klogtool: {time_index}: cannot be dumped without {index.name}, which is not there"
     assert_says(run_apart("dump-log", time_index), 1, told, hint)
@@ -165,6 +174,7 @@ def test_an_index_without_what_lies_beside_it(partition: pathlib.Path) -> None:
     assert_says(run_apart("dump-log", time_index, "--format", "json"), 0)
 
 
+@pytest.mark.slow
 def test_an_index_of_a_damaged_log_is_told_as_such() -> None:
     folder = "fixtures/killed-mid-append/logdir/zero-tail-0"
     size = "record size 0 is smaller than the minimum record overhead (14)"
@@ -172,12 +182,13 @@ def test_an_index_of_a_damaged_log_is_told_as_such() -> None:
         run_apart("dump-log", f"{folder}/00000000000000000055.log"),
         1,
         f"klogtool: {folder}/00000000000000000055.log: at byte 1381: {size}",
-        "--resync goes on behind it.",
+        "--resync continues after the damage.",
     )
     index = f"{folder}/00000000000000000055.timeindex"
     assert_says(run_apart("dump-log", index), 1, f"klogtool: {index}: the log beside it, at byte 1381: {size}")
 
 
+@pytest.mark.slow
 def test_what_files_leaves_unread_is_told() -> None:
     damaged = "fixtures/killed-mid-append/logdir/zero-tail-0/00000000000000000055.log"
     done = run_apart("dump-log", "--files", f"{damaged},x.log,y.log")
@@ -198,6 +209,7 @@ def test_a_folder_without_permission_does_not_stop_the_rest(partition: pathlib.P
     assert (done.status, f"{partition / SEGMENT}\n".encode() in done.out) == (4, True)
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_linked_to_from_below_is_read_once(partition: pathlib.Path) -> None:
     sound = run_apart("dump-log", partition)
     (partition / "self").symlink_to(".")
@@ -213,22 +225,26 @@ def columns(path: pathlib.Path | str, output: pathlib.Path, *options: str) -> Do
     return run_apart("dump-log", path, "--format", "arrow", "--output", output, *options)
 
 
+@pytest.mark.slow
 def test_columns_of_what_is_not_there(tmp_path: pathlib.Path) -> None:
     missing, output = tmp_path / "nothing", tmp_path / "out.arrow"
     assert_says(columns(missing, output), 2, f"klogtool: {missing}: no such file or directory")
     missing.mkdir()
+    (missing / "meta.properties").touch()
     assert_says(columns(missing, output), 0, f"klogtool: {missing}: no logs in it")
 
 
+@pytest.mark.slow
 def test_columns_into_what_is_there_or_is_read(partition: pathlib.Path) -> None:
     taken, inside = partition.parent / "out.arrow", partition / "out.arrow"
     taken.touch()
-    assert_says(columns(partition, taken), 3, f"klogtool: {taken}: there is a file of that name already")
-    told = f"klogtool: {inside}: the output would lie in a folder that is being read: {partition}"
+    assert_says(columns(partition, taken), 3, f"klogtool: {taken}: a file with that name exists already")
+    told = f"klogtool: {inside}: the output would lie in a folder that klogtool reads: {partition}"
     assert_says(columns(partition, inside), 3, told)
     assert (taken.stat().st_size, inside.exists()) == (0, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", [".", "t-0"])
 def test_what_was_read_is_not_put_among_logs(tmp_path: pathlib.Path, folder: str) -> None:
     shutil.copytree(PARTITION, tmp_path / "t-0")
@@ -241,15 +257,17 @@ def test_what_was_read_is_not_put_among_logs(tmp_path: pathlib.Path, folder: str
     assert (done.status, raw.exists()) == (3, False)
 
 
+@pytest.mark.slow
 def test_columns_leave_out_aloud(partition: pathlib.Path, tmp_path: pathlib.Path) -> None:
     log_dir = tmp_path / "logs"
     doomed = log_dir / "t-0.0123456789abcdef0123456789abcdef-delete"
     shutil.copytree(partition, doomed)
-    told = f"klogtool: {doomed}: left out: on its way out, stray, or a second copy"
-    assert_says(columns(log_dir, tmp_path / "a.arrow"), 0, told, "Name it to have it read.")
+    told = f"klogtool: {doomed}: left out: being deleted, stray, or a second copy"
+    assert_says(columns(log_dir, tmp_path / "a.arrow"), 0, told, "To read it, name it on the command line.")
     assert_says(columns(log_dir, tmp_path / "b.arrow", "--quiet"), 0)
 
 
+@pytest.mark.slow
 def test_columns_of_batches_with_a_wrong_checksum(tmp_path: pathlib.Path) -> None:
     done = columns("fixtures/killed-mid-append/logdir/flip-bit-0", tmp_path / "out.arrow")
     told = "klogtool: batches that do not match their checksum: 1; their records have _crc_ok false"
@@ -259,6 +277,7 @@ def test_columns_of_batches_with_a_wrong_checksum(tmp_path: pathlib.Path) -> Non
 # ---------------------------------------------------------------- terminals and locales
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("locale", [{"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])
 def test_names_and_values_in_any_locale(tmp_path: pathlib.Path, locale: dict[str, str]) -> None:
     folder = tmp_path / "größe-0"
@@ -273,17 +292,20 @@ def test_names_and_values_in_any_locale(tmp_path: pathlib.Path, locale: dict[str
     assert f"klogtool: {folder}/nicht-da: no such file or directory\n".encode() in done[0].stderr
 
 
+@pytest.mark.slow
 def test_names_that_would_move_a_cursor_are_escaped(tmp_path: pathlib.Path) -> None:
     done = run_apart("dump-log", os.fsdecode(bytes(tmp_path) + b"/a\n\x1b[31m\xff.log"))
     assert done.err == f"klogtool: {tmp_path}/a\\n\\x1b[31m\\xff.log: no such file or directory\n"
 
 
+@pytest.mark.slow
 def test_a_full_disk_behind_stdout() -> None:
     with open("/dev/full", "wb") as full:
         done = run_apart("dump-log", PARTITION, stdout=full.fileno())
     assert_says(done, 4, "klogtool: stdout: no space left on device")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stdout", "drawn"), [("file", True), ("pipe", False), ("terminal", False)])
 def test_a_progress_bar_disturbs_no_dump_that_is_looked_at(tmp_path: pathlib.Path, stdout: str, drawn: bool) -> None:
     """A pipe may lead to a pager."""

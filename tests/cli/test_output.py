@@ -44,12 +44,12 @@ def test_large_ones_are_not_copied_together() -> None:
     assert sink.pieces[2:] == [b"last"]
 
 
-def test_lines_are_bytes_of_any_name() -> None:
+def test_a_line_is_one_line_of_utf8_whatever_is_in_it() -> None:
     sink = Sink()
     out = Output(sink)  # type: ignore[arg-type]
-    out.line("ü \udcff")
+    out.line("ü \udcff\n\x1b")
     out.flush()
-    assert sink.pieces == ["ü ".encode() + b"\xff\n"]
+    assert sink.pieces == ["ü ".encode() + b"\\xff\\n\\x1b\n"]
 
 
 def test_a_note_comes_after_what_was_written_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ def test_without_stdout_there_is_no_dump(monkeypatch: pytest.MonkeyPatch) -> Non
         ("plain ü", "plain ü\n"),
         ("byte \udcff", "byte \\xff\n"),
         ("escape \x1b[2J", "escape \\x1b[2J\n"),
-        ("a\tb", "a\tb\n"),
+        ("a\tb\nc", "a\\tb\\nc\n"),
     ],
 )
 def test_a_note_moves_nobodys_cursor(text: str, shown: str, capfd: pytest.CaptureFixture[str]) -> None:

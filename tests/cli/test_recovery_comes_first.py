@@ -28,10 +28,11 @@ def lines_of(log_dir: pathlib.Path, words: list[str]) -> list[str]:
 @pytest.mark.parametrize("work", sorted(WORK.keys() - {"batches", "requests"}))  # whose offsets are another log's
 def test_what_recovery_loses_is_said_first(log_dir: pathlib.Path, work: str) -> None:
     words = words_of(work, log_dir / "flip-bit-0", log_dir.parent / "given")
-    first, cut, deleted, cure = lines_of(log_dir, words)[:4]
+    first, cut, deleted, replicated, cure = lines_of(log_dir, words)[:5]
     assert first == "flip-bit-0: LOSES offsets 47 to 70 before anything else: a broker recovers this log first"
     assert cut.startswith("  truncated  00000000000000000045.log at byte 182: 333 bytes go; Record is corrupt")
     assert deleted == "  deleted    1 segment (51): 1,479 bytes of records"
+    assert replicated.startswith("  replicated 6 offsets (47 to 52) below the high watermark 53: ")
     assert "klogtool salvage" in cure
     rows = map(json.loads, lines_of(log_dir, [*words, "--format", "json"]))
     (answer,) = (row["answer"] for row in rows if "lost_by_recovery" in row.get("answer", row))

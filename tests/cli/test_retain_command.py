@@ -79,12 +79,12 @@ def test_a_plan_is_saved_and_carried_out_with_the_settings_it_was_made_with(log_
 @pytest.mark.parametrize(
     ("before", "status", "line"),
     [
-        ("60", 0, "inside-0: begins at offset 60, not at 3; 1 segment goes"),
-        ("3", 0, "inside-0: begins at offset 3 already"),
-        ("-1", 0, "inside-0: begins at offset 110, not at 3; 2 segments go"),
+        ("60", 0, "inside-0: the log starts at offset 60, not at 3; 1 segment deleted"),
+        ("3", 0, "inside-0: the log starts at offset 3 already"),
+        ("-1", 0, "inside-0: the log starts at offset 110, not at 3; 2 segments deleted"),
         ("111", 3, "larger than the high watermark 110"),
         ("-7", 3, "The offset -7 for partition inside-0 is not valid"),
-        ("many", 2, "'many' is no number of 64 bits."),
+        ("many", 2, "'many' is not a 64-bit number."),
     ],
 )
 def test_delete_records_says_where_the_log_begins(log_dir: pathlib.Path, before: str, status: int, line: str) -> None:

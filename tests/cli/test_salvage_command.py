@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import pathlib
 import shutil
+import subprocess
 from collections.abc import Callable
 
 import pytest
 from damage import flip_bit, zero_from
-from running import FIXTURES, Done, run_here
+from running import FIXTURES, Done, run_here, tree_of
 
 Path = pathlib.Path
 FLIPPED = FIXTURES / "killed-mid-append/logdir/flip-bit-0"
@@ -31,7 +32,9 @@ def test_the_plan_is_shown_and_nothing_is_written(klogtool: Callable[..., Done],
     done = klogtool("salvage", FLIPPED)
     assert done.status == 1
     assert b"70 records in 29 batches are kept; 1 offset lost." in done.out
-    assert done.out.endswith(b"Nothing was written: --output DIR writes the result, and what is rejected beside it.\n")
+    assert done.out.endswith(
+        b"Nothing was written. --output DIR writes the result, and the rejected bytes beside it.\n"
+    )
     assert b"Nothing was written" not in klogtool("salvage", FLIPPED, "-q").out
 
 
@@ -113,10 +116,10 @@ def test_replicas_in_their_order(tmp_path: Path) -> None:
     ("args", "status", "told"),
     [
         (["--apply"], 2, "does not work in place"),
-        (["--rejected", "x"], 2, "--rejected goes with --output"),
+        (["--rejected", "x"], 2, "--rejected needs --output"),
         (["--replica", "no-such-dir"], 2, "no such file or directory"),
         (["--replica", str(SOUND)], 3, "topic id"),
-        (["--log-start-offset", "x"], 2, "no number of 64 bits"),
+        (["--log-start-offset", "x"], 2, "not a 64-bit number"),
     ],
 )
 def test_what_is_not_done(tmp_path: Path, args: list[str], status: int, told: str) -> None:
@@ -130,8 +133,64 @@ def test_a_saved_plan_is_carried_out_in_place_and_taken_back(tmp_path: Path) -> 
     damaged = Path(shutil.copytree(FLIPPED, tmp_path / "logdir" / "flip-bit-0"))
     before = {path.name: path.read_bytes() for path in damaged.iterdir()}
     assert run(tmp_path, damaged, "--plan-out", "plan.json").status == 1
-    assert run_here(["apply", "plan.json"], tmp_path).status == 0
+    assert run_here(["apply", "plan.json"], tmp_path).status == 1  # as its plan
     data = before[NAME]
     assert (damaged / NAME).read_bytes() == data[:182] + data[256:]
     assert run_here(["undo", "--journal", str(tmp_path / "logdir.klogtool")], tmp_path).status == 0
     assert {path.name: path.read_bytes() for path in damaged.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["out", "o u't", "out\x1b\udcff"])
+def test_the_commands_put_the_result_in_place(name: str, tmp_path: Path) -> None:
+    log_dir = tmp_path / "log dir"
+    shutil.copytree(FLIPPED.parent, log_dir)
+    done = run(tmp_path, log_dir / FLIPPED.name, "--output", tmp_path / name)
+    told = done.out.decode().splitlines()
+    at = told.index("To replace the damaged partition dir, while no broker runs here:")
+    assert told[at - 1].startswith("The rejected bytes are in ")
+    assert ".rejected: 1 file; manifest.json says" in told[at - 1]
+    result = {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+    for line in told[at + 1 : at + 3]:
+        subprocess.run(["bash", "-c", line], check=True)
+    placed = log_dir / FLIPPED.name
+    assert {path.name: path.read_bytes() for path in placed.iterdir()} == result
+    assert (tmp_path / "log dir.moved-out" / FLIPPED.name / NAME).read_bytes() == (FLIPPED / NAME).read_bytes()
+    assert told[at + 3] == f"  klogtool verify '{log_dir}'  # before the broker starts"
+    assert len(told) == at + 4
+
+
+def test_the_commands_put_nothing_into_a_partition_that_is_still_there(tmp_path: Path) -> None:
+    shutil.copytree(FLIPPED, tmp_path / "logs/flip-bit-0")
+    told = run(tmp_path, tmp_path / "logs/flip-bit-0", "--output", tmp_path / "out").out.decode().splitlines()
+    before = tree_of(tmp_path / "logs")
+    subprocess.run(["bash", "-c", told[-2]], check=False, stderr=subprocess.DEVNULL)
+    assert tree_of(tmp_path / "logs") == before
+
+
+def test_json_says_where_the_rejected_bytes_are(tmp_path: Path) -> None:
+    done = run(tmp_path, FLIPPED, "--output", "out", "--format", "json")
+    written = json.loads(done.out.splitlines()[-1])
+    assert written == {"type": "written", "path": f"{tmp_path}/out", "beside": [f"{tmp_path}/out.rejected"]}
+
+
+def test_an_emptied_log_is_not_called_sound_above_what_it_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    log_dir = tmp_path / "logs"
+    shutil.copytree(FLIPPED.parent, log_dir)
+    (log_dir / "zero-tail-0/00000000000000000055.log").write_bytes(b"")
+    told = run(tmp_path, log_dir / "zero-tail-0").out.decode()
+    (line,) = [line for line in told.splitlines() if line.startswith("  00000000000000000055  ")]
+    assert line.endswith("it is empty; offsets 55 to 56 are missing after it")
+    assert "  00000000000000000050  503 bytes    keep  nothing is wrong with it" in told.splitlines()
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120])
+def test_tables_are_as_wide_as_the_terminal(columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    log_dir = tmp_path / "logs"
+    shutil.copytree(FLIPPED.parent, log_dir)
+    (log_dir / "zero-tail-0/00000000000000000055.log").write_bytes(b"")
+    told = run(tmp_path, log_dir / "zero-tail-0").out.decode().splitlines()
+    tables = [line for line in told[2:] if line.startswith("  ") and "mv " not in line]
+    assert max(map(len, tables)) <= columns
+    assert max(map(len, tables)) > columns * 0.7

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pathlib
 import pty
+import shutil
 import subprocess
 from collections.abc import Callable
 from typing import Any
@@ -154,6 +156,7 @@ def test_what_a_killed_broker_left_and_a_wound_for_each_topic(klogtool: Run) -> 
     """The golden output; and laws that no new recording of it may break."""
     done = klogtool("verify", NOW, "killed-mid-append/logdir", "--format", "json")
     found = rows(done)
+    assert found[0].pop("cwd") == str(FIXTURES)
     found[0]["version"], found[-1]["seconds"] = "", 0
     assert found == [json.loads(line) for line in GOLDEN.read_text().splitlines()]
     severities = [row["severity"] for row in found[1:-1]]
@@ -176,10 +179,12 @@ def test_the_order_does_not_hang_on_threads() -> None:
 def test_names_that_are_no_text(log_dir: Path) -> None:
     os.mkdir(os.path.join(os.fsencode(log_dir), b"\xff\x1b[2J\nfoo"))
     done = verify(log_dir, "--format", "json")
-    assert json.loads(done.out.splitlines()[1])["path"].endswith("/\udcff\x1b[2J\nfoo")
+    row = json.loads(done.out.splitlines()[1])
+    assert row["path"].endswith("/\\xff\\x1b[2J\\nfoo")
+    assert base64.b64decode(row["path_base64"]).endswith(b"/\xff\x1b[2J\nfoo")
     done = verify(log_dir)
     assert b"\x1b" not in done.out
-    assert b"\\x1b[2J\\x0afoo" in done.out
+    assert b"\\x1b[2J\\nfoo" in done.out
 
 
 # ---------------------------------------------------------------- a baseline
@@ -216,6 +221,61 @@ def test_a_known_finding_counts_once(log_dir: Path, tmp_path: Path) -> None:
     assert verify(log_dir, "--baseline", baseline).status == 1
 
 
+WAYS_TO_TYPE = {
+    "absolute": lambda folder: (folder, str(folder / "logdir")),
+    "relative": lambda folder: (folder, "logdir"),
+    "with a slash": lambda folder: (folder, "logdir/"),
+    "with a dot": lambda folder: (folder, "./logdir/."),
+    "from above": lambda folder: (folder.parent, f"{folder.name}/logdir"),
+    "from within": lambda folder: (folder / "logdir", "."),
+    "from below": lambda folder: (folder / "logdir/t-0", ".."),
+    "by a link": lambda folder: (folder, "linked"),
+    "by a link above": lambda folder: (folder.parent, "above/logdir"),
+}
+
+
+@pytest.mark.parametrize("then", WAYS_TO_TYPE)
+@pytest.mark.parametrize("once", WAYS_TO_TYPE)
+def test_a_finding_is_known_however_its_path_is_typed(log_dir: Path, tmp_path: Path, once: str, then: str) -> None:
+    folder = tmp_path / "typed"
+    folder.mkdir()
+    log_dir.rename(folder / "logdir")
+    (folder / "linked").symlink_to("logdir")
+    (tmp_path / "above").symlink_to(folder)
+    (folder / "logdir/t-0/partition.metadata").write_text("")
+    (folder / "logdir/.kafka_cleanshutdown").unlink()  # a finding of the log dir itself
+    (folder / "logdir/meta.properties").write_text("")
+    place, typed = WAYS_TO_TYPE[once](folder)
+    found = run_here(["verify", NOW, typed, "--format", "json"], place)
+    typed_paths = [row["path"] for row in rows(found)[1:-1]]
+    assert found.status == 1
+    assert all(path.startswith(typed.rstrip("/")) for path in typed_paths), "paths are told as they were typed"
+    (tmp_path / "known.json").write_bytes(found.out)
+    place, typed = WAYS_TO_TYPE[then](folder)
+    again = rows(
+        run_here(["verify", NOW, typed, "--format", "json", "--baseline", str(tmp_path / "known.json")], place)
+    )
+    assert [row["id"] for row in again[1:-1] if not row.get("known")] == []
+    assert (again[-1]["known"], again[-1]["errors"]) == (len(typed_paths), 0)
+
+
+def test_a_finding_under_a_name_that_is_no_text_is_known(broken: Path, tmp_path: Path) -> None:
+    odd = broken.rename(tmp_path / "d\udcff")
+    (tmp_path / "known.json").write_bytes(verify(odd, "--format", "json").out)
+    for typed, place in ((str(odd), tmp_path), (".", odd)):
+        words = ["verify", NOW, typed, "--baseline", str(tmp_path / "known.json")]
+        assert run_here(words, place).status == 0
+
+
+def test_several_runs_make_one_baseline(broken: Path, copy_of: Callable[[str], Path], tmp_path: Path) -> None:
+    other = copy_of("transactions/logdir")
+    (other / "meta.properties").write_text("")
+    runs = [run_here(["verify", NOW, path.name, "--format", "json"], path.parent) for path in (broken, other)]
+    (tmp_path / "known.json").write_bytes(b"".join(run.out for run in runs))
+    for path in (broken, other):
+        assert verify(path, "--baseline", tmp_path / "known.json").status == 0
+
+
 def append_bytes_to_new(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
@@ -242,10 +302,48 @@ def test_subsets_make_a_whole() -> None:
     assert told == {json.dumps(row) for row in whole[1:-1]}
 
 
-def test_no_time_at_all() -> None:
-    done = verify(DAMAGED, "--max-duration", "0s")
-    assert (done.status, b"Left out: 6 partitions." in done.out) == (0, True)
-    assert rows(verify(DAMAGED, "--max-duration", "0ms", "--format", "json"))[-1]["complete"] is False
+def test_a_subset_was_asked_for_and_says_first_what_it_leaves_out(log_dir: Path) -> None:
+    done = verify(log_dir, "--subset", "2/2")
+    first = b"NOT READ: 1 partition; not in this subset (--subset). The findings below are about the rest."
+    assert (done.status, done.out.splitlines()[0]) == (0, first)
+    assert verify(log_dir, "--subset", "1/2").out.splitlines()[0].startswith(b"0 errors")
+    assert verify(DAMAGED, "--subset", "1/2").status == 1
+
+
+@pytest.fixture
+def two_segments(log_dir: Path) -> Path:
+    """A log dir of two partitions, in the order of their names: of t-0 the second segment is damaged, of t-1 both."""
+    shutil.copytree(log_dir / "t-0", log_dir / "t-1")
+    for path in (*log_dir.glob(f"t-?/{42:020d}.log"), log_dir / f"t-1/{0:020d}.log"):
+        flip_bit(path, 100)
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint", ".kafka_cleanshutdown"):
+        (log_dir / name).unlink(missing_ok=True)
+    return log_dir
+
+
+def test_time_that_is_up_is_no_success(two_segments: Path) -> None:
+    """The first segment is read in any case."""
+    done = verify(two_segments, "--max-duration", "0s", "--jobs", "1")
+    lines = done.out.decode().splitlines()
+    assert done.status == 4
+    assert lines[0] == (
+        "NOT READ: 1 partition and 1 segment; time was up (--max-duration). The findings below are about the rest."
+    )
+    assert lines[-1].endswith("Left out: 1 partition and 1 segment.  Exit status 4.")
+    last = rows(verify(two_segments, "--max-duration", "0ms", "--format", "json"))[-1]
+    assert (last["complete"], last["left_out"]) == (False, {"partitions": 1, "segments": 1})
+    assert last["batches"] > 0
+
+
+def test_damage_that_was_found_in_time_counts_more(two_segments: Path) -> None:
+    flip_bit(two_segments / f"t-0/{0:020d}.log", 100)
+    done = verify(two_segments, "--max-duration", "0s")
+    lines = done.out.decode().splitlines()
+    assert (done.status, lines[0].split(":")[0]) == (1, "NOT READ")
+    assert any(line.startswith("error ") for line in lines[1:])
+    (two_segments / f"t-0/{0:020d}.log").unlink()
+    warned = verify(two_segments, "--max-duration", "0s", "--fail-on", "warning")
+    assert warned.status == 1
 
 
 @pytest.mark.parametrize("duration", ["1h", "10m", "90", "90s", "5000ms", "1.5h"])
@@ -258,9 +356,9 @@ def test_enough_time(duration: str) -> None:
 
 def test_a_block_for_each_finding_and_a_closing_line(broken: Path) -> None:
     told = verify(broken).out.decode()
-    assert told.startswith("warning  t-0/leader-epoch-checkpoint\n         epochs-content\n")
-    assert "\nerror    t-0/partition.metadata\n         partition-metadata-corrupt\n" in told
-    assert f"\n         →  klogtool rebuild-index {broken}/t-0 --only leader-epoch-checkpoint --apply\n" in told
+    assert told.startswith("error    t-0/partition.metadata\n         partition-metadata-corrupt\n")
+    assert "\nwarning  t-0/leader-epoch-checkpoint\n         epochs-content\n" in told
+    assert f"klogtool rebuild-index {broken}/t-0 --only leader-epoch-checkpoint --apply\n" in told
     assert told.splitlines()[-1] == ("1 error, 1 warning, 0 notes.  78 records in 16 batches read.  Exit status 1.")
 
 
@@ -304,6 +402,7 @@ def read_or_end(descriptor: int) -> bytes:
         return b""
 
 
+@pytest.mark.slow
 def test_colours_on_a_terminal_only(broken: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     coloured = on_terminal("verify", NOW, str(broken), **{**environment, "NO_COLOR": ""})
@@ -358,10 +457,13 @@ def test_how_a_doubtful_folder_is_read_is_said(log_dir: Path, tmp_path: Path) ->
     alone.mkdir()
     (log_dir / "t-0").rename(alone / "t-0")
     done = verify(alone)
-    assert (done.status, done.told) == (0, f"klogtool: {alone}: read as a log dir, since partition dirs are in it\n")
+    assert (done.status, done.told) == (
+        0,
+        f"klogtool: {alone}: read as a log dir, because it contains partition dirs\n",
+    )
     assert verify(alone, "--quiet").told == ""
     (alone / "u-7").mkdir()
-    assert verify(alone / "u-7").told == f"klogtool: {alone / 'u-7'}: read as a partition dir, by its name\n"
+    assert verify(alone / "u-7").told == f"klogtool: {alone / 'u-7'}: read as a partition dir, because of its name\n"
 
 
 def test_what_was_given_counts_more_than_what_is_found(log_dir: Path) -> None:

@@ -26,9 +26,12 @@ def answers(out: bytes) -> list[Any]:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (["--to", "30"], "t-0: offsets 29 to 77 go, 2,439 bytes; then it ends at offset 30"),
-        (["--to", "78"], "t-0: nothing to cut; it ends at offset 78"),
-        (["--start-at", "500"], "t-0: offsets 0 to 77 go, 4,108 bytes; then it starts at 500 and ends at offset 500"),
+        (["--to", "30"], "t-0: offsets 29 to 77 go, 2,439 bytes; then the log ends at offset 30"),
+        (["--to", "78"], "t-0: nothing to truncate; the log ends at offset 78"),
+        (
+            ["--start-at", "500"],
+            "t-0: offsets 0 to 77 go, 4,108 bytes; then the log starts at 500 and ends at offset 500",
+        ),
     ],
 )
 def test_truncate_says_first_what_goes(log_dir: pathlib.Path, given: list[str], told: str) -> None:
@@ -39,9 +42,9 @@ def test_truncate_says_first_what_goes(log_dir: pathlib.Path, given: list[str], 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ([], "t-0: segment 42 is due; the next one begins at offset 78"),
+        ([], "t-0: segment 42 is due; the next segment starts at offset 78"),
         (["--incoming-timestamp", "2023-11-15"], "t-0: segment 42 is not due"),
-        (["--force"], "t-0: segment 42 is closed as asked for; the next one begins at offset 78"),
+        (["--force"], "t-0: segment 42 is rolled because of --force; the next segment starts at offset 78"),
     ],
 )
 def test_roll_says_first_whether_it_is_due(log_dir: pathlib.Path, given: list[str], told: str) -> None:
@@ -81,12 +84,12 @@ def test_a_refusal_is_an_answer(log_dir: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["truncate", "logs/t-0"], "--to N or --start-at N: one of the two."),
-        (["truncate", "logs/t-0", "--to", "1", "--start-at", "1"], "--to N or --start-at N: one of the two."),
-        (["truncate", "logs/t-0", "--to", "1", "--log-start-offset-after", "1"], "goes with --start-at"),
-        (["truncate", "logs/t-0", "--to", "x"], "'x' is no number of 64 bits."),
+        (["truncate", "logs/t-0"], "Give either --to N or --start-at N."),
+        (["truncate", "logs/t-0", "--to", "1", "--start-at", "1"], "Give either --to N or --start-at N."),
+        (["truncate", "logs/t-0", "--to", "1", "--log-start-offset-after", "1"], "needs --start-at"),
+        (["truncate", "logs/t-0", "--to", "x"], "'x' is not a 64-bit number."),
         (["truncate", "logs", "--to", "1"], "not a partition dir"),
-        (["roll", "logs/t-0", "--force", "--incoming-bytes", "1"], "without --incoming-bytes"),
+        (["roll", "logs/t-0", "--force", "--incoming-bytes", "1"], "remove --incoming-bytes"),
         (["roll", "nowhere"], "no such file or directory"),
     ],
 )

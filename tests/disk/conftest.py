@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from klogtool.cli.main import COMMANDS
-from klogtool.repair import decisions
+from klogtool.plans import decisions
 
 
 @pytest.fixture(autouse=True)

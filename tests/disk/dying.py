@@ -9,16 +9,16 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
+from deciding import decided
 from made import HEAD, Picture, contents, picture
-from mortal import Died, HastyDisk, MortalDisk
+from mortal import Died, HastyDisk, MortalDisk, reusable
 from running import FIXTURES
 
 from klogtool.disk.journal import Entry, walk_entries
 from klogtool.disk.manifest import Progress
 from klogtool.disk.output import carry_out_to
 from klogtool.disk.writer import InPlace, resume, undo
-from klogtool.repair.decisions import decide
-from klogtool.repair.saved_plan import SavedPlan
+from klogtool.plans.saved_plan import SavedPlan
 
 LOGS, NAME = FIXTURES / "transactions" / "logdir", "t-0"
 
@@ -47,7 +47,7 @@ def keep_only(log_dir: pathlib.Path, name: str) -> None:
 
 
 def saved_plans(command: str, folder: pathlib.Path, asked: Mapping[str, Any]) -> list[SavedPlan]:
-    return [SavedPlan.of(plan) for plan in decide(command, str(folder), asked)]
+    return [reusable(plan) for plan in decided(command, folder, asked)]
 
 
 def carry_out(plans: list[SavedPlan], box: pathlib.Path) -> int:

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.content import FileRange
+from klogtool.broker.file_facts import Fact
 from klogtool.disk.output import carry_out_to
 from klogtool.errors import Corrupt
 from klogtool.log.file import unreadable
-from klogtool.repair.draft import Piece
-from klogtool.repair.plan import Delete, Fact, Plan, Rename, Step, Truncate, Write
-from klogtool.repair.saved_plan import SavedPlan
+from klogtool.plans.plan import Delete, Plan, Rename, Step, Truncate, Write
+from klogtool.plans.question import Question
+from klogtool.plans.saved_plan import SavedPlan
 
 HEAD = {"type": "klogtool", "version": "0", "schema": 1, "command": "test", "when_ms": 1_700_000_000_000}
 POINTS = "recovery-point-offset-checkpoint"
 Picture = dict[str, tuple[object, ...]]
+
+
+class TestsQuestion(Question, frozen=True):
+    """refuse: raise what a broker raises."""
+
+    refuse: bool = False
+
+
+QUESTION = TestsQuestion
+NOTHING_ASKED = TestsQuestion(circumstances=Circumstances(0))
 
 
 def make_log_dir(at: pathlib.Path) -> pathlib.Path:
@@ -54,7 +67,7 @@ def make_plan(path: pathlib.Path, steps: Sequence[Step], *, facts: bool = True) 
         Fact("", 0, f.stat().st_mtime_ns) if f == path else Fact(f.name, f.stat().st_size, f.stat().st_mtime_ns)
         for f in found
     )
-    return SavedPlan.of(Plan("test", str(path), {}, tuple(relied), tuple(steps)))
+    return SavedPlan.of(Plan("test", str(path), NOTHING_ASKED, tuple(relied), tuple(steps)))
 
 
 def make_plans(log_dir: pathlib.Path) -> list[SavedPlan]:
@@ -65,7 +78,7 @@ def make_plans(log_dir: pathlib.Path) -> list[SavedPlan]:
         Truncate("00000000000000000000.log", 8000),
         Write("00000000000000000000.index", (b"new index", bytes(5000))),
         Write("00000000000000000000.timeindex", (), 1_600_000_000_000_000_000),
-        Write("00000000000000000000.txnindex", (Piece(log, 10, 20), b"and", Piece(log, 8500, 9000))),
+        Write("00000000000000000000.txnindex", (FileRange(log, 10, 20), b"and", FileRange(log, 8500, 9000))),
         Rename("00000000000000000009.log", "00000000000000000009.log.deleted"),
         Rename("00000000000000000009.log.swap", "00000000000000000009.log"),
         Truncate("00000000000000000020.log", 100),
@@ -104,12 +117,12 @@ def what_becomes(log_dir: pathlib.Path, at: pathlib.Path) -> dict[str, bytes]:
     return contents(at / "wanted")
 
 
-def decide(path: str, arguments: Mapping[str, object]) -> list[Plan]:
+def decide(path: str, question: TestsQuestion) -> list[Plan]:
     """As decisions of klogtool's have it: the same plan for the same files."""
     folder = pathlib.Path(path)
     if not folder.is_dir():
         raise unreadable(path, FileNotFoundError(2, "no such file or directory"))
-    if arguments:
+    if question.refuse:
         raise Corrupt("a codec that there is not", path=path, position=5, kafka_class="IllegalArgumentException")
     log_dir = folder if folder.name == "kafka" else folder.parent
     return [saved.plan for saved in make_plans(log_dir) if saved.path == path and saved.plan is not None]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from made import TestsQuestion
 
+from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import options
 from klogtool.cli.writing import decide_and_carry_out, writing
 
@@ -18,4 +20,4 @@ from klogtool.cli.writing import decide_and_carry_out, writing
 @options.debug
 def command(paths: tuple[str, ...], refuse: bool, **given: Any) -> int:
     """For tests."""
-    return decide_and_carry_out("test", paths, {"refuse": True} if refuse else {}, given)
+    return decide_and_carry_out("test", paths, TestsQuestion(circumstances=Circumstances(0), refuse=refuse), given)

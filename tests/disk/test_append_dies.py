@@ -27,7 +27,7 @@ from dying import (
 from made import contents, picture
 
 from klogtool.format.batch import Record, build_batch
-from klogtool.repair.saved_plan import SavedPlan
+from klogtool.plans.saved_plan import SavedPlan
 
 NOW_MS = 1_700_000_000_000
 CONFIG = {"segment.bytes": "1500", "index.interval.bytes": "100"}
@@ -76,6 +76,7 @@ def is_between(found: Logs, before: Logs, after: Logs) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_killed_anywhere_it_is_a_log_that_a_broker_believes_rightly(box: pathlib.Path, log_dir: pathlib.Path) -> None:
     before, logs = picture(log_dir), logs_of(started(log_dir / NAME, box.parent / "out", None))
     calls = carry_out(planned(log_dir / NAME), box)
@@ -100,6 +101,7 @@ def test_killed_anywhere_it_is_a_log_that_a_broker_believes_rightly(box: pathlib
     assert len(seen) > 2, "in the middle, too"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loses", LOSSES)
 def test_a_partition_that_comes_to_be(box: pathlib.Path, log_dir: pathlib.Path, loses: str) -> None:
     """Nothing of it stays behind an undo, wherever it was killed; and there is no log without a topic id."""

@@ -17,7 +17,7 @@ from mortal import HastyDisk
 from klogtool.disk.output import carry_out_to
 from klogtool.format.indexes import parse_txn_index
 from klogtool.log.entries import walk_entries
-from klogtool.repair.saved_plan import SavedPlan
+from klogtool.plans.saved_plan import SavedPlan
 
 NOW_MS = 1_700_000_300_000
 CONFIG = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": "1"}
@@ -58,6 +58,7 @@ def offsets(folder: pathlib.Path) -> list[int]:
     return [batch.last_offset for path in sorted(folder.glob("*.log")) for batch in walk_entries(str(path))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loses", ["nothing", "everything", "mixed 1"])
 @pytest.mark.parametrize("case", CASES)
 def test_a_start_finds_all_that_is_to_stay(box: pathlib.Path, case: str, loses: str) -> None:

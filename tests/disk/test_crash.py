@@ -8,18 +8,19 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from made import HEAD, contents, make_log_dir, make_plans, picture, what_becomes
-from mortal import Died, HastyDisk, MortalDisk
+from mortal import Attics, Died, HastyDisk, MortalDisk
 
 from klogtool.disk.disk import Disk
 from klogtool.disk.journal import Entry, walk_entries
 from klogtool.disk.writer import InPlace, resume, undo
 
-BESIDE, ELSEWHERE = "beside", "elsewhere"
+BESIDE, ELSEWHERE, BACKED_UP = "beside", "elsewhere", "backed up"
 every_loss = pytest.mark.parametrize(
     ("where", "loses"),
     [
         *((BESIDE, loses) for loses in ("nothing", "everything", "mixed 1", "mixed 2")),
         *((ELSEWHERE, loses) for loses in ("everything", "mixed 1")),
+        (BACKED_UP, "everything"),
     ],
 )
 
@@ -57,7 +58,13 @@ class Life:
 
 @pytest.fixture
 def journal(request: pytest.FixtureRequest, where: str) -> pathlib.Path | None:
-    return None if where == BESIDE else pathlib.Path(request.getfixturevalue("elsewhere")) / "journal"
+    return pathlib.Path(request.getfixturevalue("elsewhere")) / "journal" if where == ELSEWHERE else None
+
+
+@pytest.fixture(autouse=True)
+def _backed_up(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file has a second name, which is somebody else's: then none is cut in place."""
+    monkeypatch.setattr(Attics, "are_ours", where != BACKED_UP)
 
 
 @pytest.fixture
@@ -86,6 +93,7 @@ def check_original(life: Life, before: dict[str, tuple[object, ...]], n: int) ->
     assert not life.journal.is_dir() or list(life.journal.iterdir()) in ([], [life.journal / ".lock"])
 
 
+@pytest.mark.slow
 @every_loss
 def test_undo_restores_all_whenever_it_died(lives: Callable[[], Iterator[tuple[int, Life]]], loses: str) -> None:
     for n, life in lives():
@@ -100,6 +108,7 @@ def test_undo_restores_all_whenever_it_died(lives: Callable[[], Iterator[tuple[i
             return
 
 
+@pytest.mark.slow
 @every_loss
 def test_resume_finishes_whenever_it_died(
     lives: Callable[[], Iterator[tuple[int, Life]]], loses: str, tmp_path: pathlib.Path
@@ -119,6 +128,7 @@ def test_resume_finishes_whenever_it_died(
             return
 
 
+@pytest.mark.slow
 @every_loss
 def test_an_undo_that_died_can_be_run_again(lives: Callable[[], Iterator[tuple[int, Life]]], loses: str) -> None:
     for n, life in lives():
@@ -135,6 +145,7 @@ def test_an_undo_that_died_can_be_run_again(lives: Callable[[], Iterator[tuple[i
             return
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("where", "loses"), [(BESIDE, "everything"), (BESIDE, "mixed 3")])
 @pytest.mark.parametrize("first", [40, 70, 76, 82])
 def test_a_resumed_run_that_died_can_be_resumed_or_undone(

@@ -21,7 +21,7 @@ from klogtool.disk.journal import walk_entries
 from klogtool.disk.output import carry_out_to
 from klogtool.disk.writer import InPlace, undo
 from klogtool.errors import Refused, StalePlan
-from klogtool.repair.plan import Truncate, Write
+from klogtool.plans.plan import Truncate, Write
 
 TESTS = pathlib.Path(__file__).parent
 CAP_CHOWN = 0
@@ -62,6 +62,7 @@ def try_dying(box: pathlib.Path, disk: FailingDisk) -> tuple[pathlib.Path, Pictu
     return log_dir, before, run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ERRORS, ids=errno.errorcode.get)
 def test_an_error_at_any_call_is_taken_back(box: pathlib.Path, number: int) -> None:
     for n in range(10_000):
@@ -77,6 +78,7 @@ def test_an_error_at_any_call_is_taken_back(box: pathlib.Path, number: int) -> N
     assert n > 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ERRORS, ids=errno.errorcode.get)
 def test_a_disk_that_fails_from_then_on_loses_nothing(box: pathlib.Path, number: int) -> None:
     for n in range(10_000):
@@ -190,8 +192,8 @@ def test_too_little_space_is_refused_before_anything_is_written(small_disk: path
 
 def test_a_disk_that_is_full_in_the_middle(small_disk: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else was faster than we, after the space was checked."""
-    monkeypatch.setattr("klogtool.disk.writer.check_space", lambda needed: None)
-    monkeypatch.setattr("klogtool.disk.output.check_space", lambda needed: None)
+    monkeypatch.setattr("klogtool.disk.writer.check_space", lambda *_: None)
+    monkeypatch.setattr("klogtool.disk.output.check_space", lambda *_: None)
     log_dir = make_log_dir(small_disk)
     before = picture(log_dir)
     steps = [Truncate("00000000000000000000.log", 1), Write("00000000000000000000.index", (b"x" * (2 << 20),))]
@@ -222,11 +224,11 @@ APPLY = [
     "import sys; sys.path[:0] = sys.argv[1:3]",
     "import pathlib, made",
     "from klogtool.cli.guard import guarded",
-    "from klogtool.repair import decisions",
+    "from klogtool.plans import decisions",
     "from klogtool.cli.writing import decide_and_carry_out",
     "decisions.DECISIONS['test'] = 'made'",
     "given = dict(apply=True, output=None, plan_out=None, journal=None, form='text', quiet=False)",
-    "sys.exit(guarded(lambda: decide_and_carry_out('test', sys.argv[3:], {}, given)))",
+    "sys.exit(guarded(lambda: decide_and_carry_out('test', sys.argv[3:], made.NOTHING_ASKED, given)))",
 ]
 
 

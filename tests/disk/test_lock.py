@@ -13,12 +13,14 @@ from contextlib import AbstractContextManager, contextmanager
 import pytest
 from made import HEAD, make_log_dir, make_plan, make_plans, picture
 from mortal import Died, HastyDisk, MortalDisk
+from running import FIXTURES, run_here
 
 from klogtool.disk.disk import Disk
 from klogtool.disk.lock import locked
-from klogtool.disk.writer import InPlace, discard, resume, undo
+from klogtool.disk.output import carry_out_to
+from klogtool.disk.writer import InPlace, check_not_in_use, discard, resume, undo
 from klogtool.errors import LogDirInUse
-from klogtool.repair.plan import Truncate
+from klogtool.plans.plan import Truncate
 
 HERE = pathlib.Path(__file__).parent
 BY_PYTHON = """import fcntl, sys
@@ -145,3 +147,110 @@ def test_a_partition_dir_that_is_in_no_log_dir_needs_no_lock_of_it(box: pathlib.
     undo(run.entries[0])
     assert picture(box / "t-1") == before
     assert os.listdir(box / "j") == []
+
+
+# A partition dir that is a link: the log dir by which it is named, and the one that it really lies in.
+
+
+@pytest.fixture
+def linked(log_dir: pathlib.Path, box: pathlib.Path) -> pathlib.Path:
+    """t-1 of the log dir is a link into another one."""
+    other = box / "other" / "disk"
+    other.mkdir(parents=True)
+    (other / "meta.properties").write_bytes(b"version=0\n")
+    (log_dir / "t-1").rename(other / "t-1")
+    (log_dir / "t-1").symlink_to(other / "t-1")
+    return other
+
+
+CUT = Truncate("00000000000000000000.log", 1)
+
+
+@pytest.mark.parametrize("holder", ["kafka", "other/disk"])
+@pytest.mark.parametrize("name", ["kafka/t-1", "other/disk/t-1", "way/t-1"])
+def test_both_log_dirs_of_a_linked_partition(
+    box: pathlib.Path, linked: pathlib.Path, takes_lock: TakesLock, holder: str, name: str
+) -> None:
+    (box / "way").symlink_to(box / "kafka")
+    is_named_by = holder == "other/disk" or name != "other/disk/t-1"
+    with takes_lock(box / holder / ".lock") as answer:
+        assert answer == "locked"
+        before = picture(linked)
+        run = InPlace([make_plan(box / name, [CUT])], HEAD, disk=HastyDisk())
+        if is_named_by:
+            with pytest.raises(LogDirInUse):
+                run.carry_out()
+            with pytest.raises(LogDirInUse):
+                check_not_in_use([str(box / name)])
+            assert picture(linked) == before
+        else:
+            run.carry_out()
+
+
+def test_undo_takes_the_locks_that_the_run_took(
+    box: pathlib.Path, linked: pathlib.Path, log_dir: pathlib.Path, takes_lock: TakesLock
+) -> None:
+    before = picture(linked)
+    run = InPlace([make_plan(log_dir / "t-1", [CUT])], HEAD, disk=HastyDisk())
+    run.carry_out()
+    with takes_lock(log_dir / ".lock"):
+        for work in (undo, discard, resume):
+            with pytest.raises(LogDirInUse):
+                work(run.entries[0])
+    undo(run.entries[0])
+    assert picture(linked) == before
+
+
+def test_whoever_has_one_of_them_has_the_other_as_well(
+    linked: pathlib.Path, log_dir: pathlib.Path, takes_lock: TakesLock
+) -> None:
+    answers = []
+
+    class Asking(HastyDisk):
+        def truncate(self, path: str, size: int) -> None:
+            for folder in (log_dir, linked):
+                with takes_lock(folder / ".lock") as answer:
+                    answers.append(answer)
+            super().truncate(path, size)
+
+    InPlace([make_plan(log_dir / "t-1", [CUT])], HEAD, disk=Asking()).carry_out()
+    assert answers == ["refused", "refused"]
+
+
+def test_a_result_is_not_put_into_a_log_dir_that_a_broker_has(
+    log_dir: pathlib.Path, box: pathlib.Path, takes_lock: TakesLock
+) -> None:
+    (box / "way").symlink_to(log_dir)
+    (box / "source").mkdir()
+    for place in (log_dir / "t-7", box / "way" / "t-7"):
+        with takes_lock(log_dir / ".lock"):
+            before = picture(log_dir)
+            with pytest.raises(LogDirInUse):
+                carry_out_to([], str(box / "source"), str(place))
+            assert picture(log_dir) == before
+    carry_out_to([], str(box / "source"), str(log_dir / "t-7"))
+    assert not (log_dir / ".lock").read_bytes()
+
+
+COMMANDS = ["rebuild-index", "roll --force", "retain --config retention.bytes=1", "verify --recover"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_sees_a_broker_behind_a_link(
+    box: pathlib.Path, takes_lock: TakesLock, tmp_path: pathlib.Path, command: str
+) -> None:
+    source = FIXTURES / "transactions" / "logdir"
+    shutil.copytree(source, box / "named")
+    (box / "disk").mkdir()
+    (box / "named" / "t-0").rename(box / "disk" / "t-0")
+    (box / "named" / "t-0").symlink_to(box / "disk" / "t-0")
+    for n, way in enumerate((["--apply"], ["--plan-out", str(tmp_path / "plan")])):
+        with takes_lock(box / "named" / ".lock") as answer:
+            assert answer == "locked"
+            before = picture(box / "disk")
+            told = run_here([*command.split(), str(box / "named" / "t-0"), *way], box)
+            if n:
+                assert told.status in (0, 1)
+                told = run_here(["apply", str(tmp_path / "plan")], box)
+            assert (told.status, "in use" in told.told) == (3, True)
+            assert picture(box / "disk") == before

@@ -9,9 +9,9 @@ import threading
 
 import pytest
 
+from klogtool.broker.content import Content, FileRange
 from klogtool.disk import moving
 from klogtool.errors import Corrupt, KlogError
-from klogtool.repair.draft import Content, Piece
 
 SIZE = 3 * moving.BUFFER_BYTES + 17
 WAYS: dict[str, tuple[str, ...]] = {
@@ -42,7 +42,9 @@ def source(tmp_path: pathlib.Path) -> pathlib.Path:
 
 def content_of(source: pathlib.Path) -> tuple[Content, bytes]:
     data = source.read_bytes()
-    return (b"head", Piece(str(source), 5, SIZE - 3), b"", Piece(str(source), 0, 9)), b"head" + data[5:-3] + data[:9]
+    return (b"head", FileRange(str(source), 5, SIZE - 3), b"", FileRange(str(source), 0, 9)), b"head" + data[
+        5:-3
+    ] + data[:9]
 
 
 def read_all(pipe: int, into: list[bytes]) -> None:
@@ -77,7 +79,7 @@ def test_to_a_pipe(way: str, source: pathlib.Path, blocking: bool) -> None:
 
 
 def test_a_file_that_has_become_shorter(way: str, source: pathlib.Path) -> None:
-    piece = Piece(str(source), 0, SIZE + 1)
+    piece = FileRange(str(source), 0, SIZE + 1)
     with source.with_name("sink").open("wb") as sink, pytest.raises(Corrupt) as told:
         moving.send(sink.fileno(), (piece,))
     assert (told.value.path, told.value.position) == (str(source), SIZE)
@@ -87,10 +89,10 @@ def test_a_file_that_is_gone_and_a_pipe_that_nobody_reads(source: pathlib.Path) 
     reading, writing = os.pipe()
     try:
         with pytest.raises(KlogError):
-            moving.send(writing, (Piece(str(source) + "-not", 0, 1),))
+            moving.send(writing, (FileRange(str(source) + "-not", 0, 1),))
         os.close(reading)
         with pytest.raises(BrokenPipeError):
-            moving.send(writing, (Piece(str(source), 0, SIZE),))
+            moving.send(writing, (FileRange(str(source), 0, SIZE),))
     finally:
         os.close(writing)
 
@@ -101,4 +103,4 @@ def test_a_full_disk_is_told(source: pathlib.Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(os, "copy_file_range", full)
     with source.with_name("sink").open("wb") as sink, pytest.raises(OSError, match="No space"):
-        moving.send(sink.fileno(), (Piece(str(source), 0, SIZE),))
+        moving.send(sink.fileno(), (FileRange(str(source), 0, SIZE),))

@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import pytest
 
+from klogtool.broker.content import Content, FileRange, read_content
 from klogtool.disk import disk as disk_module
-from klogtool.disk import readback
+from klogtool.disk import putting, readback
 from klogtool.disk.about import About
 from klogtool.disk.disk import Disk
 from klogtool.errors import Corrupt
-from klogtool.repair.draft import Content, Piece, read_content
 
 STRETCH = 8 << 10
 PIECE = 4 << 10
@@ -42,7 +42,7 @@ class MeddlingDisk(Disk):
 
 @pytest.fixture(autouse=True)
 def small_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readback, "STRETCH_BYTES", STRETCH)
+    monkeypatch.setattr(putting, "STRETCH_BYTES", STRETCH)
     monkeypatch.setattr(readback, "PIECE_BYTES", PIECE)
     monkeypatch.setattr(disk_module, "PART_BYTES", STRETCH // 2)
 
@@ -56,8 +56,8 @@ def content(tmp_path: pathlib.Path) -> Content:
         file.seek(HOLE, os.SEEK_CUR)
         file.write(os.urandom(SIZE))
         file.truncate(2 * SIZE + 2 * HOLE)
-    whole = Piece(str(source), 0, source.stat().st_size)
-    return (b"head", whole, os.urandom(STRETCH), Piece(str(source), 7, SIZE), whole)
+    whole = FileRange(str(source), 0, source.stat().st_size)
+    return (b"head", whole, os.urandom(STRETCH), FileRange(str(source), 7, SIZE), whole)
 
 
 def threads() -> int:
@@ -66,7 +66,7 @@ def threads() -> int:
 
 def test_what_is_right_is_found_right(content: Content, tmp_path: pathlib.Path) -> None:
     target = tmp_path / "target"
-    readback.put(Disk(), str(target), content, None)
+    putting.put(Disk(), str(target), content, None)
     assert target.read_bytes() == read_content(content)
     assert not threads()
 
@@ -84,7 +84,7 @@ def test_a_byte_that_is_another_one_is_found(content: Content, tmp_path: pathlib
             file.write(bytes([byte[0] ^ 1]))
 
     with pytest.raises(OSError, match="does not read as it was written") as caught:
-        readback.put(MeddlingDisk(at + 1, flip), str(tmp_path / "target"), content, None)
+        putting.put(MeddlingDisk(at + 1, flip), str(tmp_path / "target"), content, None)
     assert caught.value.errno == errno.EIO
     told = int(str(caught.value).split("from byte ")[1].split()[0])
     assert told <= at < told + PIECE
@@ -98,7 +98,7 @@ def test_another_size_is_found(content: Content, tmp_path: pathlib.Path, change:
             os.truncate(path, os.stat(path).st_size + change)
 
     with pytest.raises(OSError, match="does not read as it was written"):
-        readback.put(Resizing(), str(tmp_path / "target"), content, None)
+        putting.put(Resizing(), str(tmp_path / "target"), content, None)
     assert not threads()
 
 
@@ -108,7 +108,7 @@ def test_an_error_of_the_writing_is_told_and_nothing_stays(content: Content, tmp
         raise OSError(errno.ENOSPC, "no room", path)
 
     with pytest.raises(OSError, match="no room"):
-        readback.put(MeddlingDisk(at, fail), str(tmp_path / "target"), content, None)
+        putting.put(MeddlingDisk(at, fail), str(tmp_path / "target"), content, None)
     assert not (tmp_path / "target").exists()
     assert not threads()
 
@@ -123,7 +123,7 @@ def test_an_error_of_the_syncing_behind_is_told(
 
     monkeypatch.setattr(os, "fdatasync", fail)
     with pytest.raises(OSError, match="the device gave up"):
-        readback.put(Disk(), str(tmp_path / "target"), content, None)
+        putting.put(Disk(), str(tmp_path / "target"), content, None)
     assert not threads()
 
 
@@ -131,6 +131,6 @@ def test_a_source_that_becomes_shorter_is_told(content: Content, tmp_path: pathl
     def cut(_: str) -> None:
         os.truncate(tmp_path / "source", SIZE)
 
-    with pytest.raises(Corrupt, match="become shorter"):
-        readback.put(MeddlingDisk(STRETCH, cut), str(tmp_path / "target"), content, None)
+    with pytest.raises(Corrupt, match="became shorter"):
+        putting.put(MeddlingDisk(STRETCH, cut), str(tmp_path / "target"), content, None)
     assert not threads()

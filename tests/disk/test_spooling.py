@@ -8,24 +8,23 @@ import pathlib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from deciding import decided
 from dying import NAME, stopped_log_dir
 from made import HEAD, contents, picture
-from mortal import Died, HastyDisk, MortalDisk
+from mortal import Died, HastyDisk, MortalDisk, reusable
 from test_compact_dies import CASES, CONFIG, NOW_MS
 
+from klogtool.broker.content import Content, FileRange, Made, content_size, read_content
+from klogtool.broker.spools import MakeSpool, OnlyTold
+from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.broker.unified_log.content_writer import SMALLEST_PIECE_BYTES, ContentWriter
 from klogtool.disk.about import about
 from klogtool.disk.disk import Disk
 from klogtool.disk.journal import spools_in
 from klogtool.disk.output import carry_out_to, spools_beside
 from klogtool.disk.spooling import SpoolFolder, put_made
 from klogtool.disk.writer import InPlace, undo
-from klogtool.repair.decisions import decide
-from klogtool.repair.draft import Content, Made, Piece, content_size, read_content
-from klogtool.repair.plan import Plan
-from klogtool.repair.saved_plan import SavedPlan
-from klogtool.repair.spools import MakeSpool, OnlyTold
-from klogtool.repair.unified_log.content_file import ContentFile
-from klogtool.repair.unified_log.content_writer import SMALLEST_PIECE_BYTES, ContentWriter
+from klogtool.plans.plan import Plan
 
 OLD = os.urandom(3 * SMALLEST_PIECE_BYTES)
 
@@ -33,7 +32,7 @@ OLD = os.urandom(3 * SMALLEST_PIECE_BYTES)
 def plans_of(case: str, log_dir: pathlib.Path, make_spool: MakeSpool | None = None) -> list[Plan]:
     asked = {"now_ms": NOW_MS, "jobs": 1, **CASES[case]}
     asked["config"] = CONFIG | asked.get("config", {})
-    return list(decide("compact", str(log_dir / NAME), asked, make_spool))
+    return list(decided("compact", log_dir / NAME, asked, make_spool))
 
 
 @pytest.fixture
@@ -67,16 +66,16 @@ def parts_of(plan: Plan) -> list[object]:
 def test_what_comes_of_it_is_the_same(log_dir: pathlib.Path, box: pathlib.Path, case: str) -> None:
     before = picture(log_dir)
     for name, make in {"whole": None, "told": OnlyTold}.items():
-        made = [SavedPlan.of(plan) for plan in plans_of(case, log_dir, make)]
+        made = [reusable(plan) for plan in plans_of(case, log_dir, make)]
         assert (made[0].plan is None) == (name == "told"), "to be decided again"
         carry_out_to(made, str(log_dir / NAME), str(box / name), disk=HastyDisk())
     with spools_beside(str(box / "spooled"), HastyDisk()) as spools:
-        made = list(map(SavedPlan.of, plans_of(case, log_dir, spools.make_spool)))
+        made = list(map(reusable, plans_of(case, log_dir, spools.make_spool)))
         carry_out_to(made, str(log_dir / NAME), str(box / "spooled"), disk=HastyDisk())
     assert contents(box / "whole") == contents(box / "told") == contents(box / "spooled")
     assert sorted(os.listdir(box)) == ["logdir", "spooled", "told", "whole"]
     with in_journal(log_dir, HastyDisk()) as spools:
-        run = InPlace(list(map(SavedPlan.of, plans_of(case, log_dir, spools.make_spool))), HEAD, disk=HastyDisk())
+        run = InPlace(list(map(reusable, plans_of(case, log_dir, spools.make_spool))), HEAD, disk=HastyDisk())
         run.carry_out()
     assert contents(log_dir / NAME) == contents(box / "whole")
     undo(run.entries[0], disk=HastyDisk())
@@ -124,14 +123,14 @@ def test_what_somebody_works_with_is_left_alone(log_dir: pathlib.Path, box: path
         plans = plans_of("purged", log_dir, first.make_spool)
         with in_journal(log_dir, Disk()) as second:
             plans_of("purged", log_dir, second.make_spool)
-        InPlace(list(map(SavedPlan.of, plans)), HEAD, disk=HastyDisk()).carry_out()
+        InPlace(list(map(reusable, plans)), HEAD, disk=HastyDisk()).carry_out()
 
 
 def made_of(box: pathlib.Path, spools: SpoolFolder) -> tuple[Content, bytes]:
     """New bytes between pieces of another file."""
     (box / "old").write_bytes(OLD)
     writer = ContentWriter(spools.make_spool())
-    with ContentFile("old", (Piece(str(box / "old"), 0, len(OLD)),)) as old:
+    with ContentFile("old", (FileRange(str(box / "old"), 0, len(OLD)),)) as old:
         writer.copy(old, 0, SMALLEST_PIECE_BYTES)
         writer.write(b"new")
         writer.copy(old, 100, SMALLEST_PIECE_BYTES)
@@ -144,7 +143,7 @@ def made_of(box: pathlib.Path, spools: SpoolFolder) -> tuple[Content, bytes]:
 def test_pieces_of_other_files_come_when_it_is_put_in_place(box: pathlib.Path) -> None:
     with SpoolFolder(str(box / "spools"), Disk()) as spools:
         content, wanted = made_of(box, spools)
-        assert [type(part) for part in content] == [Piece, Made, Piece]
+        assert [type(part) for part in content] == [FileRange, Made, FileRange]
         (waiting,) = (box / "spools").iterdir()
         inode = waiting.stat().st_ino
         put_made(Disk(), str(box / "new"), content, about(str(box / "old")))

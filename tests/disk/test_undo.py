@@ -15,8 +15,8 @@ from klogtool.disk.journal import Entry
 from klogtool.disk.manifest import Progress
 from klogtool.disk.writer import InPlace, discard, resume, undo
 from klogtool.errors import Corrupt, KlogError, Refused, StalePlan
-from klogtool.repair.plan import Delete, Rename, Step, Truncate, Write
-from klogtool.repair.saved_plan import SavedPlan
+from klogtool.plans.plan import Delete, Rename, Step, Truncate, Write
+from klogtool.plans.saved_plan import SavedPlan
 
 Change = Callable[[pathlib.Path], object]
 
@@ -215,7 +215,7 @@ def test_the_manifest_says_of_every_file_how_it_was_and_what_it_became(done: tup
     assert manifest["progress"] == "DONE"
     first = manifest["plans"][0]
     assert first["before"].keys() == first["after"].keys()
-    assert first["before"]["00000000000000000000.log"]["size"] == 9000
+    assert first["before"]["00000000000000000000.log"]["state"]["size"] == 9000
     assert first["after"]["00000000000000000000.log"]["size"] == 8000
     assert first["after"]["00000000000000000000.log"]["mtime_ns"] > 10**18
     assert first["before"]["00000000000000000000.txnindex"] is None
@@ -290,7 +290,7 @@ def test_a_run_that_was_killed_at_once_has_nothing_to_tell(log_dir: pathlib.Path
 
 
 def test_corrupt_is_what_a_manifest_of_nonsense_is(done: tuple[Entry, Picture]) -> None:
-    (pathlib.Path(done[0].path) / "manifest.json").write_bytes(b'{"schema":1,"progress":"DONE","plans":[{}]}')
+    (pathlib.Path(done[0].path) / "manifest.json").write_bytes(b'{"schema":2,"progress":"DONE","plans":[{}]}')
     with pytest.raises(Corrupt):
         undo(done[0])
 

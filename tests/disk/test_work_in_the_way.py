@@ -11,7 +11,7 @@ import sys
 import pytest
 from failing import FailingDisk
 from made import HEAD, contents, picture
-from mortal import HastyDisk
+from mortal import HastyDisk, reusable
 from running import FIXTURES, ROOT, run_here
 from test_errors import FullDisk, changed, error_of
 from test_lock import BY_PYTHON, another_process
@@ -21,7 +21,7 @@ from klogtool.cli import writing
 from klogtool.disk.disk import Disk
 from klogtool.disk.output import carry_out_to
 from klogtool.disk.writer import InPlace, undo
-from klogtool.repair.saved_plan import SavedPlan
+from klogtool.plans.saved_plan import SavedPlan
 
 
 @pytest.fixture(params=WORK)
@@ -52,7 +52,7 @@ def planned(work: str, log_dir: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -
 
     def note(*asked: object) -> object:
         plans = list(decide(*asked))  # type: ignore[arg-type]
-        found.extend(map(SavedPlan.of, plans))
+        found.extend(map(reusable, plans))
         return plans
 
     with monkeypatch.context() as meanwhile:

@@ -9,11 +9,11 @@ import shutil
 import pytest
 from made import contents, make_log_dir, make_plan, make_plans, picture, what_becomes
 
+from klogtool.broker.content import FileRange
 from klogtool.disk.disk import Disk
 from klogtool.disk.output import carry_out_to
 from klogtool.errors import KlogError, Refused, StalePlan
-from klogtool.repair.draft import Piece
-from klogtool.repair.plan import Step, Truncate, Write
+from klogtool.plans.plan import Step, Truncate, Write
 
 INDEX_BYTES = 10 << 20
 
@@ -113,7 +113,7 @@ def test_a_source_that_changes_meanwhile_has_no_result(log_dir: pathlib.Path, bo
 
 def test_further_folders_come_with_it(log_dir: pathlib.Path, box: pathlib.Path) -> None:
     log = str(log_dir / "t-0" / "00000000000000000000.log")
-    beside = {str(box / "rejected"): {"manifest.json": (b"{}",), "piece": (Piece(log, 5, 10),)}}
+    beside = {str(box / "rejected"): {"manifest.json": (b"{}",), "piece": (FileRange(log, 5, 10),)}}
     carry_out_to([], str(log_dir), str(box / "out"), beside=beside)
     assert contents(box / "rejected") == {"manifest.json": b"{}", "piece": pathlib.Path(log).read_bytes()[5:10]}
     with pytest.raises(Refused, match="not empty"):
@@ -130,7 +130,7 @@ def test_holes_stay_holes(log_dir: pathlib.Path, box: pathlib.Path) -> None:
         file.write(b"in the middle")
     steps: list[Step] = [
         Write("a", (b"head", bytes(INDEX_BYTES))),
-        Write("b", (Piece(str(index), 10, INDEX_BYTES), b"tail")),
+        Write("b", (FileRange(str(index), 10, INDEX_BYTES), b"tail")),
     ]
     carry_out_to([make_plan(log_dir / "t-1", steps)], str(log_dir), str(box / "out"))
     out = box / "out" / "t-1"
@@ -156,7 +156,7 @@ def test_copies_without_the_help_of_the_system(
 
 def test_a_file_that_becomes_shorter_under_our_hands(log_dir: pathlib.Path, box: pathlib.Path) -> None:
     log = log_dir / "t-1" / "00000000000000000000.log"
-    steps = [Write("a", (Piece(str(log), 4000, 4097),))]
+    steps = [Write("a", (FileRange(str(log), 4000, 4097),))]
     with pytest.raises(KlogError, match="shorter") as shorter:
         carry_out_to([make_plan(log_dir / "t-1", steps)], str(log_dir), str(box / "out"))
     assert (shorter.value.path, shorter.value.position) == (str(log), 4096)

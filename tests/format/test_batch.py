@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kafka import layout
+from msgspec.structs import replace
 from outcome import until_error
 from raw_batches import raw_batch
 from vectors import (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusal import kafka_class_of
 
-from klogtool.errors import Corrupt
+from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.checkpoints import (
     EpochEntry,
     assign_leader_epochs,
@@ -44,6 +44,12 @@ def test_leader_epoch_vector() -> None:
     assert parse_leader_epoch_checkpoint(data) == entries
     assert build_leader_epoch_checkpoint(entries) == data
     assert build_leader_epoch_checkpoint([]) == b"0\n0\n"
+
+
+@pytest.mark.parametrize("topic", ["a b", "a\nb", "\t", "a\r"])
+def test_a_topic_that_no_reader_would_find_again_is_not_written(topic: str) -> None:
+    with pytest.raises(Unsupported, match="blanks"):
+        build_offset_checkpoint({TopicPartition(topic, 0): 5})
 
 
 @given(st.dictionaries(st.builds(TopicPartition, topics, ints), longs, max_size=8))

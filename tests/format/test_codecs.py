@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mutate import mutations
 
-from klogtool.errors import Corrupt, Refused, Unsupported
+from klogtool.errors import AboveLimit, Corrupt, Refused, Unsupported
 from klogtool.format.codecs import CODECS, compress, decompress
 from klogtool.format.codecs.xxh32 import xxh32
 
@@ -164,7 +164,7 @@ def test_the_limit_is_the_last_size_that_is_taken(codec: str) -> None:
     compressed = compress(codec, bytes(100_000), magic=2)
     assert len(decompress(codec, compressed, magic=2, limit=100_000)) == 100_000
     for limit in (99_999, 1, 0):
-        with pytest.raises(Unsupported, match=f"inflates to more than {limit} bytes"):
+        with pytest.raises(AboveLimit, match=f"inflates to more than {limit} bytes"):
             decompress(codec, compressed, magic=2, limit=limit)
 
 
@@ -173,7 +173,7 @@ def test_a_bomb_costs_no_more_than_the_limit(codec: str) -> None:
     bomb, limit = BOMBS[codec](), 8 << 20
     tracemalloc.start()
     try:
-        with pytest.raises(Unsupported, match="inflates to more than"):
+        with pytest.raises(AboveLimit, match="inflates to more than"):
             decompress(codec, bomb, magic=2, limit=limit)
         assert tracemalloc.get_traced_memory()[1] < 3 * limit
     finally:

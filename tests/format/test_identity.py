@@ -11,8 +11,6 @@ from refusal import kafka_class_of
 
 from klogtool.errors import Corrupt
 from klogtool.format.identity import (
-    METADATA_TOPIC_ID,
-    ZERO_UUID,
     CleanShutdown,
     MetaProperties,
     PartitionMetadata,
@@ -21,14 +19,12 @@ from klogtool.format.identity import (
     build_meta_properties,
     build_partition_metadata,
     build_quorum_state,
-    build_uuid,
-    is_reserved_directory_id,
     parse_clean_shutdown,
     parse_meta_properties,
     parse_partition_metadata,
     parse_quorum_state,
-    parse_uuid,
 )
+from klogtool.format.uuids import METADATA_TOPIC_ID, ZERO_UUID, build_uuid, is_reserved_directory_id, parse_uuid
 
 EXCEPTIONS = (
     "RuntimeException",
@@ -113,6 +109,7 @@ def test_meta_properties_vectors(text: bytes, identity: MetaProperties) -> None:
     assert build_meta_properties(identity, date="Thu Aug 17 10:00:00 UTC 2023") == text
 
 
+@pytest.mark.slow
 @given(st.none() | st.text(), st.none() | ints, st.none() | uuids)
 def test_meta_properties_round_trip(cluster_id: str | None, node_id: int | None, directory_id: bytes | None) -> None:
     identity = MetaProperties(0, cluster_id, node_id, directory_id)

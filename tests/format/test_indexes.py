@@ -13,7 +13,6 @@ from refusal import kafka_class_of
 
 from klogtool.errors import Corrupt, Refused
 from klogtool.format.indexes import (
-    ABORTED_TXN,
     ABORTED_TXN_SIZE,
     NO_TIMESTAMP,
     OFFSET_INDEX_ENTRY_SIZE,
@@ -41,6 +40,7 @@ from klogtool.format.indexes import (
     unpack_time_index,
     walk_txn_index,
 )
+from klogtool.format.layouts import ABORTED_TXN
 
 BASE = 45
 OFFSET_INDEX = bytes.fromhex(

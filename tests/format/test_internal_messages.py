@@ -27,7 +27,7 @@ from klogtool.format.internal.records import (
     parse_coordinator_record,
     parse_metadata_record,
 )
-from klogtool.format.internal.schema import UNKNOWN_TAGS, Field, Struct, message_names, schema_of
+from klogtool.format.internal.schema import UNKNOWN_TAGS, Field, StructSchema, message_names, schema_of
 
 EVERY_VERSION = [
     (name, version)
@@ -192,7 +192,7 @@ def test_unknown_types_and_versions_are_told_apart() -> None:
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
-def values_of(struct: Struct, version: int) -> st.SearchStrategy[dict[str, Any]]:
+def values_of(struct: StructSchema, version: int) -> st.SearchStrategy[dict[str, Any]]:
     """Values for every field that the struct has in a version."""
     present = [field for field in struct.fields if version in field.versions]
     return st.fixed_dictionaries({field.name: field_values(field, version) for field in present})
@@ -227,7 +227,7 @@ def uuid_text(data: bytes) -> str:
     return urlsafe_b64encode(data)[:22].decode()
 
 
-def every_field(struct: Struct) -> list[Field]:
+def every_field(struct: StructSchema) -> list[Field]:
     """The fields of a struct, and of the structs in it."""
     return [f for field in struct.fields for f in [field, *(every_field(field.struct) if field.struct else ())]]
 

@@ -9,10 +9,9 @@ from refusal import kafka_class_of
 
 from klogtool.errors import Corrupt
 from klogtool.format.checksums import crc32c
+from klogtool.format.layouts import PRODUCER_ENTRY, SNAPSHOT_HEADER
 from klogtool.format.producer_snapshot import (
-    PRODUCER_ENTRY,
     PRODUCER_ENTRY_SIZE,
-    SNAPSHOT_HEADER,
     SNAPSHOT_HEADER_SIZE,
     ProducerStateEntry,
     build_producer_snapshot,

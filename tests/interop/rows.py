@@ -58,7 +58,7 @@ def follow(spark: Any, form: str, name: str, options: dict[str, str]) -> Answer:
         query = writer.option("checkpointLocation", checkpoint).start()
         query.awaitTermination()
         steps = [as_dict(step)["sources"][0] for step in query.recentProgress]
-    ends = [of_json(step["endOffset"]) for step in steps if step["numInputRows"]]
+    ends = [ends_of(of_json(step["endOffset"])) for step in steps if step["numInputRows"]]
     return {"schema": table.schema.simpleString(), "rows": rows_of(spark.table(seen)), "ends": ends}
 
 
@@ -70,6 +70,13 @@ def as_dict(step: Any) -> dict[str, Any]:
 
 def of_json(told: Any) -> Any:
     return json.loads(told) if isinstance(told, str) else told
+
+
+def ends_of(told: Any) -> Any:
+    """Offsets of a checkpoint as Spark's kafka source has them; klog's have the topic id as well."""
+    if "version" not in told:
+        return told
+    return {topic: {n: found["end"] for n, found in each.items()} for topic, each in told["topics"].items()}
 
 
 def rows_of(table: Any) -> list[tuple[Any, ...]]:

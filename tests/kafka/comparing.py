@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from klogtool.broker.content import Content, read_content
+from klogtool.broker.draft import Draft
 from klogtool.errors import KlogError
-from klogtool.repair.draft import Content, Draft, read_content
-from klogtool.repair.plan import Plan
-from klogtool.repair.steps import carried_out
+from klogtool.plans.loading_steps import carried_out
+from klogtool.plans.plan import Plan
 
 from .folders import Files, files_of, put
 from .random_logs import Case

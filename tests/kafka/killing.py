@@ -29,8 +29,7 @@ from klogtool.disk.journal import Entry, walk_entries
 from klogtool.disk.manifest import Progress
 from klogtool.disk.writer import InPlace, resume, undo
 from klogtool.errors import KlogError
-from klogtool.repair.decisions import decide
-from klogtool.repair.saved_plan import SavedPlan
+from klogtool.plans.saved_plan import SavedPlan
 
 from .beside import an_oracle
 from .folders import Files, files_of
@@ -39,8 +38,9 @@ from .random_logs import Case, Makers, walk_damaged
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / "disk")]
 
+from deciding import decided  # noqa: E402
 from made import HEAD, picture  # noqa: E402
-from mortal import Died, HastyDisk, MortalDisk  # noqa: E402
+from mortal import Died, HastyDisk, MortalDisk, reusable  # noqa: E402
 
 Path: TypeAlias = pathlib.Path
 COMMANDS = ("verify --recover", "rebuild-index")
@@ -151,7 +151,7 @@ class Killing:
     def _plans(self, folder: Path, case: Case) -> list[SavedPlan]:
         """None where the command refuses: nothing is written then."""
         try:
-            return [SavedPlan.of(plan) for plan in decide(self.command, str(folder), case.arguments)]
+            return [reusable(plan) for plan in decided(self.command, folder, case.arguments)]
         except KlogError:
             self.tally["refused"] += 1
             return []

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from klogtool.repair.circumstances import Circumstances
+from klogtool.broker.circumstances import Circumstances
 
 from .beside import module_beside
 from .folders import Files, files_of, put

@@ -22,16 +22,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deciding import decided
 
+from klogtool.broker.appending import analysis as append_analysis
+from klogtool.broker.appending import appender as appending
+from klogtool.broker.appending.analysis import KERNEL_FROM_BYTES
+from klogtool.broker.content import read_content
 from klogtool.errors import KlogError
 from klogtool.format.checksums import crc32c
 from klogtool.log.entries import RecordBatch, walk_entries
-from klogtool.repair import append
-from klogtool.repair.appending import analysis as append_analysis
-from klogtool.repair.appending import appender as appending
-from klogtool.repair.appending.analysis import KERNEL_FROM_BYTES
-from klogtool.repair.draft import read_content
-from klogtool.repair.plan import Write
+from klogtool.plans.plan import Write
 
 from .comparing import asked, differences, refusal, result_of, simple_name, state_differences
 from .folders import Files, bases_of, files_of, put
@@ -312,7 +312,7 @@ def check_append(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
         tally["torn by Kafka"] += 1
         return
     try:
-        (plan,) = append.decide(str(case.dir), arguments)
+        (plan,) = decided("append", str(case.dir), arguments)
     except KlogError as error:
         tally["refused whole"] += 1
         yield from refusal(error, answer)
@@ -379,6 +379,7 @@ def contents_of(files: Files, work: Path) -> list[Any]:
 QUESTIONS = {"append": Question(walk_logs, check_append)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel_from_bytes", [KERNEL_FROM_BYTES, 1])
 def test_random_calls_to_random_logs(kernel_from_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (append_analysis, appending):
@@ -388,6 +389,7 @@ def test_random_calls_to_random_logs(kernel_from_bytes: int, monkeypatch: pytest
     assert len(tally) > 5, tally
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log_start_offset", [0, 7])
 def test_a_partition_that_comes_to_be(tmp_path: Path, log_start_offset: int) -> None:
     """The same files as where a broker makes it, partition.metadata included."""
@@ -402,7 +404,7 @@ def test_a_partition_that_comes_to_be(tmp_path: Path, log_start_offset: int) -> 
             answer = oracle.ask("append", dir=str(folder), topic_id=topic_id, appends=calls, **asked_of)
             text = "".join(f"{json.dumps(call)}\n" for call in calls)
             ours = {**asked_of, "requests_text": text, "create": True, "topic_id": topic_id}
-            (plan,) = append.decide(str(tmp_path / f"new-{n}"), ours)
+            (plan,) = decided("append", str(tmp_path / f"new-{n}"), ours)
             for mine, kafkas in zip(plan.answer["appends"], answer["appends"], strict=True):
                 assert not list(unlike(mine, kafkas)), calls
             found = {step.path: read_content(step.content) for step in plan.steps if isinstance(step, Write)}

@@ -46,6 +46,7 @@ def feed(broker: Any) -> None:
             getattr(producer, fate)()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_broker_serves_it_and_its_cleaner_has_nothing_to_do(version: str) -> None:
     scratch = scratch_folder("klogtool-compacted-")

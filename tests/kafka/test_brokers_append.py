@@ -28,6 +28,7 @@ def appended(log_dir: pathlib.Path, topic: str, *words: str) -> None:
     assert done.status == 0, done.err + done.out.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_was_appended_is_served_and_appended_to(version: str) -> None:
     scratch = scratch_folder("klogtool-brokers-append-")

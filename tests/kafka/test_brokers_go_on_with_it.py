@@ -20,7 +20,7 @@ import pytest
 
 import klogtool
 from klogtool.format.batch import Record, build_batch
-from klogtool.repair.findings import Severity
+from klogtool.verify.findings import Severity
 
 from .brokers import CUTS, VERSIONS, Served, a_broker, kept_files, records_of
 from .test_brokers_start_on_it import FIXTURES, a_scratch_folder
@@ -220,6 +220,7 @@ def tell(broker: Any, scratch: Path) -> tuple[str, dict[str, Seen]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_broker_goes_on(version: str) -> None:
     """One test, since each story takes long, and tests are shared out among processes."""

@@ -23,7 +23,7 @@ from .brokers import CUTS, VERSIONS, Served, a_broker, kept_files, records_of, s
 from .kafka import scratch_folder
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "repair"), str(HERE.parent / "disk")]
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "disk")]
 
 from damage import append_bytes, flip_bit, tear_at  # noqa: E402
 from made import picture  # noqa: E402
@@ -188,7 +188,7 @@ def mend(damaged: Path, wounded: Wounded, at: Path) -> tuple[Path, int | None]:
     """What klogtool makes of it elsewhere, and the offset from which on records are lost."""
     lost = wounded.wound(damaged)
     done = klogtool(*wounded.command, damaged, "--output", at / damaged.name)
-    assert done.status == 0, done.err
+    assert done.status in (0, 1), done.err  # 1: records are lost
     return at / damaged.name, lost
 
 
@@ -256,14 +256,15 @@ def tell(broker: Any, scratch: Path) -> Story:
     }
     wounded_dir = picture(log_dir)
     words = ("verify", "--recover", log_dir, "--apply", "--mark-clean")
-    assert klogtool(*words).status == 0
+    assert klogtool(*words).status == 1  # records are lost, as it says
     assert run_here(["undo", str(log_dir)], HERE).status == 0
     undone = wounded_dir, picture(log_dir)
-    assert klogtool(*words).status == 0
+    assert klogtool(*words).status == 1  # records are lost, as it says
     second = stopped(broker, live(broker, expected))
     return Story(first, second, read_committed, in_use, journal_made, undone)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_three_lives(version: str) -> None:
     """One test, since each story takes long, and tests are shared out among processes."""

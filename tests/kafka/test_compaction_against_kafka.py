@@ -21,10 +21,10 @@ import pytest
 from klogtool.errors import KlogError
 from klogtool.format.batch import RECORD_BATCH_OVERHEAD, build_raw_batch, inflate, parse_batch
 from klogtool.format.framing import walk_frames, whole_frames
-from klogtool.repair import compact, recover
-from klogtool.repair.plan import Plan, Rename, Truncate, Write
+from klogtool.plans.plan import Plan, Rename, Truncate, Write
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent)]
+from deciding import decided  # noqa: E402
 from readers import READERS, Reader  # noqa: E402
 
 from .comparing import (  # noqa: E402
@@ -128,7 +128,7 @@ def _case(start: Start, start_ms: int) -> Case:
 def makes_logs(case: Case) -> bool:
     """Whether loading makes or cuts a `.log`: its time is then the machine's clock, ahead of the case's by years."""
     try:
-        (plan,) = recover.decide(str(case.dir), case.arguments)
+        (plan,) = decided("verify --recover", str(case.dir), case.arguments)
     except KlogError:
         return False
     return any(step.path.endswith(".log") and isinstance(step, (Write, Truncate)) for step in plan.steps)
@@ -189,7 +189,7 @@ def check_compact(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
         yield from _times(plan, times)
 
     yield from plan_differences(
-        lambda: list(compact.decide(str(case.dir), arguments_of(case))), broken or answer, compare
+        lambda: list(decided("compact", str(case.dir), arguments_of(case))), broken or answer, compare
     )
 
 
@@ -256,6 +256,7 @@ def _times(plan: Plan, kafkas: dict[str, int]) -> Iterator[str]:
 QUESTIONS = {"compact": Question(walk_logs, check_compact)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_random_logs_are_cleaned_as_kafka_cleans_them(reader: str) -> None:
     with Reader(reader).reading() as native:

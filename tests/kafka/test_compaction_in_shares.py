@@ -45,6 +45,7 @@ def check_shares(_: Any, case: Case, tally: Tally) -> Iterator[str]:
 QUESTIONS = {"shares": Question(walk_logs, check_shares)}
 
 
+@pytest.mark.slow
 def test_random_logs_are_cleaned_in_shares_as_by_one() -> None:
     tally = agreed(QUESTIONS["shares"], COUNT)
     assert tally["in shares"] > COUNT // 4

@@ -13,6 +13,7 @@ SEED = 0
 KILLS = dict(zip(COMMANDS, (150, 60), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.shared
 @pytest.mark.parametrize("command", COMMANDS)

@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from deciding import decided
 
+from klogtool.broker.draft import Draft
 from klogtool.errors import KlogError
-from klogtool.repair import rebuild, recover
-from klogtool.repair.draft import Draft
-from klogtool.repair.plan import Plan
-from klogtool.repair.steps import carried_out
+from klogtool.plans import rebuild_index
+from klogtool.plans.loading_steps import carried_out
+from klogtool.plans.plan import Plan
 
 from .comparing import (
     EPOCHS,
@@ -58,7 +59,9 @@ def check_recover(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
             yield f"truncated: {ours}, Kafka {kafkas}"
         yield from differences(result_of(plan), after)
 
-    yield from plan_differences(lambda: list(recover.decide(str(case.dir), case.arguments)), answer, compare)
+    yield from plan_differences(
+        lambda: list(decided("verify --recover", str(case.dir), case.arguments)), answer, compare
+    )
 
 
 def check_broken_off(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
@@ -68,7 +71,7 @@ def check_broken_off(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
     newest may be missing, or an index may keep a useless tail.
     """
     try:
-        (plan,) = recover.decide(str(case.dir), case.arguments)
+        (plan,) = decided("verify --recover", str(case.dir), case.arguments)
     except KlogError:
         return
     before, wanted, again = Draft.of(plan.path).before, lasting(result_of(plan)), None
@@ -103,12 +106,12 @@ def check_segment(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
     tally[outcome(answer, "rebuilt")] += 1
 
     def compare(plan: Plan) -> Iterator[str]:
-        (row,) = rebuild.answer_rows(plan)
+        (row,) = rebuild_index.answer_rows(plan)
         yield from field_differences(row, answer, [name for name in row if name != "segment"])
         yield from differences(*(judged(files, (f"{base:020d}.", EPOCHS)) for files in (result_of(plan), after)))
 
     arguments = {**case.arguments, "segments": [base]}
-    yield from plan_differences(lambda: list(rebuild.decide(str(case.dir), arguments)), answer, compare)
+    yield from plan_differences(lambda: list(decided("rebuild-index", str(case.dir), arguments)), answer, compare)
 
 
 def judged(files: Files, beginnings: tuple[str, ...]) -> Files:
@@ -120,7 +123,7 @@ def check_rebuild(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
     case.args.update(clean=False, recovery_point=0)
     answer, after = asked(oracle, "recover", case, {n: data for n, data in files_of(case.dir).items() if n != EPOCHS})
     try:
-        (plan,) = rebuild.decide(str(case.dir), case.arguments)
+        (plan,) = decided("rebuild-index", str(case.dir), case.arguments)
     except KlogError as error:
         tally["refused"] += 1
         is_whole = "error" not in answer and not (answer["truncated"] or answer["deleted_segments"] or answer["split"])
@@ -145,6 +148,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", QUESTIONS)
 def test_random_damages_of_random_logs(what: str) -> None:
     tally = agreed(QUESTIONS[what], COUNT // len(QUESTIONS))

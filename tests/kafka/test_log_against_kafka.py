@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deciding import decided, question_of
 
 import klogtool
-from klogtool.repair import roll, truncate
-from klogtool.repair.change import Change, plan_change
-from klogtool.repair.draft import Draft
-from klogtool.repair.plan import Plan
-from klogtool.repair.steps import carried_out
-from klogtool.repair.unified_log.rolling import roll as roll_log
+from klogtool.broker.draft import Draft
+from klogtool.broker.unified_log.rolling import roll as roll_log
+from klogtool.plans.loading_steps import carried_out
+from klogtool.plans.plan import Plan
+from klogtool.plans.plan_change import Change, plan_change
 
 from .comparing import asked, change_differences, outcome, plan_differences, read_all, result_of
 from .folders import Files, files_of, put
@@ -64,7 +64,7 @@ def check_truncate(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
         tally,
         "truncate",
         {"to": to, "purge": purge},
-        lambda: truncate.decide(str(case.dir), arguments),
+        lambda: decided("truncate", str(case.dir), arguments),
         ("truncated",),
     )
 
@@ -85,7 +85,7 @@ def check_start_at(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
         tally,
         "truncate-fully-and-start-at",
         question,
-        lambda: truncate.decide(str(case.dir), arguments),
+        lambda: decided("truncate", str(case.dir), arguments),
         (),
     )
 
@@ -112,7 +112,7 @@ def check_roll(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
         tally,
         "roll",
         question,
-        lambda: roll.decide(str(case.dir), arguments),
+        lambda: decided("roll", str(case.dir), arguments),
         ("due", "rolled_to", *(() if "force" in more else ("why",))),
     )
 
@@ -144,7 +144,10 @@ def check_roll_ahead(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
         "roll",
         {"force": True, "expected_next_offset": ahead},
         lambda: plan_change(
-            "roll", str(case.dir), arguments, lambda log: Change({"rolled_to": roll_log(log, ahead).base_offset})
+            "roll",
+            str(case.dir),
+            question_of("roll", arguments),
+            lambda log: Change({"rolled_to": roll_log(log, ahead).base_offset}),
         ),
         ("rolled_to",),
     )
@@ -162,8 +165,8 @@ def check_broken_off(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
     case.args.update(clean=True, log_start_offset=min(bases_or_any(files_of(case.dir))))
     to = some_offset(rng, files_of(case.dir))
     asked_for = rng.choice(({"to": to}, {"to": to}, {"start_at": to}, {"force": True}))
-    decide = roll.decide if "force" in asked_for else truncate.decide
-    (plan,) = decide(str(case.dir), arguments_of(case, purge=rng.random() < 0.5, **asked_for))
+    command = "roll" if "force" in asked_for else "truncate"
+    (plan,) = decided(command, case.dir, arguments_of(case, purge=rng.random() < 0.5, **asked_for))
     before, after = files_of(case.dir), result_of(plan)
     faults = _faults(case.dir, before)
     for done in sorted(rng.sample(range(len(plan.steps) + 1), min(len(plan.steps) + 1, STATES_OF_A_PLAN))):
@@ -176,7 +179,9 @@ def check_broken_off(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
             yield f"{told}{answer['error']}"
             continue
         yield from (told + wrong for wrong in _wrong_logs(before, after, found))
-        if new := _faults(case.dir, found) - faults:
+        # A log that begins anew at a later offset loses its old segments one by one: a gap is behind those left.
+        allowed = {"segment-gap"} if "start_at" in asked_for else set()
+        if new := _faults(case.dir, found) - faults - allowed:
             yield f"{told}verify finds {sorted(new)}"
 
 
@@ -208,6 +213,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", QUESTIONS)
 def test_random_questions_about_random_logs(what: str) -> None:
     count = COUNT // len(QUESTIONS)

@@ -16,13 +16,13 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from klogtool.broker.unified_log.loaded_partition import LoadedPartition, load
+from klogtool.broker.unified_log.log_transactions import Status
+from klogtool.broker.unified_log.reading import Isolation
 from klogtool.errors import KlogError
 from klogtool.render.lookup import epoch_row, offset_row, timestamp_row
 from klogtool.render.read import fetched_row
 from klogtool.render.txns import state_row
-from klogtool.repair.unified_log.loaded import LoadedPartition, load
-from klogtool.repair.unified_log.reading import Isolation
-from klogtool.repair.unified_log.transactions import Status
 
 from .comparing import asked, outcome, refusal
 from .folders import bases_of, files_of
@@ -270,6 +270,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_random_questions_about_random_logs(kind: str) -> None:
     tally = agreed(QUESTIONS[kind], COUNT // len(QUESTIONS))

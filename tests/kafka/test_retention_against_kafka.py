@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from deciding import decided
 
+from klogtool.broker.draft import Draft
 from klogtool.errors import KlogError
-from klogtool.repair import delete_records, retain
-from klogtool.repair.draft import Draft
-from klogtool.repair.plan import Plan
-from klogtool.repair.steps import carried_out
+from klogtool.plans.loading_steps import carried_out
+from klogtool.plans.plan import Plan
 
 from .comparing import asked, change_differences, outcome, plan_differences, read_all
 from .folders import bases_of, files_of
@@ -95,7 +95,7 @@ def check_retain(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
     question = {"purge": True} if case.rng.random() < 0.2 else {}
     arguments = arguments_of(case, **question)
     yield from compared(
-        oracle, case, tally, "retain", question, lambda: retain.decide(str(case.dir), arguments), ("deletions",)
+        oracle, case, tally, "retain", question, lambda: decided("retain", str(case.dir), arguments), ("deletions",)
     )
 
 
@@ -113,7 +113,7 @@ def check_delete_records(oracle: Any, case: Case, tally: Tally) -> Iterator[str]
         tally,
         "delete-records",
         question,
-        lambda: delete_records.decide(str(case.dir), arguments),
+        lambda: decided("delete-records", str(case.dir), arguments),
         ("moved", "deletions"),
     )
 
@@ -122,7 +122,7 @@ def check_broken_off(oracle: Any, case: Case, tally: Tally) -> Iterator[str]:
     """A plan of retain of which some steps were done: what Kafka loads begins later, has no hole, ends as before."""
     draw_limits_and_times(case)
     try:
-        (plan,) = retain.decide(str(case.dir), arguments_of(case))
+        (plan,) = decided("retain", str(case.dir), arguments_of(case))
     except KlogError:
         return
     before = bases_of(files_of(case.dir))
@@ -151,6 +151,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", QUESTIONS)
 def test_random_questions_about_random_logs(what: str) -> None:
     tally = agreed(QUESTIONS[what], COUNT // len(QUESTIONS))

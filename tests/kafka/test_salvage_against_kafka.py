@@ -19,7 +19,7 @@ from .brokers import CUTS, VERSIONS, a_broker, records_of, served
 from .kafka import scratch_folder
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "repair")]
+sys.path[:0] = [str(HERE.parent)]
 
 from damage import append_bytes, flip_bit, tear_at, zero_from  # noqa: E402
 from running import FIXTURES  # noqa: E402
@@ -101,6 +101,7 @@ def test_recovery_finds_nothing_to_do(results: dict[str, Path], oracle: Any, nam
     assert {path.name: path.read_bytes() for path in partition.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_random_wounds_all_load(oracle: Any, scratch: Path) -> None:
     """A hundred of them; where the log ends is where klogtool said."""
     for seed in range(100):
@@ -118,6 +119,7 @@ def test_random_wounds_all_load(oracle: Any, scratch: Path) -> None:
         shutil.rmtree(scratch / str(seed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_broker_starts_on_it_and_serves_all_that_was_kept(
     results: dict[str, Path], version: str, scratch: Path

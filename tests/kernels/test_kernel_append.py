@@ -7,12 +7,12 @@ import random
 import pytest
 
 from klogtool import kernels
+from klogtool.broker.appending.record_survey import RecordsSurvey, survey_records
 from klogtool.errors import KlogError
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.framing import Frame
 from klogtool.log.entries import RecordBatch, read_entry
 from klogtool.log.windows import Window
-from klogtool.repair.appending.survey import RecordsSurvey, survey_records
 
 pytestmark = pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
 

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from klogtool import kernels
+from klogtool.broker.cleaning.offset_map import OffsetMap, joined_map, slots_of
 from klogtool.format.batch import Record, build_batch
-from klogtool.repair.cleaning.offset_map import OffsetMap, joined_map, slots_of
 
 native = kernels.native
 pytestmark = pytest.mark.skipif(native is None, reason="the extension is not built")

@@ -1,4 +1,4 @@
-"""The kernels of verification equal format.proof and format.succession: what they take, where they stop, and why."""
+"""The kernels of verification equal format.batch_proof and format.succession: what they take, where they stop, why."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from vectors import BATCH, BATCHES, MESSAGES, Vector
 
 from klogtool import kernels
 from klogtool.errors import Corrupt
-from klogtool.format import indexes
+from klogtool.format import layouts
 from klogtool.format.batch import CODEC_NAMES
-from klogtool.format.entry import inflate_or_none, parse_entry
+from klogtool.format.batch_proof import FACTS, EntryFacts, judge_entry
 from klogtool.format.framing import Frame, find_frame
-from klogtool.format.proof import FACTS, EntryFacts, judge_entry
+from klogtool.format.message import inflate_or_none, parse_entry
 from klogtool.format.succession import MOST_AT_ONCE, Succession, Why, facts_at
 
 WIDTH = len(FACTS)
@@ -222,10 +222,10 @@ def drawn_indexes(rng: random.Random, rows: array[int]) -> tuple[bytes, bytes]:
             if rng.random() < 0.5 and facts.last_offset >= 0:
                 times.append((largest + rng.choice((0, 0, 0, 1, -1)), facts.last_offset + rng.choice((0, 0, 0, 1, -1))))
     offset_bytes = b"".join(
-        indexes.OFFSET_INDEX_ENTRY.build({"relative_offset": o % 2**31, "position": p}) for o, p in offsets
+        layouts.OFFSET_INDEX_ENTRY.build({"relative_offset": o % 2**31, "position": p}) for o, p in offsets
     )
     time_bytes = b"".join(
-        indexes.TIME_INDEX_ENTRY.build({"timestamp": t, "relative_offset": o % 2**31}) for t, o in times
+        layouts.TIME_INDEX_ENTRY.build({"timestamp": t, "relative_offset": o % 2**31}) for t, o in times
     )
     return offset_bytes, time_bytes
 
@@ -249,6 +249,7 @@ def test_every_reason_to_stop_comes_up(native: Any) -> None:
 LONGS = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3) | st.sampled_from([2**31 - 1, 2**31, 2**63 - 1, -(2**63)])
 
 
+@pytest.mark.slow
 @given(
     rows=st.lists(st.lists(LONGS, min_size=WIDTH, max_size=WIDTH), max_size=6),
     base=st.sampled_from([0, 1, 100, 2**63 - 1, 2**63 - 2**31]),
@@ -323,10 +324,10 @@ def test_rows_that_are_not_there_are_refused(native: Any) -> None:
 def test_entries_in_order(data: list[int], times: bool) -> None:
     pairs = list(zip(data[::2], data[1::2], strict=False))
     if times:
-        packed = b"".join(indexes.TIME_INDEX_ENTRY.build({"timestamp": a, "relative_offset": b}) for a, b in pairs)
+        packed = b"".join(layouts.TIME_INDEX_ENTRY.build({"timestamp": a, "relative_offset": b}) for a, b in pairs)
         good = all(b[0] > a[0] and b[1] >= a[1] for a, b in zip([(-1, 0), *pairs], pairs, strict=False))
     else:
-        packed = b"".join(indexes.OFFSET_INDEX_ENTRY.build({"relative_offset": a, "position": b}) for a, b in pairs)
+        packed = b"".join(layouts.OFFSET_INDEX_ENTRY.build({"relative_offset": a, "position": b}) for a, b in pairs)
         good = all(b[0] > a[0] and b[1] > a[1] for a, b in zip([(-1, -1), *pairs], pairs, strict=False))
     assert kernels.native.entries_in_order(packed, times) == good
     assert kernels.native.entries_in_order(packed + b"\0\0\0", times) == good

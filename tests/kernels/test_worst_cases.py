@@ -22,12 +22,14 @@ SILLY = (LONG_MIN, -(2**31), -1, 1, len(BATCH.data) + 1, 2**31, LONG_MAX)
 CASES = worst_cases()
 
 
+@pytest.mark.slow
 def test_outputs_of_exactly_the_size_that_was_asked_for(native: Any) -> None:
     command = [sys.executable, str(ROOT / "tests" / "worst_cases.py")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=200, check=False)
     assert done.returncode == 0, (done.stdout.splitlines()[-1:], done.stderr.decode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "form", [Form(DEEP), Form(PRINT), Form(DEEP, json_file="a.log")], ids=["deep", "print", "json"]
 )
@@ -60,11 +62,13 @@ def peak_megabytes(folder: pathlib.Path, data: bytes, *args: str) -> int:
     return int(done.stderr.split()[-1])
 
 
+@pytest.mark.slow
 def test_a_few_kilobytes_that_inflate_to_half_a_gigabyte(native: Any, tmp_path: pathlib.Path) -> None:
     bomb = batch([record(value=sized(b"a" * 10_000_000))], codec="zstd", base_offset=0, last_offset_delta=0)
     assert peak_megabytes(tmp_path, bomb * 50, "--print-data-log") < 300
 
 
+@pytest.mark.slow
 def test_a_batch_of_a_million_records(native: Any, tmp_path: pathlib.Path) -> None:
     bomb = batch([record()] * 1_000_000, codec="zstd", base_offset=0, last_offset_delta=0)
     assert peak_megabytes(tmp_path, bomb, "--deep-iteration") < 400
@@ -102,7 +106,7 @@ def whole_buffers(rows: int = 10) -> dict[str, memoryview]:
 def call_columns(native: Any, **other: Any) -> Any:
     given = {
         "log": BATCH.data, "at": 0, "cut": len(BATCH.data), "base": 0,
-        "into": native.Columns(10, 0, whole_buffers()), "state": array("q", bytes(64)), "body": None,
+        "into": native.Columns(10, 0, whole_buffers()), "state": array("q", bytes(56)), "body": None,
     }  # fmt: skip
     return native.columns(*(given | other).values())
 
@@ -139,7 +143,7 @@ def test_more_gaps_than_there_are(native: Any, count: int) -> None:
 @pytest.mark.parametrize("state", [[-1, 0], [0, -1], [LONG_MIN, 0], [0, LONG_MIN]])
 def test_less_than_nothing_is_done(native: Any, state: list[int]) -> None:
     with pytest.raises(ValueError, match="less than nothing"):
-        call_columns(native, state=array("q", [*state, 0, 0, 0, 0, 0, 0]))
+        call_columns(native, state=array("q", [*state, 0, 0, 0, 0, 0]))
 
 
 @pytest.mark.parametrize("name", ["inner 0, lz4", "inner 1, snappy", "field odd", "smallest records, lz4"])
@@ -148,14 +152,14 @@ def test_a_place_in_an_entry_where_no_record_begins(native: Any, name: str) -> N
     for done in (1, 13, 25, 5000, len(data), 50_990, 51_000, 2**31, LONG_MAX):
         for count in (0, 1, LONG_MAX):
             columns = native.Columns(10, 0, whole_buffers())
-            state = array("q", [count, done, 0, 0, 0, 0, 0, 0])
+            state = array("q", [count, done, 0, 0, 0, 0, 0])
             _, _, why = call_columns(native, log=data, cut=len(data), into=columns, state=state)
             assert why in (native.DONE, native.FULL, native.REFERENCE)
 
 
 def test_columns_of_a_state_that_is_too_small(native: Any) -> None:
     with pytest.raises(ValueError, match="too small"):
-        call_columns(native, state=array("q", bytes(56)))
+        call_columns(native, state=array("q", bytes(48)))
 
 
 @pytest.mark.parametrize("rows", [-1, LONG_MIN, 2**31 - 1, 2**61, LONG_MAX])
@@ -204,32 +208,25 @@ def test_a_search_outside(native: Any, value: int) -> None:
 # ---------------------------------------------------------------- objects
 
 
-@pytest.mark.parametrize("kind", [int, memoryview, type(i for i in ()), type, dict, None, 1, type(len)])
-def test_records_of_a_class_that_is_not_made_of_zeros(native: Any, kind: Any) -> None:
+@pytest.mark.parametrize("kind", [None, 1, len, "Record"])
+def test_records_of_what_is_no_class(native: Any, kind: Any) -> None:
     for classes in ((kind, Header), (Record, kind)):
         with pytest.raises(TypeError):
             native.RecordReader(*classes, BATCH.data, 0, len(BATCH.data))
 
 
-def test_records_of_a_class_without_the_fields(native: Any) -> None:
-    class Bare:
-        __slots__ = ()
-
-    reader = native.RecordReader(Bare, Header, BATCH.data, 0, len(BATCH.data))
-    with pytest.raises(AttributeError):
-        reader.read()
+@pytest.mark.parametrize("kind", [int, memoryview, type(i for i in ()), type, object])
+def test_records_of_a_class_that_does_not_take_the_fields(native: Any, kind: Any) -> None:
+    """Whatever it raises comes out, and the reader can be asked again."""
+    reader = native.RecordReader(kind, Header, BATCH.data, 0, len(BATCH.data))
+    for _ in range(2):
+        with pytest.raises(TypeError):
+            reader.read()
 
 
 def test_a_record_that_reads_on_while_it_is_made(native: Any) -> None:
     class Nosy:
-        headers = key = value = timestamp = sequence = crc = crc_valid = property(lambda _: 0, lambda _, __: None)
-
-        @property
-        def offset(self) -> int:
-            return 0
-
-        @offset.setter
-        def offset(self, _: int) -> None:
+        def __init__(self, *_: Any) -> None:
             for ask in (reader.read, lambda: reader.give(b""), lambda: reader.step_to(0)):
                 with pytest.raises(ValueError, match="being read"):
                     ask()

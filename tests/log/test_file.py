@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 
-from klogtool.errors import KlogError, Unsupported
+from klogtool.errors import AboveLimit, KlogError
 from klogtool.log.file import LogFile, Unreadable, read_whole, unreadable
 
 
@@ -159,7 +159,7 @@ def test_an_error_without_words(path: pathlib.Path) -> None:
 
 def test_read_whole(path: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert read_whole(path, limit=10) == b"0123456789"
-    with pytest.raises(Unsupported, match="10 bytes are more than a file of its kind can have") as found:
+    with pytest.raises(AboveLimit, match="10 bytes are more than a file of its kind can have") as found:
         read_whole(path, limit=9)
     assert found.value.path == str(path)
     with pytest.raises(KlogError):

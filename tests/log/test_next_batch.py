@@ -114,7 +114,7 @@ def test_only_from_the_lowest_offset_on(reader: Reader) -> None:
 
 
 def test_behind_the_last_offset_there_is_nothing(reader: Reader) -> None:
-    """What follows a batch of the last offset has none that is larger: found by `fuzz/dump_log.py --resync`."""
+    """What follows a batch of the last offset has none that is larger: found by `tools/fuzz/dump_log.py --resync`."""
     with log_file(BATCH.data) as path, LogFile(path) as file, reader.reading():
         assert search_next_batch(file, 0, end=file.size, lowest=2**63 - 1) == (None, True)
         assert search_next_batch(file, 0, end=file.size, lowest=2**63) == (None, True)

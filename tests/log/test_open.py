@@ -32,41 +32,138 @@ def test_fixtures_are_log_dirs_and_hold_partition_dirs(path: pathlib.Path) -> No
             assert klogtool.open(partition.path) == partition
 
 
-def test_a_folder_of_several_log_dirs_is_neither() -> None:
-    with pytest.raises(klogtool.Unsupported, match="neither a log dir nor a partition dir"):
-        klogtool.open(FIXTURES / "two-disks" / "logdir")
+def test_a_folder_of_several_log_dirs_is_neither_and_says_which_they_are() -> None:
+    disks = FIXTURES / "two-disks" / "logdir"
+    with pytest.raises(klogtool.Unsupported, match="neither a log dir nor a partition dir") as found:
+        klogtool.open(disks)
+    assert found.value.below == (str(disks / "d1"), str(disks / "d2"))  # type: ignore[attr-defined]
+    assert found.value.__notes__ == [f"log dirs below it: {disks / 'd1'}, {disks / 'd2'}"]
 
 
 @pytest.mark.parametrize(
-    ("files", "folders", "kind"),
+    ("names", "kind"),
     [
-        (["meta.properties"], [], klogtool.LogDir),
-        (["recovery-point-offset-checkpoint", SEGMENT], ["t-0"], klogtool.LogDir),
-        ([], ["t-0", "foo"], klogtool.LogDir),
-        (["server.log"], ["t-0"], klogtool.LogDir),
-        ([SEGMENT], [], klogtool.Partition),
-        (["leader-epoch-checkpoint"], [], klogtool.Partition),
-        ([SEGMENT], ["copy-0"], klogtool.Partition),
-        (["00000000000000000000.index.deleted"], [], klogtool.Partition),
-        ([], [], None),
-        (["server.log", "x.txt"], ["foo"], None),
+        (["meta.properties"], klogtool.LogDir),
+        (["meta.properties.tmp"], klogtool.LogDir),
+        ([".kafka_cleanshutdown"], klogtool.LogDir),
+        (["recovery-point-offset-checkpoint", SEGMENT, "t-0/"], klogtool.LogDir),
+        (["replication-offset-checkpoint"], klogtool.LogDir),
+        (["log-start-offset-checkpoint"], klogtool.LogDir),
+        (["cleaner-offset-checkpoint"], klogtool.LogDir),
+        ([f"t-0/{SEGMENT}", "foo/"], klogtool.LogDir),
+        (["server.log", "t-0/partition.metadata"], klogtool.LogDir),
+        (["__cluster_metadata-0/quorum-state"], klogtool.LogDir),
+        ([f"t-0.0123456789abcdef-delete/{SEGMENT}.deleted"], klogtool.LogDir),
+        (["a-1/x.txt", f"b-1/{SEGMENT}/"], klogtool.LogDir),
+        ([SEGMENT], klogtool.Partition),
+        (["leader-epoch-checkpoint"], klogtool.Partition),
+        ([SEGMENT, f"copy-0/{SEGMENT}"], klogtool.Partition),
+        (["00000000000000000000.index.deleted"], klogtool.Partition),
+        ([f"{SEGMENT}/"], klogtool.Partition),
+        ([], None),
+        (["server.log", "x.txt", "foo/"], None),
+        (["x.log"], None),
+        (["20240131.log"], None),
+        ([".lock"], None),
+        (["server.properties"], None),
+        (["t-0/"], None),
+        (["t-0/", "u-1/", "foo/"], None),
+        (["app-1/app.log", "app-2/20240131.log"], None),
+        ([f"t-0/inside/{SEGMENT}"], None),
+        ([SEGMENT[:-1]], None),
+        (["t-0"], None),
     ],
 )
-def test_what_is_in_a_folder_tells_what_it_is(
-    tmp_path: pathlib.Path, files: list[str], folders: list[str], kind: type | None
-) -> None:
+def test_what_is_in_a_folder_tells_what_it_is(tmp_path: pathlib.Path, names: list[str], kind: type | None) -> None:
+    """A name with a slash at its end is a folder's."""
     folder = tmp_path / "folder"
-    for name in folders:
-        (folder / name).mkdir(parents=True)
-    folder.mkdir(exist_ok=True)
-    for name in files:
-        (folder / name).touch()
+    folder.mkdir()
+    for name in names:
+        path = folder / name
+        (path if name.endswith("/") else path.parent).mkdir(parents=True, exist_ok=True)
+        if not name.endswith("/"):
+            path.touch()
     if kind is None:
         with pytest.raises(klogtool.Unsupported) as found:
             klogtool.open(folder)
         assert found.value.path == str(folder)
     else:
         assert type(klogtool.open(folder)) is kind
+
+
+@pytest.mark.parametrize(("names", "kind"), [(["x.txt"], None), ([], klogtool.Partition)])
+def test_a_partitions_name_alone_tells_nothing_of_a_folder_with_other_things(
+    tmp_path: pathlib.Path, names: list[str], kind: type | None
+) -> None:
+    folder = tmp_path / "python3-11"
+    folder.mkdir()
+    for name in names:
+        (folder / name).touch()
+    if kind is None:
+        assert "neither a log dir nor a partition dir" in refused(folder).reason
+        (tmp_path / "meta.properties").touch()  # a broker would load it
+    assert type(klogtool.open(folder)) is klogtool.Partition
+
+
+def test_a_partition_dir_that_may_not_be_listed_tells_nothing_and_is_named(
+    copy_of: Callable[[str], pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    partition = copy_of("every-codec/logdir/create-0").rename(folder / "create-0")
+    partition.chmod(0)
+    try:
+        command = [sys.executable, "-c", READ_ALL, str(folder)]
+        done = subprocess.run(command, preexec_fn=without_power_over_files, capture_output=True, timeout=60, check=True)
+    finally:
+        partition.chmod(0o700)
+    assert done.stdout.decode() == f"{partition}|permission denied\n"
+
+
+# ---------------------------------------------------------------- what lies below
+
+
+def log_dirs_below(path: pathlib.Path) -> tuple[list[str], bool]:
+    found = refused(path)
+    return [os.path.relpath(name, path) for name in found.below], found.is_all  # type: ignore[attr-defined]
+
+
+def make_log_dirs(*paths: pathlib.Path) -> None:
+    for path in paths:
+        path.mkdir(parents=True)
+        (path / "meta.properties").touch()
+
+
+def test_log_dirs_below_are_found_but_not_what_lies_in_them(tmp_path: pathlib.Path) -> None:
+    make_log_dirs(tmp_path / "b/c", tmp_path / "a", tmp_path / "a/inside", tmp_path / "x y'")
+    assert log_dirs_below(tmp_path) == (["a", "b/c", "x y'"], True)
+
+
+def test_links_are_looked_at_but_not_followed_further(tmp_path: pathlib.Path) -> None:
+    base = tmp_path / "base"
+    base.mkdir()
+    make_log_dirs(tmp_path / "elsewhere/disk", tmp_path / "other/deep")
+    (base / "disk").symlink_to(tmp_path / "elsewhere/disk")
+    (base / "other").symlink_to(tmp_path / "other")
+    (base / "circle").symlink_to(base)
+    (base / "t-0").symlink_to(base / "t-0")
+    (base / "u-0").symlink_to("nowhere")
+    os.mkfifo(base / "v-0")
+    assert log_dirs_below(base) == (["disk"], True)
+
+
+def test_the_search_for_log_dirs_ends(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_log_dirs(*(tmp_path / f"many/d{n:03d}" for n in range(60)))
+    found, is_all = log_dirs_below(tmp_path / "many")
+    assert (len(found), is_all) == (50, False)
+    make_log_dirs(tmp_path / "deep/1/2/3/4/5/6/7")
+    assert log_dirs_below(tmp_path / "deep") == ([], False)
+    assert log_dirs_below(tmp_path / "deep/1") == (["2/3/4/5/6/7"], True)
+    for bound in ("MOST_FOLDERS", "MOST_NAMES"):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"klogtool.log.below.{bound}", 10)
+            found, is_all = log_dirs_below(tmp_path / "many")
+            assert (len(found) < 10, is_all) == (True, False)
 
 
 def test_an_empty_folder_with_a_partitions_name_is_a_partition_without_segments(tmp_path: pathlib.Path) -> None:

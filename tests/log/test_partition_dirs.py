@@ -11,8 +11,9 @@ from running import FIXTURES
 
 import klogtool
 from klogtool.format.checkpoints import EpochEntry
-from klogtool.format.identity import CleanShutdown, build_uuid
+from klogtool.format.identity import CleanShutdown
 from klogtool.format.indexes import AbortedTxn, OffsetIndexEntry, TimeIndexEntry
+from klogtool.format.uuids import build_uuid
 from klogtool.log.side_file import PARSERS
 
 T0 = klogtool.TopicPartition("t", 0)
@@ -256,5 +257,5 @@ def test_a_text_file_of_absurd_size_is_refused_before_it_is_read(tmp_path: pathl
     path = tmp_path / "meta.properties"
     with path.open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(klogtool.Unsupported, match="more than a file of its kind can have"):
+    with pytest.raises(klogtool.AboveLimit, match="more than a file of its kind can have"):
         _ = klogtool.LogDir(str(tmp_path)).meta_properties

@@ -285,6 +285,7 @@ def test_both_readers_tell_the_same(log: list[bytes], log_start_offset: int, mar
     assert kernel == reference
 
 
+@pytest.mark.slow
 def test_both_readers_tell_the_same_of_damaged_logs() -> None:
     rng = random.Random(1)
     for _ in range(300):

@@ -13,7 +13,7 @@ from vectors import BATCH
 from klogtool import kernels
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.framing import Frame, find_frame
-from klogtool.log import spans
+from klogtool.log import resync, spans
 from klogtool.log.file import LogFile
 from klogtool.log.spans import Span, find_start, walk_spans
 
@@ -149,7 +149,31 @@ def test_a_guessed_one_begins_at_the_next_entry_that_proves_itself() -> None:
 def test_it_is_looked_for_nearby_and_then_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spans, "NEAR_BYTES", 100)
     for before in (10, 50, 99, 100, 1000):
-        assert start_of(b"\xff" * before + BATCH.data, Span(1, 500, guessed=True)) == before
+        assert start_of(b"\xff" * before + BATCH.data, Span(1, 2000, guessed=True)) == before
+
+
+@pytest.mark.parametrize("before", [499, 500, 501, 1000])
+def test_but_not_behind_the_span(before: int) -> None:
+    """What begins there is another span's."""
+    assert start_of(b"\xff" * before + BATCH.data, Span(1, 500, guessed=True)) == (before if before < 500 else None)
+
+
+def test_an_entry_over_many_spans_is_searched_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not once more for each span, from there to its end."""
+    read: list[int] = []
+    read_into = LogFile.read_into
+
+    def counted(file: LogFile, buffer: bytearray, position: int, size: int) -> memoryview:
+        read.append(size)
+        return read_into(file, buffer, position, size)
+
+    monkeypatch.setattr(LogFile, "read_into", counted)
+    monkeypatch.setattr(resync, "NEAR_BYTES", 1000)
+    monkeypatch.setattr(resync, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(spans, "NEAR_BYTES", 100)
+    data = batch(0, 200_000) + batch(1, 10)
+    assert entries_by(data, jobs=2, span_bytes=1000)[0] == [0, len(data) - len(batch(1, 10))]
+    assert sum(read) < 4 * len(data)
 
 
 def test_without_the_extension_one_thread_reads_alone(monkeypatch: pytest.MonkeyPatch) -> None:

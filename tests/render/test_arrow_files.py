@@ -85,7 +85,7 @@ def test_names_that_are_no_text_are_escaped(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "t\udcff-3"
     folder.mkdir()
     (folder / "0\udcfe.log").write_bytes(batches_of(1))
-    row = table_of(columns(folder)).to_pylist()[0]
+    row = table_of(columns(folder / "0\udcfe.log")).to_pylist()[0]
     assert (row["topic"], row["partition"], row["_segment"]) == ("t\\xff", 3, "0\\xfe.log")
 
 

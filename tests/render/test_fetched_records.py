@@ -13,18 +13,18 @@ import pytest
 from running import FIXTURES
 
 from klogtool import kernels
+from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition, load
 from klogtool.errors import KlogError
 from klogtool.format.batch import Record, build_batch
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.render import fetched_records, log_lines
 from klogtool.render.fetched_records import walk_json_records, walk_text_records
-from klogtool.render.json_dump import internal_topic, shown_name
+from klogtool.render.json_dump import internal_topic
 from klogtool.render.json_lines import batch_row, error_row, json_line, record_row
 from klogtool.render.kafka_text import walk_batch_text, walk_records_text
 from klogtool.render.records import RecordOptions
-from klogtool.repair.circumstances import Circumstances
-from klogtool.repair.unified_log.loaded import FetchedBytes, LoadedPartition, load
 
 ZERO_TAIL = FIXTURES / "killed-mid-append/logdir/zero-tail-0"  # no fetch gets past the zeros
 PARTITIONS = sorted({p for p in FIXTURES.glob("*/logdir/*") if isinstance(open_path(str(p)), Partition)} - {ZERO_TAIL})
@@ -43,7 +43,7 @@ def by_reference(found: FetchedBytes, *, committed_only: bool, is_json: bool) ->
     try:
         for batch in found.batches(committed_only=committed_only):
             if is_json:
-                name, topic = shown_name(batch.path), internal_topic(batch.path)
+                name, topic = batch.path, internal_topic(batch.path)
                 yield json_line(batch_row(name, batch))
                 for record in batch.records():
                     if record.offset >= found.offset:
@@ -55,7 +55,7 @@ def by_reference(found: FetchedBytes, *, committed_only: bool, is_json: bool) ->
                 yield from map(str.encode, shown)
     except KlogError as error:
         if is_json:
-            yield json_line(error_row(shown_name(error.path or ""), error))
+            yield json_line(error_row(error.path or "", error))
         raise
 
 

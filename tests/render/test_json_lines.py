@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import base64
 import json
+import pathlib
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from readers import READERS, Reader
+from readers import NAME, READERS, Reader
+from running import run_here
 from vectors import BATCH_DELETE_HORIZON, BATCH_EMPTIED, BATCH_WITH_HEADERS, COMMIT, MAGIC_0, MAGIC_1_GZIP
 
 from klogtool import kernels
 from klogtool.errors import Corrupt
-from klogtool.format.batch import Header, Record, build_batch
+from klogtool.format.batch import Header, Record, build_batch, parse_batch
 from klogtool.format.message import build_message
-from klogtool.render.json_lines import error_row, json_bytes, json_line, json_timestamp
+from klogtool.render import json_lines, log_lines
+from klogtool.render.json_lines import (
+    LongLine,
+    error_row,
+    json_bytes,
+    json_line,
+    json_timestamp,
+    record_line,
+    record_row,
+)
 from klogtool.render.records import Form
 
 FORM = Form(json_file="t-0/0.log")
+SOME_BYTES = st.none() | st.binary(max_size=40) | st.text(max_size=20).map(lambda text: text.encode())
 HERE = [name for name in READERS if name == "reference" or kernels.native is not None]
 
 
@@ -258,3 +271,36 @@ def test_an_error_row_says_where_and_what() -> None:
     assert json_line(error_row("f", error)) == (
         b'{"type":"error","file":"f","position":7,"detail":"a reason","kafka_class":"InvalidRecordException"}\n'
     )
+
+
+# ---------------------------------------------------------------- long lines
+
+
+@settings(max_examples=200)
+@given(key=SOME_BYTES, value=SOME_BYTES, header=SOME_BYTES, name=st.binary(min_size=1), size=st.integers(1, 9))
+def test_a_long_line_in_pieces_is_the_same(
+    key: bytes | None, value: bytes | None, header: bytes | None, name: bytes, size: int
+) -> None:
+    data = build_batch([Record(0, 5, key, value, (Header(name, header), Header(b"h", None)))])
+    batch = parse_batch(data)
+    (record,) = batch.records()
+    with patch.multiple(json_lines, LONG_BYTES=1, LONG_PIECE_BYTES=3 * size):
+        line = record_line("t-0/0.log", batch, record)
+        made = b"".join(line.walk()) if isinstance(line, LongLine) else line
+    assert isinstance(line, LongLine) or not any((key, value, header))
+    assert made == json_line(record_row("t-0/0.log", batch, record))
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("value", ["é\x01".encode() * 700_000, b"\xff\x01" * 700_000], ids=["utf8", "base64"])
+def test_a_dump_of_long_records_is_the_same(value: bytes, codec: str, tmp_path: pathlib.Path) -> None:
+    log = tmp_path / NAME
+    log.write_bytes(build_batch([Record(n, 5, b"k", value) for n in range(2)], codec=codec) + MAGIC_0.data)
+    words = ["dump-log", "--files", str(log), "--format", "json"]
+    whole = run_here(words, tmp_path).out
+    with (
+        patch.object(log_lines, "LONG_TEXT_BYTES", 1 << 20),
+        patch.object(LongLine, "walk", autospec=True, side_effect=LongLine.walk) as walk,
+    ):
+        assert run_here(words, tmp_path).out == whole
+    assert walk.call_count == 2

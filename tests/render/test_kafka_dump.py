@@ -124,7 +124,7 @@ def test_bytes_behind_the_last_batch_are_told_twice(folder: pathlib.Path) -> Non
     path.write_bytes(BATCH.data + BATCH_GZIP.data[:-1])
     done = Dumped(folder, f"{STEM}.log")
     assert done.lines[-1] == f"Found 102 invalid bytes at the end of {STEM}.log"
-    assert done.complaints == [f"klogtool: {path}: at byte 81: 102 bytes at the end are no whole batch"]
+    assert done.complaints == [f"klogtool: {path}: at byte 81: 102 bytes at the end are not a whole batch"]
     assert (done.error, done.damaged) == (None, True)
 
 
@@ -172,7 +172,7 @@ def test_going_on_behind_damage(folder: pathlib.Path, reader: Reader) -> None:
         done = Dumped(folder, f"{STEM}.log", deep_iteration=True, go_on=True)
     assert (len(done.lines), done.error, done.damaged) == (9, None, True)
     assert done.lines[-1] == f"Found 4 invalid bytes at the end of {STEM}.log"
-    assert f"klogtool: {path}: at byte 81: 40 bytes are no batch: skipped" in done.complaints
+    assert f"klogtool: {path}: at byte 81: 40 bytes are not a batch: skipped" in done.complaints
 
 
 def test_a_selection_reports_no_gaps(folder: pathlib.Path) -> None:

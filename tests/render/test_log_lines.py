@@ -526,7 +526,7 @@ def test_with_go_on_everything_is(reader: Reader) -> None:
     assert batches_shown(shown) == [0, 68, 189]
     assert offsets_shown(shown) == [0, 1, 20, 21]
     assert [error[1] for error in shown.passed_over] == [0, 149, 149]
-    assert shown.passed_over[2][2] == "40 bytes are no batch: skipped"
+    assert shown.passed_over[2][2] == "40 bytes are not a batch: skipped"
 
 
 def test_json_tells_of_a_batch_that_no_reader_takes_and_goes_on(reader: Reader) -> None:
@@ -570,6 +570,7 @@ def test_more_text_than_a_buffer_holds(reader: Reader) -> None:
     assert shown.gaps == {}
 
 
+@pytest.mark.slow
 @needs_kernel
 def test_more_gaps_than_a_buffer_holds() -> None:
     body = b"".join(build_record(Record(2 * n, 0, None, None), base_offset=0, base_timestamp=0) for n in range(70_000))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 from damage import heal_checksums
@@ -11,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.damage import KINDS, harm
 from kafka.generated import by_klogtool, shapes
+from msgspec.structs import replace
 from readers import DEEP, PRINT, PRINT_WITHOUT_METADATA, SHALLOW, Reader
 from vectors import BATCH_GZIP
 
@@ -98,6 +98,7 @@ records = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(records, min_size=1, max_size=4), st.sampled_from(CODEC_NAMES), st.booleans(), st.data())
 @settings(deadline=None, max_examples=80)
 def test_both_readers_agree_on_a_batch_with_any_byte_changed(

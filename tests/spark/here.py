@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from klogtool.spark.session import Session
+from klogtool.spark.starting import Session
 
 
 class Rows:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
 import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -9,11 +11,25 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from running import FIXTURES
 
-from klogtool.errors import Refused
+from klogtool.errors import KlogError, Refused
+from klogtool.log.file import Unreadable
 from klogtool.render.selection import LARGEST, SMALLEST
 from klogtool.spark.filters import Bounds, bounds_of
-from klogtool.spark.options import EARLIEST, LATEST, Bound, parse_query
+from klogtool.spark.options import (
+    EARLIEST,
+    IGNORED,
+    LATEST,
+    OWN,
+    SPELLED,
+    STRATEGIES,
+    STREAM_ONLY,
+    Bound,
+    check_options,
+    parse_query,
+)
+from klogtool.spark.storage import Place, RemoteStorage, open_place
 
 
 def query(*, stream: bool = False, **options: str) -> Any:
@@ -62,6 +78,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"stream": True, "maxTriggerDelay": "soon"}, "no time"),
     ({"path": ""}, "no path"),
     ({"paths": "x"}, "no JSON"),
+    ({"endingOffset": "4"}, "option endingoffset is not known: did you mean endingOffsets?"),
+    ({"failOnDataLost": "true"}, "option failondatalost is not known: did you mean failOnDataLoss?"),
+    ({"zzz": "4"}, "option zzz is not known"),
+    ({"splitBytes": "128 parsecs"}, "option splitbytes is no size such as 134217728 or 128m"),
+    ({"splitBytes": "0"}, "must be positive"),
+    ({"splitBytes": "-1"}, "is no size"),
 ]
 
 
@@ -83,15 +105,69 @@ def test_what_has_no_effect_is_told() -> None:
     options = {
         "kafka.bootstrap.servers": "b:9092",
         "maxOffsetsPerTrigger": "3",
-        "endingOffset": "4",
         "Mode": "failfast",
     }
     parse_query({"path": "/dev/null", **options}, notes)
     assert notes == [
         "option kafka.bootstrap.servers has no effect: there is no broker",
         "option maxoffsetspertrigger has no effect: it is for streams",
-        "option endingoffset is not known, and has no effect",
     ]
+
+
+def test_a_size_may_have_a_unit() -> None:
+    for text, size in (
+        ("7", 7),
+        ("128m", 128 << 20),
+        ("1G", 1 << 30),
+        (" 64 k".replace(" ", ""), 65536),
+        ("2mb", 2 << 20),
+    ):
+        assert query(splitBytes=text).split_bytes == size
+
+
+def test_every_option_has_a_name_as_people_write_it() -> None:
+    known = [name for name in (*OWN, *STRATEGIES, *STREAM_ONLY, *IGNORED) if not name.startswith("kafka.")]
+    assert {name for name in known if name not in SPELLED} <= {
+        *("path", "paths", "table", "columns", "mode", "deep", "subscribe", "assign"),
+    }
+
+
+LOAD = [
+    ({"path": ""}, Refused, "no path: load"),
+    ({"path": "LOGS/nowhere"}, Unreadable, "no such file or directory"),
+    ({"path": "LOGS/*.nothing"}, Unreadable, "no such file or directory"),
+    ({"path": "EMPTY"}, Refused, "no partition dir with a .log file is there"),
+    ({"path": "nothing://x"}, KlogError, "nothing"),
+    ({"path": "LOGS", "startingOffset": "earliest"}, Refused, "did you mean startingOffsets?"),
+    ({"path": "LOGS", "mode": "LOOSE"}, Refused, "one of FAILFAST"),
+    ({"path": "LOGS", "startingOffsets": "latest", "endingOffsets": "latest"}, Refused, "can't be latest for batch"),
+]
+
+
+@pytest.mark.parametrize(("options", "kind", "words"), LOAD, ids=range(len(LOAD)))
+def test_what_is_wrong_is_known_before_anything_is_planned(
+    options: dict[str, str], kind: type[KlogError], words: str, tmp_path: pathlib.Path
+) -> None:
+    places = {"LOGS": str(FIXTURES / "transactions/logdir"), "EMPTY": str(tmp_path)}
+    for word, place in places.items():
+        options = {name: value.replace(word, place) for name, value in options.items()}
+    with pytest.raises(kind, match=re.escape(words)):
+        check_options(options)
+
+
+def test_what_a_batch_or_a_stream_can_be_made_of_is_not_refused() -> None:
+    path = str(FIXTURES / "transactions/logdir")
+    for options in ({}, {"startingOffsets": "latest"}, {"endingOffsets": "latest"}, {"maxOffsetsPerTrigger": "4"}):
+        check_options({"path": path, **options})
+    check_options({"paths": json.dumps([path, path + "/t-0"])})
+
+
+def test_a_path_of_hadoops_s3_is_one_of_s3() -> None:
+    assert [Place(f"{scheme}://bucket/logs").scheme for scheme in ("s3", "s3a", "s3n")] == ["s3"] * 3
+    storage, path = open_place(Place("s3a://bucket/logs?region=eu-central-1"))
+    assert path == "bucket/logs"
+    assert isinstance(storage, RemoteStorage)
+    assert storage.prefix == "s3://"
 
 
 def test_a_delay_is_told_with_its_unit() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pathlib
 import random
@@ -13,12 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from damage import append_bytes, flip_bit, overwrite, tear_at, zero_from
+from loading import NOW_MS, data, make, marker, name_of
 from planned import by_klogtool, offsets, read, splits_of
-from repair.loading import NOW_MS, data, make, marker, name_of
 from running import FIXTURES
 
 from klogtool.errors import Corrupt, Refused
 from klogtool.log.logdir import LogDir
+from klogtool.spark import planning
 from klogtool.spark.filters import Bounds
 from klogtool.spark.reading import Task, read_split
 
@@ -39,7 +41,7 @@ def test_every_fixture_reads_as_klogtool_reads_it(log_dir: pathlib.Path) -> None
         if starts:
             kept = pa.array([starts.get(tp, 0) <= o for tp, o in rows_of(same)])
             same = same.filter(kept)
-        assert table.equals(same.select(table.column_names)), options
+        assert table.drop_columns(["_path"]).equals(same.select(table.column_names[:-1])), options
 
 
 def checkpointed_starts(log_dir: pathlib.Path) -> dict[Any, int]:
@@ -118,6 +120,40 @@ def test_small_segments_share_record_batches(log: pathlib.Path) -> None:
     (split,) = splits_of(log)
     for columns, batches in ((("key", "offset"), 1), (("offset", "_segment"), 3)):
         assert len(list(read_split(split, Task(columns, Bounds(), "FAILFAST")))) == batches
+
+
+@pytest.fixture
+def many_small(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A log dir of 300 partitions, each of two segments of one batch."""
+    for n in range(300):
+        folder = tmp_path / "logdir" / f"t-{n}"
+        folder.mkdir(parents=True)
+        for base in (0, 1):
+            (folder / name_of(base, "log")).write_bytes(data(base))
+    return tmp_path / "logdir"
+
+
+@pytest.mark.parametrize("table", ["records", "batches", "segments"])
+def test_small_segments_are_as_few_tasks_as_they_cost(
+    many_small: pathlib.Path, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """600 files cost 150 MiB to open: the sum that the splits are filled by is also the one that they are cut by."""
+    monkeypatch.setattr(planning, "usable_cores", lambda: 2)
+    for split_bytes in (8 << 20, 32 << 20, 64 << 20):
+        splits = splits_of(many_small, splitBytes=split_bytes, table=table)
+        assert len(splits) == math.ceil(600 / (split_bytes // planning.OPEN_COST_BYTES)), split_bytes
+        assert sum(len(split.pieces) for split in splits) == 600
+    assert len(splits_of(many_small, table=table)) == 2, "one for each core"
+    assert len(splits_of(many_small, table=table, minPartitions=30)) == 30
+
+
+def test_the_whole_path_of_the_segment_is_a_column(log: pathlib.Path) -> None:
+    for options in ({}, {"splitBytes": 1000}, {"mode": "PERMISSIVE"}):
+        table = read(log, columns="_path,offset,_segment", **options)
+        assert table.column_names == ["_path", "offset", "_segment"]
+        assert table.column("_path").to_pylist() == [f"{log}/{name}" for name in table.column("_segment").to_pylist()]
+        assert offsets(table) == list(range(160))
+    assert read(log, columns="_path").column("_path").to_pylist() == table.column("_path").to_pylist()
 
 
 def test_segments_that_overlap_give_each_offset_once(log: pathlib.Path) -> None:
@@ -402,8 +438,8 @@ def test_a_length_that_cannot_be(log: pathlib.Path) -> None:
     for options in ({}, {"splitBytes": 3 * SIZE}):
         with pytest.raises(Corrupt, match="record size 0"):
             read(log, **options)
-        for mode in ("DROPMALFORMED", "PERMISSIVE"):
-            assert read_in(mode, log, **options) == [n for n in range(160) if n not in (68, 69)]
+        for mode in ("DROPMALFORMED", "PERMISSIVE"):  # the records are whole, and verify says so
+            assert read_in(mode, log, **options) == list(range(160))
 
 
 def test_a_torn_tail_is_damage_but_at_the_end_of_the_log(log: pathlib.Path) -> None:
@@ -412,7 +448,7 @@ def test_a_torn_tail_is_damage_but_at_the_end_of_the_log(log: pathlib.Path) -> N
     assert offsets(read(log)) == list(range(158)), "what is being written is not there yet"
     middle = log / name_of(60, "log")
     tear_at(middle, middle.stat().st_size - 5)
-    with pytest.raises(Corrupt, match="no whole batch"):
+    with pytest.raises(Corrupt, match="not a whole batch"):
         read(log)
     assert read_in("PERMISSIVE", log) == [n for n in range(158) if n not in (98, 99)]
 

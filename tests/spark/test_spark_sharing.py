@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import pathlib
@@ -13,14 +14,15 @@ from typing import Any
 
 import pytest
 from compacting_in_shares import random_partition
+from deciding import compact_question
 from here import HERE
-from running import ROOT, run_here
+from running import ROOT, Done, run_here
 from test_spark_commands import files_of, log_dirs
 
 from klogtool import kernels
+from klogtool.broker.cleaning.shares import GroupShare, KeyShare
 from klogtool.disk.assembling import TASKS, Assembly
 from klogtool.errors import KlogError
-from klogtool.repair.cleaning.shares import GroupShare, KeyShare
 from klogtool.spark import sharing
 from klogtool.spark.compacting import compact_with_spark, find_folders
 from klogtool.spark.sharing import TaskCrew
@@ -47,7 +49,8 @@ def as_many_tasks_as_there_are_shares(monkeypatch: pytest.MonkeyPatch, caplog: p
 def shared(path: str, output: pathlib.Path, settings: dict[str, Any]) -> Any:
     assembly = Assembly.begin(str(output), [path])
     try:
-        return compact_with_spark(HERE, assembly, settings, find_folders(path, settings), share_bytes=0)
+        question = compact_question(settings)
+        return compact_with_spark(HERE, assembly, question, find_folders(path, question), share_bytes=0)
     finally:
         assembly.abandon()
 
@@ -59,19 +62,28 @@ def times_of(folder: pathlib.Path, before_ns: int) -> dict[str, int]:
 
 
 def check_alike(path: str, work: pathlib.Path, *words: str, settings: dict[str, Any] = SETTINGS) -> bool:
-    """Both ways; whether a broker's cleaner would not break off."""
+    """Both ways, refused partitions included; whether a broker's cleaner breaks off at none."""
     begun_ns = time.time_ns()
     given = ["--force", "--now", str(NOW_MS), "--config", "cleanup.policy=compact", *words, "--output", "alone"]
-    if run_here(["compact", path, *given], work).status:  # one machine does the other partitions
+    told = run_here(["compact", path, "--format", "json", *given], work)
+    if told.status == 3:  # nothing is written
         with pytest.raises(KlogError):
             shared(path, work / "spread", settings)
-        assert not (work / "spread").exists()
+        assert os.listdir(work) == []
         return False
-    shared(path, work / "spread", settings)
+    done = shared(path, work / "spread", settings)
+    answers = answers_of(told, but=path)
+    assert {plan.path: json.loads(json.dumps(plan.answer)) for _, plan in done} == answers
     assert files_of(work / "spread") == files_of(work / "alone")
     assert times_of(work / "spread", begun_ns) == times_of(work / "alone", begun_ns)
     assert sorted(os.listdir(work)) == ["alone", "spread"]
-    return True
+    return not any("error" in answer for answer in answers.values())
+
+
+def answers_of(told: Done, *, but: str) -> dict[str, Any]:
+    """Of each partition dir that a run told of. but: the log dir."""
+    rows = (row for row in map(json.loads, told.out.splitlines()) if row["type"] == "plan")
+    return {row["path"]: row["answer"] for row in rows if row["path"] != but}
 
 
 @pytest.mark.parametrize("path", [p for p in log_dirs() if "metadata" not in p and "killed" not in p])

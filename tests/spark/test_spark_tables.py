@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from damage import flip_bit, overwrite
+from loading import data, make, name_of
 from planned import given, read
-from repair.loading import data, make, name_of
 from running import FIXTURES, Done
 
 from klogtool.errors import Refused
@@ -40,6 +40,8 @@ def test_batches_are_those_of_dump_log(log_dir: pathlib.Path, klogtool: Klogtool
 def test_headers_behind_damage(tmp_path: pathlib.Path) -> None:
     log = make(tmp_path / "t-0", {0: [data(n) for n in range(30)]})
     overwrite(log / name_of(0, "log"), 7 * len(data(0)) + 8, bytes(4))
+    assert [row["base_offset"] for row in read(log, table="batches").to_pylist()] == list(range(30))
+    overwrite(log / name_of(0, "log"), 7 * len(data(0)) + 17, bytes(4))  # its checksum, too
     assert [row["base_offset"] for row in read(log, table="batches").to_pylist()] == [n for n in range(30) if n != 7]
 
 

@@ -3,16 +3,24 @@
 The one door to zlib, snappy, lz4 and zstandard. A stream is taken or refused exactly as the Java libraries beside
 Kafka 4.3.1 (on JDK 17) do, which is not always what the format's own document asks for: see each codec's module.
 Output is counted while it grows, so a few bytes that inflate to gigabytes cost no more than the limit.
+
+    gzip          gzip (GZIPInputStream, GzipOutputStream)
+    snappy        snappy in Java's framing, and raw
+    snappy_block  a raw snappy block, the same bytes as libsnappy's
+    lz4           LZ4 frames (Lz4BlockInputStream, Lz4BlockOutputStream)
+    xxh32         xxHash32, the checksum in LZ4 frames
+    zstd          zstd (zstd-jni)
+    inflated      output that grows up to a limit
 """
 
 from __future__ import annotations
 
 from klogtool.errors import Refused
 from klogtool.format.buffers import Buffer
-from klogtool.format.codec_names import CODEC_NAMES
 from klogtool.format.codecs import gzip, lz4, snappy, zstd
 
-CODECS = CODEC_NAMES
+CODEC_NAMES = CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+"""By the id in a batch's attributes (Kafka's CompressionType)."""
 
 MAX_INFLATED_BYTES = 256 * 1024 * 1024
 """Most bytes that one batch may inflate to; a broker's own batches stay near message.max.bytes (1 MiB)."""

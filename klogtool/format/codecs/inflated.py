@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from klogtool.errors import Unsupported
+from klogtool.errors import AboveLimit
 
 
 class Inflated:
@@ -17,15 +17,15 @@ class Inflated:
         self._out = io.BytesIO()
 
     def add(self, piece: bytes | memoryview) -> None:
-        """Append a piece. Raises Unsupported if there is no room for it."""
+        """Append a piece. Raises AboveLimit if there is no room for it."""
         if len(piece) > self.room:
             raise self.too_much()
         self.room -= len(piece)
         self._out.write(piece)
 
-    def too_much(self) -> Unsupported:
+    def too_much(self) -> AboveLimit:
         """The error for a stream that does not end within the limit."""
-        return Unsupported(f"inflates to more than {self._limit} bytes")
+        return AboveLimit(f"inflates to more than {self._limit} bytes")
 
     def size(self) -> int:
         """Bytes collected so far."""

@@ -3,10 +3,13 @@
 Only independent blocks. A block checksum is verified, a content size skipped, a content checksum must be there but
 is not looked at. The frame ends at the first EndMark, and what follows it is ignored; without one it is broken.
 Messages of magic 0 carry a wrong descriptor checksum (KAFKA-3160), so theirs is never verified.
+
+This is the reference of kernels/_codecs.pxi, which inflates what Kafka itself writes.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -48,8 +51,6 @@ def find_functions() -> tuple[int, int, int] | None:
 
     For the kernels, which compress thousands of small batches in a call. None where the package does not show them.
     """
-    import ctypes
-
     try:
         library = ctypes.CDLL(lz4.frame._frame.__file__)
         names = ("LZ4F_compressFrame", "LZ4F_compressFrameBound", "LZ4F_isError")

@@ -2,6 +2,8 @@
 
 Either chunks of raw blocks behind a header ("xerial" framing, what Java writes), or, if the input does not begin with
 that header, one raw block (what librdkafka and others write). Raw blocks are judged as libsnappy does.
+
+This is the reference of kernels/_codecs.pxi, which inflates what Kafka itself writes.
 """
 
 from __future__ import annotations

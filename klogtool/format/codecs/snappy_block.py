@@ -2,6 +2,8 @@
 
 Any matches make a sound block; these make the same bytes as a broker's, so that files can be compared. Libraries at
 hand find others now and then: they hash otherwise, or into a table of another size.
+
+This is the reference of kernels/_snappy.pxi: a rule that changes here changes there, too.
 """
 
 from __future__ import annotations

@@ -3,12 +3,16 @@
 Frames, skippable ones too, follow one another until the input ends. This module walks their block headers to know
 where each frame ends and how large it can get; what is in the blocks, libzstd alone judges. Kafka 4.3.1 brings
 libzstd 1.5.6, which lets pass a few damaged blocks that 1.5.7 refuses.
+
+This is the reference of kernels/_codecs.pxi, which inflates what Kafka itself writes.
 """
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import zstandard
@@ -59,9 +63,6 @@ def find_functions() -> tuple[int, int, int, int] | None:
     For the kernels, which inflate thousands of small batches in a call. None where the package does not show them: its
     wheels have the library twice, hidden in the one extension, and open in the other, which is not imported here.
     """
-    import ctypes
-    from importlib.util import find_spec
-
     names = ("ZSTD_createDCtx", "ZSTD_freeDCtx", "ZSTD_decompressDCtx", "ZSTD_isError")
     try:
         spec = find_spec("zstandard._cffi")

@@ -1,1 +1,11 @@
-"""Keys and values of Kafka's internal topics, from Kafka's own field tables: `records`, `decoders`, `message`."""
+"""Keys and values of Kafka's internal topics, from Kafka's own field tables.
+
+records      the frame around a message, which says what message it is
+message      messages of any version: parsed and built
+schema       Kafka's field tables (schemas.json)
+primitives   the types of Kafka's protocol
+decoders     what kafka-dump-log's decoders print
+json_form    messages as JSON, as Kafka's JsonConverter classes write them
+remote_log   records of `__remote_log_metadata` as Java objects
+java_double  doubles as Java prints them
+"""

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Struct
+
 from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.internal.json_form import Json, to_json, write_json
 from klogtool.format.internal.message import parse_message
@@ -30,7 +32,6 @@ from klogtool.format.internal.records import (
 )
 from klogtool.format.internal.remote_log import remote_log_text
 from klogtool.format.internal.schema import schema_of
-from klogtool.lazy_dataclasses import dataclass
 
 TOMBSTONE = "<DELETE>"
 CONSUMER_PROTOCOL = "consumer"
@@ -40,8 +41,7 @@ NULL_REMOTE_VALUE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(Struct, frozen=True):
     """The text printed after ` key: ` and after ` payload: `; None where the piece is absent."""
 
     key: str | None

@@ -10,7 +10,7 @@ from typing import Any
 
 from klogtool.format.internal.java_double import java_double
 from klogtool.format.internal.message import check_absent
-from klogtool.format.internal.schema import Field, Struct, Values, schema_of
+from klogtool.format.internal.schema import Field, StructSchema, Values, schema_of
 
 Json = Any  # dict, list, str, int, float, bool, None
 
@@ -54,7 +54,7 @@ def _upper_escape(match: re.Match[str]) -> str:
     return f"\\u{code[1:].upper()}" if len(code) > 1 else match[0]
 
 
-def _struct_json(struct: Struct, version: int, values: Values) -> dict[str, Json]:
+def _struct_json(struct: StructSchema, version: int, values: Values) -> dict[str, Json]:
     check_absent(struct, version, values)
     node = {}
     for field in struct.fields:

@@ -13,7 +13,7 @@ from construct import Adapter, Construct, ConstructError, Int16sb, Int32sb, Stre
 from construct import Struct as ConstructStruct
 
 from klogtool.errors import Unsupported
-from klogtool.format.fixed import underflow
+from klogtool.format.fields import underflow
 from klogtool.format.internal.primitives import (
     COMPACT_LENGTH,
     FIXED_TYPES,
@@ -29,7 +29,7 @@ from klogtool.format.internal.schema import (
     HIGHEST_VERSION,
     UNKNOWN_TAGS,
     Field,
-    Struct,
+    StructSchema,
     Values,
     schema_of,
 )
@@ -80,7 +80,7 @@ def declaration(name: str, version: int) -> Construct:
     return _declare_struct(schema.struct, version, flexible=version in schema.flexible)
 
 
-def check_absent(struct: Struct, version: int, values: Values) -> None:
+def check_absent(struct: StructSchema, version: int, values: Values) -> None:
     """Raises Unsupported if the version would lose a value: a field that it has not, not ignorable, not default."""
     for field in struct.fields:
         absent = version not in field.versions and field.name in values
@@ -92,7 +92,7 @@ def check_absent(struct: Struct, version: int, values: Values) -> None:
 class _Fields(Adapter):  # type: ignore[misc]
     """A struct's fields as one flat dict: tagged ones at their place in the schema."""
 
-    def __init__(self, subcon: Construct, struct: Struct, version: int) -> None:
+    def __init__(self, subcon: Construct, struct: StructSchema, version: int) -> None:
         super().__init__(subcon)
         self.struct, self.version = struct, version
         self.plain = [f for f in struct.fields if version in f.versions and version not in f.tagged]
@@ -120,7 +120,7 @@ class _Fields(Adapter):  # type: ignore[misc]
         return field.name not in present or field.is_default(present[field.name], self.version)
 
 
-def _declare_struct(struct: Struct, version: int, *, flexible: bool) -> Construct:
+def _declare_struct(struct: StructSchema, version: int, *, flexible: bool) -> Construct:
     plain = [f for f in struct.fields if version in f.versions and version not in f.tagged]
     members = [f.name / _declare_field(f, version, flexible=flexible) for f in plain]
     if flexible:
@@ -129,7 +129,7 @@ def _declare_struct(struct: Struct, version: int, *, flexible: bool) -> Construc
     return declared if struct.highest == HIGHEST_VERSION else NotAbove(declared, struct.name, struct.highest)
 
 
-def _declare_tags(struct: Struct, version: int) -> Construct:
+def _declare_tags(struct: StructSchema, version: int) -> Construct:
     fields = [f for f in struct.fields if f.tag >= 0]
     known = {f.tag: (f.name, _declare_field(f, version, flexible=True)) for f in fields if version in f.tagged}
     return TaggedFields(known, frozenset(f.tag for f in fields) - known.keys())

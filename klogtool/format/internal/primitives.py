@@ -16,7 +16,7 @@ from typing import Any
 from construct import Construct, Flag, Float64b, Int8sb, Int16sb, Int16ub, Int32sb, Int32ub, Int64sb, Subconstruct
 
 from klogtool.errors import Corrupt, Unsupported
-from klogtool.format.fixed import underflow
+from klogtool.format.fields import underflow
 from klogtool.format.internal.schema import UNKNOWN_TAGS
 from klogtool.format.text import java_utf8
 from klogtool.format.zigzag import build_unsigned, to_signed

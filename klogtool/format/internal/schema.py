@@ -12,7 +12,7 @@ import pkgutil
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from klogtool.lazy_dataclasses import dataclass
+import msgspec
 
 HIGHEST_VERSION = 2**15 - 1
 ZERO_UUID = "A" * 22
@@ -20,8 +20,7 @@ ZERO_UUID = "A" * 22
 Values: TypeAlias = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Versions:
+class Versions(msgspec.Struct, frozen=True):
     """A range of versions, both ends included; empty if low is above high."""
 
     low: int
@@ -38,8 +37,7 @@ class Versions:
 NO_VERSIONS = Versions(0, -1)
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """A field of a struct.
 
     name: as in Kafka's JSON. type: a primitive's name, or `struct`; of the elements if it is an array.
@@ -49,7 +47,7 @@ class Field:
     name: str
     type: str
     is_array: bool
-    struct: Struct | None
+    struct: StructSchema | None
     versions: Versions
     nullable: Versions
     tagged: Versions
@@ -74,8 +72,7 @@ class Field:
         return self.struct.is_default(value, version)
 
 
-@dataclass(frozen=True, slots=True)
-class Struct:
+class StructSchema(msgspec.Struct, frozen=True):
     """Fields in the order of the schema, and the highest version that Kafka's reader of this struct accepts."""
 
     name: str
@@ -93,8 +90,7 @@ class Struct:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True):
     """A message: its struct, its versions, those of them that are flexible (compact lengths, tagged fields)."""
 
     name: str
@@ -103,7 +99,7 @@ class Message:
     api_key: int | None
     versions: Versions
     flexible: Versions
-    struct: Struct
+    struct: StructSchema
 
 
 # where parsed values keep tagged fields that the schema does not know: (tag, bytes) pairs
@@ -153,7 +149,7 @@ def _parse_message(raw: dict[str, Any]) -> Message:
         api_key=raw.get("apiKey"),
         versions=versions,
         flexible=_parse_versions(raw["flexibleVersions"]),
-        struct=Struct(raw["name"], _parse_fields(raw["fields"], common, versions.high), HIGHEST_VERSION),
+        struct=StructSchema(raw["name"], _parse_fields(raw["fields"], common, versions.high), HIGHEST_VERSION),
     )
 
 
@@ -186,7 +182,7 @@ def _parse_field(raw: dict[str, Any], common: dict[str, Any], highest: int) -> F
     )
 
 
-def _parse_struct(name: str, raw: dict[str, Any], common: dict[str, Any], high: int, outer: int) -> Struct:
+def _parse_struct(name: str, raw: dict[str, Any], common: dict[str, Any], high: int, outer: int) -> StructSchema:
     """high: highest version of the field that the struct belongs to; outer: of the struct around it.
 
     Kafka's generator makes a struct look at the version only where the field might have higher ones than what is
@@ -194,9 +190,9 @@ def _parse_struct(name: str, raw: dict[str, Any], common: dict[str, Any], high: 
     """
     if "fields" in raw:
         fields = _parse_fields(raw["fields"], common, min(high, outer))
-        return Struct(name, fields, outer if high > outer else HIGHEST_VERSION)
+        return StructSchema(name, fields, outer if high > outer else HIGHEST_VERSION)
     shared = common[name]
-    return Struct(
+    return StructSchema(
         name, _parse_fields(shared["fields"], common, _parse_versions(shared["versions"]).high), HIGHEST_VERSION
     )
 

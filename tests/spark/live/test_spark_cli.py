@@ -23,7 +23,7 @@ import json, sys
 from functools import partial
 import dying
 from klogtool.spark.exporting import HowToExport, begin_export
-from klogtool.spark.session import open_session
+from klogtool.spark.starting import open_session
 from klogtool.spark.spreading import spread
 
 out, marks, source = sys.argv[1:]
@@ -78,7 +78,7 @@ def test_an_attempt_that_died_leaves_nothing_twice(tmp_path: pathlib.Path) -> No
 
 
 def test_a_task_that_always_dies_is_told_with_the_log(tmp_path: pathlib.Path) -> None:
-    script = "import os, sys\nfrom klogtool.spark.session import open_session, SparkFailed\n"
+    script = "import os, sys\nfrom klogtool.spark.starting import open_session, SparkFailed\n"
     script += "from klogtool.spark.spreading import spread\n"
     script += "with open_session('local[1,1]') as s:\n    spread(s, os._exit, [1])\n"
     env = {**os.environ, "TMPDIR": str(tmp_path)}
@@ -105,6 +105,49 @@ def test_without_java_one_line_says_what_to_do() -> None:
     assert told.stderr.splitlines() == [
         "klogtool: Spark needs Java 17 or later, and there is none: install one, or pip install klogtool[java]"
     ]
+
+
+COMMANDS = [("verify",), ("inventory",), ("export", "--output", "out"), ("compact", "--output", "out")]
+
+
+def check_not_started(told: Any, words: str) -> None:
+    """Status 4, a line with the reason, and a line with the log, which is there."""
+    assert (told.returncode, told.stdout) == (4, "")
+    why, log = told.stderr.splitlines()
+    assert why == f"klogtool: Spark does not start: {words}"
+    assert pathlib.Path(log.removeprefix("Its log: ")).is_file()
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+def test_a_java_that_is_too_old(words: tuple[str, ...], tmp_path: pathlib.Path) -> None:
+    """A Java 8 says of Spark's launcher what this one says."""
+    (tmp_path / "bin").mkdir()
+    java = tmp_path / "bin/java"
+    java.write_text("#!/bin/sh\necho java.lang.UnsupportedClassVersionError: x >&2\nexit 1\n")
+    java.chmod(0o700)
+    given = [str(tmp_path / word) if word == "out" else word for word in words]
+    told = klogtool("spark", *given, FIXTURES / "transactions/logdir", JAVA_HOME=str(tmp_path), TMPDIR=str(tmp_path))
+    check_not_started(told, "Java is too old, Spark needs 17 or later")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("master", "words"),
+    [
+        ("spark://NOWHERE", "Invalid master URL: spark://NOWHERE"),
+        ("nonsense", "Master must either be yarn or start with spark, k8s, or local"),
+        ("local[x]", "Could not parse Master URL: 'local[x]'"),
+    ],
+)
+def test_a_master_that_is_none(master: str, words: str, tmp_path: pathlib.Path) -> None:
+    told = klogtool("spark", "inventory", FIXTURES / "groups/logdir", "--master", master, TMPDIR=str(tmp_path))
+    check_not_started(told, words)
+
+
+def test_a_java_home_without_java(tmp_path: pathlib.Path) -> None:
+    told = klogtool("spark", "inventory", FIXTURES / "groups/logdir", JAVA_HOME=str(tmp_path))
+    assert (told.returncode, told.stdout) == (4, "")
+    assert told.stderr.splitlines()[0] == f"klogtool: {tmp_path}: JAVA_HOME has no bin/java"
 
 
 def examples() -> list[Any]:

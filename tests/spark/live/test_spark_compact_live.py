@@ -19,11 +19,13 @@ SCRIPT = """
 import json, sys
 import dying
 from klogtool.disk.assembling import Assembly
+from klogtool.plans.compact import CompactQuestion
+from klogtool.plans.question import read_question
 from klogtool.spark import compacting, sharing
-from klogtool.spark.session import open_session
+from klogtool.spark.starting import open_session
 
 marks, log_dir, output, settings = sys.argv[1:]
-settings = json.loads(settings)
+settings = read_question(CompactQuestion, json.loads(settings))
 sharing.TASK_BYTES, sharing.TASKS_A_SLOT, sharing.LARGEST_SENT_BYTES = 1, 1000, 50
 if marks:
     compacting.TaskCrew = dying.crew_with(marks)

@@ -13,14 +13,14 @@ from live.test_spark_s3 import S3, s3
 from running import FIXTURES
 from test_spark_export import carried_out, how
 
+from klogtool.broker.circumstances import CLEAN, Circumstances
 from klogtool.disk.dataset import Dataset
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.repair.circumstances import CLEAN, Circumstances
-from klogtool.repair.findings import Finding
-from klogtool.repair.verify import Summary, VerifyOptions, verify
 from klogtool.spark.exporting import begin_export
 from klogtool.spark.inventory import find_fleet, take_inventory
 from klogtool.spark.verifying import HowToVerify, verify_with_spark, write_findings
+from klogtool.verify.findings import Finding
+from klogtool.verify.verification import Summary, VerifyOptions, verify
 
 __all__ = ["s3"]
 NOW = Circumstances(MAX_LONG)
@@ -28,10 +28,10 @@ NOW = Circumstances(MAX_LONG)
 
 def told(found: Finding | Summary, root: str) -> object:
     if isinstance(found, Summary):
-        return {name: getattr(found, name) for name in found.__match_args__ if name != "seconds"}
+        return {name: getattr(found, name) for name in found.__struct_fields__ if name != "seconds"}
     return tuple(
         value.replace(root, "ROOT") if isinstance(value := getattr(found, name), str) else value
-        for name in found.__match_args__
+        for name in found.__struct_fields__
     )
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 from typing import Any
 
 import pyspark
 import pytest
 from damage import append_bytes, flip_bit
+from loading import NOW_MS, data, make, name_of
 from planned import offsets, read
-from repair.loading import NOW_MS, data, make, name_of
 from running import FIXTURES
+
+from klogtool.format.identity import PartitionMetadata, build_partition_metadata
 
 needs_limits = pytest.mark.skipif(pyspark.__version__ < "4.2", reason="streams need PySpark 4.2")
 LOG_DIR = FIXTURES / "transactions" / "logdir"
@@ -152,8 +155,39 @@ def test_a_stream_whose_data_is_gone_fails_unless_it_need_not(
         path.write_bytes(content)
     for path in [*log.glob("00000000000000000000.*"), *log.glob("00000000000000000030.*")]:
         path.unlink()
-    with pytest.raises(Exception, match="not there any more"):
+    with pytest.raises(Exception, match="Partition t-0 starts from 60: offsets from 30 on are not there any more"):
         drain(spark, log, tmp_path / "checkpoint", **options)
     seen, _ = drain(spark, log, tmp_path / "checkpoint", failOnDataLoss="false", **options)
     assert seen == list(range(60, 90))
     assert offsets(read(log)) == seen
+
+
+def give_id(log: pathlib.Path, topic_id: bytes) -> None:
+    (log / "partition.metadata").write_bytes(build_partition_metadata(PartitionMetadata(0, topic_id)))
+
+
+@needs_limits
+def test_a_stream_over_a_topic_that_was_created_anew(spark: Any, log: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    give_id(log, bytes(range(16)))
+    options = {"startingOffsets": "earliest"}
+    assert drain(spark, log, tmp_path / "checkpoint", **options)[0] == list(range(90))
+    shutil.rmtree(log)
+    give_id(make(log, {0: [data(n) for n in range(5)]}), bytes(range(1, 17)))
+    for _ in range(2):
+        with pytest.raises(Exception, match=r"Partition t-0's offset was changed from 90 to 5.*created anew"):
+            drain(spark, log, tmp_path / "checkpoint", **options)
+    again = drain(spark, log, tmp_path / "checkpoint", failOnDataLoss="false", **options)
+    assert again == (list(range(5)), [5])
+    assert drain(spark, log, tmp_path / "checkpoint", **options)[0] == []
+
+
+@needs_limits
+def test_a_stream_over_a_partition_that_was_removed(spark: Any, log: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    make(log.parent / "t-1", {0: [data(n) for n in range(3)]})
+    options = {"startingOffsets": "earliest", "subscribe": "t"}
+    assert len(drain(spark, log.parent, tmp_path / "checkpoint", **options)[0]) == 93
+    shutil.rmtree(log)
+    with pytest.raises(Exception, match=r"Partitions \[t-0\] are gone"):
+        drain(spark, log.parent, tmp_path / "checkpoint", **options)
+    append_bytes(log.parent / "t-1" / name_of(0, "log"), data(3))
+    assert drain(spark, log.parent, tmp_path / "checkpoint", failOnDataLoss="false", **options)[0] == [3]

@@ -1,0 +1,304 @@
+"""Appending to a loaded log, as its leader or as a follower does (UnifiedLog.append), over a draft.
+
+A call that is refused appends nothing; what Kafka has done by then stays: the epochs of its batches are noted, and the
+segment may have been rolled. When a broker would flush (flush.messages, flush.ms) cannot be seen in what it leaves, for
+stopping flushes everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool import kernels
+from klogtool.broker.appending.analysis import (
+    FIRST_OFFSETS_SHOWN,
+    KERNEL_FROM_BYTES,
+    UNKNOWN_OFFSET,
+    AppendInfo,
+    AppendRules,
+    Batches,
+    analyze,
+    walk_offsets,
+    walk_set,
+)
+from klogtool.broker.appending.checks import Validation
+from klogtool.broker.appending.follower_sets import append_by_kernel
+from klogtool.broker.appending.producers import examine_producers
+from klogtool.broker.appending.validator import Validated, validate
+from klogtool.broker.content import Content, Part, add_part
+from klogtool.broker.draft import span_of
+from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_segment import LogSegment
+from klogtool.broker.unified_log.rolling import Incoming, roll, should_roll
+from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.format.batch import RecordBatch
+from klogtool.format.java_numbers import MAX_INT, MAX_LONG, wrap_long
+from klogtool.format.names import FileKind
+from klogtool.log.entries import Entry
+from klogtool.log.file import Unreadable
+from klogtool.log.folder import own_name
+from klogtool.log.producer_state import TV_UNKNOWN, AppendOrigin
+
+CURRENT_MAGIC = 2
+MOST_MERGED_BYTES = 16 << 20  # new bytes are put together up to there: a file of many small parts is slow to read
+
+
+class Call(Struct, frozen=True):
+    """One append. content: the set, bytes or pieces of files. is_follower: offsets are as given, else those to come.
+
+    leader_epoch: what a leader's batches get; a follower takes none of a higher one. now_ms: the clock; None:
+    as it was. to_magic: the format of the log, for a leader. file: what the answer names it by.
+    """
+
+    content: Content
+    is_follower: bool
+    leader_epoch: int
+    now_ms: int | None
+    origin: AppendOrigin = AppendOrigin.CLIENT
+    transaction_version: int = TV_UNKNOWN
+    to_magic: int = CURRENT_MAGIC
+    file: str | None = None
+
+    @property
+    def from_whom(self) -> AppendOrigin:
+        """What decides which checks are made: a follower has all from its leader."""
+        return AppendOrigin.REPLICATION if self.is_follower else self.origin
+
+
+class Appender:
+    """Appends to one log, call by call. follows_end: the high watermark is the log's end, for nobody said otherwise."""
+
+    def __init__(self, log: LoadedLog) -> None:
+        self._log, self._partition = log, own_name(log.draft.path)
+        self._follows_end = log.terms.high_watermark is None
+
+    def answer(self, call: Call) -> dict[str, Any]:
+        """The contract's row for a call (docs/contract.md), done or refused. KlogError if a file cannot be read."""
+        segments = len(self._log.segments)
+        try:
+            row = _told(self.append(call))
+        except KlogError as error:
+            if error.kafka_class is None or isinstance(error, Unreadable):
+                raise
+            row = {"error": _error(error)}
+        if self._follows_end:
+            self._log.update_high_watermark(self._log.log_end_offset)
+        self._log.run_scheduled()
+        named = {} if call.file is None else {"file": call.file}
+        rolled = len(self._log.segments) > segments
+        return {**named, **row, "rolled": rolled, "log_end_offset": self._log.log_end_offset}
+
+    def append(self, call: Call) -> AppendInfo:
+        """One append. Raises Refused, Corrupt or Unsupported, with Kafka's class, for a set that is turned away."""
+        self._set_clock(call.now_ms)
+        origin = call.from_whom
+        keeps_offsets = call.is_follower or origin is AppendOrigin.RAFT_LEADER
+        limit = None if call.is_follower else self._log.terms.config.max_message_bytes
+        rules = AppendRules(self._partition, origin, call.leader_epoch, keeps_offsets, limit)
+        with ContentFile(self._partition, call.content) as file:
+            info = analyze(file, rules, self._log.jobs)
+            if not info.valid_bytes:
+                return info
+            if keeps_offsets:
+                self._check_offsets(file, info)
+                content, validated = span_of(call.content, 0, info.valid_bytes), None
+            else:
+                validated = self._validated(file, info, call)
+                content = (validated.data,)
+        with ContentFile(self._partition, content) as valid:
+            batches = Batches(valid)
+            if validated is not None:
+                info.epochs = [_epoch_of(entry) for entry in batches]
+                self._check_sizes(batches if validated.may_differ else ())
+            return self._append_valid(valid, batches, content, info, call)
+
+    def _set_clock(self, now_ms: int | None) -> None:
+        if now_ms is not None and now_ms != self._log.terms.now_ms:
+            self._log.terms = replace(self._log.terms, now_ms=now_ms)
+            self._log.producers.now_ms = now_ms
+
+    # Offsets.
+
+    def _check_offsets(self, file: ContentFile, info: AppendInfo) -> None:
+        """Given offsets begin at the log end or behind it. Raises Refused."""
+        first, log = info.first_or_last_offset_of_first_batch, self._log
+        if first >= log.log_end_offset:
+            return
+        if info.first_offset == UNKNOWN_OFFSET:
+            next(walk_offsets(file), None)
+        offsets = [str(offset) for offset, _ in zip(walk_offsets(file), range(FIRST_OFFSETS_SHOWN), strict=False)]
+        which = "First offset" if info.first_offset != UNKNOWN_OFFSET else "Last offset of the first batch"
+        raise Refused(
+            f"Unexpected offset in append to {self._partition}. {which} {first} is less than the next offset "
+            f"{log.log_end_offset}. First 10 offsets in append: {', '.join(offsets)}, last offset in append: "
+            f"{info.last_offset}. Log start offset = {log.log_start_offset}",
+            kafka_class="UnexpectedAppendOffsetException",
+        )
+
+    def _validated(self, file: ContentFile, info: AppendInfo, call: Call) -> Validated:
+        """The set with offsets from the log end on, as a leader writes it."""
+        log, config = self._log, self._log.terms.config
+        with ContentFile(self._partition, (file.read(0, info.valid_bytes),)) as whole:
+            entries = list(walk_set(whole))
+            rules = Validation(
+                self._partition, config, call.origin, call.leader_epoch, call.to_magic, info.codec, log.terms.now_ms
+            )
+            info.first_offset = log.log_end_offset
+            valid = validate(entries, log.log_end_offset, rules)
+        info.last_offset, info.max_timestamp = wrap_long(valid.last_offset), valid.max_timestamp
+        info.log_append_time = rules.now_ms if rules.is_append_time else info.log_append_time
+        return valid
+
+    def _check_sizes(self, built: Iterable[Entry]) -> None:
+        most = self._log.terms.config.max_message_bytes
+        for entry in built:
+            if entry.size > most:
+                raise Refused(
+                    f"Message batch size is {entry.size} bytes in append to partition {self._partition} which "
+                    f"exceeds the maximum configured size of {most}.",
+                    kafka_class="RecordTooLargeException",
+                )
+
+    # What is valid.
+
+    def _append_valid(
+        self, file: ContentFile, batches: Batches, content: Content, info: AppendInfo, call: Call
+    ) -> AppendInfo:
+        if info.last_offset == MAX_LONG:  # Kafka has appended it by then
+            raise Refused("High watermark offset should be non-negative", kafka_class="IllegalArgumentException")
+        self._assign_epochs(info)
+        self._check_fits_a_segment(file.size)
+        segment = self._maybe_roll(file.size, info)
+        begun = self._append_by_kernel(segment, file, info) if self._is_large(file, call) else None
+        if begun is None:
+            begun = self._append_batch_by_batch(segment, batches, info, call)
+        if begun is None:
+            return info
+        _grow(segment, content)
+        self._log.note_appended(info.last_offset + 1, begun)
+        return info
+
+    def _assign_epochs(self, info: AppendInfo) -> None:
+        epochs = self._log.epochs
+        before = list(epochs.entries)
+        for epoch, offset in info.epochs:
+            if epoch is not None:
+                epochs.assign(epoch, offset)
+            elif epochs.entries:
+                epochs.clear()
+        self._log.report.epochs_appended |= epochs.entries != before
+
+    def _check_fits_a_segment(self, size: int) -> None:
+        most = self._log.terms.config.segment_bytes
+        if size > most:
+            raise Refused(
+                f"Message batch size is {size} bytes in append to partition {self._partition}, which exceeds the "
+                f"maximum configured segment size of {most}.",
+                kafka_class="RecordBatchTooLargeException",
+            )
+
+    def _maybe_roll(self, size: int, info: AppendInfo) -> LogSegment:
+        if not should_roll(self._log, Incoming(size, info.max_timestamp, info.last_offset)).due:
+            return self._log.segments.last
+        # A set of magic 0 or 1 tells its first offset only when it is opened; this is not above it.
+        is_known = info.first_offset != UNKNOWN_OFFSET
+        return roll(self._log, info.first_offset if is_known else info.last_offset - MAX_INT)
+
+    def _is_large(self, file: ContentFile, call: Call) -> bool:
+        return call.is_follower and file.size >= KERNEL_FROM_BYTES and kernels.native is not None
+
+    def _append_by_kernel(self, segment: LogSegment, file: ContentFile, info: AppendInfo) -> list[int] | None:
+        """None, and nothing has changed, for a set that is refused: the reference says what Kafka comes upon first."""
+        unopened = segment.unopened_indexes()
+        try:
+            segment.ensure_offset_in_range(info.last_offset)
+            return append_by_kernel(self._log, segment, file)
+        except KlogError:
+            segment.close_again(unopened)
+            return None
+
+    def _append_batch_by_batch(
+        self, segment: LogSegment, batches: Batches, info: AppendInfo, call: Call
+    ) -> list[int] | None:
+        """Where transactions begin in it; None if it was appended before: the answer is that of then."""
+        log, producers = self._log, self._log.producers
+        verifies = log.terms.config.transaction_partition_verification_enable
+        examined = examine_producers(producers, batches, call.from_whom, call.transaction_version, verifies=verifies)
+        if examined.duplicate is not None:
+            info.first_offset, info.last_offset = examined.duplicate.first_offset, examined.duplicate.last_offset
+            info.log_append_time = examined.duplicate.timestamp
+            return None
+        if batches.size:
+            segment.ensure_offset_in_range(info.last_offset)
+            _note_batches(segment, batches)
+        for update in examined.updates:
+            producers.update(update)
+        for completed in examined.completed:
+            aborted = producers.complete_txn(completed)
+            if aborted is not None:
+                segment.txn_index.append(aborted)
+        return [txn.first_offset for update in examined.updates for txn in update.started]
+
+
+def _told(info: AppendInfo) -> dict[str, Any]:
+    return {
+        "first_offset": info.first_offset,
+        "last_offset": info.last_offset,
+        "max_timestamp": info.max_timestamp,
+        "log_append_time": info.log_append_time,
+        "valid_bytes": info.valid_bytes,
+    }
+
+
+def _error(error: KlogError) -> Mapping[str, Any]:
+    """The class of a refusal and its words; of records that are turned away each one's."""
+    told: dict[str, Any] = {"class": error.kafka_class, "message": error.reason}
+    errors = getattr(error, "record_errors", ())
+    if errors:
+        told["invalid_class"] = getattr(error, "invalid_class", None)
+        told["record_errors"] = [{"batch_index": wrong.index, "message": wrong.message} for wrong in errors]
+    return told
+
+
+def _epoch_of(entry: Entry) -> tuple[int | None, int]:
+    return (entry.partition_leader_epoch if isinstance(entry, RecordBatch) else None, entry.base_offset or 0)
+
+
+def _note_batches(segment: LogSegment, entries: Iterable[Entry]) -> None:
+    """Index entries for batches that follow. Where an index takes no more of a set of several batches, Kafka is left
+    with bytes that nothing knows of; here nothing of the set is appended."""
+    position, kept = segment.size, segment.index_marks()
+    try:
+        for entry in entries:
+            segment.note_batch(entry, position)
+            position += entry.size
+    except Corrupt:
+        segment.return_to(kept)
+        raise
+
+
+def _grow(segment: LogSegment, content: Content) -> None:
+    """The `.log` with more behind it."""
+    draft, name = segment.draft, segment.name_of(FileKind.LOG)
+    parts = list(draft.files[name].content)
+    for part in content:
+        if add_part(parts, part):
+            _merge_tail(parts)
+    draft.write(name, tuple(parts))
+
+
+def _merge_tail(parts: list[Part]) -> None:
+    """New bytes behind new bytes become one part, where they are of about the same size: so each byte is copied only
+    some times, however many calls there are."""
+    while len(parts) > 1:
+        before, last = parts[-2:]
+        if not (isinstance(before, bytes) and isinstance(last, bytes)) or len(before) > 2 * len(last):
+            return
+        if len(before) + len(last) > MOST_MERGED_BYTES:
+            return
+        parts[-2:] = [before + last]

@@ -1,0 +1,221 @@
+"""What is to be appended, as it was given: files of batches, calls in JSON lines, or records in JSON lines.
+
+Files are read when their turn comes, and each is a fact of the plan: a saved plan is of the files as they were.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from klogtool.broker.appending.appender import CURRENT_MAGIC, Call
+from klogtool.broker.content import Content, FileRange
+from klogtool.broker.file_facts import Fact
+from klogtool.errors import KlogError
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame
+from klogtool.format.java_numbers import MAX_INT, MAX_LONG
+from klogtool.format.text import did_you_mean
+from klogtool.log.file import LogFile, unreadable
+from klogtool.log.producer_state import TV_UNKNOWN, AppendOrigin
+
+MOST_LINE_BYTES = 256 << 20
+READ_BYTES = 1 << 20
+MAX_SHORT = (1 << 15) - 1
+LEADER, FOLLOWER = "leader", "follower"
+CALL_FIELDS = frozenset(
+    ("as", "leader_epoch", "hex", "file", "now_ms", "origin", "transaction_version", "record_version")
+)
+
+
+class JsonObject(dict[str, Any]):
+    """An object as it was read. twice: a name that it has more than once, or None; the last value is the one kept."""
+
+    twice: str | None = None
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> JsonObject:
+    made = JsonObject(pairs)
+    if len(made) < len(pairs):
+        made.twice = next(name for n, (name, _) in enumerate(pairs) if name in dict(pairs[:n]))
+    return made
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_object_of)
+_decode, _raw_decode = _decoder.decode, _decoder.raw_decode
+
+
+class Facts:
+    """The files that calls are made of, each once."""
+
+    def __init__(self) -> None:
+        self._by_path: dict[str, Fact] = {}
+
+    def note(self, path: str) -> int:
+        """A file that counts; its bytes. Raises Unreadable."""
+        if path not in self._by_path:
+            try:
+                found = os.stat(path)
+            except OSError as error:
+                raise unreadable(path, error) from error
+            self._by_path[path] = Fact(path, found.st_size, found.st_mtime_ns, found.st_ino, found.st_ctime_ns)
+        return self._by_path[path].size
+
+    @property
+    def all(self) -> tuple[Fact, ...]:
+        """In the order in which they were noted."""
+        return tuple(self._by_path.values())
+
+
+def walk_batch_files(
+    paths: list[str], leader_epoch: int | None, facts: Facts, fetch_bytes: int | None = None
+) -> Iterator[Call]:
+    """A follower's call for each file, or for each fetch of so many bytes of it. leader_epoch None: batches of any are
+    taken."""
+    epoch = MAX_INT if leader_epoch is None else leader_epoch
+    for path in paths:
+        content = _content_of(path, facts)
+        for part in [content] if fetch_bytes is None else _walk_fetches(path, fetch_bytes):
+            yield Call(part, True, epoch, None, file=path)
+
+
+def _walk_fetches(path: str, fetch_bytes: int) -> Iterator[Content]:
+    """Whole batches, as many as go into so many bytes, one at least; what follows the last one is a part of its own."""
+    with LogFile(path) as file:
+        start = at = 0
+        while True:
+            head = file.read(at, HEADER_SIZE_UP_TO_MAGIC)
+            frame = find_frame(head.ljust(HEADER_SIZE_UP_TO_MAGIC + 1, b"\0"), 0, file.size - at)
+            size = frame.size if isinstance(frame, Frame) else 0
+            if at > start and (not size or at + size - start > fetch_bytes):
+                yield (FileRange(path, start, at),)
+                start = at
+            if not size:
+                break
+            at += size
+        if start < file.size:
+            yield (FileRange(path, start, file.size),)
+
+
+def walk_requests(lines: Iterator[tuple[int, bytes]], path: str, folder: str, facts: Facts) -> Iterator[Call]:
+    """A call for each line. path: for messages; folder: where names of files count from. Raises KlogError for a line
+    that is no call."""
+    for number, line in lines:
+        request = parse_line(line, number, path)
+        try:
+            yield _call_of(request, folder, facts)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise wrong_line(number, path, f"not a call of append: {error}") from None
+
+
+def read_pieces(path: str, facts: Facts) -> Iterator[bytes]:
+    """A file's text in pieces. Raises Unreadable."""
+    facts.note(path)
+    with LogFile(path) as file:
+        yield from (file.read(at, READ_BYTES) for at in range(0, file.size, READ_BYTES))
+
+
+def split_lines(pieces: Iterator[bytes], path: str) -> Iterator[tuple[int, bytes]]:
+    """The lines with their numbers, from 1 on, but for empty ones. Raises KlogError for a line that has no end."""
+    number, rest = 0, b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            number += 1
+            if line.strip():
+                yield number, line
+        check_line_size(rest, number + 1, path)
+    if rest.strip():
+        yield number + 1, rest
+
+
+def check_line_size(line: bytes, number: int, path: str) -> None:
+    """Raises KlogError for a line that is not over where it should be."""
+    if len(line) > MOST_LINE_BYTES:
+        raise wrong_line(number, path, f"a line of more than {MOST_LINE_BYTES} bytes")
+
+
+def parse_line(line: bytes, number: int, path: str) -> JsonObject:
+    """A JSON object. Raises KlogError for a line that is none."""
+    try:
+        text = line.decode()
+        row, end = _raw_decode(text) if text.startswith("{") else (None, -1)
+        if end != len(text):  # blanks around it, or no JSON
+            row = _decode(text)
+    except (ValueError, RecursionError) as error:
+        raise wrong_line(number, path, f"not JSON: {error}") from None
+    if not isinstance(row, JsonObject):
+        raise wrong_line(number, path, "not a JSON object")
+    return row
+
+
+def check_fields(row: JsonObject, known: Collection[str], what: str) -> None:
+    """Raises ValueError for a field that is not known, or is there twice: what it was to say would be lost."""
+    for name in row:
+        if name not in known:
+            raise ValueError(f"{what} has no field {name}{did_you_mean(name, known)}")
+    if row.twice is not None:
+        raise ValueError(f"the field {row.twice} is there twice")
+
+
+def wrong_line(number: int, path: str, reason: str) -> KlogError:
+    """The error for a line."""
+    return KlogError(f"line {number}: {reason}", path=path)
+
+
+def _call_of(request: JsonObject, folder: str, facts: Facts) -> Call:
+    """Raises TypeError or ValueError for fields that are none."""
+    check_fields(request, CALL_FIELDS, "a call")
+    role = request.get("as", LEADER)
+    if role not in (LEADER, FOLLOWER):
+        raise ValueError(f"'as' is leader or follower, not {role!r}")
+    origin = str(request.get("origin") or "client").lower()
+    if origin not in (known.value for known in AppendOrigin):
+        raise ValueError(f"no such origin: {origin}")
+    to_magic = _int(request, "record_version", CURRENT_MAGIC, CURRENT_MAGIC, least=0)
+    transaction_version = _int(request, "transaction_version", TV_UNKNOWN, MAX_SHORT)
+    if request.get("record_version") is not None:  # appendAsLeaderWithRecordVersion: always from a client
+        origin, transaction_version = AppendOrigin.CLIENT.value, TV_UNKNOWN
+    return Call(
+        _content_of_request(request, folder, facts),
+        role == FOLLOWER,
+        _int(request, "leader_epoch", 0, MAX_INT),
+        _int(request, "now_ms", 0, MAX_LONG) if request.get("now_ms") is not None else None,
+        AppendOrigin(origin),
+        transaction_version,
+        to_magic,
+    )
+
+
+def _content_of_request(request: Mapping[str, Any], folder: str, facts: Facts) -> Content:
+    if "hex" in request and "file" in request:
+        raise ValueError("both 'hex' and 'file' say what to append")
+    if "hex" in request:
+        text = request["hex"]
+        if not isinstance(text, str) or (not text.isalnum() and text):
+            raise ValueError("'hex' is not hexadecimal digits")
+        return (bytes.fromhex(text),) if text else ()
+    name = request.get("file")
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise ValueError("neither 'hex' nor 'file' says what to append")
+    return _content_of(os.path.normpath(os.path.join(folder, name)), facts)
+
+
+def _content_of(path: str, facts: Facts) -> Content:
+    with LogFile(path) as file:
+        size = file.size
+    if facts.note(path) != size:
+        raise KlogError("changed while it was read", path=path)
+    return (FileRange(path, 0, size),) if size else ()
+
+
+def _int(request: Mapping[str, Any], name: str, default: int, most: int, *, least: int | None = None) -> int:
+    value = request.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{name!r} is no whole number")
+    if not (-most - 1 if least is None else least) <= value <= most:
+        raise ValueError(f"{name!r} is out of range: {value}")
+    return value

@@ -1,0 +1,127 @@
+"""Large sets of a follower: index entries and producers by the kernel of recovery, which does the same per batch.
+
+Kafka looks at all batches of a set before any of them counts. So if one is refused, all is as it was; and a transaction
+that is aborted in the set has seen all those begin that begin in it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, insort
+
+from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.broker.unified_log.kernel_recovery import ENDED_FIELDS, RegularBatches, producer_of, take_by
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_segment import LogSegment
+from klogtool.broker.unified_log.mapped_pieces import MappedPiece, walk_pieces
+from klogtool.errors import KlogError
+from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
+from klogtool.format.indexes import CURRENT_ABORTED_TXN_VERSION, AbortedTxn
+from klogtool.format.java_hash import LongHashKeys
+from klogtool.format.java_numbers import wrap_long
+from klogtool.log.entries import Entry
+from klogtool.log.producer_state import ProducerStateManager, TxnMetadata
+
+
+def append_by_kernel(log: LoadedLog, segment: LogSegment, file: ContentFile) -> list[int]:
+    """What appending a set, whose checksums are known to be right, does to indexes and producers of the log; its bytes
+    are the caller's. Returns where transactions begin in it.
+
+    Raises Corrupt or Refused, with Kafka's class; nothing has changed then.
+    """
+    marks, kept = segment.index_marks(), log.producers.copied()
+    run = _AppendRun(log, segment)
+    try:
+        return run.walk_set(file)
+    except KlogError:
+        segment.return_to(marks)
+        log.producers.return_to(kept)
+        raise
+
+
+class _Indexing:
+    """What RegularBatches asks of a recovery: the segment that is appended to, and where the batches go."""
+
+    def __init__(self, log: LoadedLog, segment: LogSegment) -> None:
+        self.segment, self.epochs = segment, log.epochs
+        self.producers: ProducerStateManager = log.producers
+        self.index_interval_bytes = segment.config.index_interval_bytes
+        self.valid_bytes = segment.size
+        self.last_indexed = segment.size - segment.bytes_since_last_index_entry
+        self.ended: list[tuple[int, int, int, bool]] = []
+
+    def take(self, entry: Entry) -> None:
+        """A batch that is none of the kernel's."""
+        segment = self.segment
+        segment.bytes_since_last_index_entry = self.valid_bytes - self.last_indexed
+        segment.note_batch(entry, self.valid_bytes)
+        self.valid_bytes += entry.size
+        self.last_indexed = self.valid_bytes - segment.bytes_since_last_index_entry
+        if isinstance(entry, RecordBatch):
+            self._apply(entry)
+
+    def _apply(self, batch: RecordBatch) -> None:
+        known = self.producers.producers.get(batch.producer_id) if batch.producer_id > NO_PRODUCER_ID else None
+        first_offset = None if known is None else known.current_txn_first_offset
+        aborted = self.producers.apply(batch)
+        is_over = first_offset is not None and self.producers.producer_of_txn(first_offset) is None
+        if is_over and first_offset is not None:
+            self.ended.append((batch.producer_id, first_offset, batch.base_offset, aborted is not None))
+
+
+class _AppendRun(RegularBatches):
+    """A pieces.Reader over a set."""
+
+    def __init__(self, log: LoadedLog, segment: LogSegment) -> None:
+        segment.read_max_timestamp_so_far()
+        self._indexing = _Indexing(log, segment)
+        self._open_before = {txn.first_offset: txn.producer_id for txn in log.producers.ongoing_txns}
+        super().__init__(self._indexing)
+
+    def walk_set(self, file: ContentFile) -> list[int]:
+        """All of it. Returns where transactions begin."""
+        walk_pieces(file, self, jobs=1, are_checked=False)
+        self._put_down()
+        self._segment.bytes_since_last_index_entry = self._indexing.valid_bytes - self._indexing.last_indexed
+        return self._append_aborted()
+
+    def take(self, piece: MappedPiece) -> int:
+        """Entries that the kernel takes; their checksums have been looked at."""
+        return take_by(self._kernel, piece, piece.base + len(piece.data))
+
+    def _put_down_producers(self) -> None:
+        """As of the parent, but for the order in which new ones come up, which is that of Kafka's map of the set, and
+        for aborted transactions, which wait for the end."""
+        kernel, rows = self._kernel, array("q")
+        rows.frombytes(kernel.take_txns_ended())
+        ended = [tuple(rows[n : n + ENDED_FIELDS]) for n in range(0, len(rows), ENDED_FIELDS)]
+        changed = {fields[0]: fields for fields in kernel.take_producers_changed()}
+        order = LongHashKeys()
+        for producer_id in changed:
+            order.compute_if_absent(producer_id)
+        self._producers.map_end_offset = kernel.map_end_offset
+        self._producers.take_over(
+            [producer_of(*changed[producer_id]) for producer_id in order.in_order],
+            [TxnMetadata(*row[:3]) for row in ended],
+            [TxnMetadata(*fields) for fields in kernel.take_txns_begun()],
+        )
+        self._indexing.ended += [(row[0], row[1], row[2], bool(row[3])) for row in ended]
+
+    def _append_aborted(self) -> list[int]:
+        """Entries of the transaction index, each with the last stable offset as it is when the whole set counts; where
+        transactions begin in it."""
+        owners = dict(self._open_before)
+        owners |= {txn.first_offset: txn.producer_id for txn in self._producers.ongoing_txns}
+        owners |= {first_offset: producer_id for producer_id, first_offset, _, _ in self._indexing.ended}
+        still_open: list[int] = []
+        for first_offset in owners:
+            insort(still_open, first_offset)
+        for producer_id, first_offset, last_offset, is_aborted in self._indexing.ended:
+            if is_aborted:
+                other = next((offset for offset in still_open if owners[offset] != producer_id), None)
+                stable = wrap_long(last_offset + 1) if other is None else other
+                self._segment.txn_index.append(
+                    AbortedTxn(CURRENT_ABORTED_TXN_VERSION, producer_id, first_offset, last_offset, stable)
+                )
+            del still_open[bisect_left(still_open, first_offset)]
+        return [first_offset for first_offset in owners if first_offset not in self._open_before]

@@ -1,0 +1,122 @@
+"""The records of a batch that is appended, without making objects of them where nothing is to be said of them.
+
+The kernel is in kernels/_append.pxi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from klogtool import kernels
+from klogtool.errors import Corrupt, KlogError
+from klogtool.format.batch import LOG_APPEND_TIME, RECORD_BATCH_OVERHEAD, Record, RecordBatch, inflate
+from klogtool.format.java_numbers import wrap_int, wrap_long
+
+SKIPPED = b""  # stands for a key that is there and was not read
+PARTIAL = 0  # in place of a checksum: marks a record without key, value and headers
+_VARINT_BYTES, _VARLONG_BYTES = 5, 10
+
+
+class RecordsSurvey(Struct, frozen=True):
+    """What is known of the records of a batch, all of which are sound. is_consecutive: their offsets are those from the
+    batch's base offset on. min_timestamp: of those that have one; both NO_TIMESTAMP if none has."""
+
+    count: int
+    min_timestamp: int
+    max_timestamp: int
+    has_null_key: bool
+    is_consecutive: bool
+
+
+def survey_records(batch: RecordBatch) -> RecordsSurvey | None:
+    """A batch of magic 2 with CreateTime; None where only the reference can say what is wrong with it."""
+    if kernels.native is None or batch.records_count <= 0 or batch.size < RECORD_BATCH_OVERHEAD:
+        return None
+    try:
+        body = batch.data[RECORD_BATCH_OVERHEAD : batch.size] if batch.codec == "none" else memoryview(inflate(batch))
+    except KlogError:  # the reference says so in its turn
+        return None
+    found = kernels.native.survey_records(body, batch.records_count, batch.base_timestamp)
+    return None if found is None else RecordsSurvey(batch.records_count, *found)
+
+
+def walk_partly(batch: RecordBatch) -> Iterator[Record]:
+    """The records of a compressed batch as a leader reads them that will not change them: keys, values and headers are
+    stepped over, and whether a record is as long as it says is not looked at (PartialDefaultRecord).
+
+    Raises Corrupt (InvalidRecordException) where that fails, and what inflating raises.
+    """
+    if batch.records_count == 0:
+        return
+    body = inflate(batch)
+    if batch.records_count < 0:
+        raise _invalid(f"Found invalid record count {batch.records_count} in magic v{batch.magic} batch")
+    reader = _Reader(body)
+    for n in range(batch.records_count):
+        record = _read_partly(reader, batch)
+        if n == batch.records_count - 1 and reader.at < len(body):
+            raise _invalid("Incorrect declared batch size, records still remaining in file")
+        yield record
+
+
+def _read_partly(reader: _Reader, batch: RecordBatch) -> Record:
+    reader.varint()
+    reader.skip(1)
+    timestamp = wrap_long(batch.base_timestamp + reader.varlong())
+    offset = wrap_long(batch.base_offset + reader.varint())
+    key_size = reader.varint()
+    reader.skip(key_size)
+    reader.skip(reader.varint())
+    header_count = reader.varint()
+    if header_count < 0:
+        raise _invalid(f"Found invalid number of record headers {header_count}")
+    for _ in range(header_count):
+        header_key_size = reader.varint()
+        if header_key_size < 0:
+            raise _invalid(f"Invalid negative header key size {header_key_size}")
+        reader.skip(header_key_size)
+        reader.skip(reader.varint())
+    if batch.timestamp_type == LOG_APPEND_TIME:
+        timestamp = batch.max_timestamp
+    return Record(offset, timestamp, SKIPPED if key_size >= 0 else None, None, crc=PARTIAL)
+
+
+class _Reader:
+    """A cursor over inflated bytes, with Java's numbers."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def varint(self) -> int:
+        """A zig-zag int."""
+        bits = self._bits(_VARINT_BYTES) & 0xFFFFFFFF
+        return wrap_int(bits >> 1 ^ -(bits & 1))
+
+    def varlong(self) -> int:
+        """A zig-zag long."""
+        bits = self._bits(_VARLONG_BYTES) & 0xFFFFFFFFFFFFFFFF
+        return wrap_long(bits >> 1 ^ -(bits & 1))
+
+    def skip(self, size: int) -> None:
+        """Step over so many bytes; none if it is negative."""
+        if size > len(self.data) - self.at:
+            raise _invalid("Reached end of input stream before skipping all bytes.")
+        self.at += max(0, size)
+
+    def _bits(self, most: int) -> int:
+        bits = 0
+        for n in range(most):
+            if self.at >= len(self.data):
+                break
+            byte = self.data[self.at]
+            self.at += 1
+            bits |= (byte & 0x7F) << 7 * n
+            if byte < 0x80:
+                return bits
+        raise _invalid("Found invalid record structure")
+
+
+def _invalid(reason: str) -> Corrupt:
+    return Corrupt(reason, kafka_class="InvalidRecordException")

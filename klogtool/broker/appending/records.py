@@ -1,0 +1,268 @@
+"""Records in JSON lines, as dump-log prints them, into batches as a client sends them.
+
+This is the reference of kernels/_json_records.pxi: a rule that changes here changes there, too.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from klogtool import kernels
+from klogtool.broker.appending.appender import Call
+from klogtool.broker.appending.calls import (
+    JsonObject,
+    check_fields,
+    check_line_size,
+    parse_line,
+    split_lines,
+    wrong_line,
+)
+from klogtool.format.batch import (
+    CODEC_NAMES,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    Header,
+    Record,
+    build_raw_batch,
+    build_record,
+)
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.message import build_message_set
+
+BATCH_BYTES = 16_384  # batch.size of a producer
+RECORD = "record"
+PASSED_OVER = ("klogtool", "batch", "index-entry", "answer", "summary")
+# Those of a line of dump-log. The ones that are not looked at say what a leader gives anew (the kernel has the same).
+LOOKED_AT = ("type", "is_control", "key", "value", "headers", "header_keys", "timestamp")
+FIELDS = frozenset(
+    (
+        *LOOKED_AT,
+        "file",
+        "batch_position",
+        "magic",
+        "codec",
+        "offset",
+        "timestamp_type",
+        "producer_id",
+        "producer_epoch",
+        "sequence",
+        "is_transactional",
+        "partition_leader_epoch",
+        "delete_horizon_ms",
+        "crc",
+        "crc_valid",
+        "decoded",
+    )
+)
+BYTES_FIELDS = ("utf8", "base64")
+_OVERHEAD_BYTES = 21  # of a record, at most (DefaultRecord.MAX_RECORD_OVERHEAD)
+
+# Timestamp, key, value, headers as pairs of key and value.
+Row: TypeAlias = tuple[int, bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]
+
+
+class Batching(Struct):
+    """How records become batches. batch_bytes: about so many, before compression; batch_records: so many at most.
+
+    control_records: of how many it was seen that they are no client's, and left out.
+    """
+
+    codec: str
+    magic: int
+    batch_bytes: int
+    batch_records: int
+    leader_epoch: int
+    now_ms: int
+    control_records: int = 0
+
+
+def walk_record_calls(pieces: Iterator[bytes], path: str, batching: Batching) -> Iterator[Call]:
+    """A leader's call for each batch. pieces: of the text. Raises KlogError for a line that is no record."""
+    if kernels.native is None or batching.magic < 2:
+        return _walk_by_reference(split_lines(pieces, path), path, batching)
+    return _RecordLines(path, batching).walk(pieces)
+
+
+def _walk_by_reference(lines: Iterator[tuple[int, bytes]], path: str, batching: Batching) -> Iterator[Call]:
+    rows: list[Row] = []
+    size = 0
+    for number, line in lines:
+        row = _parse_row(line, number, path, batching)
+        if row is None:
+            continue
+        row_bytes = _OVERHEAD_BYTES + len(row[1] or b"") + len(row[2] or b"") + len(row[3]) * _OVERHEAD_BYTES
+        if rows and (size + row_bytes > batching.batch_bytes or len(rows) >= batching.batch_records):
+            yield _call_of(rows, batching)
+            rows, size = [], 0
+        rows.append(row)
+        size += row_bytes
+    if rows:
+        yield _call_of(rows, batching)
+
+
+class _RecordLines:
+    """The same by the kernel, but for the lines that it leaves to the reference."""
+
+    def __init__(self, path: str, batching: Batching) -> None:
+        self._path, self._batching = path, batching
+        self._kernel = kernels.native.RecordLines(batching.batch_bytes, batching.batch_records, batching.now_ms)
+
+    def walk(self, pieces: Iterator[bytes]) -> Iterator[Call]:
+        """A call for each batch."""
+        kernel, rest = self._kernel, b""
+        for piece in chain(pieces, (b"\n",)):  # the last line may have no end
+            data = rest + piece
+            at, why = kernel.take(data, 0)
+            while why != kernels.native.CUT_OFF:
+                if why == kernels.native.FULL:
+                    yield self._call()
+                else:
+                    end = data.index(b"\n", at)
+                    yield from self._take_by_reference(data[at:end])
+                    at = end + 1
+                at, why = kernel.take(data, at)
+            rest = data[at:]
+            check_line_size(rest, kernel.lines + 1, self._path)
+        self._batching.control_records += kernel.control_records
+        if not kernel.is_empty():
+            yield self._call()
+
+    def _take_by_reference(self, line: bytes) -> Iterator[Call]:
+        """One line; the call for the batch that it has no room in."""
+        self._kernel.lines += 1
+        row = _parse_row(line, self._kernel.lines, self._path, self._batching) if line.strip() else None
+        if row is not None and not self._kernel.add(*row):
+            yield self._call()
+            self._kernel.add(*row)
+
+    def _call(self) -> Call:
+        """For the batch so far."""
+        codec = self._batching.codec
+        body = kernels.compress(codec, self._kernel.records(), magic=2)
+        return _call_with(self._kernel.fetch(body, CODEC_NAMES.index(codec)), self._batching)
+
+
+def _call_of(rows: list[Row], batching: Batching) -> Call:
+    build = _build_batch if batching.magic == 2 else _build_messages
+    return _call_with(build(rows, batching), batching)
+
+
+def _call_with(data: bytes, batching: Batching) -> Call:
+    return Call((data,), False, batching.leader_epoch, None, to_magic=batching.magic)
+
+
+def _build_batch(rows: list[Row], batching: Batching) -> bytes:
+    base_timestamp = rows[0][0]
+    records = (build_record(record, base_offset=0, base_timestamp=base_timestamp) for record in _records_of(rows))
+    return build_raw_batch(
+        kernels.compress(batching.codec, b"".join(records), magic=2),
+        base_offset=0,
+        last_offset_delta=len(rows) - 1,
+        attributes=CODEC_NAMES.index(batching.codec),
+        base_timestamp=base_timestamp,
+        max_timestamp=max(row[0] for row in rows),
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+        records_count=len(rows),
+        partition_leader_epoch=-1,
+    )
+
+
+def _build_messages(rows: list[Row], batching: Batching) -> bytes:
+    return build_message_set(_records_of(rows), magic=batching.magic, codec=batching.codec)
+
+
+def _records_of(rows: list[Row]) -> Iterator[Record]:
+    for n, (timestamp, key, value, headers) in enumerate(rows):
+        yield Record(n, timestamp, key, value, tuple(Header(*header) for header in headers))
+
+
+# One line.
+
+
+def _parse_row(line: bytes, number: int, path: str, batching: Batching) -> Row | None:
+    """None for what is no record of a client."""
+    row = parse_line(line, number, path)
+    kind = row.get("type", RECORD)
+    if kind != RECORD:
+        if kind in PASSED_OVER:
+            return None
+        raise wrong_line(number, path, f"not a record: {_said(row) or kind}")
+    try:
+        check_fields(row, FIELDS, "a record")
+        if row.get("is_control"):
+            batching.control_records += 1
+            return None
+        key, value = _bytes_of(row.get("key")), _bytes_of(row.get("value"))
+        headers = _headers_of(row)
+        timestamp = _timestamp_of(row, batching.now_ms)
+    except (TypeError, ValueError, KeyError, binascii.Error) as error:
+        raise wrong_line(number, path, str(error)) from None
+    if headers and batching.magic < 2:
+        raise wrong_line(number, path, f"records of magic {batching.magic} have no headers")
+    return timestamp, key, value, headers
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    return f"{row.get('type')}: {row['detail']}" if "detail" in row else ""
+
+
+def _bytes_of(value: Any) -> bytes | None:
+    """The contract's form of bytes (docs/contract.md), or a text. Raises TypeError or ValueError for anything else."""
+    if value is None:
+        return None
+    if isinstance(value, JsonObject):
+        check_fields(value, BYTES_FIELDS, "an object for bytes")
+    if isinstance(value, dict) and len(value) == 1:
+        text = value.get("utf8")
+        if isinstance(text, str):
+            return text.encode()
+        coded = value.get("base64")
+        if isinstance(coded, str):
+            return base64.b64decode(coded, validate=True)
+    if isinstance(value, str):
+        return value.encode()
+    raise TypeError('bytes are {"utf8": ...}, {"base64": ...} or null')
+
+
+def _headers_of(row: Mapping[str, Any]) -> tuple[tuple[bytes, bytes | None], ...]:
+    headers = row.get("headers")
+    if not headers:
+        return ()
+    if not isinstance(headers, list):
+        raise TypeError("headers are a list of [key, value]")
+    exact = row.get("header_keys")  # where keys are no UTF-8
+    keys: list[Any] = exact if isinstance(exact, list) else []
+    if keys and len(keys) != len(headers):
+        raise ValueError("header_keys are as many as headers")
+    return tuple(_header_of(header, keys[n] if keys else None) for n, header in enumerate(headers))
+
+
+def _header_of(header: Any, exact: Any) -> tuple[bytes, bytes | None]:
+    if not isinstance(header, list) or len(header) != 2 or not isinstance(header[0], str):
+        raise TypeError("a header is [key, value]")
+    key = header[0].encode() if exact is None else _bytes_of(exact)
+    if key is None:
+        raise TypeError("the key of a header is not null")
+    return key, _bytes_of(header[1])
+
+
+def _timestamp_of(row: Mapping[str, Any], now_ms: int) -> int:
+    """Ms; null is none, as of magic 0; one that is not told is now."""
+    if "timestamp" not in row:
+        return now_ms
+    timestamp = row["timestamp"]
+    if timestamp is None:
+        return NO_TIMESTAMP
+    if not isinstance(timestamp, int) or isinstance(timestamp, bool) or not -MAX_LONG - 1 <= timestamp <= MAX_LONG:
+        raise ValueError(f"a timestamp is a whole number of ms, not {timestamp!r}")
+    return timestamp

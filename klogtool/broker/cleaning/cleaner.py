@@ -1,0 +1,344 @@
+"""One pass of the log cleaner over a log (Cleaner.doClean): the map of keys, groups, and each group made one segment.
+
+All that happens happens to the draft; what was cleaned is in the segments of the log, what they replace is `.deleted`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Protocol
+
+from msgspec import Struct, field
+
+from klogtool.broker.cleaning.cleaned_transactions import CleanedTransactions
+from klogtool.broker.cleaning.dirty_range import LogToClean, last_modified_ms
+from klogtool.broker.cleaning.kernel_cleaning import GroupCleaning, IrregularGroup, MapFilling, has_kernels_map, walk
+from klogtool.broker.cleaning.offset_map import KeyMap, new_key_map, new_secret
+from klogtool.broker.cleaning.read_buffer import ReadBuffer, walk_batches
+from klogtool.broker.cleaning.record_filter import FilterTerms, Kept, Tally, filter_batch, put_records
+from klogtool.broker.config import LogConfig
+from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.broker.unified_log.content_writer import ContentWriter
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_segment import BatchMarks, LogSegment, LogSegmentOffsetOverflow
+from klogtool.broker.unified_log.overflow_split import CLEANED, copy_mtime, replace_segments, split_overflowed_segment
+from klogtool.format import batch as format_batch
+from klogtool.format import message as format_message
+from klogtool.format.framing import walk_frames
+from klogtool.format.indexes import AbortedTxn
+from klogtool.format.java_numbers import MAX_INT
+from klogtool.format.message import parse_entry
+from klogtool.log.entries import Entry
+
+
+class CleaningStats(Struct):
+    """What a pass read and wrote. groups: base offset of each new segment to those it was made of; tallies: of the
+    latter. map_is_full: the pass ended where no further key had room. aborted: a segment overflowed and was split
+    instead; a broker starts over later."""
+
+    map_messages_read: int = 0
+    map_entries: int = 0
+    map_is_full: bool = False
+    total: Tally = field(default_factory=Tally)
+    groups: dict[int, list[int]] = field(default_factory=dict)
+    tallies: dict[int, Tally] = field(default_factory=dict)
+    aborted: bool = False
+
+
+class CleanLog(Protocol):
+    """What `clean` does, or whoever does it otherwise."""
+
+    def __call__(
+        self, log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool = False
+    ) -> tuple[int, CleaningStats]:
+        """See `clean`."""
+
+
+def clean(log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool = False) -> tuple[int, CleaningStats]:
+    """Clean a range; where the next pass begins, and what this one did.
+
+    Raises Corrupt, Unsupported or Refused, with Kafka's class, where a broker's cleaner breaks off.
+    """
+    return Pass(log, to_clean, now_ms, keeps_magic=keeps_magic).run()
+
+
+def new_offset_map(config: LogConfig, secret: bytes) -> KeyMap:
+    """As large as a cleaner thread's. Raises Refused for what Kafka cannot make."""
+    memory = min(config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads, MAX_INT)
+    return new_key_map(memory, config.log_cleaner_io_buffer_load_factor, secret)
+
+
+class Pass:
+    """A pass over a loaded log. Its two long parts, the map and the groups, may also be done in shares: see shares.py.
+
+    Raises Refused for settings with which Kafka has no cleaner.
+    """
+
+    def __init__(
+        self, log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool, secret: bytes | None = None
+    ) -> None:
+        self.log, self.to_clean, self.now_ms, self.keeps_magic = log, to_clean, now_ms, keeps_magic
+        self.config, self.first_dirty, self.bound = log.terms.config, to_clean.first_dirty_offset, to_clean.bound
+        self.offsets, self.buffer = new_offset_map(self.config, secret or new_secret()), ReadBuffer(self.config)
+        self.transactions = CleanedTransactions()
+        self.stats = CleaningStats()
+        self._bases_with_aborted: list[int] | None = None
+        # What tombstones of magic 0 and 1 are judged by: the time of the last clean segment (13.3).
+        clean_part = log.segments.values(0, self.first_dirty)
+        self.legacy_horizon_ms = 0
+        if clean_part:
+            self.legacy_horizon_ms = last_modified_ms(log, clean_part[-1]) - self.config.delete_retention_ms
+
+    def run(self) -> tuple[int, CleaningStats]:
+        """All of it: where the next pass begins, and what this one did."""
+        self.build_map()
+        end_offset = self.offsets.latest_offset + 1
+        try:
+            self.clean_groups(self._grouped(self.log.segments.values(0, end_offset)))
+        except CleaningAborted:
+            self.log.report.was_split = True
+            return self.first_dirty, CleaningStats(groups=self.stats.groups, aborted=True)
+        return end_offset, self.stats
+
+    # The map (buildOffsetMap).
+
+    @property
+    def dirty(self) -> list[LogSegment]:
+        """The segments whose keys make up the map."""
+        return self.log.segments.values(self.first_dirty, self.bound)
+
+    def build_map(self) -> None:
+        """The last offset of each key of the dirty part, as far as there is room for them."""
+        dirty, transactions = self.dirty, CleanedTransactions()
+        transactions.add_aborted(self.aborted_between(self.first_dirty, self.bound))
+        for n, segment in enumerate(dirty):
+            end = dirty[n + 1].base_offset if n + 1 < len(dirty) else self.bound
+            if not self.map_segment(segment, transactions):
+                self.stats.map_is_full = True
+                break
+            self.offsets.latest_offset = end - 1  # over offsets that nothing has
+            self.buffer.restore()
+        self.stats.map_entries = self.offsets.entries
+
+    def map_segment(self, segment: LogSegment, transactions: CleanedTransactions) -> bool:
+        """A segment's keys, into the map; whether all of them had room."""
+        first_dirty, stats = self.first_dirty, self.stats
+        start = segment.offset_index.lookup(first_dirty).position
+        with segment.open_log() as file:
+            if has_kernels_map(self.offsets) and start >= 0:
+                filling = MapFilling(self.offsets, first_dirty, transactions)
+                is_all = walk(filling, file, start, self.buffer)
+                stats.map_messages_read += filling.messages_read
+                return is_all
+            for batch in walk_batches(file, self.buffer, start):
+                if not self._map_batch(batch, transactions):
+                    return False
+                if batch.last_offset >= first_dirty:
+                    self.offsets.latest_offset = batch.last_offset
+        return True
+
+    def _map_batch(self, batch: Entry, transactions: CleanedTransactions) -> bool:
+        is_aborted = transactions.can_discard(batch)
+        if batch.is_control or is_aborted:
+            self.stats.map_messages_read += 1 if batch.is_control else batch.records_count or 0
+            return True
+        count, is_all = put_records(batch, self.offsets, self.first_dirty)
+        self.stats.map_messages_read += count
+        return is_all
+
+    def aborted_between(self, start: int, end: int) -> Iterator[AbortedTxn]:
+        """Aborted transactions of [start, end), as the transaction indexes have them; some of others, too.
+
+        Raises Corrupt for an entry that cannot be read (collectAbortedTransactions).
+        """
+        first = self.log.segments.floor(start)
+        for segment in () if first is None else self._with_aborted_from(first.base_offset):
+            for txn in segment.txn_index.parse():
+                if txn.last_offset >= self.log.log_start_offset and txn.first_offset < end:
+                    yield txn
+                if txn.last_stable_offset >= end:
+                    return
+
+    def _with_aborted_from(self, base_offset: int) -> Iterator[LogSegment]:
+        """Segments from this one on that have aborted transactions. Most logs have few: not all are looked at each time
+        (a pass puts no new segment at or behind one that it is still to clean)."""
+        if self._bases_with_aborted is None:
+            self._bases_with_aborted = [one.base_offset for one in self.log.segments.all if not one.txn_index.is_empty]
+        first = bisect_left(self._bases_with_aborted, base_offset)
+        for n in range(first, len(self._bases_with_aborted)):
+            yield self.log.segments[self._bases_with_aborted[n]]
+
+    # Groups (groupSegmentsBySize).
+
+    def _grouped(self, segments: list[LogSegment]) -> list[list[LogSegment]]:
+        """Neighbours that become one segment: as many as fit by their sizes now."""
+        groups: list[list[LogSegment]] = []
+        sizes: tuple[int, ...] = ()
+        limits = (self.config.segment_bytes, self.config.segment_index_bytes, self.config.segment_index_bytes)
+        for n, segment in enumerate(segments):
+            own = (segment.size, *_index_sizes(segment))
+            last = segments[n + 1].base_offset - 1 if n + 1 < len(segments) else self.bound - 1
+            together = tuple(map(sum, zip(sizes or (0, 0, 0), own, strict=True)))
+            fits = groups and all(size <= limit for size, limit in zip(together, limits, strict=True))
+            if fits and (not segment.size or last - groups[-1][0].base_offset <= MAX_INT):
+                groups[-1].append(segment)
+                sizes = together
+            else:
+                groups.append([segment])
+                sizes = own
+        return groups
+
+    # Cleaning (cleanSegments, cleanInto).
+
+    def clean_groups(self, groups: list[list[LogSegment]]) -> None:
+        """One new segment in place of each group."""
+        for group in groups:
+            self.put_in_place(self.clean_group(group), group)
+
+    def clean_group(self, group: list[LogSegment]) -> LogSegment:
+        """What becomes of a group: a segment that is complete, and as yet `.cleaned`."""
+        base_offset, terms = group[0].base_offset, self._terms()
+        self.stats.groups[base_offset] = [segment.base_offset for segment in group]
+        cleaned = self._clean_by_kernel(group, terms) if has_kernels_map(self.offsets) else None
+        if cleaned is None:
+            cleaned = LogSegment(self.log.draft, base_offset, self.config, CLEANED)
+            self._clean_by_reference(group, cleaned, terms)
+        cleaned.become_inactive()
+        cleaned.write_back()
+        return cleaned
+
+    def put_in_place(self, cleaned: LogSegment, group: list[LogSegment]) -> None:
+        """It stands for the group from now on."""
+        for segment in group:
+            self.stats.total.add(self.stats.tallies[segment.base_offset])
+        copy_mtime(cleaned, group[-1])
+        for segment in replace_segments(self.log.segments, [cleaned], group):
+            self.log.producers.mark_snapshot_deleted(segment.base_offset)
+
+    def _clean_by_kernel(self, group: list[LogSegment], terms: FilterTerms) -> LogSegment | None:
+        """The new segment; None, and nothing has changed, if it is the reference's to say what is wrong with it."""
+        cleaned = LogSegment(self.log.draft, group[0].base_offset, self.config, CLEANED)
+        before, self.transactions = self.transactions, self.transactions.copy(cleaned.txn_index)
+        cleaning = GroupCleaning(cleaned, terms, self.transactions)
+        try:
+            for segment in self._walk_group(group, terms):
+                with segment.open_log() as file:
+                    cleaning.clean(file, self.buffer)
+                self.buffer.restore()
+        except IrregularGroup:
+            cleaned.delete()
+            self.transactions = before
+            return None
+        cleaning.finish()
+        return cleaned
+
+    def _clean_by_reference(self, group: list[LogSegment], cleaned: LogSegment, terms: FilterTerms) -> None:
+        self.transactions.index = cleaned.txn_index
+        writer = ContentWriter(self.log.draft.new_spool())
+        for segment in self._walk_group(group, terms):
+            try:
+                self._clean_into(cleaned, segment, writer, terms)
+            except LogSegmentOffsetOverflow:
+                self._split(segment, cleaned)
+        self.log.draft.write(cleaned.log_name, writer.content())
+
+    def _walk_group(self, group: list[LogSegment], terms: FilterTerms) -> Iterator[LogSegment]:
+        """Each segment, when the terms and the transactions are those of it."""
+        for n, segment in enumerate(group):
+            self.transactions.add_aborted(self.aborted_of(group, n))
+            terms.tally = self.stats.tallies[segment.base_offset] = Tally()
+            terms.retains_legacy_tombstones = last_modified_ms(self.log, segment) > self.legacy_horizon_ms
+            yield segment
+
+    def aborted_of(self, group: list[LogSegment], n: int) -> Iterator[AbortedTxn]:
+        """Aborted transactions that matter to a segment of a group."""
+        next_offset = group[n].read_next_offset()  # Kafka asks in any case, and fails of damage that it meets there
+        end = group[n + 1].base_offset if n + 1 < len(group) else next_offset
+        return self.aborted_between(group[n].base_offset, end)
+
+    def _terms(self) -> FilterTerms:
+        return FilterTerms(
+            self.offsets,
+            self.now_ms,
+            self.config.delete_retention_ms,
+            self.bound,
+            self.log.producers.producers,
+            self.keeps_magic,
+        )
+
+    def _clean_into(self, cleaned: LogSegment, source: LogSegment, writer: ContentWriter, terms: FilterTerms) -> None:
+        with source.open_log() as file:
+            chunk = _Chunk(cleaned, writer, self.buffer)
+            for batch in walk_batches(file, self.buffer):
+                chunk.begin(batch)
+                kept = filter_batch(batch, terms, can_discard=self.transactions.can_discard(batch))
+                if kept is not None:
+                    chunk.append(file, batch, kept)
+            chunk.end()
+            writer.end_run()
+        self.buffer.restore()
+
+    def _split(self, segment: LogSegment, cleaned: LogSegment) -> None:
+        """What a broker does with a segment whose offsets do not fit: it splits it, and cleans another time."""
+        cleaned.delete()
+        del self.stats.groups[cleaned.base_offset]
+        for gone in split_overflowed_segment(segment, self.log.segments):
+            self.log.producers.mark_snapshot_deleted(gone.base_offset)
+        raise CleaningAborted
+
+
+class CleaningAborted(Exception):
+    """Not an error: a broker tries again later."""
+
+
+def _index_sizes(segment: LogSegment) -> tuple[int, int]:
+    """Bytes of the entries of its offset index and its time index."""
+    offset_index, time_index = segment.offset_index, segment.time_index
+    return offset_index.entries * offset_index.entry_size, time_index.entries * time_index.entry_size
+
+
+class _Chunk:
+    """What was read into the buffer at a time, and what of it goes into the new segment together: only then is it seen
+    whether the largest offset of all is one that the segment can have."""
+
+    def __init__(self, cleaned: LogSegment, writer: ContentWriter, buffer: ReadBuffer) -> None:
+        self._cleaned, self._writer, self._buffer = cleaned, writer, buffer
+        self._start, self._stop = 0, 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._batches: list[tuple[BatchMarks, int]] = []
+        self._written, self._max_offset = 0, -1
+
+    def begin(self, batch: Entry) -> None:
+        """The next batch is read: with those before it, if the buffer has room for it and for what they left."""
+        self._stop = batch.position + batch.size
+        if self._stop - self._start > self._buffer.capacity or self._written > self._buffer.capacity:
+            self.end()
+            self._start = batch.position
+
+    def append(self, source: ContentFile, batch: Entry, kept: Kept) -> None:
+        """Something stays of it."""
+        position = self._writer.size
+        if kept.data is None:
+            self._writer.copy(source, batch.position, self._stop)
+            self._batches.append((_marks(batch), position))
+        else:
+            self._writer.write(kept.data)
+            for frame in walk_frames(kept.data, 0, len(kept.data)):
+                self._batches.append((_marks(parse_entry(kept.data, frame)), position + frame.position))
+        self._written += self._writer.size - position
+        self._max_offset = max(self._max_offset, kept.max_offset)
+
+    def end(self) -> None:
+        """Raises LogSegmentOffsetOverflow, and Corrupt where an index does not take it."""
+        if self._batches:
+            self._cleaned.ensure_offset_in_range(self._max_offset)
+        for marks, position in self._batches:
+            self._cleaned.note_batch(marks, position)
+        self._clear()
+
+
+def _marks(batch: format_batch.RecordBatch | format_message.Message) -> BatchMarks:
+    return BatchMarks(batch.size, batch.last_offset, batch.max_timestamp)

@@ -1,0 +1,306 @@
+"""Cleaning by the kernel, over runs of regular batches; what it leaves is the reference's, one by one.
+
+The kernel has the map of keys, decides on records, and makes the bytes and indexes of the new segment. What a batch of
+a transaction is, is decided here; codecs that it does not have, old formats and damage are the reference's. Where the
+new segment cannot have a batch, all of the group is: that says what Kafka does then.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from itertools import islice
+from typing import Any, Protocol, cast
+
+from klogtool import kernels
+from klogtool.broker.cleaning.cleaned_transactions import CleanedTransactions
+from klogtool.broker.cleaning.read_buffer import ReadBuffer, walk_batches
+from klogtool.broker.cleaning.record_filter import (
+    CURRENT_MAGIC,
+    FilterTerms,
+    Kept,
+    count_discarded,
+    filter_batch,
+    put_records,
+    should_discard,
+)
+from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.broker.unified_log.content_writer import ContentWriter
+from klogtool.broker.unified_log.log_segment import LogSegment
+from klogtool.broker.unified_log.mapped_pieces import MappedPiece
+from klogtool.errors import KlogError
+from klogtool.format import batch as format_batch
+from klogtool.format.framing import walk_frames
+from klogtool.format.indexes import TimeIndexEntry
+from klogtool.format.message import parse_entry
+from klogtool.log.entries import Entry, RecordBatch, read_entry
+from klogtool.log.late_zstd import LateZstd
+from klogtool.log.mapped import MappedReads, should_map
+from klogtool.log.spans import Span
+from klogtool.log.windows import BufferPool, Reads, Window
+
+SPAN_BYTES = 8 << 20
+PUT_DOWN_BYTES = 1 << 20  # of what the kernel has made, at a time
+MOST_IN_TURN = 1 << 10  # batches for the reference at a time, where the kernel finds nothing regular between them
+COUNTS = ("messages_read", "bytes_read", "messages_written", "bytes_written", "superseded", "tombstones", "keyless")
+
+
+class IrregularGroup(Exception):
+    """Not an error: the reference is to clean all of the group."""
+
+
+def has_kernels_map(offsets: object) -> bool:
+    """Whether the kernel can go about it."""
+    return kernels.native is not None and isinstance(offsets, kernels.native.OffsetMap)
+
+
+class Taker(Protocol):
+    """What is done with batches: by a kernel, over runs of them, or one by one."""
+
+    kernel: Any
+
+    def take(self, piece: MappedPiece) -> tuple[int, int]:
+        """Batches from `reached` on that the kernel takes: (where the next one begins, why it was not taken)."""
+
+    def take_one(self, piece: MappedPiece, batch: RecordBatch, why: int) -> bool:
+        """The batch that is reached, at which the kernel has stopped; False if it ends the walk."""
+
+    def take_by_reference(self, batch: Entry) -> bool:
+        """A batch that is none for the kernel; False if it ends the walk."""
+
+    def put_down(self, file: ContentFile) -> None:
+        """What has come to be so far, as long as the file is open."""
+
+
+def walk(taker: Taker, file: ContentFile, start: int, buffer: ReadBuffer) -> bool:
+    """All batches from a position on, up to one that ends the walk; whether none did.
+
+    Raises KlogError where Kafka's cleaner breaks off.
+    """
+    native, at, in_turn, pool = kernels.native, start, 1, BufferPool()
+    while at < file.size:
+        reads = MappedReads(file, pool) if should_map(file) else Reads(file, pool)
+        with closing(MappedPiece(file, Span(at, at + SPAN_BYTES), reads)) as piece:
+            taker.kernel.capacity = buffer.capacity
+            try:
+                why = _walk_piece(taker, piece)
+            except KlogError as error:
+                error.at_path(file.path)
+                raise
+            taker.put_down(file)
+            in_turn = 1 if piece.reached > at else min(2 * in_turn, MOST_IN_TURN)
+            at = piece.reached
+            is_done = why == native.DONE or (why == native.CUT_OFF and piece.fits_another())
+        if why == native.MAP_FULL:
+            return False
+        if why == native.LARGE:
+            buffer.grow(file, at)
+        elif not is_done:
+            for batch in islice(walk_batches(file, buffer, at), in_turn):
+                if not taker.take_by_reference(batch):
+                    return False
+                at += batch.size
+            taker.put_down(file)
+    return True
+
+
+def _walk_piece(taker: Taker, piece: MappedPiece) -> int:
+    """As far as whole batches are in it that the kernel can say something to; why no further."""
+    native = kernels.native
+    while True:
+        at, why = taker.take(piece)
+        piece.reached = piece.base + at
+        if why not in (native.DECIDE, native.BODY, native.DEFLATE):
+            return why
+        batch = _batch_at(piece, at)
+        if not taker.take_one(piece, batch, why):
+            return int(native.MAP_FULL)
+        piece.reached += batch.size
+
+
+def _batch_at(piece: MappedPiece, at: int) -> RecordBatch:
+    """A batch of magic 2 that is whole in the piece."""
+    frame = next(walk_frames(piece.data, at, len(piece.data)))
+    entry = read_entry(Window(piece.base, piece.data, len(piece.data), last=False), frame, piece.path)
+    return cast("RecordBatch", entry)
+
+
+class _Inflating:
+    """Records that a kernel could not inflate."""
+
+    def __init__(self, work: Any) -> None:
+        self._zstd = LateZstd(work)
+
+    def inflate(self, batch: RecordBatch) -> bytes | None:
+        """Them; None if now it can: zstd, once that is found. Raises Corrupt or Unsupported."""
+        if batch.codec == "zstd" and self._zstd.learn():
+            return None
+        return format_batch.inflate(batch)
+
+
+def can_discard(batch: Entry, transactions: CleanedTransactions) -> bool:
+    """By its transaction. Other batches need not be shown to those who know of transactions."""
+    return (batch.is_control or batch.is_transactional) and transactions.can_discard(batch)
+
+
+class MapFilling:
+    """Batches into the map (Cleaner.buildOffsetMap). messages_read: records so far, those of aborted transactions by
+    the count in the header."""
+
+    def __init__(self, offsets: Any, first_dirty: int, transactions: CleanedTransactions) -> None:
+        work = kernels.native.Workspace()
+        self.kernel = kernels.native.MapFiller(offsets, work, first_dirty)
+        self._offsets, self._first_dirty, self._transactions = offsets, first_dirty, transactions
+        self._inflating, self._messages_read = _Inflating(work), 0
+
+    @property
+    def messages_read(self) -> int:
+        """See above."""
+        return self._messages_read + int(self.kernel.messages_read)
+
+    def take(self, piece: MappedPiece) -> tuple[int, int]:
+        """Batches that the kernel takes."""
+        at, why = self.kernel.take(piece.data, piece.reached - piece.base, piece.stop - piece.base)
+        return at, why
+
+    def take_one(self, piece: MappedPiece, batch: RecordBatch, why: int) -> bool:
+        """One of a transaction, or of another codec."""
+        if self._is_none_of_the_maps(batch):
+            return True
+        native = kernels.native
+        found = self.kernel.take_one(batch.data)
+        if found == native.BODY:
+            found = self.kernel.take_one(batch.data, self._inflating.inflate(batch))
+        return self._put_records(batch) if found in (native.REFERENCE, native.BODY) else bool(found != native.MAP_FULL)
+
+    def take_by_reference(self, batch: Entry) -> bool:
+        """One of an old format, or damaged."""
+        return self._is_none_of_the_maps(batch) or self._put_records(batch)
+
+    def put_down(self, file: ContentFile) -> None:
+        """Nothing: all is in the map."""
+
+    def _is_none_of_the_maps(self, batch: Entry) -> bool:
+        if not can_discard(batch, self._transactions) and not batch.is_control:
+            return False
+        self._messages_read += 1 if batch.is_control else batch.records_count or 0
+        self.kernel.see(batch.last_offset, batch.size)
+        return True
+
+    def _put_records(self, batch: Entry) -> bool:
+        count, is_all = put_records(batch, self._offsets, self._first_dirty)
+        self._messages_read += count
+        if is_all:
+            self.kernel.see(batch.last_offset, batch.size)
+        return is_all
+
+
+class GroupCleaning:
+    """Batches of a group of segments into a new one (Cleaner.cleanInto)."""
+
+    def __init__(self, cleaned: LogSegment, terms: FilterTerms, transactions: CleanedTransactions) -> None:
+        work = kernels.native.Workspace()
+        self.kernel = kernels.native.BatchCleaner(
+            terms.offsets, work, terms.now_ms, terms.delete_retention_ms, terms.bound
+        )
+        index, times = cleaned.offset_index, cleaned.time_index
+        interval = cleaned.config.index_interval_bytes
+        self.kernel.begin(cleaned.base_offset, interval, index.max_entries, times.max_entries)
+        self.kernel.set_producers(
+            sorted((p.producer_id, p.last_data_offset, p.producer_epoch) for p in terms.producers.values())
+        )
+        self.writer = ContentWriter(cleaned.draft.new_spool())
+        self._cleaned, self._terms, self._transactions = cleaned, terms, transactions
+        self._inflating, self._knows_lz4 = _Inflating(work), False
+
+    def clean(self, file: ContentFile, buffer: ReadBuffer) -> None:
+        """One more segment; what was counted is in the terms' tally. Raises IrregularGroup, KlogError."""
+        walk(self, file, 0, buffer)
+        self._put_all_down(file)
+        self.writer.end_run()
+        tally = self._terms.tally
+        for name in COUNTS:
+            setattr(tally, name, getattr(tally, name) + getattr(self.kernel, name))
+            setattr(self.kernel, name, 0)
+
+    def finish(self) -> None:
+        """The new segment has its content, its index entries, and knows its largest timestamp."""
+        cleaned, kernel = self._cleaned, self.kernel
+        cleaned.draft.write(cleaned.log_name, self.writer.content())
+        if kernel.max_timestamp > cleaned.read_max_timestamp_so_far().timestamp:
+            cleaned.max_timestamp_so_far = TimeIndexEntry(kernel.max_timestamp, kernel.offset_of_max_timestamp)
+        cleaned.offset_index.extend(kernel.take_offset_entries())
+        cleaned.time_index.extend(kernel.take_time_entries())
+
+    def take(self, piece: MappedPiece) -> tuple[int, int]:
+        """Batches that the kernel takes."""
+        base = piece.base
+        at, why = self.kernel.take(piece.data, piece.reached - base, piece.stop - base, base)
+        self._check(why)
+        return at, why
+
+    def take_one(self, piece: MappedPiece, batch: RecordBatch, why: int) -> bool:
+        """One of a transaction, of another codec, or whose records are to be compressed."""
+        native, terms = kernels.native, self._terms
+        if why == native.DEFLATE:
+            self._deflate(batch)
+            return True
+        can_go = can_discard(batch, self._transactions)
+        discards = should_discard(batch, terms, can_discard=can_go)
+        where = (piece.data, batch.position - piece.base, batch.size, piece.base, discards, can_go and batch.is_control)
+        found = self.kernel.take_one(*where)
+        if found == native.BODY:
+            found = self.kernel.take_one(*where, self._inflating.inflate(batch))
+        self._check(found)
+        if found in (native.REFERENCE, native.BODY):
+            self._by_reference(batch, can_discard=can_go)
+            return True
+        if found == native.DEFLATE:
+            self._deflate(batch)
+        if discards:
+            count_discarded(batch, terms.tally)
+        return True
+
+    def take_by_reference(self, batch: Entry) -> bool:
+        """One of an old format, or damaged."""
+        self._by_reference(batch, can_discard=can_discard(batch, self._transactions))
+        return True
+
+    def put_down(self, file: ContentFile) -> None:
+        """What the kernel has made goes into the content, when it is much."""
+        if self.kernel.out_size >= PUT_DOWN_BYTES:
+            self._put_all_down(file)
+
+    def _put_all_down(self, file: ContentFile) -> None:
+        parts, data = self.kernel.take_parts()
+        at = 0
+        for start, stop in parts:
+            if start < 0:
+                self.writer.write(data[at : at + stop])
+                at += stop
+            else:
+                self.writer.copy(file, start, stop)
+
+    def _by_reference(self, batch: Entry, *, can_discard: bool) -> None:
+        kept = filter_batch(batch, self._terms, can_discard=can_discard)
+        if kept is not None:
+            self._append(batch, kept)
+
+    def _append(self, batch: Entry, kept: Kept) -> None:
+        data = bytes(batch.data) if kept.data is None else kept.data
+        for frame in walk_frames(data, 0, len(data)):
+            made = parse_entry(data, frame)
+            part = data[frame.position : frame.position + frame.size]
+            if not self.kernel.append(part, made.last_offset, made.max_timestamp, kept.max_offset):
+                raise IrregularGroup
+
+    def _deflate(self, batch: RecordBatch) -> None:
+        if batch.codec == "lz4" and not self._knows_lz4:
+            self._knows_lz4 = True
+            kernels.learn_lz4(self.kernel)  # for the next one
+        self._check(
+            self.kernel.deflated(batch.data, kernels.compress(batch.codec, self.kernel.body(), magic=CURRENT_MAGIC))
+        )
+
+    def _check(self, why: int) -> None:
+        if why == kernels.native.IRREGULAR:
+            raise IrregularGroup

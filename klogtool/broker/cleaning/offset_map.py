@@ -1,0 +1,132 @@
+"""The last offset of each key in the dirty part of a log (SkimpyOffsetMap): as many bytes as Kafka's, and no more.
+
+Kafka takes two keys of one MD5 sum for one key, and such pairs can be had. Here a key is hashed with a secret of the
+run, so that nobody can make two that are taken for one; which of the records go does not depend on it otherwise. What
+of Kafka's map matters for the outcome is when it is full.
+
+This is the reference of kernels/_clean.pxi: a rule that changes here changes there, too.
+"""
+
+from __future__ import annotations
+
+import mmap
+import secrets
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any, Protocol
+
+from klogtool import kernels
+from klogtool.errors import Refused
+from klogtool.format.java_numbers import MAX_INT, wrap_int
+
+BYTES_PER_ENTRY = 24
+NOT_FOUND = -1
+SECRET_SIZE = 16
+_HASH_SIZE = 16
+_OFFSET_SIZE = 8  # of a slot: a hash, then the offset plus one, 0 in an empty slot
+
+
+class KeyMap(Protocol):
+    """What a map is asked, this one or the kernel's. usable: keys that it has room for."""
+
+    latest_offset: int
+    usable: int
+
+    @property
+    def is_full(self) -> bool:
+        """No further record is to be put, whatever its key."""
+
+    @property
+    def entries(self) -> int:
+        """Keys in it."""
+
+    def put(self, key: bytes, offset: int) -> None:
+        """The offset of a record with this key."""
+
+    def get(self, key: bytes) -> int:
+        """The last offset with this key, or NOT_FOUND."""
+
+
+class OffsetMap:
+    """Key to offset. slots: of BYTES_PER_ENTRY bytes each; usable: how many may be filled before the map is full.
+
+    latest_offset: of the last record that was put, or batch that was read; -1 before. entries: keys in it.
+    """
+
+    def __init__(self, memory_bytes: int, load_factor: float) -> None:
+        """Raises Refused (IllegalArgumentException) for memory that is less than none."""
+        if memory_bytes < 0:
+            raise Refused(f"capacity < 0: ({memory_bytes} < 0)", kafka_class="IllegalArgumentException")
+        self.slots, self.usable = slots_of(memory_bytes, load_factor)
+        self.entries = 0
+        self.latest_offset = -1
+        self._secret = new_secret()
+        # Pages of it that no key has come to take no memory.
+        self._table = mmap.mmap(-1, max(self.slots, 1) * BYTES_PER_ENTRY)
+
+    @property
+    def is_full(self) -> bool:
+        """No further record is to be put, whatever its key."""
+        return self.entries >= self.usable
+
+    def put(self, key: bytes, offset: int) -> None:
+        """The offset of a record with this key. Raises Refused (IllegalArgumentException) if there is no slot left."""
+        if self.entries >= self.slots:
+            raise Refused(
+                f"Attempted to add a new entry to a full offset map, entries: {self.entries}, slots: {self.slots}",
+                kafka_class="IllegalArgumentException",
+            )
+        at, hashed, found = self._find(key)
+        self.entries += not found
+        self._table[at : at + BYTES_PER_ENTRY] = hashed + (offset + 1).to_bytes(_OFFSET_SIZE, "big", signed=True)
+        self.latest_offset = offset
+
+    def get(self, key: bytes) -> int:
+        """The last offset with this key, or NOT_FOUND. Raises Refused (ArithmeticException) of a map without slots."""
+        if not self.slots:
+            raise Refused("/ by zero", kafka_class="ArithmeticException")
+        found = self._find(key)[2]
+        return found - 1 if found else NOT_FOUND
+
+    def _find(self, key: bytes) -> tuple[int, bytes, int]:
+        """Where the key's slot is, its hash, and what is in the slot: the offset plus one, or 0 for an empty one."""
+        hashed = blake2b(key, digest_size=_HASH_SIZE, key=self._secret).digest()
+        slot = int.from_bytes(hashed[:8], "big", signed=True) % self.slots
+        for _ in range(self.slots):
+            at = slot * BYTES_PER_ENTRY
+            there = self._table[at : at + BYTES_PER_ENTRY]
+            found = int.from_bytes(there[_HASH_SIZE:], "big", signed=True)
+            if not found or there.startswith(hashed):
+                return at, hashed, found
+            slot = slot + 1 if slot + 1 < self.slots else 0
+        return 0, hashed, 0  # every slot has another key: only a key that is not there is looked for so long
+
+
+def slots_of(memory_bytes: int, load_factor: float) -> tuple[int, int]:
+    """How many slots there are, and how many of them are filled at most: an int of Java's."""
+    slots = memory_bytes // BYTES_PER_ENTRY
+    return slots, int(max(min(slots * load_factor, MAX_INT), wrap_int(MAX_INT + 1)))
+
+
+def new_secret() -> bytes:
+    """What keys are hashed with."""
+    return secrets.token_bytes(SECRET_SIZE)
+
+
+def new_key_map(memory_bytes: int, load_factor: float, secret: bytes) -> KeyMap:
+    """The kernel's where there is one, and nothing is strange about the sizes. Raises Refused as OffsetMap does."""
+    slots, usable = slots_of(memory_bytes, load_factor)
+    if kernels.native is None or slots < 1 or usable > slots:
+        return OffsetMap(memory_bytes, load_factor)
+    found: KeyMap = kernels.native.OffsetMap(slots, usable, secret)
+    return found
+
+
+def joined_map(parts: Iterable[bytes], secret: bytes) -> Any:
+    """One map of the kernel's of what maps of the same secret gave out, or parts of them: each key's last offset."""
+    entries = list(parts)
+    slots = max(1, sum(map(len, entries)) // BYTES_PER_ENTRY * 4 // 3)
+    found = kernels.native.OffsetMap(slots, slots, secret)
+    for part in entries:
+        found.merge(part)
+    return found

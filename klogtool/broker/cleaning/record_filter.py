@@ -1,0 +1,301 @@
+"""What the cleaner keeps of a batch, and the batch that it makes of that (Cleaner.cleanInto, MemoryRecords.filterTo).
+
+A batch of magic 2 that stays whole is copied, a wrong checksum with it; one that loses records is built anew, with a
+right one. Kept messages of magic 0 and 1 become batches of magic 2, as since 4.0; or stay what they are, as until 3.9.
+
+This is the reference of kernels/_clean.pxi: a rule that changes here changes there, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from klogtool.broker.cleaning.offset_map import KeyMap
+from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.format import message as format_message
+from klogtool.format.batch import (
+    CREATE_TIME,
+    LOG_APPEND_TIME,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    Record,
+    build_batch,
+    rewritten_headers,
+)
+from klogtool.format.java_numbers import MAX_INT, wrap_long
+from klogtool.format.message import build_message_set, to_record, walk_messages
+from klogtool.log.entries import Entry, Message, RecordBatch
+from klogtool.log.producer_state import ProducerState
+
+CURRENT_MAGIC = 2
+REASONS = ("superseded", "tombstones", "keyless", "aborted", "markers")
+Part: TypeAlias = Record | format_message.Message
+
+
+class Tally(Struct):
+    """What was read of a segment and what was kept, in records and bytes; and what went, by reason, in records.
+
+    superseded: a later record has the key. tombstones: their time is over. keyless: without a key. aborted: of aborted
+    transactions, by the count in the header. markers: of transactions of which nothing is left.
+    """
+
+    messages_read: int = 0
+    bytes_read: int = 0
+    messages_written: int = 0
+    bytes_written: int = 0
+    superseded: int = 0
+    tombstones: int = 0
+    keyless: int = 0
+    aborted: int = 0
+    markers: int = 0
+
+    def add(self, other: Tally) -> None:
+        """Count another one in."""
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    @property
+    def gone(self) -> dict[str, int]:
+        """By reason, where there are any."""
+        return {reason: count for reason in REASONS if (count := getattr(self, reason))}
+
+
+class Kept(Struct, frozen=True):
+    """What stays of a batch: the batch as it is (data None), or other bytes. max_offset: the largest that is kept;
+    messages: how many."""
+
+    max_offset: int
+    messages: int
+    data: bytes | None = None
+
+
+class FilterTerms(Struct):
+    """What decides: the map, the clock, and what holds for all of a pass.
+
+    bound: where the pass ends. retains_legacy_tombstones: of the segment that is read. keeps_magic: of kept messages.
+    """
+
+    offsets: KeyMap
+    now_ms: int
+    delete_retention_ms: int
+    bound: int
+    producers: Mapping[int, ProducerState]
+    keeps_magic: bool = False
+    retains_legacy_tombstones: bool = False
+    tally: Tally = field(default_factory=Tally)
+
+
+def filter_batch(batch: Entry, terms: FilterTerms, *, can_discard: bool) -> Kept | None:
+    """What stays of a batch, or None. can_discard: by CleanedTransactions.
+
+    Raises Corrupt, Unsupported or Refused, with Kafka's class, where Kafka's cleaner breaks off.
+    """
+    tally = terms.tally
+    tally.bytes_read += batch.size
+    discards = should_discard(batch, terms, can_discard=can_discard)
+    retains_empty = _is_last_of_producer(batch, terms) or wrap_long(batch.last_offset + 1) == terms.bound
+    if discards:
+        count_discarded(batch, tally)
+        if not retains_empty:
+            return None
+    kept = _keep(batch, terms, discards=discards, sets_marker_horizon=can_discard and batch.is_control)
+    if kept is None and retains_empty:
+        kept = Kept(batch.last_offset, 0, _emptied(batch))
+    if kept is not None:
+        tally.messages_written += kept.messages
+        tally.bytes_written += batch.size if kept.data is None else len(kept.data)
+    return kept
+
+
+def put_records(batch: Entry, offsets: KeyMap, first_dirty: int) -> tuple[int, bool]:
+    """The keys of a batch into the map, with the offsets of their records; how many records were read, and whether all
+    had room. Raises KlogError."""
+    count = 0
+    for part in walk_parts(batch):
+        if part.key_size >= 0 and part.offset >= first_dirty:
+            if offsets.is_full:
+                return count, False
+            offsets.put(part.key or b"", part.offset)
+        count += 1
+    return count, True
+
+
+def should_discard(batch: Entry, terms: FilterTerms, *, can_discard: bool) -> bool:
+    """Whether its records go, whatever they are: a marker's only when its time is over."""
+    if not batch.is_control:
+        return can_discard
+    horizon = batch.delete_horizon_ms
+    return can_discard and horizon is not None and horizon <= terms.now_ms
+
+
+def _is_last_of_producer(batch: Entry, terms: FilterTerms) -> bool:
+    """Whether it holds what is known last of a producer that is still known: its sequence number, or its epoch."""
+    if batch.producer_id <= NO_PRODUCER_ID:
+        return False
+    producer = terms.producers.get(batch.producer_id)
+    if producer is None:
+        return False
+    if producer.last_data_offset >= 0:
+        return bool(batch.last_offset == producer.last_data_offset)
+    return bool(batch.is_control and batch.producer_epoch == producer.producer_epoch)
+
+
+def count_discarded(batch: Entry, tally: Tally) -> None:
+    """Count what goes unread, by what its header says."""
+    count = batch.records_count or 0
+    if batch.is_control:
+        tally.markers += count
+    else:
+        tally.aborted += count
+
+
+def _keep(batch: Entry, terms: FilterTerms, *, discards: bool, sets_marker_horizon: bool) -> Kept | None:
+    """The records that stay, as a batch; None if there are none."""
+    kept: list[Part] = []
+    is_whole = batch.magic >= CURRENT_MAGIC or terms.keeps_magic
+    for part in walk_parts(batch):
+        terms.tally.messages_read += 1
+        if not discards and (batch.is_control or _should_retain(batch, part, terms)):
+            kept.append(part)
+            # KAFKA-4298: a wrapper may have messages of another magic around it.
+            is_whole = is_whole and (isinstance(part, Record) or part.magic == batch.magic)
+        else:
+            is_whole = False
+    if not kept:
+        return None
+    has_tombstones = any(part.value_size < 0 for part in kept)
+    sets_horizon = (has_tombstones or sets_marker_horizon) and batch.delete_horizon_ms is None
+    if terms.keeps_magic and batch.magic < CURRENT_MAGIC:
+        sets_horizon = False
+    last_kept = max(part.offset for part in kept)
+    if is_whole and not sets_horizon:
+        return Kept(batch.last_offset, len(kept))
+    horizon_ms = wrap_long(terms.now_ms + terms.delete_retention_ms) if sets_horizon else batch.delete_horizon_ms
+    return Kept(last_kept, len(kept), _build(batch, kept, horizon_ms, keeps_magic=terms.keeps_magic))
+
+
+def walk_parts(batch: Entry) -> Iterator[Part]:
+    """The records of a batch, or the messages. Of a message, key and value are looked at when they are asked for: one
+    that is damaged does no harm as long as it goes. Raises Corrupt or Unsupported."""
+    if isinstance(batch, RecordBatch):
+        yield from batch.records()
+        return
+    try:
+        yield from walk_messages(batch)
+    except KlogError as error:
+        error.at_path(batch.path)
+        raise
+
+
+def _should_retain(batch: Entry, part: Part, terms: FilterTerms) -> bool:
+    """Cleaner.shouldRetainRecord."""
+    if part.offset > terms.offsets.latest_offset:
+        return True
+    key = part.key if part.key_size >= 0 else None
+    if key is None:
+        terms.tally.keyless += 1
+        return False
+    if part.offset < terms.offsets.get(key):
+        terms.tally.superseded += 1
+        return False
+    if part.value_size < 0 and not _retains_tombstones(batch, terms):
+        terms.tally.tombstones += 1
+        return False
+    return True
+
+
+def _retains_tombstones(batch: Entry, terms: FilterTerms) -> bool:
+    if batch.magic < CURRENT_MAGIC:
+        return terms.retains_legacy_tombstones
+    horizon = batch.delete_horizon_ms
+    return horizon is None or terms.now_ms < horizon
+
+
+# --- what is written --------------------------------------------------------------------------------------------------
+
+
+def _emptied(batch: Entry) -> bytes:
+    """Its header alone, for what it tells of its producer and of offsets (DefaultRecordBatch.writeEmptyHeader)."""
+    if not isinstance(batch, RecordBatch):
+        raise Corrupt(
+            "Empty batches are only supported for magic v2 and above",
+            path=batch.path,
+            position=batch.position,
+            kafka_class="IllegalStateException",
+        )
+    return build_batch(
+        (),
+        base_offset=batch.base_offset,
+        last_offset=batch.last_offset,
+        timestamp_type=batch.timestamp_type,
+        max_timestamp=batch.max_timestamp,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        is_transactional=batch.is_transactional,
+        is_control=batch.is_control,
+        partition_leader_epoch=batch.partition_leader_epoch,
+    )
+
+
+def _build(batch: Entry, parts: list[Part], horizon_ms: int | None, *, keeps_magic: bool) -> bytes:
+    """A batch of the kept records (buildRetainedRecordsInto)."""
+    kept = [_rewritten(part) if isinstance(part, Record) else to_record(part) for part in parts]
+    append_time = batch.max_timestamp if batch.timestamp_type == LOG_APPEND_TIME else None
+    if isinstance(batch, Message) and keeps_magic:
+        return build_message_set(
+            kept, magic=batch.magic, codec=batch.codec, timestamp_type=batch.timestamp_type, log_append_time=append_time
+        )
+    is_message = isinstance(batch, Message)
+    base_offset = kept[0].offset if is_message else batch.base_offset
+    _check(batch, kept, base_offset)
+    return build_batch(
+        kept,
+        codec=batch.codec,
+        base_offset=base_offset,
+        last_offset=kept[-1].offset if is_message else batch.last_offset,
+        # Messages of magic 0 have no time, and get none.
+        timestamp_type=LOG_APPEND_TIME if append_time is not None else CREATE_TIME,
+        log_append_time=append_time,
+        delete_horizon_ms=horizon_ms if horizon_ms is not None and horizon_ms >= 0 else None,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        is_transactional=batch.is_transactional,
+        is_control=batch.is_control,
+        partition_leader_epoch=batch.partition_leader_epoch,
+    )
+
+
+def _rewritten(record: Record) -> Record:
+    headers = rewritten_headers(record.headers)
+    return record if headers is record.headers else replace(record, headers=headers)
+
+
+def _check(batch: Entry, kept: list[Record], base_offset: int | None) -> None:
+    """What MemoryRecordsBuilder refuses to build. Raises Refused (IllegalArgumentException)."""
+    previous = None
+    for record in kept:
+        if previous is not None and record.offset <= previous:
+            raise _illegal(batch, f"Illegal offset {record.offset} following previous offset {previous}")
+        if record.timestamp < 0 and record.timestamp != NO_TIMESTAMP:
+            raise _illegal(batch, f"Invalid negative timestamp {record.timestamp}")
+        if wrap_long(record.offset - (base_offset or 0)) > MAX_INT:
+            raise _illegal(batch, f"Maximum offset delta exceeded, base offset: {base_offset}")
+        previous = record.offset
+    if batch.is_transactional and batch.producer_id == NO_PRODUCER_ID:
+        raise _illegal(batch, "Cannot write transactional messages without a valid producer ID")
+    if batch.producer_id != NO_PRODUCER_ID:
+        if batch.producer_epoch == NO_PRODUCER_EPOCH:
+            raise _illegal(batch, "Invalid negative producer epoch")
+        if batch.base_sequence < 0 and not batch.is_control:
+            raise _illegal(batch, "Invalid negative sequence number used")
+
+
+def _illegal(batch: Entry, reason: str) -> Refused:
+    return Refused(reason, path=batch.path, position=batch.position, kafka_class="IllegalArgumentException")

@@ -1,0 +1,250 @@
+"""A pass of the log cleaner in shares: keys by segments, cleaning by groups. Who does them, and where, is a crew's.
+
+A share is done by the code of the whole pass, over the same log. What shares give is put together to what the pass
+would have come to by itself, to the byte, or the pass is not done so (NotShared). What goes over from one share to the
+next are the transactions that the pass is in the middle of: a share begins with what they are supposed to be, and is
+held against what they were at the end of the share before. Groups that began with the wrong ones are cleaned again; a
+map whose shares did is filled in one go, and so is one that becomes full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.broker.cleaning.cleaned_transactions import CleanedTransactions
+from klogtool.broker.cleaning.cleaner import CleaningAborted, CleaningStats, Pass
+from klogtool.broker.cleaning.dirty_range import LogToClean
+from klogtool.broker.cleaning.kernel_cleaning import has_kernels_map
+from klogtool.broker.cleaning.offset_map import new_secret
+from klogtool.broker.cleaning.record_filter import Tally
+from klogtool.broker.content import Content
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_segment import LogSegment
+from klogtool.broker.unified_log.overflow_split import CLEANED
+from klogtool.errors import KlogError
+from klogtool.format.indexes import AbortedTxn, TimeIndexEntry
+from klogtool.format.names import FileKind, build_file_name
+
+MOST_ROUNDS = 5  # of groups that began with wrong transactions
+FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+
+
+class NotShared(KlogError):
+    """The pass is to be done as a whole: only that says what it comes to."""
+
+
+class KeyShare(Struct, frozen=True):
+    """A dirty segment, by its base offset, whose keys are to be found. transactions: as they are where it begins."""
+
+    base_offset: int
+    size: int
+    transactions: CleanedTransactions
+
+
+class KeysFound(Struct, frozen=True):
+    """What became of a KeyShare: records read, whether all keys had room, transactions as they are at its end."""
+
+    messages_read: int
+    is_all: bool
+    transactions: CleanedTransactions
+
+
+class MapFound(Struct, frozen=True):
+    """The map: how many keys, up to which offset, whether it became full; records read for it."""
+
+    entries: int
+    latest_offset: int
+    is_full: bool
+    messages_read: int
+
+
+class GroupShare(Struct, frozen=True):
+    """Neighbours, by their base offsets, that become one segment. transactions: as they are where it begins."""
+
+    base_offsets: tuple[int, ...]
+    size: int
+    transactions: CleanedTransactions
+
+
+class GroupCleaned(Struct, frozen=True):
+    """What became of a GroupShare: the content of the new segment's files, and what a pass wants to know of it."""
+
+    files: Mapping[FileKind, Content]
+    max_timestamp: TimeIndexEntry | None
+    tallies: Mapping[int, Tally]
+    transactions: CleanedTransactions
+
+
+class SentPass(Struct, frozen=True):
+    """A pass on its way to those who do shares of it: the log as it was loaded, and what else makes the pass. secret:
+    of all its maps, so that they can be put together."""
+
+    log: LoadedLog
+    to_clean: LogToClean
+    now_ms: int
+    keeps_magic: bool
+    secret: bytes
+
+    def arrive(self) -> Pass:
+        """The pass, which nothing was done of."""
+        return Pass(self.log, self.to_clean, self.now_ms, keeps_magic=self.keeps_magic, secret=self.secret)
+
+
+class Crew(Protocol):
+    """Whoever does shares. What they raise is a reason to do the pass as a whole."""
+
+    def find_keys(self, sent: SentPass, shares: Sequence[KeyShare]) -> tuple[int, list[KeysFound]]:
+        """The keys of all shares into one map: how many there are, and what became of each."""
+
+    def fill_map(self, sent: SentPass) -> MapFound:
+        """The same in one go, as `Pass.build_map` does."""
+
+    def clean_groups(self, sent: SentPass, shares: Sequence[GroupShare], latest_offset: int) -> list[GroupCleaned]:
+        """Each by itself, by the map that was made last. latest_offset: up to where that goes."""
+
+
+def clean_in_shares(
+    crew: Crew, log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool = False
+) -> tuple[int, CleaningStats]:
+    """What `cleaner.clean` does. Raises NotShared, or what a crew raises; the log is of no use then."""
+    return SharedPass(log, to_clean, now_ms, keeps_magic=keeps_magic, crew=crew).run()
+
+
+class SharedPass(Pass):
+    """A pass whose two long parts a crew does."""
+
+    def __init__(self, log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool, crew: Crew) -> None:
+        super().__init__(log, to_clean, now_ms, keeps_magic=keeps_magic)
+        self._crew, self._sent = crew, SentPass(log, to_clean, now_ms, keeps_magic, new_secret())
+        if not has_kernels_map(self.offsets):
+            raise NotShared("only the extension has a map that can be put together")
+
+    def build_map(self) -> None:
+        """See Pass. Raises NotShared."""
+        found = self._found_by_segments() or self._crew.fill_map(self._sent)
+        self.stats.map_messages_read, self.stats.map_entries = found.messages_read, found.entries
+        self.stats.map_is_full, self.offsets.latest_offset = found.is_full, found.latest_offset
+
+    def _found_by_segments(self) -> MapFound | None:
+        """None where the map becomes full, since offsets in their order say when; or transactions are not as
+        supposed."""
+        dirty, aborted = self.dirty, list(self.aborted_between(self.first_dirty, self.bound))
+        if not dirty:
+            return MapFound(0, self.offsets.latest_offset, is_full=False, messages_read=0)
+        shares = [
+            KeyShare(segment.base_offset, segment.size, _begun(aborted, segment.base_offset if n else None))
+            for n, segment in enumerate(dirty)
+        ]
+        entries, found = self._crew.find_keys(self._sent, shares)
+        has_room = all(keys.is_all for keys in found) and entries < self.offsets.usable
+        if not has_room or not _follow_on(shares, found):
+            return None
+        messages_read = sum(keys.messages_read for keys in found)
+        return MapFound(entries, self.bound - 1, is_full=False, messages_read=messages_read)
+
+    def clean_groups(self, groups: list[list[LogSegment]]) -> None:
+        """See Pass. Raises NotShared."""
+        shares = [
+            GroupShare(
+                tuple(segment.base_offset for segment in group),
+                sum(segment.size for segment in group),
+                CleanedTransactions(),
+            )
+            for group in groups
+        ]
+        found: dict[int, GroupCleaned] = {}
+        due: Iterable[int] = range(len(groups))
+        for _ in range(MOST_ROUNDS):
+            done = self._crew.clean_groups(self._sent, [shares[n] for n in due], self.offsets.latest_offset)
+            found |= dict(zip(due, done, strict=True))
+            wrong = self._begun_wrong(groups, shares, found)
+            if not wrong:
+                break
+            for n, transactions in wrong.items():
+                shares[n] = replace(shares[n], transactions=transactions)
+            due = list(wrong)
+        else:
+            raise NotShared("a transaction goes on over many segments", path=self.log.draft.path)
+        for n, group in enumerate(groups):
+            self.put_in_place(self._taken(shares[n], found[n]), group)
+
+    def _begun_wrong(
+        self, groups: list[list[LogSegment]], shares: Sequence[GroupShare], found: Mapping[int, GroupCleaned]
+    ) -> dict[int, CleanedTransactions]:
+        """Groups whose transactions were not as supposed, and what they are, as far as that is known by now."""
+        wrong = {}
+        now = CleanedTransactions()
+        for n, group in enumerate(groups):
+            done = found[n].transactions
+            if done.is_asked:
+                if not shares[n].transactions.is_like(now):
+                    wrong[n] = now
+                now = _carried(done)
+            else:
+                now = now.copy()
+                for m in range(len(group)):
+                    now.add_aborted(self.aborted_of(group, m))
+        return wrong
+
+    def _taken(self, share: GroupShare, done: GroupCleaned) -> LogSegment:
+        """The new segment, of the draft of this pass."""
+        base_offset, draft = share.base_offsets[0], self.log.draft
+        for kind, content in done.files.items():
+            draft.write(build_file_name(kind, base_offset, CLEANED), content)
+        cleaned = LogSegment(draft, base_offset, self.config, CLEANED)
+        cleaned.max_timestamp_so_far = done.max_timestamp
+        self.stats.groups[base_offset] = list(share.base_offsets)
+        self.stats.tallies |= done.tallies
+        return cleaned
+
+
+def _begun(aborted: Iterable[AbortedTxn], offset: int | None) -> CleanedTransactions:
+    """Transactions as they are at an offset if each ended where the transaction index says; None: at the beginning."""
+    found = CleanedTransactions()
+    found.add_aborted(txn for txn in aborted if offset is None or txn.last_offset >= offset)
+    return found
+
+
+def _follow_on(shares: Sequence[KeyShare], found: Sequence[KeysFound]) -> bool:
+    """Whether each share began with what the one before ended with."""
+    return all(
+        done.transactions.aborted_from(share.base_offset) == share.transactions.aborted_from(share.base_offset)
+        for done, share in zip(found, shares[1:], strict=False)
+    )
+
+
+def _carried(transactions: CleanedTransactions) -> CleanedTransactions:
+    """The same for the next share, which is not asked yet."""
+    carried = transactions.copy()
+    carried.is_asked = False
+    return carried
+
+
+# What one share is.
+
+
+def find_keys(whole: Pass, share: KeyShare) -> KeysFound:
+    """The keys of a segment, into the map of a pass that does shares."""
+    before, transactions = whole.stats.map_messages_read, share.transactions
+    is_all = whole.map_segment(whole.log.segments[share.base_offset], transactions)
+    whole.buffer.restore()
+    return KeysFound(whole.stats.map_messages_read - before, is_all, transactions)
+
+
+def clean_group(whole: Pass, share: GroupShare) -> GroupCleaned:
+    """A group, by a pass that does shares and has the map. Raises KlogError as a pass does, and NotShared."""
+    whole.transactions = share.transactions.copy()
+    try:
+        cleaned = whole.clean_group([whole.log.segments[base] for base in share.base_offsets])
+    except CleaningAborted:
+        raise NotShared("a segment is to be split", path=whole.log.draft.path) from None
+    files = whole.log.draft.files
+    names = {kind: cleaned.name_of(kind) for kind in FILES}
+    contents = {kind: files[name].content for kind, name in names.items() if name in files}
+    cleaned.delete()
+    tallies = {base: whole.stats.tallies[base] for base in share.base_offsets}
+    return GroupCleaned(contents, cleaned.max_timestamp_so_far, tallies, whole.transactions.copy())

@@ -1,0 +1,130 @@
+"""A topic's settings by all that is known: what was given, what the cluster's metadata says, Kafka's defaults.
+
+The order is Kafka's, with what was given on top: a topic's names of --config and --config-file, a broker's of --config,
+then the topic's settings in `__cluster_metadata`, then the broker's: there, for this broker before those for all, and
+last the broker's names of --config-file, which is where a server.properties would stand.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from klogtool.broker.config import BROKER_NAMES, KNOWN_NAMES, fitting
+from klogtool.errors import KlogError
+from klogtool.format.identity import MetaProperties
+from klogtool.log.logdir import LogDir
+from klogtool.log.partition import Partition
+
+if TYPE_CHECKING:
+    from klogtool.log.cluster_metadata import ClusterMetadata
+
+
+METADATA_TOPIC = "__cluster_metadata"
+CLUSTER_METADATA_DIR = f"{METADATA_TOPIC}-0"
+ALL_BROKERS = ""  # what a setting for all brokers has in place of a broker's id
+AS_GIVEN, BY_FILE, BY_CLUSTER = "as given", "by --config-file", "by __cluster_metadata"
+Settings: TypeAlias = Mapping[str, str]
+Layer: TypeAlias = tuple[Settings, Settings]  # settings, and where each is from
+
+# What a broker gives the topics that it makes for itself (GroupCoordinatorService, TransactionStateManager,
+# ShareCoordinatorService, TopicBasedRemoteLogMetadataManager), as far as losing records hangs on it.
+INTERNAL_TOPICS: Mapping[str, Settings] = {
+    "__consumer_offsets": {"cleanup.policy": "compact"},
+    "__transaction_state": {"cleanup.policy": "compact"},
+    "__share_group_state": {"cleanup.policy": "delete", "retention.ms": "-1"},
+    "__remote_log_metadata": {"cleanup.policy": "delete", "retention.ms": "-1"},
+}
+
+
+class ClusterConfig:
+    """What the `__cluster_metadata` of a log dir says of settings, for the broker whose log dir it is."""
+
+    def __init__(self, metadata: ClusterMetadata | None, broker: str | None) -> None:
+        """metadata None: there is none. broker: its id, if that is known."""
+        self.metadata, self._broker = metadata, broker
+
+    @classmethod
+    def of(cls, log_dir: str | None) -> ClusterConfig:
+        """What is there; read now. A log dir that has none costs a look for it."""
+        path = None if log_dir is None else os.path.join(log_dir, CLUSTER_METADATA_DIR)
+        if log_dir is None or path is None or not os.path.isdir(path):
+            return cls(None, None)
+        from klogtool.log.cluster_metadata import read_cluster_metadata  # Kafka's message schemas: 60 ms
+
+        return cls(read_cluster_metadata(path), _broker_of(log_dir))
+
+    def topic_id(self, topic: str) -> str | None:
+        """The id of a topic as Kafka prints it, or None if it is not known."""
+        return None if self.metadata is None else self.metadata.topic_ids.get(topic)
+
+    def notes(self, topic: str, path: str) -> Iterator[str]:
+        """What is wrong with it, or with what it says of a topic. path: a partition dir of the topic."""
+        metadata = self.metadata
+        if metadata is None:
+            return
+        topic_id, own_id = self.topic_id(topic), _topic_id_of(path)
+        if topic_id is not None and own_id not in (None, topic_id):
+            yield (
+                f"topic id: {own_id}, but {topic_id} in __cluster_metadata: a broker would treat the partition "
+                "as a stray"
+            )
+        if metadata.problem is not None:
+            yield f"__cluster_metadata is not whole: {metadata.problem}; klogtool uses the part before that"
+        if topic not in metadata.topic_ids:
+            yield f"__cluster_metadata knows no topic {topic}"
+        for settings in (metadata.topics.get(topic, {}), *(found for found, _ in self.brokers())):
+            known = {name: text for name, text in settings.items() if name in KNOWN_NAMES}
+            for name in known.keys() - fitting(known).keys():
+                yield f"{name}: the value in __cluster_metadata has the wrong type and is ignored: {known[name]!r}"
+
+    def topic(self, topic: str) -> Settings:
+        """Settings of the topic itself."""
+        return {} if self.metadata is None else fitting(self.metadata.topics.get(topic, {}))
+
+    def brokers(self) -> Iterator[tuple[Settings, str]]:
+        """Settings of brokers, and whose: for all of them, then for this one."""
+        if self.metadata is None:
+            return
+        yield self.metadata.brokers.get(ALL_BROKERS, {}), f"{BY_CLUSTER}, for all brokers"
+        if self._broker is not None:
+            yield self.metadata.brokers.get(self._broker, {}), f"{BY_CLUSTER}, for broker {self._broker}"
+
+
+def layers_of(topic: str, given: Settings, by_file: Settings, cluster: ClusterConfig) -> Iterator[Layer]:
+    """What holds for a topic, the first layer first. given: --config; by_file: what fits it of --config-file."""
+    told = _all_from(by_file, BY_FILE) | _all_from(given, AS_GIVEN)
+    yield _layer({name: where for name, where in told.items() if name not in BROKER_NAMES})
+    yield _layer(_all_from(given, AS_GIVEN))
+    yield _layer(_all_from(cluster.topic(topic), BY_CLUSTER))
+    brokers = _all_from(by_file, BY_FILE)
+    for settings, where in cluster.brokers():
+        brokers |= _all_from(fitting(settings), where)
+    yield _layer(brokers)
+    yield _layer(_all_from(INTERNAL_TOPICS.get(topic, {}), f"as a broker makes {topic}"))
+
+
+def _all_from(settings: Settings, where: str) -> dict[str, tuple[str, str]]:
+    return {name: (text, where) for name, text in settings.items()}
+
+
+def _layer(told: Mapping[str, tuple[str, str]]) -> Layer:
+    return {name: text for name, (text, _) in told.items()}, {name: where for name, (_, where) in told.items()}
+
+
+def _topic_id_of(path: str) -> str | None:
+    try:
+        return Partition(path).topic_id
+    except KlogError:  # verify says so, and loading
+        return None
+
+
+def _broker_of(log_dir: str) -> str | None:
+    """The id of the broker whose log dir it is, if meta.properties says so."""
+    try:
+        identity: MetaProperties | None = LogDir(log_dir).meta_properties
+    except KlogError:  # verify says so; here it is only that no broker's own settings are found
+        return None
+    node_id = None if identity is None else identity.node_id
+    return None if node_id is None else str(node_id)

@@ -1,0 +1,256 @@
+"""Settings of a topic and its broker, under Kafka's names with dots made underscores, from KEY=VALUE.
+
+Values are taken as given, also where a broker would refuse them at its start; only what is no number at all is refused
+here. A topic's name wins over the broker's for the same thing, and of the broker's, milliseconds win over minutes over
+hours (ServerTopicConfigSynonyms). Defaults are Kafka's, but for transaction.partition.verification.enable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from klogtool.errors import Corrupt, KlogError
+from klogtool.format.java_numbers import MAX_LONG, parse_java_long
+from klogtool.format.text import did_you_mean
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+COMPACT, DELETE = "compact", "delete"
+
+
+class LogConfig(Struct, frozen=True):
+    """What a broker goes by for one topic. Names that Kafka has for the topic come first, then the broker's own."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * DAY_MS
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 << 20
+    flush_messages: int = MAX_LONG
+    flush_ms: int = MAX_LONG
+    retention_bytes: int = -1
+    retention_ms: int = 7 * DAY_MS
+    max_message_bytes: int = (1 << 20) + 12
+    index_interval_bytes: int = 4096
+    delete_retention_ms: int = DAY_MS
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = MAX_LONG
+    file_delete_delay_ms: int = MINUTE_MS
+    min_cleanable_dirty_ratio: float = 0.5
+    cleanup_policy: tuple[str, ...] = (DELETE,)
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    preallocate: bool = False
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = MAX_LONG
+    message_timestamp_after_max_ms: int = HOUR_MS
+    remote_storage_enable: bool = False
+    local_retention_ms: int = -2
+    local_retention_bytes: int = -2
+    remote_log_copy_disable: bool = False
+    remote_log_delete_on_disable: bool = False
+
+    remote_log_storage_system_enable: bool = False
+    producer_id_expiration_ms: int = DAY_MS
+    transaction_max_timeout_ms: int = 15 * MINUTE_MS
+    transaction_partition_verification_enable: bool = False  # true in Kafka: it asks a coordinator, and there is none
+    message_max_bytes: int = (1 << 20) + 12
+    log_cleaner_threads: int = 1
+    log_cleaner_dedupe_buffer_size: int = 128 << 20
+    log_cleaner_io_buffer_size: int = 512 << 10
+    log_cleaner_io_buffer_load_factor: float = 0.9
+    log_cleaner_backoff_ms: int = 15_000
+    log_cleaner_enable: bool = True
+
+    @property
+    def compact(self) -> bool:
+        """Whether cleanup.policy has it."""
+        return COMPACT in self.cleanup_policy
+
+    @property
+    def delete(self) -> bool:
+        """Whether cleanup.policy has it."""
+        return DELETE in self.cleanup_policy
+
+    @property
+    def max_segment_ms(self) -> int:
+        """How long a segment is written to at most (LogConfig.maxSegmentMs)."""
+        if self.compact and self.max_compaction_lag_ms > 0:
+            return min(self.max_compaction_lag_ms, self.segment_ms)
+        return self.segment_ms
+
+
+def log_config(settings: Mapping[str, str]) -> LogConfig:
+    """The config for these settings; names that have nothing to do with logs are left alone (see `check_names`).
+
+    Raises KlogError for a value that is not of its setting's type.
+    """
+    return LogConfig(**{field: value for field, _, value in _values_of(settings)})
+
+
+def settle(layers: Iterable[tuple[Mapping[str, str], Mapping[str, str]]]) -> tuple[LogConfig, dict[str, str]]:
+    """The config by several layers of settings, the first that has a setting counts; and where each value came from,
+    by Kafka's name for the topic. Each layer has, beside its settings, where they came from, by their names.
+
+    Raises KlogError for a value that is not of its setting's type.
+    """
+    found: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for settings, where in layers:
+        for field, name, value in _values_of(settings):
+            if field not in found:
+                found[field] = value
+                sources[kafka_name(field)] = where[name] if name == kafka_name(field) else f"{where[name]} ({name})"
+    return LogConfig(**found), sources
+
+
+def _values_of(settings: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
+    """Field, name and value of each setting that is there; of several names for a field the first one."""
+    for field, names in _NAMES.items():
+        for name, factor in names:
+            if name in settings:
+                yield field, name, _parse(name, settings[name], field, factor)
+                break
+
+
+def kafka_name(field: str) -> str:
+    """`retention_ms` -> `retention.ms`."""
+    return field.replace("_", ".")
+
+
+def value_text(config: LogConfig, name: str) -> str:
+    """The value of a setting, by Kafka's name, as Kafka writes it."""
+    value = getattr(config, name.replace(".", "_"))
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def fitting(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings without those that have no value of their type."""
+    return {name: text for name, text in settings.items() if _fits(name, text)}
+
+
+def _fits(name: str, text: str) -> bool:
+    try:
+        log_config({name: text})
+    except KlogError:
+        return False
+    return True
+
+
+def check_names(settings: Mapping[str, str]) -> None:
+    """Raises KlogError for a name that no log goes by, with the one that was meant perhaps."""
+    for name in settings:
+        if name not in KNOWN_NAMES:
+            raise _unknown(name)
+
+
+def check_topic_names(settings: Mapping[str, str]) -> None:
+    """The same for what is told of a topic, which may also have settings that are none of a log."""
+    check_names({name: text for name, text in settings.items() if name not in OTHER_TOPIC_NAMES})
+
+
+def check_spelling(settings: Mapping[str, str]) -> None:
+    """Raises KlogError for a name that is only nearly one that a log goes by. Others may be a broker's: no other name
+    that Kafka has, or had, is so near to one of those."""
+    for name in settings.keys() - KNOWN_NAMES:
+        if did_you_mean(name, KNOWN_NAMES, at_least=MISSPELT):
+            raise _unknown(name)
+
+
+def _unknown(name: str) -> KlogError:
+    return KlogError(f"not a log config: {name}{did_you_mean(name, KNOWN_NAMES)}")
+
+
+def _parse(name: str, text: str, field: str, factor: int) -> Any:
+    try:
+        value = _PARSERS[_TYPES[field]](text.strip())
+    except (Corrupt, ValueError):
+        raise KlogError(f"not a value of {name}: {text!r} (type {_TYPES[field].split('[')[0]})") from None
+    if factor == 1:
+        return value
+    return value * factor if value >= 0 else -1  # without limit, in whatever unit (AbstractKafkaConfig)
+
+
+def _parse_bool(text: str) -> bool:
+    """ConfigDef.parseType: true or false, in any case."""
+    if text.lower() not in ("true", "false"):
+        raise ValueError
+    return text.lower() == "true"
+
+
+def _parse_list(text: str) -> tuple[str, ...]:
+    return tuple(part.strip().lower() for part in text.split(",")) if text else ()
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "int": parse_java_long,  # what does not fit a Java int is a broker's business
+    "float": float,
+    "bool": _parse_bool,
+    "str": str,
+    "tuple[str, ...]": _parse_list,
+}
+_TYPES: dict[str, str] = LogConfig.__annotations__
+
+# The broker's names for a topic's settings, in their order, each with what makes milliseconds of it.
+_SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
+    "segment.bytes": (("log.segment.bytes", 1),),
+    "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", HOUR_MS)),
+    "segment.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", HOUR_MS)),
+    "segment.index.bytes": (("log.index.size.max.bytes", 1),),
+    "flush.messages": (("log.flush.interval.messages", 1),),
+    "flush.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
+    "retention.bytes": (("log.retention.bytes", 1),),
+    "retention.ms": (
+        ("log.retention.ms", 1),
+        ("log.retention.minutes", MINUTE_MS),
+        ("log.retention.hours", HOUR_MS),
+    ),
+    "max.message.bytes": (("message.max.bytes", 1),),
+    "index.interval.bytes": (("log.index.interval.bytes", 1),),
+    "delete.retention.ms": (("log.cleaner.delete.retention.ms", 1),),
+    "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
+    "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),
+    "file.delete.delay.ms": (("log.segment.delete.delay.ms", 1),),
+    "min.cleanable.dirty.ratio": (("log.cleaner.min.cleanable.ratio", 1),),
+    "cleanup.policy": (("log.cleanup.policy", 1),),
+    "preallocate": (("log.preallocate", 1),),
+    "message.timestamp.type": (("log.message.timestamp.type", 1),),
+    "message.timestamp.before.max.ms": (("log.message.timestamp.before.max.ms", 1),),
+    "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
+    "local.retention.ms": (("log.local.retention.ms", 1),),
+    "local.retention.bytes": (("log.local.retention.bytes", 1),),
+}
+
+
+def _names_of(field: str) -> tuple[tuple[str, int], ...]:
+    name = kafka_name(field)
+    # internal.segment.bytes is how Kafka's own tests go below the smallest legal size: it overrides segment.bytes.
+    first = (("internal.segment.bytes", 1),) if field == "segment_bytes" else ()
+    return (*first, (name, 1), *_SYNONYMS.get(name, ()))
+
+
+_NAMES = {field: _names_of(field) for field in _TYPES}
+MISSPELT = 0.9  # how near a name is to another one, as difflib has it, that cannot be meant
+KNOWN_NAMES = frozenset(name for names in _NAMES.values() for name, _ in names)
+# Settings of topics, now or once, that no log goes by.
+OTHER_TOPIC_NAMES = frozenset(
+    (
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "message.downconversion.enable",
+        "message.format.version",
+        "message.timestamp.difference.max.ms",
+        "min.insync.replicas",
+        "unclean.leader.election.enable",
+    )
+)
+# What only a broker has: its names for what topics have, too, and its own settings.
+_OF_BROKERS = tuple(_TYPES)[tuple(_TYPES).index("remote_log_storage_system_enable") :]
+BROKER_NAMES = frozenset(name for names in _SYNONYMS.values() for name, _ in names) | set(map(kafka_name, _OF_BROKERS))

@@ -1,0 +1,117 @@
+"""Where the bytes of a file come from: ranges of files that are there, and new bytes. Nothing is written."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from klogtool.errors import Corrupt
+from klogtool.kernels import crc32c
+from klogtool.log.file import LogFile
+from klogtool.values import PartlyCompared
+
+
+class FileRange(Struct, frozen=True):
+    """Bytes [start, stop) of the file at `path`, as it is before anything is written."""
+
+    path: str
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.stop - self.start
+
+
+class Made(PartlyCompared, frozen=True, eq=False):
+    """New bytes that are not kept in memory: how many, and their CRC-32C (None: of a part of those that were made).
+
+    path, start: where they lie in the meantime; path is None where nobody is to have them, since all that is wanted is
+    the plan. Where they lie says nothing of what they are.
+    """
+
+    uncompared = frozenset({"path", "start"})
+
+    size: int
+    crc: int | None
+    path: str | None = None
+    start: int = 0
+
+    def as_range(self) -> FileRange:
+        """Where they can be read. Raises ValueError where they were not kept."""
+        if self.path is None:
+            raise ValueError("what was made only to be told of cannot be read")
+        return FileRange(self.path, self.start, self.start + self.size)
+
+
+# The bytes of a file: pieces of files that are there, and new bytes, one behind the other.
+Part: TypeAlias = FileRange | Made | bytes
+Content: TypeAlias = tuple[Part, ...]
+
+
+def part_size(part: Part) -> int:
+    """Bytes."""
+    return len(part) if isinstance(part, bytes) else part.size
+
+
+def part_span(part: Part, start: int, stop: int) -> Part:
+    """Bytes [start, stop) of a part, which has them."""
+    if isinstance(part, bytes):
+        return part[start:stop]
+    if isinstance(part, FileRange):
+        return FileRange(part.path, part.start + start, part.start + stop)
+    return part if stop - start == part.size else Made(stop - start, None, part.path, part.start + start)
+
+
+def crc_of(part: Made | bytes) -> int:
+    """The CRC-32C of new bytes. Raises KlogError where they have to be read for it, and cannot be."""
+    if isinstance(part, Made) and part.crc is not None:
+        return part.crc
+    return crc32c(_read_part(part))
+
+
+def content_size(content: Content) -> int:
+    """Bytes in all."""
+    return sum(map(part_size, content))
+
+
+def read_content(content: Content) -> bytes:
+    """All of it, in memory: for side files. Raises KlogError if a file cannot be read or has become shorter."""
+    return b"".join(map(_read_part, content))
+
+
+def _read_part(part: Part) -> bytes:
+    if isinstance(part, bytes):
+        return part
+    return _read_range(part if isinstance(part, FileRange) else part.as_range())
+
+
+def _read_range(piece: FileRange) -> bytes:
+    with LogFile(piece.path) as file:
+        data = file.read(piece.start, piece.size)
+    if len(data) < piece.size:
+        raise Corrupt("the file became shorter while it was read", path=piece.path, position=piece.start + len(data))
+    return data
+
+
+def add_part(parts: list[Part], part: Part) -> bool:
+    """Put a part behind others. A range that follows on in its file lengthens the last one: False is returned then."""
+    last = parts[-1] if parts else None
+    if not (isinstance(last, FileRange) and isinstance(part, FileRange)):
+        parts.append(part)
+        return True
+    if (last.path, last.stop) != (part.path, part.start):
+        parts.append(part)
+        return True
+    parts[-1] = FileRange(last.path, last.start, part.stop)
+    return False
+
+
+def joined(before: Content, behind: Content) -> Content:
+    """One content behind another; ranges that follow on in their file become one."""
+    parts = list(before)
+    for part in behind:
+        add_part(parts, part)
+    return tuple(parts)

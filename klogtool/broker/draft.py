@@ -1,0 +1,150 @@
+"""A folder as it is to become: names, and where the bytes of each file come from. Nothing is written.
+
+Kafka's loading, recovery, rolling and cleaning change a draft just as a broker would change the folder. What differs
+from the folder then is the plan; so what is shown and what is done cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from klogtool.broker.content import Content, FileRange, Part, content_size, part_size, part_span, read_content
+from klogtool.errors import Corrupt
+from klogtool.log.file import LogFile, unreadable
+from klogtool.values import PartlyCompared
+
+if TYPE_CHECKING:
+    from klogtool.broker.spools import MakeSpool, Spool
+
+
+class DraftFile(PartlyCompared, frozen=True, eq=False):
+    """A file to be. mtime_ns: its modification time, or None for a file that is written now.
+
+    ino, ctime_ns: of a file that was found; every change of the file changes the second, and nobody can set it.
+    """
+
+    uncompared = frozenset({"ino", "ctime_ns"})
+
+    content: Content
+    mtime_ns: int | None = None
+    ino: int | None = None
+    ctime_ns: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return content_size(self.content)
+
+
+def found_file(path: str, found: os.stat_result) -> DraftFile:
+    """A file as it lies there."""
+    return DraftFile((FileRange(path, 0, found.st_size),), found.st_mtime_ns, found.st_ino, found.st_ctime_ns)
+
+
+class Draft:
+    """The regular files of one folder, by name. `before` is how it was found and stays so; `files` is what changes.
+
+    folders, devices: names of what else is there, and in the way of files. make_spool: for one large new file.
+    """
+
+    def __init__(
+        self, path: str, files: dict[str, DraftFile], folders: Iterable[str] = (), devices: Iterable[str] = ()
+    ) -> None:
+        self.path, self.folders, self.devices = path, frozenset(folders), frozenset(devices)
+        self.before = dict(files)
+        self.files = files
+        self.make_spool: MakeSpool | None = None
+        self.listed: tuple[int, frozenset[str]] | None = None  # the folder's time, and then the names in it
+
+    @classmethod
+    def of(cls, path: str) -> Draft:
+        """A folder as it is on the disk. Raises KlogError if it cannot be listed."""
+        try:
+            mtime_ns = os.stat(path).st_mtime_ns
+            with os.scandir(path) as scanned:
+                entries = list(scanned)
+            _check_links(entries)
+            found = [(entry.name, entry.stat()) for entry in entries if entry.is_file()]
+        except OSError as error:
+            raise unreadable(path, error) from error
+        draft = cls(
+            path,
+            {name: found_file(os.path.join(path, name), stat) for name, stat in sorted(found)},
+            (entry.name for entry in entries if entry.is_dir()),
+            (entry.name for entry in entries if not entry.is_dir() and not entry.is_file() and os.path.exists(entry)),
+        )
+        draft.listed = mtime_ns, frozenset(entry.name for entry in entries)
+        return draft
+
+    def new_spool(self) -> Spool | None:
+        """For the bytes of a large new file; without one they stay in memory."""
+        return None if self.make_spool is None else self.make_spool()
+
+    def names(self) -> list[str]:
+        """Names of all files, sorted."""
+        return sorted(self.files)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.files
+
+    def is_folder(self, name: str) -> bool:
+        """Whether a folder has the name, so that no file can come to have it."""
+        return name in self.folders
+
+    def check_is_no_folder(self, name: str, kafka_class: str = "FileSystemException") -> None:
+        """Raises Corrupt, of the class that Kafka throws when it opens one, if a folder has the name."""
+        if self.is_folder(name):
+            raise Corrupt("Is a directory", path=os.path.join(self.path, name), kafka_class=kafka_class)
+
+    def size(self, name: str) -> int:
+        """Bytes of a file that is there."""
+        return self.files[name].size
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a side file that is there."""
+        return read_content(self.files[name].content)
+
+    def write(self, name: str, content: Content | bytes, mtime_ns: int | None = None) -> None:
+        """A file with this content, new or in place of the one of that name."""
+        whole = (content,) if isinstance(content, bytes) else content
+        self.files[name] = DraftFile(tuple(part for part in whole if part != b""), mtime_ns)
+
+    def truncate(self, name: str, size: int) -> None:
+        """Cut a file behind `size` bytes; nothing changes if it has no more."""
+        file = self.files[name]
+        if size < file.size:
+            self.files[name] = DraftFile(span_of(file.content, 0, size))
+
+    def move(self, name: str, to: str) -> None:
+        """Give a file another name; a file of that name is replaced."""
+        self.files[to] = self.files.pop(name)
+
+    def delete(self, name: str) -> None:
+        """A file is gone; nothing happens if there is none."""
+        self.files.pop(name, None)
+
+    def changed(self) -> set[str]:
+        """Names whose file is new, gone or another one."""
+        return {name for name in {*self.before, *self.files} if self.before.get(name) != self.files.get(name)}
+
+
+def _check_links(entries: Iterable[os.DirEntry[str]]) -> None:
+    """Raises Unreadable for a link that leads nowhere: a disk that is not mounted, rather than a file that is gone."""
+    for entry in entries:
+        if entry.is_symlink() and not os.path.exists(entry):
+            with LogFile(entry.path):
+                return
+
+
+def span_of(content: Content, start: int, size: int) -> Content:
+    """`size` bytes of a content from byte `start` on, fewer where it ends."""
+    found: list[Part] = []
+    for part in content:
+        length = part_size(part)
+        first, last = max(0, start), min(length, start + size)
+        if first < last:
+            found.append(part_span(part, first, last))
+        start -= length
+    return tuple(found)

@@ -1,0 +1,118 @@
+"""A file of a draft, opened: pieces of files and new bytes, read as if it were written already.
+
+So that loading and scanning a log goes by the same code whether it lies on the disk or is only meant to.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate
+
+from klogtool.broker.content import Content, FileRange, Made, part_size, part_span
+from klogtool.errors import Corrupt, KlogError
+from klogtool.log.file import LogFile
+
+
+class ContentFile(LogFile):
+    """What a LogFile is, over content. path: what the file is to be called, for errors; size: bytes.
+
+    Each file that the content has pieces of is opened once. Raises Unreadable where one cannot be.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], content: Content) -> None:
+        self.path = os.fspath(path)
+        self._content = content
+        self._parts = [part.as_range() if isinstance(part, Made) else part for part in content]
+        self._starts = [0, *accumulate(map(part_size, content))]
+        self.size = self._starts[-1]
+        self._files: dict[str, LogFile] = {}
+        try:
+            for part in self._parts:
+                if isinstance(part, FileRange) and part.path not in self._files:
+                    self._files[part.path] = LogFile(part.path)
+        except KlogError:
+            self.close()
+            raise
+
+    def read(self, position: int, size: int) -> bytes:
+        """`size` bytes from byte `position`, fewer where the file ends. Raises KlogError on an I/O error."""
+        found = [self._read_part(part, start, stop) for part, start, stop in self._parts_of(position, size)]
+        return found[0] if len(found) == 1 else b"".join(found)
+
+    def read_into(self, buffer: bytearray | mmap.mmap, position: int, size: int) -> memoryview:
+        """`size` bytes from byte `position` into a buffer that has room for them; the view is shorter where the file
+        ends. Raises KlogError on an I/O error."""
+        view, done = memoryview(buffer), 0
+        parts = list(self._parts_of(position, size))
+        if len(parts) == 1 and isinstance(part := parts[0][0], FileRange):
+            return self._read_range_into(buffer, part, parts[0][1], parts[0][2])
+        for part, start, stop in parts:
+            piece = self._read_part(part, start, stop)
+            view[done : done + len(piece)] = piece
+            done += len(piece)
+        return view[:done]
+
+    def map(self, position: int, size: int) -> memoryview:
+        """The same bytes, mapped where they are of one file, else copied to memory that the system gives for it.
+        Raises OSError, ValueError where that cannot be."""
+        size = min(size, self.size - position)
+        parts = list(self._parts_of(position, size))
+        if len(parts) == 1 and isinstance(part := parts[0][0], FileRange):
+            return self._files[part.path].map(part.start + parts[0][1], size)
+        return self.read_into(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), position, size)
+
+    def content_of(self, start: int, stop: int) -> Content:
+        """The content of bytes [start, stop)."""
+        return tuple(part_span(self._content[n], first, last) for n, first, last in self._spans_of(start, stop - start))
+
+    def size_now(self) -> int:
+        """Its bytes at this moment; fewer than `size`, and one of its files was cut."""
+        sizes = {path: file.size_now() for path, file in self._files.items()}
+        for part, start in zip(self._parts, self._starts, strict=False):
+            if isinstance(part, FileRange) and sizes[part.path] < part.stop:
+                return start + max(0, sizes[part.path] - part.start)
+        return self.size
+
+    def close(self) -> None:
+        """Let go of its files."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def __enter__(self) -> ContentFile:
+        return self
+
+    def _parts_of(self, position: int, size: int) -> Iterator[tuple[FileRange | bytes, int, int]]:
+        """Parts that hold these bytes, each with the span of it."""
+        return ((self._parts[n], first, last) for n, first, last in self._spans_of(position, size))
+
+    def _spans_of(self, position: int, size: int) -> Iterator[tuple[int, int, int]]:
+        """The same, by their numbers."""
+        end = min(position + size, self.size)
+        n = bisect_right(self._starts, position) - 1
+        while position < end:
+            start, stop = self._starts[n], self._starts[n + 1]
+            if position < stop:
+                yield n, position - start, min(end, stop) - start
+                position = min(end, stop)
+            n += 1
+
+    def _read_range_into(self, buffer: bytearray | mmap.mmap, part: FileRange, start: int, stop: int) -> memoryview:
+        """The same of one file, without a copy."""
+        view = self._files[part.path].read_into(buffer, part.start + start, stop - start)
+        if len(view) < stop - start:
+            self._read_part(part, start, stop)  # says what is wrong
+        return view
+
+    def _read_part(self, part: FileRange | bytes, start: int, stop: int) -> bytes:
+        if isinstance(part, bytes):
+            return part[start:stop]
+        data = self._files[part.path].read(part.start + start, stop - start)
+        if len(data) < stop - start:
+            raise Corrupt(
+                "the file became shorter while it was read", path=part.path, position=part.start + start + len(data)
+            )
+        return data

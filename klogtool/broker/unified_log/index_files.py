@@ -1,0 +1,453 @@
+"""The indexes of a segment of a draft, as a broker has them open: mapped, preallocated, appended to, cut.
+
+An index is a file of a draft from the moment it is opened (a missing one comes to be, at full size); what is done to it
+afterwards is in the draft after `write_back`. Sizes and leftovers behind the entries are kept as exactly as Kafka's
+mapped files keep them, since some of them survive (AbstractIndex, OffsetIndex, TimeIndex, TransactionIndex).
+
+A large file is not read whole for a look at some of its entries.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from klogtool.broker.content import read_content
+from klogtool.broker.draft import Draft
+from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.errors import Corrupt
+from klogtool.format.indexes import (
+    ABORTED_TXN_SIZE,
+    NO_TIMESTAMP,
+    OFFSET_INDEX_ENTRY_SIZE,
+    TIME_INDEX_ENTRY_SIZE,
+    AbortedTxn,
+    OffsetIndexEntry,
+    TimeIndexEntry,
+    build_txn_index,
+    find_aborted_txns,
+    find_slot,
+    find_slot_above,
+    offset_index_entries_below,
+    pack_offset_index_entry,
+    pack_time_index_entry,
+    parse_offset_index,
+    parse_offset_index_entry,
+    parse_time_index,
+    parse_time_index_entry,
+    parse_txn_index,
+    preallocated_index_size,
+    sanity_check_txn_index,
+    time_index_entries_below,
+    to_relative_offset,
+    walk_txn_index,
+)
+from klogtool.format.java_numbers import MAX_INT
+
+if TYPE_CHECKING:
+    _Found = TypeVar("_Found")
+
+
+READ_WHOLE_BYTES = 16 << 10  # a file that is not larger costs no more whole than an entry of it does
+
+
+class _MappedIndex:
+    """What offset and time index share (AbstractIndex)."""
+
+    entry_size: int
+
+    def __init__(self, draft: Draft, name: str, base_offset: int, segment_index_bytes: int) -> None:
+        """Raises Refused or Corrupt (IllegalArgumentException): an index that Kafka could not make, or not map."""
+        self.name, self.path, self.base_offset = name, os.path.join(draft.path, name), base_offset
+        self._draft, self._max_bytes = draft, segment_index_bytes
+        self._content = draft.files[name].content if name in draft else ()
+        self._buffer: bytearray | None = None  # the file's bytes, once they are needed
+        self._is_changed = False
+        if name in draft:
+            self._map(draft)
+        else:
+            draft.check_is_no_folder(name, "FileNotFoundException")
+            self.length = preallocated_index_size(segment_index_bytes, self.entry_size)
+            self.entries = 0
+            self._held = 0
+            self._is_changed = True
+            draft.write(name, b"")
+        self.max_entries = self.length // self.entry_size
+
+    def _map(self, draft: Draft) -> None:
+        self.length = draft.size(self.name)
+        if self.length > MAX_INT:
+            raise Corrupt("Size exceeds Integer.MAX_VALUE", path=self.path, kafka_class="IllegalArgumentException")
+        self._held = self.length  # bytes of the file as it was found that still count; behind them it is zeros
+        self.entries = self.length // self.entry_size
+
+    @property
+    def is_full(self) -> bool:
+        """No further entry has room."""
+        return self.entries >= self.max_entries
+
+    @property
+    def _data(self) -> bytearray:
+        """The file's bytes, in memory from now on; behind them, up to its length, it is zeros."""
+        if self._buffer is None:
+            self._buffer = bytearray(read_content(self._content)[: self._held])
+        return self._buffer
+
+    @property
+    def data(self) -> memoryview:
+        """The bytes of its entries."""
+        return memoryview(self._data)[: self.entries * self.entry_size]
+
+    def _look(self, search: Callable[[Callable[[int], bytes]], _Found]) -> _Found:
+        """What is found by looking at the bytes of some entries, by slot; the slots must be there."""
+        size = self.entry_size
+        if self._buffer is not None or self._held <= READ_WHOLE_BYTES:
+            data = self._data
+            return search(lambda n: bytes(data[n * size : (n + 1) * size]))
+        with ContentFile(self.path, self._content) as file:
+            return search(lambda n: file.read(n * size, size))
+
+    def resize(self, size: int) -> bool:
+        """Make the file so long, in whole entries; False if it is. Raises Corrupt if the entries do not fit."""
+        rounded = size // self.entry_size * self.entry_size
+        if rounded == self.length:
+            return False
+        position = self.entries * self.entry_size
+        if position > rounded:
+            raise Corrupt(
+                f"newPosition > limit: ({position} > {rounded})", path=self.path, kafka_class="IllegalArgumentException"
+            )
+        if self._buffer is not None:
+            del self._buffer[rounded:]
+        self._held = min(self._held, rounded)
+        self.length, self.max_entries = rounded, rounded // self.entry_size
+        self._is_changed = True
+        return True
+
+    def trim_to_valid_size(self) -> None:
+        """The file ends behind its last entry."""
+        self.resize(self.entries * self.entry_size)
+
+    def reset(self) -> None:
+        """No entries, and room for all that there may be; what was there is still there behind the entries."""
+        self._truncate_to_entries(0)
+        self.resize(self._max_bytes)
+
+    def resize_to_full(self) -> None:
+        """Room for all entries that there may be."""
+        self.resize(self._max_bytes)
+
+    def keep_entries(self, count: int) -> None:
+        """Entries behind the first so many go."""
+        if count < self.entries:
+            self._truncate_to_entries(count)
+
+    def write_back(self) -> None:
+        """The draft has the file as it now is."""
+        if not self._is_changed:
+            return
+        self._is_changed = False
+        if self._buffer is None and self._held == self.length:
+            self._draft.truncate(self.name, self.length)
+            return
+        data = bytes(self._data) + bytes(self.length - len(self._data))
+        if self._draft.read(self.name)[: len(data)] == data:
+            self._draft.truncate(self.name, len(data))
+        else:
+            self._draft.write(self.name, data)
+
+    def _truncate_to_entries(self, entries: int) -> None:
+        self.entries = entries
+
+    def _put(self, entries: bytes) -> None:
+        at = self.entries * self.entry_size
+        if at + len(entries) > self.length:
+            raise Corrupt("no room in the index", path=self.path, kafka_class="BufferOverflowException")
+        self._data[at : at + len(entries)] = entries
+        self.entries += len(entries) // self.entry_size
+        self._is_changed = True
+
+    def _relative(self, offset: int) -> int:
+        relative_offset = to_relative_offset(offset, self.base_offset)
+        if relative_offset is None:
+            raise Corrupt(
+                f"Integer overflow for offset: {offset} ({self.name})",
+                path=self.path,
+                kafka_class="IndexOffsetOverflowException",
+            )
+        return relative_offset
+
+    def _full(self, what: str) -> Corrupt:
+        return Corrupt(
+            f"Attempt to append to a full {what} (size = {self.entries}).",
+            path=self.path,
+            kafka_class="IllegalArgumentException",
+        )
+
+    def _not_larger(self, offset: int, last_offset: int) -> Corrupt:
+        return Corrupt(
+            f"Attempt to append an offset {offset} to position {self.entries} no larger than the last offset "
+            f"appended ({last_offset}) to {self.name}",
+            path=self.path,
+            kafka_class="InvalidOffsetException",
+        )
+
+
+class OffsetIndex(_MappedIndex):
+    """An `.index`. last_offset: of its last entry, or the base offset."""
+
+    entry_size = OFFSET_INDEX_ENTRY_SIZE
+
+    def __init__(self, draft: Draft, name: str, base_offset: int, segment_index_bytes: int) -> None:
+        super().__init__(draft, name, base_offset, segment_index_bytes)
+        self.last_offset = self._last_offset()
+
+    def append(self, offset: int, position: int) -> None:
+        """An entry for the batch that begins at a position. Raises Corrupt: full, or not above the last one."""
+        if self.is_full:
+            raise self._full("index")
+        if self.entries and offset <= self.last_offset:
+            raise self._not_larger(offset, self.last_offset)
+        self._put(pack_offset_index_entry(self._relative(offset), position))
+        self.last_offset = offset
+
+    def extend(self, entries: bytes) -> None:
+        """Entries as they stand in the file, each of which `append` would take."""
+        if entries:
+            self._put(entries)
+            self.last_offset = self._last_offset()
+
+    def lookup(self, target_offset: int) -> OffsetIndexEntry:
+        """The last entry at or before the target, else the pair of base offset and position 0."""
+        slot = self.find_slot(target_offset)
+        return OffsetIndexEntry(self.base_offset, 0) if slot is None else self.entry(slot)
+
+    def find_slot(self, target_offset: int) -> int | None:
+        """Which entry that is; None if there is none."""
+        return self._look(
+            lambda packed: find_slot(
+                lambda n: self._parse(packed(n)).offset, target_offset, self.entries, self.entry_size
+            )
+        )
+
+    def find_upper_bound(self, position: int) -> OffsetIndexEntry | None:
+        """An entry of a batch that begins at or behind this position (fetchUpperBoundOffset); None if there is none."""
+        slot = self._look(
+            lambda packed: find_slot_above(
+                lambda n: self._parse(packed(n)).position, position, self.entries, self.entry_size
+            )
+        )
+        return None if slot is None else self.entry(slot)
+
+    def entry(self, slot: int) -> OffsetIndexEntry:
+        """The entry in a slot, which must be there."""
+        return self._look(lambda packed: self._parse(packed(slot)))
+
+    def _parse(self, packed: bytes) -> OffsetIndexEntry:
+        return parse_offset_index_entry(packed, self.base_offset, 0)
+
+    def parse(self) -> list[OffsetIndexEntry]:
+        """All entries."""
+        return parse_offset_index(self.data, self.base_offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Entries from this offset on go."""
+        self._truncate_to_entries(offset_index_entries_below(self.data, self.base_offset, offset))
+
+    def _truncate_to_entries(self, entries: int) -> None:
+        super()._truncate_to_entries(entries)
+        self.last_offset = self._last_offset()
+
+    def _last_offset(self) -> int:
+        if not self.entries:
+            return self.base_offset
+        return self.entry(self.entries - 1).offset
+
+
+class TimeIndex(_MappedIndex):
+    """A `.timeindex`. last_entry: its last one, or (NO_TIMESTAMP, base offset)."""
+
+    entry_size = TIME_INDEX_ENTRY_SIZE
+
+    def __init__(self, draft: Draft, name: str, base_offset: int, segment_index_bytes: int) -> None:
+        super().__init__(draft, name, base_offset, segment_index_bytes)
+        self.last_entry = self._last_entry()
+
+    @property
+    def is_full(self) -> bool:
+        """The last slot is kept for the moment when the segment is closed."""
+        return self.entries >= self.max_entries - 1
+
+    def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
+        """An entry, if its timestamp is above the last one's. Raises Corrupt: full, or below the last one."""
+        if not skip_full_check and self.is_full:
+            raise self._full("time index")
+        if self.entries and offset < self.last_entry.offset:
+            raise self._not_larger(offset, self.last_entry.offset)
+        if self.entries and timestamp < self.last_entry.timestamp:
+            raise Corrupt(
+                f"Attempt to append a timestamp ({timestamp}) to slot {self.entries} no larger than the last timestamp "
+                f"appended ({self.last_entry.timestamp}) to {self.name}",
+                path=self.path,
+                kafka_class="IllegalStateException",
+            )
+        if timestamp > self.last_entry.timestamp:
+            self._put(pack_time_index_entry(timestamp, self._relative(offset)))
+            self.last_entry = TimeIndexEntry(timestamp, offset)
+
+    def extend(self, entries: bytes) -> None:
+        """Entries as they stand in the file, each of which `maybe_append` would take."""
+        if entries:
+            self._put(entries)
+            self.last_entry = self._last_entry()
+
+    def lookup(self, target_timestamp: int) -> TimeIndexEntry:
+        """The last entry at or before the timestamp, else (NO_TIMESTAMP, base offset)."""
+        slot = self.find_slot(target_timestamp)
+        return TimeIndexEntry(NO_TIMESTAMP, self.base_offset) if slot is None else self.entry(slot)
+
+    def find_slot(self, target_timestamp: int) -> int | None:
+        """Which entry that is; None if there is none."""
+        return self._look(
+            lambda packed: find_slot(
+                lambda n: self._parse(packed(n)).timestamp, target_timestamp, self.entries, self.entry_size
+            )
+        )
+
+    def entry(self, slot: int) -> TimeIndexEntry:
+        """The entry in a slot, which must be there."""
+        return self._look(lambda packed: self._parse(packed(slot)))
+
+    def _parse(self, packed: bytes) -> TimeIndexEntry:
+        return parse_time_index_entry(packed, self.base_offset, 0)
+
+    def parse(self) -> list[TimeIndexEntry]:
+        """All entries."""
+        return parse_time_index(self.data, self.base_offset)
+
+    def resize(self, size: int) -> bool:
+        """As of the others; the last entry is read anew."""
+        is_changed = super().resize(size)
+        if is_changed:
+            self.last_entry = self._last_entry()
+        return is_changed
+
+    def truncate_to(self, offset: int) -> None:
+        """Entries from this offset on go."""
+        self._truncate_to_entries(time_index_entries_below(self.data, self.base_offset, offset))
+
+    def _truncate_to_entries(self, entries: int) -> None:
+        super()._truncate_to_entries(entries)
+        self.last_entry = self._last_entry()
+
+    def _last_entry(self) -> TimeIndexEntry:
+        if not self.entries:
+            return TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
+        return self.entry(self.entries - 1)
+
+
+class TransactionIndex:
+    """A `.txnindex`: comes to be with its first entry, and is not preallocated."""
+
+    def __init__(self, draft: Draft, name: str, start_offset: int) -> None:
+        self.name, self.path = name, os.path.join(draft.path, name)
+        self._draft, self._start_offset = draft, start_offset
+        draft.check_is_no_folder(name)
+        self._data, self._is_open = bytearray(), False
+        # Of the last entry of this opening: Kafka does not read it from the file.
+        self.last_offset: int | None = None
+        self._is_changed = False
+        if name in draft:
+            self._open()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no entries, or no file."""
+        return not self._data
+
+    def append(self, aborted: AbortedTxn) -> None:
+        """One more. Raises Corrupt (IllegalArgumentException) if its marker is not behind that of the one before."""
+        if self.last_offset is not None and self.last_offset >= aborted.last_offset:
+            raise Corrupt(
+                "The last offset of appended transactions must increase sequentially, but "
+                f"{aborted.last_offset} is not greater than current last offset {self.last_offset} "
+                f"of index {self.name}",
+                path=self.path,
+                kafka_class="IllegalArgumentException",
+            )
+        self.last_offset = aborted.last_offset
+        self._open()
+        self._data += build_txn_index([aborted])
+        self._is_changed = True
+
+    def take_name(self, name: str) -> None:
+        """Its file has got this name. One that had no file yet does not look at what else has the name, until its first
+        entry comes, which goes behind what is there: so an entry is there twice where a split made a segment anew."""
+        self.name, self.path = name, os.path.join(self._draft.path, name)
+
+    def _open(self) -> None:
+        if self._is_open:
+            return
+        self._is_open = True
+        if self.name in self._draft:
+            self._data = bytearray(self._draft.read(self.name))
+        else:
+            self._draft.write(self.name, b"")
+
+    def reset(self) -> None:
+        """No entries; a file that is there stays."""
+        self._cut(0)
+        self.last_offset = None
+
+    def truncate_to(self, offset: int) -> None:
+        """The first entry with a marker at or behind this offset goes, and all behind it."""
+        last_offset = None
+        for n, entry in enumerate(walk_txn_index(bytes(self._data))):
+            if entry.last_offset >= offset:
+                self._cut(n * ABORTED_TXN_SIZE)
+                self.last_offset = last_offset
+                return
+            last_offset = entry.last_offset
+
+    def mark(self) -> tuple[int, int | None]:
+        """How far it has come, for `return_to`."""
+        return len(self._data), self.last_offset
+
+    def return_to(self, mark: tuple[int, int | None]) -> None:
+        """Entries that have come since then go."""
+        size, self.last_offset = mark
+        self._cut(size)
+
+    def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTxn], bool]:
+        """Entries that overlap a fetch, and whether later segments have no more of them (collectAbortedTxns).
+
+        Raises Corrupt (KafkaException) at one of a later version."""
+        try:
+            return find_aborted_txns(bytes(self._data), fetch_offset, upper_bound_offset)
+        except Corrupt as error:
+            error.at_path(self.path)
+            raise
+
+    def sanity_check(self) -> None:
+        """Raises Corrupt: CorruptIndexException, or KafkaException for an entry of a later version."""
+        sanity_check_txn_index(bytes(self._data), self._start_offset)
+
+    def parse(self) -> list[AbortedTxn]:
+        """All entries. Raises Corrupt (KafkaException) at one of a later version."""
+        return parse_txn_index(bytes(self._data))
+
+    def write_back(self) -> None:
+        """The draft has the file as it now is."""
+        if not self._is_changed:
+            return
+        if self._draft.read(self.name)[: len(self._data)] == self._data:
+            self._draft.truncate(self.name, len(self._data))
+        else:
+            self._draft.write(self.name, bytes(self._data))
+        self._is_changed = False
+
+    def _cut(self, size: int) -> None:
+        if size < len(self._data):
+            del self._data[size:]
+            self._is_changed = True

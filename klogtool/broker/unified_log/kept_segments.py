@@ -1,0 +1,174 @@
+"""Why segments stay after retention: until when, and because of which record. Looks only; the log is as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from klogtool.broker.draft import Draft
+from klogtool.broker.timestamps import duration_text, unit_of
+from klogtool.broker.unified_log.index_files import TimeIndex
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_segment import LogSegment
+from klogtool.broker.unified_log.retention import NS_PER_MS, is_tiered, upper_bound_of
+from klogtool.errors import KlogError
+from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
+from klogtool.format.framing import Frame
+from klogtool.format.indexes import TimeIndexEntry
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.names import FileKind
+from klogtool.log.frames import FrameReader
+
+# Reasons that have nothing to do with time.
+EMPTY, HIGH_WATERMARK, POLICY = "active_and_empty", "high_watermark", "policy"
+TIERED, UNLIMITED, SIZE = "tiered", "unlimited", "size"
+# Those of time. A timestamp of another unit is named after it.
+YOUNG, FUTURE, BEHIND = "young", "future", "behind"
+
+
+class Age(Struct, frozen=True):
+    """A segment's size, and the largest timestamp that its time index knows, with the offset beside it there; offset
+    None: there is none, and the timestamp is when the `.log` was last written."""
+
+    segment: int
+    size: int
+    timestamp: int
+    offset: int | None
+
+
+class Kept(Struct, frozen=True):
+    """A segment that stays. detail: the reason in words. due_ms: from then on it would go if nothing else changed;
+    None: that is no question of time. held_by: the record that is waited for, in JSON's types."""
+
+    segment: int
+    reason: str
+    detail: str
+    due_ms: int | None = None
+    held_by: Mapping[str, Any] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """A row of the answer."""
+        return {
+            "segment": self.segment,
+            "reason": self.reason,
+            "due_ms": self.due_ms,
+            "held_by": self.held_by,
+            "detail": self.detail,
+        }
+
+
+def ages_of(log: LoadedLog) -> dict[int, Age]:
+    """How old each segment is, by base offset."""
+    draft = Draft(log.draft.path, dict(log.draft.files))  # opening an index changes a draft
+    return {segment.base_offset: _age_of(segment, draft, log.terms.now_ms) for segment in log.segments.all}
+
+
+def _age_of(segment: LogSegment, draft: Draft, now_ms: int) -> Age:
+    known = segment.max_timestamp_so_far or _last_time_entry(segment, draft)
+    if known is not None and known.timestamp >= 0:
+        return Age(segment.base_offset, segment.size, known.timestamp, known.offset)
+    mtime_ns = draft.files[segment.log_name].mtime_ns
+    return Age(segment.base_offset, segment.size, now_ms if mtime_ns is None else mtime_ns // NS_PER_MS, None)
+
+
+def _last_time_entry(segment: LogSegment, draft: Draft) -> TimeIndexEntry | None:
+    name = segment.name_of(FileKind.TIME_INDEX)
+    try:
+        return TimeIndex(draft, name, segment.base_offset, segment.config.segment_index_bytes).last_entry
+    except KlogError:  # a broker fails over it only if it has to ask
+        return None
+
+
+def explain_kept(log: LoadedLog, ages: Mapping[int, Age]) -> Iterator[Kept]:
+    """Each segment that is there, after retention. ages: from before it."""
+    explainer, holder = _Explainer(log), None
+    for segment in log.segments.all:
+        kept = explainer.without_time(segment)
+        if kept is None:
+            age = ages[segment.base_offset]
+            due_ms = age.timestamp + log.terms.config.retention_ms + 1  # strictly more than retention.ms
+            if holder is not None and due_ms <= (holder.due_ms or MAX_LONG):
+                kept = _behind(segment, holder)
+            else:
+                holder = kept = explainer.by_time(segment, age, due_ms)
+        yield kept
+
+
+def _behind(segment: LogSegment, holder: Kept) -> Kept:
+    detail = f"after segment {holder.segment}, which stays, because a log has no holes"
+    return Kept(segment.base_offset, BEHIND, detail, holder.due_ms, holder.held_by)
+
+
+class _Explainer:
+    """Looks at a copy of the draft, since opening an index changes a draft."""
+
+    def __init__(self, log: LoadedLog) -> None:
+        self._log, self._config = log, log.terms.config
+        self._draft = Draft(log.draft.path, dict(log.draft.files))
+        self._total_bytes = sum(segment.size for segment in log.segments.all)
+
+    def without_time(self, segment: LogSegment) -> Kept | None:
+        """Why a segment stays whatever its age is; None if its age decides."""
+        log, config, base = self._log, self._config, segment.base_offset
+        upper_bound = upper_bound_of(log, segment)
+        if segment is log.segments.last and not segment.size:
+            return Kept(base, EMPTY, "active and empty: a log always has a segment")
+        if log.high_watermark < upper_bound:
+            detail = f"reaches up to offset {upper_bound:,}, the high watermark is {log.high_watermark:,}"
+            return Kept(base, HIGH_WATERMARK, detail)
+        if not config.delete:
+            policy = ",".join(config.cleanup_policy) or "empty"
+            return Kept(
+                base, POLICY, f"cleanup.policy is {policy}: only segments below the log start offset are deleted"
+            )
+        if is_tiered(log):
+            return Kept(base, TIERED, "tiered: only a broker knows whether it is in remote storage")
+        if config.retention_ms >= 0:
+            return None
+        if config.retention_bytes < 0:
+            return Kept(base, UNLIMITED, "neither retention.ms nor retention.bytes sets a limit")
+        return Kept(
+            base,
+            SIZE,
+            f"the log has {self._total_bytes:,} bytes; without this segment it would have less than retention.bytes",
+        )
+
+    def by_time(self, segment: LogSegment, age: Age, due_ms: int) -> Kept:
+        """Until when it stays."""
+        now_ms, unit = self._log.terms.now_ms, unit_of(age.timestamp)
+        reason = YOUNG if age.timestamp <= now_ms else FUTURE if unit == "milliseconds" else unit
+        what = "the file was last written" if age.offset is None else "the newest record is"
+        told = {
+            YOUNG: f"{what} {duration_text(now_ms - age.timestamp)} ago",
+            FUTURE: f"{what} {duration_text(age.timestamp - now_ms)} in the future",
+        }
+        detail = told.get(reason, f"the largest timestamp, {age.timestamp}, is in {unit}, as its size shows")
+        return Kept(age.segment, reason, detail, due_ms if due_ms <= MAX_LONG else None, self._holder(segment, age))
+
+    def _holder(self, segment: LogSegment, age: Age) -> dict[str, Any]:
+        """The record with the largest timestamp. Where it is not found, what the time index has for it."""
+        held = {"segment": age.segment, "offset": age.offset, "producer_id": None, "timestamp": age.timestamp}
+        if age.offset is None:
+            return {**held, "file_time": True}
+        try:
+            found = self._find_record(segment, age.offset, age.timestamp)
+        except KlogError:  # damage further on is not retention's business, nor Kafka's
+            found = None
+        return held if found is None else {**held, "offset": found[0], "producer_id": found[1]}
+
+    def _find_record(self, segment: LogSegment, offset: int, timestamp: int) -> tuple[int, int] | None:
+        """Offset and producer id of the first record with the timestamp in the batch that holds the offset."""
+        looked_at = LogSegment(self._draft, segment.base_offset, segment.config)
+        position = looked_at.translate_offset(offset)
+        if position is None:
+            return None
+        with looked_at.open_log() as file:
+            reader = FrameReader(file)
+            frame = reader.find(position.position, file.size)
+            if not isinstance(frame, Frame):
+                return None
+            entry = reader.read(frame)
+            producer_id = entry.producer_id if isinstance(entry, RecordBatch) else NO_PRODUCER_ID
+            return next(((r.offset, producer_id) for r in entry.records() if r.timestamp == timestamp), None)

@@ -1,0 +1,168 @@
+"""The regular batches of a segment in recovery, by the kernel; each one that it leaves, by the reference.
+
+The kernel's state stands for that of the segment, its indexes and the producers as long as it goes on; what it has
+changed is put down in them before the reference takes over, and at the end. With several threads, the others see which
+batches match their checksums, ahead; what follows from the headers is one thread's work, in the order of the batches.
+"""
+
+from __future__ import annotations
+
+from array import array
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+from klogtool import kernels
+from klogtool.broker.unified_log.log_segment import walk_valid
+from klogtool.broker.unified_log.mapped_pieces import MappedPiece, walk_pieces
+from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
+from klogtool.format.indexes import CURRENT_ABORTED_TXN_VERSION, AbortedTxn, TimeIndexEntry
+from klogtool.log.leader_epochs import UNDEFINED_EPOCH
+from klogtool.log.producer_state import BatchMetadata, ProducerState, TxnMetadata
+
+if TYPE_CHECKING:
+    from klogtool.broker.unified_log.content_file import ContentFile
+    from klogtool.broker.unified_log.log_segment import LogSegment
+    from klogtool.log.entries import Entry
+    from klogtool.log.leader_epochs import LeaderEpochFileCache
+    from klogtool.log.producer_state import ProducerStateManager
+
+    class Indexing(Protocol):
+        """What goes on batch by batch: SegmentRecovery, mostly. valid_bytes: where the next batch lies; last_indexed:
+        the position of the last one that has an index entry."""
+
+        segment: LogSegment
+        epochs: LeaderEpochFileCache
+        producers: ProducerStateManager
+        index_interval_bytes: int
+        valid_bytes: int
+        last_indexed: int
+
+        def take(self, entry: Entry) -> None:
+            """One more batch, whose checksum is right."""
+
+
+ENDED_FIELDS = 5  # longs of a row, see native.Recovery.take_txns_ended
+
+
+def take_by(kernel: Any, piece: MappedPiece, checked: int) -> int:
+    """Entries of a piece that the kernel takes, and why it stopped. checked: up to where nobody looks at checksums."""
+    base = piece.base
+    to, why = kernel.take(piece.data, piece.reached - base, piece.stop - base, checked - base)
+    piece.reached = base + to
+    return int(why)
+
+
+class RegularBatches:
+    """A SegmentRecovery's walk over a log from its beginning, with the kernel (a pieces.Reader)."""
+
+    def __init__(self, recovery: Indexing) -> None:
+        self._recovery, self._segment, self._producers = recovery, recovery.segment, recovery.producers
+        self._kernel = kernels.native.Recovery()
+        self._pick_up()
+        self._kernel.keeps_ended = self._producers.keeps_ended
+        for producer_id in self._producers.producers:
+            self._pick_up_producer(producer_id)
+        for txn in self._producers.ongoing_txns:
+            self._kernel.set_txn(txn.first_offset, txn.producer_id)
+
+    def walk(self, file: ContentFile, jobs: int) -> None:
+        """All that is valid, in order; jobs: threads. Raises what SegmentRecovery.take and walk_valid do."""
+        walk_pieces(file, self, jobs=jobs, are_checked=jobs > 1)
+        self._put_down()
+
+    def take(self, piece: MappedPiece) -> int:
+        """Entries that the kernel takes."""
+        return take_by(self._kernel, piece, piece.checked)
+
+    def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
+        """Entries that it does not take."""
+        self._put_down()
+        count = size = 0
+        for entry in islice(walk_valid(file, position), most):
+            count, size = count + 1, size + entry.size
+            self._take_entry(entry)
+        self._pick_up()
+        return count, size
+
+    def _take_entry(self, entry: Entry) -> None:
+        if not isinstance(entry, RecordBatch) or entry.producer_id <= NO_PRODUCER_ID:
+            self._recovery.take(entry)
+            return
+        known = self._producers.producers.get(entry.producer_id)
+        before = None if known is None else known.current_txn_first_offset
+        self._recovery.take(entry)
+        self._pick_up_producer(entry.producer_id)
+        for first_offset in {entry.base_offset} if before is None else {entry.base_offset, before}:
+            self._kernel.set_txn(first_offset, self._producers.producer_of_txn(first_offset))
+
+    # From the segment to the kernel.
+
+    def _pick_up(self) -> None:
+        kernel, recovery, segment = self._kernel, self._recovery, self._segment
+        kernel.base_offset, kernel.index_interval_bytes = segment.base_offset, recovery.index_interval_bytes
+        kernel.valid_bytes, kernel.last_indexed = recovery.valid_bytes, recovery.last_indexed
+        latest = segment.max_timestamp_so_far or segment.time_index.last_entry
+        kernel.max_timestamp, kernel.offset_of_max_timestamp = latest.timestamp, latest.offset
+        epoch = recovery.epochs.latest_epoch
+        kernel.latest_epoch = UNDEFINED_EPOCH if epoch is None else epoch
+        kernel.map_end_offset = self._producers.map_end_offset
+        index, times = segment.offset_index, segment.time_index
+        kernel.offset_entries, kernel.most_offset_entries = index.entries, index.max_entries
+        kernel.last_offset = index.last_offset
+        kernel.time_entries, kernel.most_time_entries = times.entries, times.max_entries
+        kernel.last_timestamp, kernel.last_timestamp_offset = times.last_entry.timestamp, times.last_entry.offset
+        last_aborted = segment.txn_index.last_offset
+        kernel.has_aborted, kernel.last_aborted_offset = last_aborted is not None, last_aborted or 0
+
+    def _pick_up_producer(self, producer_id: int) -> None:
+        known = self._producers.producers[producer_id]
+        self._kernel.set_producer(
+            producer_id,
+            known.producer_epoch,
+            known.coordinator_epoch,
+            known.last_timestamp,
+            known.current_txn_first_offset,
+            [(b.last_sequence, b.last_offset, b.offset_delta, b.timestamp) for b in known.batches],
+        )
+
+    # And back.
+
+    def _put_down(self) -> None:
+        kernel, recovery, segment = self._kernel, self._recovery, self._segment
+        if kernel.valid_bytes == recovery.valid_bytes:
+            return
+        recovery.valid_bytes, recovery.last_indexed = kernel.valid_bytes, kernel.last_indexed
+        segment.max_timestamp_so_far = TimeIndexEntry(kernel.max_timestamp, kernel.offset_of_max_timestamp)
+        segment.offset_index.extend(kernel.take_offset_entries())
+        segment.time_index.extend(kernel.take_time_entries())
+        self._put_down_producers()
+
+    def _put_down_producers(self) -> None:
+        kernel, ended = self._kernel, array("q")
+        ended.frombytes(kernel.take_txns_ended())
+        rows = [ended[n : n + ENDED_FIELDS] for n in range(0, len(ended), ENDED_FIELDS)]
+        self._producers.map_end_offset = kernel.map_end_offset
+        self._producers.take_over(
+            [producer_of(*fields) for fields in kernel.take_producers_changed()],
+            [TxnMetadata(*row[:3]) for row in rows],
+            [TxnMetadata(*fields) for fields in kernel.take_txns_begun()],
+        )
+        for producer_id, first_offset, last_offset, is_aborted, last_stable_offset in rows:
+            if is_aborted:
+                self._segment.txn_index.append(
+                    AbortedTxn(CURRENT_ABORTED_TXN_VERSION, producer_id, first_offset, last_offset, last_stable_offset)
+                )
+
+
+def producer_of(
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    last_timestamp: int,
+    txn_first_offset: int | None,
+    batches: list[tuple[int, int, int, int]],
+) -> ProducerState:
+    """A producer as native.Recovery tells of it."""
+    producer = ProducerState(producer_id, producer_epoch, coordinator_epoch, last_timestamp, txn_first_offset)
+    producer.batches.extend(BatchMetadata(*fields) for fields in batches)
+    return producer

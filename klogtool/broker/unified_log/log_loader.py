@@ -1,0 +1,476 @@
+"""How a broker loads a partition dir, and what it leaves when it stops: LogLoader, UnifiedLog, over a draft.
+
+The passes are Kafka's and in its order: what an interrupted cleaning or split left, segments and their side files,
+recovery, leader epochs, producer state. Everything that happens happens to the draft.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct, field
+
+from klogtool.broker.circumstances import LoadTerms
+from klogtool.broker.draft import Draft
+from klogtool.broker.unified_log.log_segment import LogSegment, LogSegmentOffsetOverflow
+from klogtool.broker.unified_log.log_segments import LogSegments
+from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP, split_overflowed_segment
+from klogtool.broker.unified_log.producer_snapshots import SnapshotNames, SnapshottedProducers
+from klogtool.broker.unified_log.rebuild_producer_state import rebuild_producer_state
+from klogtool.broker.unified_log.segment_recovery import Recovered, SegmentRecovery
+from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
+from klogtool.format.identity import parse_partition_metadata
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.names import FileKind, PartitionDirState, build_file_name, parse_base_offset
+from klogtool.log.file import Unreadable
+from klogtool.log.folder import own_name
+from klogtool.log.leader_epochs import LeaderEpochFileCache
+
+if TYPE_CHECKING:
+    _Result = TypeVar("_Result")
+
+
+_KRAFT_DELETED = ".checkpoint.deleted"
+_TEMPORARY = ".tmp"
+_INDEX_KINDS = (FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value, FileKind.TXN_INDEX.value)
+# What empties a segment in recovery, where everything else fails the load. Kafka means an I/O error by the others: that
+# of a folder in a file's place. Real ones are told as what they are, and nothing is done about them.
+_EMPTIES = ("InvalidOffsetException", "FileSystemException", "FileNotFoundException")
+_IO_EXCEPTION = "KafkaStorageException"  # what an IOException becomes in reading such files
+
+
+class LoadReport(Struct):
+    """What loading did. recovered, deleted_segments: base offsets, in order; below_start: those of the latter that went
+    since the log ends below its start. was_split: a segment was.
+
+    epochs_added: the file did not have all of them. epochs_appended: batches that were appended have changed them.
+    unfit: base offsets of segments that were recovered, whatever the last stop was, because of their transaction index.
+    stopped_by: base offset to the error at which its log was cut. emptied: base offsets of segments that were given up.
+    removed: names that the first pass removed, in a safe order; replaced: those that a swapped segment stands for;
+    swapped: names that lost their `.swap`. After loading: cleaned: base offsets of segments that the log cleaner made;
+    dropped: those of the oldest segments, which retention takes away; cut_off: those that a truncation takes away;
+    began_anew: that of the empty segment which stands for all, if it took them all; overlapped: that of the one which
+    held its offset.
+    """
+
+    recovered: list[int] = field(default_factory=list)
+    deleted_segments: list[int] = field(default_factory=list)
+    below_start: list[int] = field(default_factory=list)
+    was_split: bool = False
+    epochs_added: bool = False
+    epochs_appended: bool = False
+    unfit: set[int] = field(default_factory=set)
+    stopped_by: dict[int, KlogError] = field(default_factory=dict)
+    emptied: set[int] = field(default_factory=set)
+    removed: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    swapped: list[str] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)
+    cleaned: set[int] = field(default_factory=set)
+    cut_off: list[int] = field(default_factory=list)
+    began_anew: int | None = None
+    overlapped: int | None = None
+
+
+class LogParts:
+    """What recovering a segment needs to know of a log; epochs: as leader-epoch-checkpoint has them."""
+
+    def __init__(self, draft: Draft, terms: LoadTerms, jobs: int = 1) -> None:
+        """jobs: threads for each segment. Raises Corrupt for leader epochs that cannot be read."""
+        self.draft, self.terms, self.report, self.jobs = draft, terms, LoadReport(), jobs
+        self.segments = LogSegments()
+        self.epochs = open_leader_epochs(draft)
+        # Loading drops what begins behind the log's end; that it was there tells how far the log went.
+        self.last_epoch_start = max((entry.start_offset for entry in self.epochs.entries), default=0)
+        self.recovered: dict[int, Recovered] = {}  # by base offset
+        self.snapshots: SnapshotNames | None = None  # listed for recovering segments; None where others changed them
+
+
+class LoadedLog(LogParts):
+    """A log as a broker has it in memory after loading. All further change goes to `draft`; `stop` is the last.
+
+    first_unstable_offset: where the first transaction begins that is open, or ended above the high watermark.
+    """
+
+    first_unstable_offset: int | None = None
+
+    def __init__(self, draft: Draft, terms: LoadTerms, jobs: int = 1) -> None:
+        """Loads it. Raises Corrupt, Refused or Unsupported, with Kafka's class, where a broker refuses to."""
+        super().__init__(draft, terms, jobs)
+        self.producers = SnapshottedProducers(draft, terms.config, terms.loaded_at_ms)
+        loader = _Loader(self)
+        self.log_end_offset, self.recovery_point = loader.load()
+        self.log_start_offset = max(terms.log_start_offset, self.segments.first.base_offset)
+        self.high_watermark = self.log_start_offset
+        self.recovery_point = max(self.recovery_point, self.log_start_offset)
+        self._flushes: list[int] = []
+        self._placed_txns: set[int] = set()  # by first offset
+        self._find_first_unstable_offset()
+        self._check_partition_metadata()
+        write_leader_epochs(draft, self.epochs)
+        self.update_high_watermark(self.log_end_offset if terms.high_watermark is None else terms.high_watermark)
+        self.producers.now_ms = terms.now_ms
+
+    @property
+    def log_start_checkpoint(self) -> int | None:
+        """What belongs into log-start-offset-checkpoint, or None if no line does."""
+        return self.log_start_offset if self.log_start_offset > self.segments.first.base_offset else None
+
+    def update_high_watermark(self, high_watermark: int) -> None:
+        """Between log start and log end; transactions that ended below it are settled (updateHighWatermark)."""
+        self._set_high_watermark(min(max(high_watermark, self.log_start_offset), self.log_end_offset))
+
+    def keep_high_watermark_in_log(self) -> None:
+        """It is not above the log end, which may have come down, or lies in another segment now
+        (updateHighWatermarkWithLogEndOffset)."""
+        if self.high_watermark >= self.log_end_offset:
+            self._set_high_watermark(self.log_end_offset)
+
+    def move_log_end(self, offset: int) -> None:
+        """The log ends here; its recovery point is not above that (LocalLog.updateLogEndOffset)."""
+        self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+
+    def flush(self, offset: int, *, including: bool = False) -> None:
+        """Segments up to an offset reach the disk, for which a broker opens their indexes; the recovery point is behind
+        them then (UnifiedLog.flush)."""
+        behind = offset + 1 if including else offset
+        if behind > self.recovery_point:
+            for segment in self.segments.values(self.recovery_point, behind):
+                _ = segment.offset_index, segment.time_index
+            self.recovery_point = max(self.recovery_point, offset)
+
+    def flush_later(self, offset: int) -> None:
+        """What a broker leaves to its scheduler, which comes to it behind the operation (`run_scheduled`)."""
+        self._flushes.append(offset)
+
+    def run_scheduled(self) -> None:
+        """What the scheduler does between two operations: flushes that are due."""
+        flushes, self._flushes = self._flushes, []
+        for offset in flushes:
+            self.flush(offset)
+
+    def maybe_increment_log_start_offset(self, offset: int) -> bool:
+        """Let the log begin at a higher offset; whether it did not already (maybeIncrementLogStartOffset).
+
+        Raises Refused (OffsetOutOfRangeException) for one above the high watermark.
+        """
+        if offset > self.high_watermark:
+            raise Refused(
+                f"Cannot increment the log start offset to {offset} of partition {own_name(self.draft.path)} since it "
+                f"is larger than the high watermark {self.high_watermark}",
+                kafka_class="OffsetOutOfRangeException",
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.recovery_point = max(self.recovery_point, offset)
+        self.epochs.truncate_from_start(offset)
+        self.producers.on_log_start_offset_incremented(offset)
+        self._find_first_unstable_offset()
+        return True
+
+    def stop(self) -> None:
+        """What a clean stop leaves: flushing opens side files, the state gets its snapshot, indexes are cut."""
+        self.run_scheduled()
+        self.flush(self.log_end_offset, including=True)
+        self.producers.take_snapshot()
+        for segment in self.segments.all:
+            segment.close()
+        write_leader_epochs(self.draft, self.epochs)
+
+    def _set_high_watermark(self, offset: int) -> None:
+        if offset < 0:
+            raise Refused("High watermark offset should be non-negative", kafka_class="IllegalArgumentException")
+        self.high_watermark = offset
+        self.producers.on_high_watermark_updated(offset)
+        self._find_first_unstable_offset()
+
+    def note_appended(self, end_offset: int, begun: Iterable[int]) -> None:
+        """Batches were appended up to an offset. begun: first offsets of transactions that begin in them, whose place
+        is known, and need not be looked up."""
+        self.move_log_end(end_offset)
+        self.keep_high_watermark_in_log()
+        self.producers.map_end_offset = end_offset
+        self._placed_txns.update(begun)
+        self._find_first_unstable_offset()
+
+    def _find_first_unstable_offset(self) -> None:
+        """Kafka looks it up, which opens the index of its segment, and fails if the search meets damage. It goes by the
+        base offset of the batch that it finds; without one, by the log's end."""
+        self.first_unstable_offset = self.producers.first_unstable_offset
+        if self.first_unstable_offset is None:
+            return
+        offset = max(self.first_unstable_offset, self.log_start_offset)
+        if offset == self.first_unstable_offset and offset in self._placed_txns:
+            return
+        segment, found = self.segments.floor(offset) if offset < self.log_end_offset else None, None
+        while segment is not None and (found := segment.translate_offset(offset)) is None:
+            segment = self.segments.higher(segment.base_offset)
+        self.first_unstable_offset = self.log_end_offset if found is None else found.base_offset
+
+    def _check_partition_metadata(self) -> None:
+        name = FileKind.PARTITION_METADATA.value
+        self.draft.check_is_no_folder(name, _IO_EXCEPTION)
+        if name in self.draft:
+            _parsed(self.draft, name, parse_partition_metadata)
+
+
+def open_leader_epochs(draft: Draft) -> LeaderEpochFileCache:
+    """The epochs of leader-epoch-checkpoint, which comes to be, empty, if it is not there. Raises Corrupt."""
+    name = FileKind.LEADER_EPOCH_CHECKPOINT.value
+    draft.check_is_no_folder(name, _IO_EXCEPTION)
+    if name not in draft:
+        draft.write(name, b"")
+        return LeaderEpochFileCache()
+    return _parsed(draft, name, lambda data: LeaderEpochFileCache(parse_leader_epoch_checkpoint(data)))
+
+
+def write_leader_epochs(draft: Draft, epochs: LeaderEpochFileCache) -> None:
+    """leader-epoch-checkpoint, if anything was done to the epochs; by way of a `.tmp`, which then is not there."""
+    name = FileKind.LEADER_EPOCH_CHECKPOINT.value
+    if not epochs.due:
+        return
+    data = epochs.checkpoint()
+    if draft.read(name) != data:
+        draft.write(name, data)
+    draft.delete(name + _TEMPORARY)
+    epochs.due = False
+
+
+def recover_segment(log: LogParts, segment: LogSegment, *, remembers: bool = False) -> int:
+    """Recover one segment with the producer state of what lies below it; how many bytes of its log went.
+
+    remembers: it may be recovered once more, which is then left out if nothing has changed.
+    A side effect that is Kafka's: snapshots above the segment go (LogLoader.recoverSegment).
+    """
+    if log.snapshots is None:
+        log.snapshots = SnapshotNames(log.draft)
+    producers = SnapshottedProducers(log.draft, log.terms.config, log.terms.loaded_at_ms, log.snapshots)
+    log.report.recovered.append(segment.base_offset)
+    rebuild_producer_state(producers, log.segments, log.terms.log_start_offset, segment.base_offset, is_clean=False)
+    producers.keeps_ended = False
+    known = log.recovered.get(segment.base_offset)
+    if known is not None and known.would_repeat(segment, log.epochs, producers):
+        producers.share(known.producers)
+        truncated = 0
+    else:
+        truncated = _recover(log, segment, producers, remembers=remembers)
+    producers.take_snapshot()
+    return truncated
+
+
+def _recover(log: LogParts, segment: LogSegment, producers: SnapshottedProducers, *, remembers: bool) -> int:
+    before = producers.state() if remembers else None
+    recovery = SegmentRecovery(segment, log.epochs, producers, log.jobs)
+    truncated = recovery.run()
+    if recovery.stopped_by is not None:
+        log.report.stopped_by[segment.base_offset] = recovery.stopped_by
+    elif remembers and not truncated:
+        log.recovered[segment.base_offset] = Recovered.of(segment, log.epochs, producers, before)
+    return truncated
+
+
+class _Loader:
+    """LogLoader: fills the segments, epochs and producers of a log."""
+
+    def __init__(self, log: LoadedLog) -> None:
+        self.log, self.draft, self.report, self.segments = log, log.draft, log.report, log.segments
+        self.terms, self.config = log.terms, log.terms.config
+        self.known_epochs = {entry.epoch for entry in log.epochs.entries}
+
+    def load(self) -> tuple[int, int]:
+        """The log end offset and the recovery point."""
+        self._complete_swaps(self._remove_temporary_files())
+        self._retry_on_overflow(self._load_segment_files)
+        if PartitionDirState.DELETE.value == self.draft.path[-len(PartitionDirState.DELETE.value) :]:
+            if not self.segments:
+                self.segments.add(LogSegment(self.draft, 0, self.config))
+            end_offset, recovery_point = 0, 0
+        else:
+            end_offset, recovery_point = self._retry_on_overflow(self._recover_log)
+            self.segments.last.resize_indexes()
+        epochs, producers, log_start = self.log.epochs, self.log.producers, self.terms.log_start_offset
+        self.report.epochs_added = bool({entry.epoch for entry in epochs.entries} - self.known_epochs)
+        epochs.truncate_from_end(end_offset)
+        # The file is written some time after the log start is raised: a killed broker may not have come to it.
+        epochs.truncate_from_start(log_start)
+        producers.remove_stray_snapshots(self.segments.base_offsets)
+        new_log_start = max(log_start, self.segments.first.base_offset)
+        rebuild_producer_state(producers, self.segments, new_log_start, end_offset, is_clean=self.terms.is_clean)
+        return end_offset, recovery_point
+
+    # Leftovers (removeTempFilesAndCollectSwapFiles and the next two passes).
+
+    def _remove_temporary_files(self) -> list[str]:
+        """Doomed and half-made files go; the names of swaps that are to be completed."""
+        names = self.draft.names()
+        for name in names:
+            self._check_readable(name)
+        doomed = [name for name in names if name.endswith(DELETED) and not name.endswith(_KRAFT_DELETED)]
+        cleaned = [name for name in names if name.endswith(CLEANED)]
+        first_cleaned = min((_base_of(self.draft, name) for name in cleaned), default=None)
+        swaps = {name: _base_of(self.draft, name) for name in names if name.endswith(SWAP)}
+        # A swap at or above the lowest half-made file is one of a set that was not complete. Its files go before those
+        # that tell so.
+        invalid = [name for name, base in swaps.items() if first_cleaned is not None and base >= first_cleaned]
+        self.report.removed = [*doomed, *invalid, *cleaned]
+        for name in self.report.removed:
+            self.draft.delete(name)
+        return [name for name in swaps if name not in invalid]
+
+    def _complete_swaps(self, swaps: list[str]) -> None:
+        """Segments that swapped ones stand for go; swapped files get their names."""
+        if not swaps:
+            return
+        spans = [self._span_of_swap(name) for name in swaps if name.removesuffix(SWAP).endswith(FileKind.LOG.value)]
+        if spans:
+            low, high = min(base for base, _ in spans), max(end for _, end in spans)
+            in_span = [name for name in self.draft.names() if not name.endswith(SWAP) and _is_in(name, low, high)]
+            self.report.replaced = in_span
+            for name in in_span:
+                self.draft.delete(name)
+        for name in self.draft.names():
+            if name.endswith(SWAP):
+                self.draft.move(name, name.removesuffix(SWAP))
+                self.report.swapped.append(name)
+
+    def _span_of_swap(self, name: str) -> tuple[int, int]:
+        """Base offset and next offset. Kafka opens it for that as if it were new: a missing index comes to be."""
+        segment = LogSegment(self.draft, parse_base_offset(name), self.config, SWAP)
+        next_offset = segment.read_next_offset()
+        segment.write_back()
+        return segment.base_offset, next_offset
+
+    def _check_readable(self, name: str) -> None:
+        path = os.path.join(self.draft.path, name)
+        if os.path.exists(path) and not os.access(path, os.R_OK):
+            raise Unreadable("permission denied", path=path, kafka_class="IOException")
+
+    # Segments (loadSegmentFiles).
+
+    def _load_segment_files(self) -> None:
+        for segment in self.segments.all:
+            segment.close()
+        self.segments.clear()
+        for name in self.draft.names():
+            if name.endswith(_INDEX_KINDS):
+                self._remove_if_orphaned(name)
+            elif name.endswith(FileKind.LOG.value):
+                self.segments.add(self._load_segment(_base_of(self.draft, name)))
+
+    def _remove_if_orphaned(self, name: str) -> None:
+        if not self._exists(build_file_name(FileKind.LOG, _base_of(self.draft, name))):
+            self.draft.delete(name)
+
+    def _load_segment(self, base_offset: int) -> LogSegment:
+        is_time_index_new = not self._exists(build_file_name(FileKind.TIME_INDEX, base_offset))
+        segment = LogSegment(self.draft, base_offset, self.config)
+        try:
+            is_sound = segment.sanity_check(is_time_index_new=is_time_index_new)
+        except Corrupt as error:
+            if error.kafka_class != "CorruptIndexException":
+                raise
+            self.report.unfit.add(base_offset)
+            is_sound = False
+        if not is_sound:
+            # Whatever the last stop was. Only an overflow has an answer here; all other failures fail the load.
+            recover_segment(self.log, segment, remembers=not self.terms.is_clean)
+        return segment
+
+    def _exists(self, name: str) -> bool:
+        """As a file of the draft, or as something else that has the name."""
+        return name in self.draft or name in self.draft.folders or name in self.draft.devices
+
+    # Recovery (recoverLog).
+
+    def _recover_log(self) -> tuple[int, int]:
+        """The log end offset and the recovery point."""
+        if not self.terms.is_clean:
+            self._recover_unflushed()
+        end_offset = self._end_unless_all_are_below_the_start()
+        if not self.segments:
+            self.segments.add(LogSegment(self.draft, self.terms.log_start_offset, self.config))
+        if end_offset is None:
+            end_offset = self.segments.last.read_next_offset()
+        elif self.terms.is_clean:
+            return end_offset, end_offset
+        return end_offset, min(self.terms.recovery_point, end_offset)
+
+    def _recover_unflushed(self) -> None:
+        """From the segment that holds the recovery point on; behind one that was cut nothing stays."""
+        unflushed = self.segments.values(self.terms.recovery_point, MAX_LONG)
+        for n, segment in enumerate(unflushed):
+            try:
+                truncated = recover_segment(self.log, segment)
+            except Corrupt as error:
+                if error.kafka_class not in _EMPTIES:
+                    raise
+                self.report.emptied.add(segment.base_offset)
+                truncated = segment.truncate_to(segment.base_offset)
+            if truncated > 0:
+                segment.read_next_offset()  # for a log message; it may fail
+                self._remove_segments(unflushed[n + 1 :])
+                self._mark_snapshots_deleted(unflushed[n + 1 :])
+                return
+
+    def _end_unless_all_are_below_the_start(self) -> int | None:
+        if not self.segments:
+            return None
+        end_offset = self.segments.last.read_next_offset()
+        if end_offset >= self.terms.log_start_offset:
+            return end_offset
+        # Kafka means to rename their snapshots, but looks through a view of the segments, which is empty by then.
+        self.report.below_start = list(self.segments.base_offsets)
+        self._remove_segments(self.segments.all)
+        self.log.epochs.clear()
+        self.log.producers.truncate_fully_and_start_at(self.terms.log_start_offset)
+        return None
+
+    def _remove_segments(self, segments: list[LogSegment]) -> None:
+        """Their files are renamed; a broker deletes them a minute later."""
+        self.report.deleted_segments += [segment.base_offset for segment in segments]
+        for segment in segments:
+            self.segments.remove(segment.base_offset)
+        for segment in segments:
+            segment.change_suffix(DELETED)
+
+    def _mark_snapshots_deleted(self, segments: list[LogSegment]) -> None:
+        for segment in segments:
+            self.log.producers.mark_snapshot_deleted(segment.base_offset)
+
+    def _retry_on_overflow(self, work: Callable[[], _Result]) -> _Result:
+        while True:
+            self.log.snapshots = None
+            try:
+                return work()
+            except LogSegmentOffsetOverflow as overflow:
+                self.report.was_split = True
+                overflow.segment.write_back()
+                self._mark_snapshots_deleted(split_overflowed_segment(overflow.segment, self.segments))
+
+
+def _base_of(draft: Draft, name: str) -> int:
+    try:
+        return parse_base_offset(name)
+    except KlogError as error:
+        error.at_path(os.path.join(draft.path, name))
+        raise
+
+
+def _is_in(name: str, low: int, high: int) -> bool:
+    try:
+        return low <= parse_base_offset(name) < high
+    except Corrupt:  # no segment's file
+        return False
+
+
+def _parsed(draft: Draft, name: str, parse: Callable[[bytes], _Result]) -> _Result:
+    try:
+        return parse(draft.read(name))
+    except KlogError as error:
+        error.at_path(os.path.join(draft.path, name))
+        raise

@@ -1,0 +1,143 @@
+"""The transactions of a log: what a broker remembers of producers, and each one as its batches tell it.
+
+ProducerStateManager and TransactionIndex have the first; the second is read from the headers of the batches and from
+the markers, whatever a broker has forgotten since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from klogtool.broker.unified_log.log_segment import walk_entries
+from klogtool.broker.unified_log.reading import collect_aborted_txns, find_first_unstable
+from klogtool.errors import KlogError
+from klogtool.format.batch import LOG_APPEND_TIME, RecordBatch
+from klogtool.format.control import parse_end_transaction_marker
+from klogtool.format.indexes import AbortedTxn
+
+if TYPE_CHECKING:
+    from klogtool.broker.unified_log.log_loader import LoadedLog
+    from klogtool.log.producer_state import ProducerState
+
+
+class Status(Enum):
+    """How a transaction ended. EMPTY: a marker without data before it; it was compacted away, or there was none."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    OPEN = "open"
+    EMPTY = "empty"
+
+
+class Transaction(Struct, frozen=True):
+    """One transaction. first_offset, last_offset: of its data, None without any; first_timestamp: ms, of its first
+    record, or of its marker if it is EMPTY; None where no header has it. marker_offset: None as long as it is open."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int | None
+    last_offset: int | None
+    status: Status
+    first_timestamp: int | None
+    marker_offset: int | None
+
+
+class TransactionState(Struct, frozen=True):
+    """What a broker knows once it has loaded the log. producers: by id. first_unstable_offset: of the first transaction
+    that holds the last stable offset back, or would. aborted: of the transaction indexes."""
+
+    producers: tuple[ProducerState, ...]
+    high_watermark: int
+    last_stable_offset: int
+    first_unstable_offset: int | None
+    aborted: tuple[AbortedTxn, ...]
+
+
+def transaction_state(log: LoadedLog) -> TransactionState:
+    """Raises Corrupt or Unsupported where a search meets damage, or an index has an entry of a later version."""
+    first_unstable = find_first_unstable(log)
+    unstable_offset = None if first_unstable is None else first_unstable.offset
+    return TransactionState(
+        tuple(log.producers.producers[producer_id] for producer_id in sorted(log.producers.producers)),
+        log.high_watermark,
+        log.high_watermark if unstable_offset is None else min(unstable_offset, log.high_watermark),
+        unstable_offset,
+        collect_aborted_txns(log, log.segments.floor(log.log_start_offset), log.log_start_offset, log.log_end_offset),
+    )
+
+
+def walk_transactions(log: LoadedLog) -> Iterator[Transaction]:
+    """Each as its marker comes; those that are open in the end by their first offset.
+
+    Batches that end below the log start do not count. Raises Corrupt or Unsupported where a batch cannot be read.
+    """
+    is_open: dict[int, Transaction] = {}
+    for batch in _walk_transactional(log):
+        if batch.is_control:
+            ended = _ended(batch, is_open.pop(batch.producer_id, None))
+            if ended is not None:
+                yield ended
+        else:
+            is_open[batch.producer_id] = _with(batch, is_open.get(batch.producer_id))
+    yield from sorted(is_open.values(), key=lambda txn: txn.first_offset or 0)
+
+
+def _walk_transactional(log: LoadedLog) -> Iterator[RecordBatch]:
+    for segment in log.segments.values(log.log_start_offset):
+        with segment.open_log() as file:
+            for entry in walk_entries(file):
+                if not isinstance(entry, RecordBatch) or not entry.is_transactional:
+                    continue
+                if entry.last_offset >= log.log_start_offset:
+                    yield entry
+
+
+def _with(batch: RecordBatch, txn: Transaction | None) -> Transaction:
+    """A transaction with one more batch; its first one, if there is none."""
+    first_offset, first_timestamp = batch.base_offset, _first_timestamp(batch)
+    if txn is not None and txn.first_offset is not None:
+        first_offset, first_timestamp = txn.first_offset, txn.first_timestamp
+    return Transaction(
+        batch.producer_id,
+        batch.producer_epoch,
+        first_offset,
+        batch.last_offset,
+        Status.OPEN,
+        first_timestamp,
+        None,
+    )
+
+
+def _first_timestamp(batch: RecordBatch) -> int | None:
+    """By the header; one that was compacted keeps a delete horizon in its place."""
+    if batch.timestamp_type == LOG_APPEND_TIME:
+        return batch.max_timestamp
+    return batch.base_timestamp if batch.delete_horizon_ms is None else None
+
+
+def _ended(batch: RecordBatch, txn: Transaction | None) -> Transaction | None:
+    """What a marker makes of the open transaction of its producer; None for a batch that lost its marker."""
+    try:
+        record = next(iter(batch.records()), None)
+        marker = None if record is None else parse_end_transaction_marker(record.key, record.value)
+    except KlogError as error:
+        error.position = batch.position if error.position is None else error.position
+        raise
+    if record is None or marker is None:
+        return None
+    if txn is None:
+        status, timestamp = Status.EMPTY, record.timestamp
+        return Transaction(batch.producer_id, batch.producer_epoch, None, None, status, timestamp, batch.base_offset)
+    return Transaction(
+        txn.producer_id,
+        txn.producer_epoch,
+        txn.first_offset,
+        txn.last_offset,
+        Status.ABORTED if marker.is_abort else Status.COMMITTED,
+        txn.first_timestamp,
+        batch.base_offset,
+    )

@@ -1,0 +1,368 @@
+"""Where an offset, a timestamp or a leader epoch lies in a log, as a broker looks it up: segment, index, short scan.
+
+LocalLog.read, UnifiedLog.fetchOffsetByTimestamp, LogSegment.findOffsetByTimestamp, UnifiedLog.endOffsetForEpoch. Of
+each search the steps are kept: which file, which entry, which bytes were scanned.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
+
+from klogtool.broker.unified_log.log_segment import base_offset_of, walk_from
+from klogtool.broker.unified_log.reading import fetch
+from klogtool.errors import KlogError
+from klogtool.format.batch import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, RecordBatch, stream_records
+from klogtool.format.framing import Frame
+from klogtool.format.indexes import OffsetIndexEntry, TimeIndexEntry
+from klogtool.format.message import walk_messages
+from klogtool.format.names import FileKind
+from klogtool.log.frames import FrameReader
+from klogtool.log.leader_epochs import UNDEFINED_EPOCH_OFFSET
+
+if TYPE_CHECKING:
+    from klogtool.broker.unified_log.log_loader import LoadedLog
+    from klogtool.broker.unified_log.log_segment import LogSegment
+    from klogtool.format.batch import Record
+    from klogtool.format.message import Message
+    from klogtool.log.entries import Entry
+
+# ListOffsetsRequest
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
+LATEST_TIERED_TIMESTAMP = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
+WORDS = {
+    "earliest": EARLIEST_TIMESTAMP,
+    "latest": LATEST_TIMESTAMP,
+    "max": MAX_TIMESTAMP,
+    "earliest-local": EARLIEST_LOCAL_TIMESTAMP,
+    "latest-tiered": LATEST_TIERED_TIMESTAMP,
+    "earliest-pending-upload": EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+}
+NO_OFFSET = -1
+MS = 1_000_000  # nanoseconds
+
+
+# What was looked at.
+
+
+class SegmentChosen(Struct, frozen=True):
+    """A segment, as number `number` of `segments` from the first on. largest_timestamp: of it, if that decided;
+    by_mtime: and that is the time of its `.log`, since no index knows of timestamps."""
+
+    file: str
+    segment: int
+    number: int
+    segments: int
+    largest_timestamp: int | None = None
+    by_mtime: bool = False
+
+
+class IndexLookup(Struct, frozen=True):
+    """Entry `slot` (from 0) of `entries` of an `.index`; None: all are above, or there are none, and the search begins
+    at the segment's."""
+
+    file: str
+    slot: int | None
+    entries: int
+    offset: int
+    position: int
+
+
+class TimeIndexLookup(Struct, frozen=True):
+    """The same of a `.timeindex`."""
+
+    file: str
+    slot: int | None
+    entries: int
+    timestamp: int
+    offset: int
+
+
+class Scan(Struct, frozen=True):
+    """Batches of a `.log` that were gone through: bytes from `start` on. record: the number of the record that was
+    found in the last of them, from 1 on; None if none was."""
+
+    file: str
+    start: int
+    batches: int
+    bytes: int
+    record: int | None = None
+
+
+Step: TypeAlias = SegmentChosen | IndexLookup | TimeIndexLookup | Scan
+
+
+# What was found.
+
+
+class OffsetFound(Struct, frozen=True):
+    """The batch that holds an offset, or follows it; all None at the end of the log.
+
+    record: the first one in it from the offset on, if it was looked for and can be read. floor_segment, index_entry:
+    where the search began.
+    """
+
+    offset: int
+    segment: int | None = None
+    position: int | None = None
+    size: int | None = None
+    base_offset: int | None = None
+    last_offset: int | None = None
+    record: TimestampAndOffset | None = None
+    floor_segment: int | None = None
+    index_entry: OffsetIndexEntry | None = None
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def is_end(self) -> bool:
+        """Whether nothing is there: the offset is the log's end, or all behind it is gone."""
+        return self.segment is None
+
+
+class TimestampAndOffset(Struct, frozen=True):
+    """A record, or an end of the log (timestamp NO_TIMESTAMP); leader_epoch None: not known."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int | None
+
+
+class TimestampFound(Struct, frozen=True):
+    """timestamp: as asked for, Kafka's number for a word. found: None if there is no such record."""
+
+    timestamp: int
+    found: TimestampAndOffset | None
+    steps: tuple[Step, ...] = ()
+
+
+class EpochEnd(Struct, frozen=True):
+    """Where a leader epoch ended: found_epoch is the largest up to leader_epoch, end_offset where the next one began.
+    Both None if the log does not know."""
+
+    leader_epoch: int
+    found_epoch: int | None
+    end_offset: int | None
+
+
+# By offset.
+
+
+def lookup_offset(log: LoadedLog, offset: int, *, explain: bool = False) -> OffsetFound:
+    """The batch that a reader of this offset gets. explain: also the record in it, and the steps.
+
+    Raises Refused (OffsetOutOfRangeException) for an offset outside of the log; Corrupt or Unsupported where the
+    search meets damage.
+    """
+    fetched = fetch(log, offset, 1, min_one_message=True)
+    if not fetched.size:
+        return OffsetFound(offset)
+    segment = log.segments[fetched.segment]
+    floor = log.segments.floor(offset) or segment
+    with _opened(segment) as reader:
+        frame = next(walk_from(reader, fetched.position))
+        base_offset, last_offset = base_offset_of(reader, frame), reader.last_offset(frame)
+        number, record = _record_from(reader.read(frame), offset) if explain else (None, None)
+    return OffsetFound(
+        offset,
+        segment.base_offset,
+        frame.position,
+        frame.size,
+        base_offset,
+        last_offset,
+        record,
+        floor.base_offset,
+        floor.offset_index.lookup(offset),
+        tuple(_steps_to(log, floor, segment, offset, frame, number)) if explain else (),
+    )
+
+
+def _record_from(entry: Entry, offset: int) -> tuple[int | None, TimestampAndOffset | None]:
+    """Number (from 1 on) and place of the first record from an offset on; none if the batch cannot be read so far."""
+    try:
+        for number, record in enumerate(entry.records(), 1):
+            if record.offset >= offset:
+                return number, _place(entry, record)
+    except KlogError:  # a broker does not open the batch; so this is no reason to refuse the answer
+        pass
+    return None, None
+
+
+def _steps_to(
+    log: LoadedLog, floor: LogSegment, last: LogSegment, offset: int, frame: Frame, record: int | None
+) -> Iterator[Step]:
+    """From the segment that the offset would be in on, over those that have nothing from it on."""
+    for segment in log.segments.values(floor.base_offset, last.base_offset + 1):
+        yield _chosen(log, segment)
+        lookup = _index_lookup(segment, offset)
+        yield lookup
+        start = max(lookup.position, 0)
+        with _opened(segment) as reader:
+            end = frame.position if segment is last else segment.size
+            batches = sum(1 for _ in _up_to(reader, start, end))
+        yield Scan(segment.log_name, start, batches, end - start + (frame.size if segment is last else 0), record)
+
+
+def _up_to(reader: FrameReader, start: int, last: int) -> Iterator[Frame]:
+    """Frames up to the one at `last`, with that."""
+    for frame in walk_from(reader, start):
+        yield frame
+        if frame.position >= last:  # what follows is not looked at: it may be damaged
+            return
+
+
+# By timestamp.
+
+
+def lookup_timestamp(log: LoadedLog, timestamp: int) -> TimestampFound:
+    """The first record, in the order of the log, with this timestamp or a later one; of Kafka's negative numbers (WORDS
+    has them) what they stand for.
+
+    Only the first segment whose largest timestamp is not below is searched, as a broker does. Raises Corrupt or
+    Unsupported where the search meets damage.
+    """
+    if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+        first = next(iter(log.epochs.entries), None)
+        epoch = first.epoch if first is not None and first.start_offset <= log.log_start_offset else None
+        return TimestampFound(timestamp, TimestampAndOffset(NO_TIMESTAMP, log.log_start_offset, epoch))
+    if timestamp == LATEST_TIMESTAMP:
+        latest = TimestampAndOffset(NO_TIMESTAMP, log.log_end_offset, log.epochs.latest_epoch)
+        return TimestampFound(timestamp, latest)
+    if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):  # nothing is tiered here
+        return TimestampFound(timestamp, TimestampAndOffset(NO_TIMESTAMP, NO_OFFSET, NO_PARTITION_LEADER_EPOCH))
+    return _find_max(log) if timestamp == MAX_TIMESTAMP else _find_from(log, timestamp)
+
+
+def _find_from(log: LoadedLog, timestamp: int) -> TimestampFound:
+    for segment in log.segments.all:
+        largest, by_mtime = _largest_timestamp(log, segment)
+        if largest >= timestamp:
+            chosen = _chosen(log, segment, largest, by_mtime=by_mtime)
+            found, steps = _search_segment(log, segment, timestamp)
+            return TimestampFound(timestamp, found, (chosen, *steps))
+    return TimestampFound(timestamp, None)
+
+
+def _largest_timestamp(log: LoadedLog, segment: LogSegment) -> tuple[int, bool]:
+    """What a segment's time index knows, or the time of its `.log`; and whether it is that (largestTimestamp)."""
+    largest = segment.read_max_timestamp_so_far().timestamp
+    if largest >= 0:
+        return largest, False
+    mtime_ns = log.draft.files[segment.log_name].mtime_ns
+    return log.terms.loaded_at_ms if mtime_ns is None else mtime_ns // MS, True
+
+
+def _search_segment(
+    log: LoadedLog, segment: LogSegment, timestamp: int
+) -> tuple[TimestampAndOffset | None, tuple[Step, ...]]:
+    """findOffsetByTimestamp: the record in this segment."""
+    slot = segment.time_index.find_slot(timestamp)
+    entry = TimeIndexEntry(NO_TIMESTAMP, segment.base_offset) if slot is None else segment.time_index.entry(slot)
+    in_time_index = TimeIndexLookup(
+        segment.name_of(FileKind.TIME_INDEX), slot, segment.time_index.entries, entry.timestamp, entry.offset
+    )
+    in_index = _index_lookup(segment, max(entry.offset, log.log_start_offset))
+    found, scan = _search_log(segment, in_index.position, timestamp, log.log_start_offset)
+    return found, (in_time_index, in_index, scan)
+
+
+def _search_log(
+    segment: LogSegment, start: int, timestamp: int, first_offset: int
+) -> tuple[TimestampAndOffset | None, Scan]:
+    """searchForTimestamp: batches whose largest timestamp is below are passed over unopened. Nobody looks at the
+    key and the value of a message."""
+    batches, end = 0, start
+    with _opened(segment) as reader:
+        for frame in walk_from(reader, start):
+            batches, end = batches + 1, frame.position + frame.size
+            if reader.max_timestamp(frame) < timestamp:
+                continue
+            entry = reader.read(frame)
+            records: Iterator[Record | Message] = (
+                entry.records() if isinstance(entry, RecordBatch) else walk_messages(entry)
+            )
+            for number, record in enumerate(records, 1):
+                if record.timestamp >= timestamp and record.offset >= first_offset:
+                    return _place(entry, record), Scan(segment.log_name, start, batches, end - start, number)
+    return None, Scan(segment.log_name, start, batches, end - start)
+
+
+def _find_max(log: LoadedLog) -> TimestampFound:
+    """The record with the largest timestamp, by the indexes; none in messages of magic 0, or if it was compacted."""
+    segment = max(log.segments.all, key=lambda one: one.read_max_timestamp_so_far().timestamp)
+    largest = segment.read_max_timestamp_so_far()
+    in_index = _index_lookup(segment, largest.offset)
+    chosen = _chosen(log, segment, largest.timestamp)
+    batches, start, end = 0, in_index.position, in_index.position
+    with _opened(segment) as reader:
+        for frame in walk_from(reader, start):
+            batches, end = batches + 1, frame.position + frame.size
+            if reader.max_timestamp(frame) == largest.timestamp:
+                number, found = _record_at(reader.read(frame), largest.timestamp)
+                scan = Scan(segment.log_name, start, batches, end - start, number)
+                return TimestampFound(MAX_TIMESTAMP, found, (chosen, in_index, scan))
+    return TimestampFound(MAX_TIMESTAMP, None, (chosen, in_index, Scan(segment.log_name, start, batches, end - start)))
+
+
+def _record_at(entry: Entry, timestamp: int) -> tuple[int | None, TimestampAndOffset | None]:
+    """The first record with exactly this timestamp (offsetOfMaxTimestamp)."""
+    if entry.magic == 0:
+        return None, None
+    records: Iterator[Record | Message] = (
+        stream_records(entry) if isinstance(entry, RecordBatch) else walk_messages(entry)
+    )
+    for number, record in enumerate(records, 1):
+        if record.timestamp == timestamp:
+            epoch = entry.partition_leader_epoch
+            return number, TimestampAndOffset(timestamp, record.offset, epoch if epoch >= 0 else None)
+    return None, None
+
+
+# By leader epoch.
+
+
+def end_offset_for_epoch(log: LoadedLog, leader_epoch: int) -> EpochEnd:
+    """Where a leader epoch ended, by leader-epoch-checkpoint and the log's end."""
+    found_epoch, end_offset = log.epochs.end_offset_for(leader_epoch, log.log_end_offset)
+    if end_offset == UNDEFINED_EPOCH_OFFSET:
+        return EpochEnd(leader_epoch, None, None)
+    return EpochEnd(leader_epoch, found_epoch, end_offset)
+
+
+# What the searches share.
+
+
+@contextmanager
+def _opened(segment: LogSegment) -> Iterator[FrameReader]:
+    """A segment's `.log`, to be looked into; errors get its path."""
+    with segment.open_log() as file:
+        try:
+            yield FrameReader(file)
+        except KlogError as error:
+            error.at_path(file.path)
+            raise
+
+
+def _chosen(log: LoadedLog, segment: LogSegment, largest: int | None = None, *, by_mtime: bool = False) -> Step:
+    bases = log.segments.base_offsets
+    number = bisect_right(bases, segment.base_offset)
+    return SegmentChosen(segment.log_name, segment.base_offset, number, len(bases), largest, by_mtime)
+
+
+def _index_lookup(segment: LogSegment, offset: int) -> IndexLookup:
+    slot = segment.offset_index.find_slot(offset)
+    entry = OffsetIndexEntry(segment.base_offset, 0) if slot is None else segment.offset_index.entry(slot)
+    name = segment.name_of(FileKind.OFFSET_INDEX)
+    return IndexLookup(name, slot, segment.offset_index.entries, entry.offset, entry.position)
+
+
+def _place(entry: Entry, record: Record | Message) -> TimestampAndOffset:
+    epoch = entry.partition_leader_epoch
+    return TimestampAndOffset(record.timestamp, record.offset, None if epoch == NO_PARTITION_LEADER_EPOCH else epoch)

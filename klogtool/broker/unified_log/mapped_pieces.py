@@ -1,0 +1,122 @@
+"""A log in mapped pieces, for kernels that go from batch to batch; what they leave is the reference's.
+
+With several threads, the others see which batches match their checksums, ahead; the rest is one thread's work, in the
+order of the batches.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Protocol
+
+from klogtool import kernels
+from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.errors import Corrupt
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
+from klogtool.log.mapped import MappedReads, should_map
+from klogtool.log.spans import Span, find_start, walk_spans
+from klogtool.log.windows import BEHIND_BYTES, BufferPool, Reads
+
+if TYPE_CHECKING:
+
+    class Reader(Protocol):
+        """What is done with the entries of a log."""
+
+        def take(self, piece: MappedPiece) -> int:
+            """Take a piece's entries from `reached` on, which is moved; why no further, as native.Recovery.take."""
+
+        def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
+            """Take at most so many entries; (how many there were, their bytes). Raises KlogError at a wrong one."""
+
+
+SPAN_BYTES = 8 << 20
+LARGEST_ENTRY_BYTES = 16 << 20  # a larger one is the reference's, as is most of what only looks like one
+MOST_IN_TURN = 64  # entries for the reference at a time, where the kernel finds nothing regular between them
+
+
+class MappedPiece:
+    """The entries of a span, in memory from byte `base` of the log on. To be closed.
+
+    start, reached, last: see log.spans. stop: entries that begin from here on are another piece's. checked: checksums
+    are known to match up to here; last_checked: where the last entry before that begins, or -1.
+    """
+
+    def __init__(self, file: ContentFile, span: Span, reads: Reads) -> None:
+        self._file, self._reads = file, reads
+        self.start = find_start(file, span, file.size)
+        self.base = self.reached = self.checked = span.start if self.start is None else self.start
+        self.last_checked = -1
+        self.stop, self.last = span.stop, False
+        self.data = self._read()
+
+    @property
+    def path(self) -> str:
+        """Of the log."""
+        return self._file.path
+
+    def check(self) -> int:
+        """See how far checksums match, from what is reached on; why no further, as native.check_batches tells."""
+        to, why, last = kernels.native.check_batches(self.data, self.reached - self.base, self.stop - self.base)
+        self.checked, self.last_checked = self.base + to, self.base + last if last >= 0 else -1
+        return int(why)
+
+    def fits_another(self) -> bool:
+        """Whether the entry that is reached, and is not whole here, would be in a piece that begins with it."""
+        at = self.reached - self.base
+        return 0 < at <= len(self.data) - HEADER_SIZE_UP_TO_MAGIC and self._size_at(at) <= self._most(self.reached)
+
+    def close(self) -> None:
+        """Let go of the memory. Raises KlogError if the file has not what was read of it any more."""
+        self._reads.give_back(self.data)
+        if isinstance(self._reads, MappedReads) and self._reads.hit:
+            self._file.read(self.base, len(self.data))  # what is wrong shows there, mostly
+            raise Corrupt("the file became shorter while it was read", path=self._file.path, position=self.base)
+
+    def _read(self) -> memoryview:
+        """What is read of the log: all of the span's entries, mostly; the first one in any case."""
+        self.data = self._reads.read(self.base, max(0, min(self.stop + BEHIND_BYTES, self._file.size) - self.base))
+        needed = self._size_at(0) if len(self.data) > HEADER_SIZE_UP_TO_MAGIC else 0
+        if not len(self.data) < needed <= self._most(self.base):
+            return self.data
+        self._reads.give_back(self.data)
+        return self._reads.read(self.base, needed)
+
+    def _size_at(self, at: int) -> int:
+        return LOG_OVERHEAD + int.from_bytes(self.data[at + 8 : at + LOG_OVERHEAD], "big", signed=True)
+
+    def _most(self, position: int) -> int:
+        return min(LARGEST_ENTRY_BYTES, self._file.size - position)
+
+
+def walk_pieces(file: ContentFile, reader: Reader, *, jobs: int, are_checked: bool) -> None:
+    """All entries of a log to a reader, in order; jobs: threads. are_checked: each piece has been, ahead.
+
+    Raises KlogError where the file cannot be read, and what the reader raises.
+    """
+    pool = BufferPool()
+
+    def read(span: Span) -> MappedPiece:
+        piece = MappedPiece(file, span, MappedReads(file, pool) if should_map(file) else Reads(file, pool))
+        if are_checked:
+            piece.check()
+        return piece
+
+    in_turn = 1
+    for piece in walk_spans(file, lambda: read, start=0, end=file.size, span_bytes=SPAN_BYTES, jobs=jobs):
+        with closing(piece):
+            in_turn = _walk_piece(file, piece, reader, in_turn)
+
+
+def _walk_piece(file: ContentFile, piece: MappedPiece, reader: Reader, in_turn: int) -> int:
+    """The entries of a piece, as far as they are in it; returns how many would be the reference's in turn, next."""
+    native = kernels.native
+    while not piece.last and piece.reached < piece.stop and piece.reached - piece.base <= len(piece.data):
+        before = piece.reached
+        why = reader.take(piece)
+        in_turn = 1 if piece.reached > before else min(2 * in_turn, MOST_IN_TURN)
+        if why == native.DONE or (why == native.CUT_OFF and piece.fits_another()):
+            break
+        count, size = reader.take_by_reference(file, piece.reached, in_turn)
+        piece.reached += size
+        piece.last = count < in_turn
+    return in_turn

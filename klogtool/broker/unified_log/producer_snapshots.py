@@ -1,0 +1,156 @@
+"""Producer state together with its snapshot files in a draft (the files' part of ProducerStateManager).
+
+A broker has one such object for the log, and a fresh one for every segment that it recovers; each knows only the
+snapshots that were there when it looked, or that it wrote itself. Some outcomes hang on that, so it is the same here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Collection
+
+from klogtool.broker.config import LogConfig
+from klogtool.broker.draft import Draft
+from klogtool.errors import Corrupt
+from klogtool.format.names import FileKind, build_file_name, parse_base_offset
+from klogtool.format.producer_snapshot import build_producer_snapshot, parse_producer_snapshot
+from klogtool.kernels import crc32c
+from klogtool.log.producer_state import ProducerStateManager
+
+_DELETED = ".deleted"
+
+
+class SnapshotNames:
+    """Names of snapshot files by offset, the offsets sorted: a log may have as many as segments."""
+
+    def __init__(self, draft: Draft) -> None:
+        """Those of a draft. Raises Corrupt (NumberFormatException) for a snapshot whose name has no offset."""
+        names = (name for name in draft.names() if name.endswith(FileKind.PRODUCER_SNAPSHOT.value))
+        self._names = {parse_base_offset(name): name for name in names}
+        self.offsets = sorted(self._names)
+
+    @property
+    def latest(self) -> int | None:
+        """The highest offset."""
+        return self.offsets[-1] if self.offsets else None
+
+    def name_of(self, offset: int) -> str:
+        """The name of the file of an offset, which is among these."""
+        return self._names[offset]
+
+    def add(self, offset: int, name: str) -> None:
+        """One more, or another name for the same offset."""
+        if offset not in self._names:
+            insort(self.offsets, offset)
+        self._names[offset] = name
+
+    def pop(self, offset: int) -> str | None:
+        """The name of the file of an offset, which is forgotten; None if there is none."""
+        name = self._names.pop(offset, None)
+        if name is not None:
+            del self.offsets[bisect_left(self.offsets, offset)]
+        return name
+
+    def up_to(self, offset: int) -> list[int]:
+        """Offsets that are not above this one."""
+        return self.offsets[: bisect_right(self.offsets, offset)]
+
+    def above(self, offset: int) -> list[int]:
+        """Offsets that are above this one."""
+        return self.offsets[bisect_right(self.offsets, offset) :]
+
+
+class SnapshottedProducers(ProducerStateManager):
+    """Producer state of a log. now_ms: the clock that decides which producers of a snapshot have expired."""
+
+    def __init__(self, draft: Draft, config: LogConfig, now_ms: int, snapshots: SnapshotNames | None = None) -> None:
+        """snapshots: those of the draft, where somebody has listed them already; they are shared from then on.
+
+        Raises Corrupt (NumberFormatException) for a snapshot whose name has no offset.
+        """
+        super().__init__()
+        self._draft, self._config, self.now_ms = draft, config, now_ms
+        self._snapshots = SnapshotNames(draft) if snapshots is None else snapshots
+        self.loaded_from: int | None = None  # offset of the snapshot that the state was read from, if it was
+
+    @property
+    def latest_snapshot_offset(self) -> int | None:
+        """Of the newest snapshot that is known."""
+        return self._snapshots.latest
+
+    def take_snapshot(self) -> None:
+        """A file for the state as it is, unless the last one has the same end (takeSnapshot)."""
+        if self.map_end_offset <= self.last_snapshot_offset:
+            return
+        name = build_file_name(FileKind.PRODUCER_SNAPSHOT, self.map_end_offset)
+        self._draft.check_is_no_folder(name)
+        data = build_producer_snapshot(self.snapshot_entries(), crc32c)
+        before = self._draft.read(name) if name in self._draft else b""
+        if before[: len(data)] != data:  # Kafka writes over a file of that name, and leaves what is behind
+            self._draft.write(name, data + before[len(data) :])
+        self._snapshots.add(self.map_end_offset, name)
+        self.last_snapshot_offset = self.map_end_offset
+
+    def remove_stray_snapshots(self, base_offsets: Collection[int]) -> None:
+        """Look again; of the snapshots at no segment's base only the largest stays, if no base is above it."""
+        self._snapshots = SnapshotNames(self._draft)
+        at_base = set(base_offsets)
+        stray = [offset for offset in self._snapshots.offsets if offset not in at_base]
+        if stray and (not at_base or stray[-1] >= max(at_base)):
+            stray.pop()
+        for offset in stray:
+            self._delete(offset)
+
+    def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
+        """State up to an offset, by the newest snapshot that can be read; those out of range go."""
+        for offset in {*self._snapshots.up_to(log_start_offset), *self._snapshots.above(log_end_offset)}:
+            self._delete(offset)
+        if log_end_offset != self.map_end_offset:
+            self.clear()
+            self._load_latest(log_start_offset)
+        else:
+            self.on_log_start_offset_incremented(log_start_offset)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """No state and no snapshots (truncateFullyAndStartAt)."""
+        self.clear()
+        for known in list(self._snapshots.offsets):
+            self._delete(known)
+        self.last_snapshot_offset = 0
+        self.map_end_offset = offset
+
+    def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
+        """Settled transactions below the log start are forgotten; the state reaches at least up to it."""
+        self.on_high_watermark_updated(log_start_offset)
+        self.map_end_offset = max(self.map_end_offset, log_start_offset)
+        latest = self.latest_snapshot_offset
+        self.last_snapshot_offset = log_start_offset if latest is None else latest
+
+    def mark_snapshot_deleted(self, offset: int) -> None:
+        """The snapshot at a segment's base is renamed, as the segment is (removeAndMarkSnapshotForDeletion)."""
+        name = self._snapshots.pop(offset)
+        if name is not None and name in self._draft:
+            self._draft.move(name, name + _DELETED)
+
+    def delete_snapshots_before(self, offset: int) -> None:
+        """Snapshots of lower offsets go."""
+        for known in self._snapshots.up_to(offset - 1):
+            if known >= 0:
+                self._delete(known)
+
+    def _load_latest(self, log_start_offset: int) -> None:
+        while (latest := self.latest_snapshot_offset) is not None:
+            try:
+                entries = parse_producer_snapshot(self._draft.read(self._snapshots.name_of(latest)), crc32c)
+            except Corrupt:  # a broker deletes it and takes the one before
+                self._delete(latest)
+                continue
+            self.load(entries, self.now_ms, self._config.producer_id_expiration_ms)
+            self.last_snapshot_offset = self.map_end_offset = self.loaded_from = latest
+            return
+        self.last_snapshot_offset = self.map_end_offset = log_start_offset
+
+    def _delete(self, offset: int) -> None:
+        name = self._snapshots.pop(offset)
+        if name is not None:
+            self._draft.delete(name)

@@ -1,0 +1,276 @@
+"""What a fetch gets out of a log: which bytes of which segment (UnifiedLog.read, LocalLog.read, LogSegment.read).
+
+Decided by indexes and a few headers; the bytes themselves are only named here, as a span of a segment's `.log`.
+Checksums are not looked at, as a broker does not in a fetch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from klogtool.broker.draft import span_of
+from klogtool.errors import Corrupt, Refused
+from klogtool.format.indexes import AbortedTxn
+
+if TYPE_CHECKING:
+    from klogtool.broker.content import Content
+    from klogtool.broker.unified_log.log_loader import LoadedLog
+    from klogtool.broker.unified_log.log_segment import BatchPosition, LogSegment
+
+UNKNOWN = -1  # LogOffsetMetadata: no segment, no position
+CHUNK_BYTES = 1 << 20
+OUT_OF_RANGE = "OffsetOutOfRangeException"
+
+
+class Isolation(Enum):
+    """Up to where a fetch may read (FetchIsolation)."""
+
+    LOG_END = "log_end"
+    HIGH_WATERMARK = "high_watermark"
+    READ_COMMITTED = "read_committed"
+
+
+class OffsetMetadata(Struct, frozen=True):
+    """An offset, and the segment and position of its batch (LogOffsetMetadata); both UNKNOWN if nobody looked."""
+
+    offset: int
+    segment: int = UNKNOWN
+    position: int = UNKNOWN
+
+    @property
+    def is_offset_only(self) -> bool:
+        """Whether it is not known where the offset lies."""
+        return (self.segment, self.position) == (UNKNOWN, UNKNOWN)
+
+
+class Fetched(Struct, frozen=True):
+    """The bytes that a fetch gets: `size` of them in a segment's `.log`, from `position` on, where a batch begins.
+
+    base_offset: of that batch. first_entry_incomplete: it is cut, since it has more bytes than were asked for.
+    aborted: of a read_committed fetch, the aborted transactions that a reader must know of, in the order of the
+    indexes. first_batch_size: of the batch at `position`, None if there is none to be read.
+    end: where the isolation ends the log for this fetch.
+    """
+
+    base_offset: int
+    segment: int
+    position: int
+    size: int
+    end: int
+    first_entry_incomplete: bool = False
+    aborted: tuple[AbortedTxn, ...] | None = None
+    first_batch_size: int | None = None
+
+    @property
+    def needed_bytes(self) -> int | None:
+        """How many bytes a fetch of one whole batch takes, if these hold none; None if they do, or there is none."""
+        if self.first_batch_size is None or self.size >= self.first_batch_size:
+            return None
+        return self.first_batch_size
+
+
+def fetch(
+    log: LoadedLog,
+    offset: int,
+    max_bytes: int,
+    *,
+    min_one_message: bool = False,
+    isolation: Isolation = Isolation.LOG_END,
+) -> Fetched:
+    """The bytes from the batch on that holds (or follows) an offset, at most so many; the last batch may be cut.
+
+    min_one_message: the first batch is whole, however large. Raises Refused (OffsetOutOfRangeException) for an offset
+    outside of the log; Corrupt or Unsupported where the search meets damage.
+    """
+    if offset < log.log_start_offset:
+        raise Refused(
+            f"Received request for offset {offset}, but we only have log segments starting from offset: "
+            f"{log.log_start_offset}.",
+            path=log.draft.path,
+            kafka_class=OUT_OF_RANGE,
+        )
+    end = end_of(log, isolation)
+    return _Fetch(log, offset, max_bytes, min_one_message, end, isolation is Isolation.READ_COMMITTED).run()
+
+
+def end_of(log: LoadedLog, isolation: Isolation) -> OffsetMetadata:
+    """Where the log ends for a reader: at its end, at the high watermark or at the last stable offset."""
+    if isolation is Isolation.LOG_END:
+        return _log_end(log)
+    high_watermark = _fetch_high_watermark(log)
+    if isolation is Isolation.HIGH_WATERMARK:
+        return high_watermark
+    first_unstable = find_first_unstable(log)
+    if first_unstable is None or first_unstable.offset >= high_watermark.offset:
+        return high_watermark
+    return first_unstable
+
+
+def find_first_unstable(log: LoadedLog) -> OffsetMetadata | None:
+    """The batch that begins the first transaction which is open, or not decided below the high watermark, if any.
+
+    Raises Corrupt or Unsupported where the search meets damage.
+    """
+    first_unstable = log.producers.first_unstable_offset
+    return None if first_unstable is None else _locate(log, max(first_unstable, log.log_start_offset))
+
+
+def _log_end(log: LoadedLog) -> OffsetMetadata:
+    last = log.segments.last
+    return OffsetMetadata(log.log_end_offset, last.base_offset, last.size)
+
+
+def _fetch_high_watermark(log: LoadedLog) -> OffsetMetadata:
+    """Inside of a batch, it comes to be where the batch begins."""
+    if log.high_watermark >= log.log_end_offset:
+        return _log_end(log)
+    return _locate(log, log.high_watermark)
+
+
+def _locate(log: LoadedLog, offset: int) -> OffsetMetadata:
+    """The batch of an offset; only the offset if it is outside of the log (maybeConvertToOffsetMetadata)."""
+    try:
+        return _locate_or_refuse(log, offset)
+    except Refused as refused:
+        if refused.kafka_class != OUT_OF_RANGE:
+            raise
+        return OffsetMetadata(offset)
+
+
+def _locate_or_refuse(log: LoadedLog, offset: int) -> OffsetMetadata:
+    found = _Fetch(log, offset, 1, False, _log_end(log), False).run()
+    return OffsetMetadata(found.base_offset, found.segment, found.position)
+
+
+class _Fetch:
+    """LocalLog.read: one fetch, which ends at `end`."""
+
+    def __init__(
+        self, log: LoadedLog, offset: int, max_bytes: int, min_one_message: bool, end: OffsetMetadata, committed: bool
+    ) -> None:
+        self.log, self.offset, self.max_bytes, self.min_one_message = log, offset, max_bytes, min_one_message
+        self.end, self.committed = end, committed
+
+    def run(self) -> Fetched:
+        """As `fetch`."""
+        segment = self.log.segments.floor(self.offset)
+        if self.offset > self.log.log_end_offset or segment is None:
+            raise Refused(
+                f"Received request for offset {self.offset}, but we only have log segments upto "
+                f"{self.log.log_end_offset}.",
+                path=self.log.draft.path,
+                kafka_class=OUT_OF_RANGE,
+            )
+        if self.offset == self.end.offset:
+            return self._empty(self.end)
+        if self.offset > self.end.offset:
+            return self._empty(_locate_or_refuse(self.log, self.offset))
+        while segment is not None:
+            self._check_max_bytes(segment)
+            found = segment.translate_offset(self.offset)
+            if found is not None:
+                return self._cut(segment, found)
+            segment = self.log.segments.higher(segment.base_offset)
+        # All behind the offset is gone, though the log goes on to its end.
+        at_end = _log_end(self.log)
+        return Fetched(at_end.offset, at_end.segment, at_end.position, 0, self.end.offset)
+
+    def _check_max_bytes(self, segment: LogSegment) -> None:
+        if self.max_bytes < 0:
+            raise Refused(
+                f"Invalid max size {self.max_bytes} for log read from segment {segment.log_name}",
+                path=segment.path,
+                kafka_class="IllegalArgumentException",
+            )
+
+    def _empty(self, at: OffsetMetadata) -> Fetched:
+        aborted = () if self.committed else None
+        return Fetched(at.offset, at.segment, at.position, 0, self.end.offset, aborted=aborted)
+
+    def _cut(self, segment: LogSegment, first: BatchPosition) -> Fetched:
+        """LogSegment.read, from its first batch on."""
+        wanted = max(self.max_bytes, first.size) if self.min_one_message else self.max_bytes
+        end_position = self._end_position(segment)
+        is_empty = wanted == 0 or end_position is None
+        size = 0 if end_position is None or is_empty else self._slice(segment, first.position, end_position, wanted)
+        aborted = self._aborted(segment, first.position, size) if self.committed else None
+        is_cut = not is_empty and wanted < first.size
+        readable = None if end_position is None else first.size
+        return Fetched(
+            first.base_offset, segment.base_offset, first.position, size, self.end.offset, is_cut, aborted, readable
+        )
+
+    def _end_position(self, segment: LogSegment) -> int | None:
+        """Where a fetch ends in a segment; None if that is not known, so that nothing is read."""
+        if segment.base_offset < self.end.segment:
+            return segment.size
+        if segment.base_offset == self.end.segment and not self.end.is_offset_only:
+            return self.end.position
+        return None
+
+    def _slice(self, segment: LogSegment, position: int, end_position: int, wanted: int) -> int:
+        """FileRecords.slice: how many bytes there are. Raises Corrupt (IllegalArgumentException) if it ends before it
+        begins, as where offsets are not in order."""
+        size = min(end_position - position, wanted)
+        if size < 0:
+            raise Corrupt(
+                f"Invalid size: {size} in read from {segment.log_name}",
+                path=segment.path,
+                position=position,
+                kafka_class="IllegalArgumentException",
+            )
+        return min(size, segment.size - position)
+
+    def _aborted(self, segment: LogSegment, position: int, size: int) -> tuple[AbortedTxn, ...]:
+        """Aborted transactions of what is fetched (addAbortedTransactions)."""
+        bound = segment.offset_index.find_upper_bound(position + size)
+        if bound is not None:
+            upper_bound_offset = bound.offset
+        else:
+            higher = self.log.segments.higher(segment.base_offset)
+            upper_bound_offset = self.log.log_end_offset if higher is None else higher.base_offset
+        return collect_aborted_txns(self.log, segment, self.offset, upper_bound_offset)
+
+
+def collect_aborted_txns(
+    log: LoadedLog, segment: LogSegment | None, offset: int, upper_bound_offset: int
+) -> tuple[AbortedTxn, ...]:
+    """Of the transaction indexes from a segment on, what concerns offsets from `offset` up to (without) the bound.
+
+    Raises Corrupt (KafkaException) at an entry of a later version (collectAbortedTransactions).
+    """
+    found: list[AbortedTxn] = []
+    while segment is not None:
+        more, is_complete = segment.txn_index.collect(offset, upper_bound_offset)
+        found += more
+        if is_complete:
+            break
+        segment = log.segments.higher(segment.base_offset)
+    return tuple(found)
+
+
+# The bytes.
+
+
+def content_of(log: LoadedLog, fetched: Fetched) -> Content:
+    """Where they lie: pieces of files."""
+    if not fetched.size:
+        return ()
+    segment = log.segments[fetched.segment]
+    return span_of(log.draft.files[segment.log_name].content, fetched.position, fetched.size)
+
+
+def sha256_of(log: LoadedLog, fetched: Fetched) -> str:
+    """Their SHA-256, in hex; a chunk of them in memory at a time. Raises KlogError where they cannot be read."""
+    digest = hashlib.sha256()
+    if fetched.size:
+        buffer = bytearray(min(CHUNK_BYTES, fetched.size))
+        end = fetched.position + fetched.size
+        with log.segments[fetched.segment].open_log() as file:
+            for position in range(fetched.position, end, CHUNK_BYTES):
+                digest.update(file.read_into(buffer, position, min(CHUNK_BYTES, end - position)))
+    return digest.hexdigest()

@@ -1,0 +1,130 @@
+"""Producers after batches that a broker reads once more at its start (loadProducersFromRecords): by headers alone.
+
+A broker looks at all of them before any counts; then transactions begin, and only then those end that have ended. The
+kernel takes one after the other, which comes to the same where no epoch and no offset goes back; where one does, and at
+anything unusual, the reference begins anew.
+"""
+
+from __future__ import annotations
+
+from array import array
+from itertools import islice
+
+from klogtool import kernels
+from klogtool.broker.draft import span_of
+from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.broker.unified_log.kernel_recovery import ENDED_FIELDS, producer_of, take_by
+from klogtool.broker.unified_log.log_segment import LogSegment, walk_entries
+from klogtool.broker.unified_log.mapped_pieces import MappedPiece, walk_pieces
+from klogtool.errors import KlogError
+from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
+from klogtool.format.java_hash import LongHashKeys
+from klogtool.log.producer_state import (
+    CompletedTxn,
+    ProducerAppendInfo,
+    ProducerState,
+    ProducerStateManager,
+    TxnMetadata,
+)
+
+NEVER = (1 << 63) - 1  # so many bytes lie between index entries, and so large are leader epochs
+
+
+def replay_batches(producers: ProducerStateManager, segment: LogSegment, start: int, end: int) -> None:
+    """Take over the batches in these bytes of a segment's log. Raises Corrupt or Unsupported where one cannot be."""
+    content = span_of(segment.draft.files[segment.log_name].content, start, end - start)
+    if kernels.native is None or not _Replay(producers, segment).takes_over(ContentFile(segment.path, content)):
+        _by_reference(producers, segment, start, end)
+
+
+def _by_reference(producers: ProducerStateManager, segment: LogSegment, start: int, end: int) -> None:
+    looked_at: dict[int, ProducerAppendInfo] = {}
+    order = LongHashKeys()
+    completed: list[CompletedTxn] = []
+    with segment.open_log() as file:
+        for entry in walk_entries(file, start, end):
+            if not isinstance(entry, RecordBatch) or entry.producer_id <= NO_PRODUCER_ID:
+                continue
+            order.compute_if_absent(entry.producer_id)
+            append_info = looked_at.get(entry.producer_id)
+            if append_info is None:
+                append_info = looked_at[entry.producer_id] = producers.prepare_update(entry.producer_id)
+            txn = append_info.append(entry)
+            if txn is not None:
+                completed.append(txn)
+    for producer_id in order.in_order:
+        producers.update(looked_at[producer_id])
+    for txn in completed:
+        producers.complete_txn(txn)
+
+
+class _UnusualError(Exception):
+    """The reference is to begin anew."""
+
+
+class _Replay:
+    """A pieces.Reader: the batches of one run."""
+
+    def __init__(self, producers: ProducerStateManager, segment: LogSegment) -> None:
+        self._producers = producers
+        self._order = LongHashKeys()
+        self._changed: dict[int, ProducerState] = {}
+        self._kernel = kernel = kernels.native.Recovery()
+        kernel.base_offset, kernel.keeps_ended = segment.base_offset, producers.keeps_ended
+        kernel.index_interval_bytes = kernel.latest_epoch = NEVER
+        for known in producers.producers.values():
+            kernel.set_producer(
+                known.producer_id,
+                known.producer_epoch,
+                known.coordinator_epoch,
+                known.last_timestamp,
+                known.current_txn_first_offset,
+                [(b.last_sequence, b.last_offset, b.offset_delta, b.timestamp) for b in known.batches],
+            )
+        for txn in producers.ongoing_txns:
+            kernel.set_txn(txn.first_offset, txn.producer_id)
+
+    def takes_over(self, file: ContentFile) -> bool:
+        """Whether the producers are now what the whole run makes them; if not, nothing has changed."""
+        try:
+            with file:
+                walk_pieces(file, self, jobs=1, are_checked=False)
+        except (_UnusualError, KlogError):
+            return False
+        if self._kernel.goes_back:
+            return False
+        self._note_changed()
+        ended = array("q")
+        ended.frombytes(self._kernel.take_txns_ended())
+        self._producers.take_over(
+            [self._changed[producer_id] for producer_id in self._order.in_order],
+            [TxnMetadata(*ended[n : n + 3]) for n in range(0, len(ended), ENDED_FIELDS)],
+            [TxnMetadata(*fields) for fields in self._kernel.take_txns_begun()],
+        )
+        return True
+
+    def take(self, piece: MappedPiece) -> int:
+        """Batches as they stand: nobody looks at checksums again."""
+        return take_by(self._kernel, piece, piece.base + len(piece.data))
+
+    def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
+        """Batches of producers that have none: compaction leaves them where a transaction ended."""
+        count = size = 0
+        for entry in islice(walk_entries(file, position), most):
+            count, size = count + 1, size + entry.size
+            if not isinstance(entry, RecordBatch) or entry.producer_id <= NO_PRODUCER_ID:
+                continue
+            if not entry.is_control or next(entry.records(), None) is not None:
+                raise _UnusualError
+            self._note_changed()
+            self._order.compute_if_absent(entry.producer_id)
+            known = self._producers.producers.get(entry.producer_id)
+            self._changed.setdefault(entry.producer_id, known or ProducerState(entry.producer_id))
+        return count, size
+
+    def _note_changed(self) -> None:
+        """In the order in which they came up, which decides where they stand in a snapshot."""
+        for fields in self._kernel.take_producers_changed():
+            producer = producer_of(*fields)
+            self._order.compute_if_absent(producer.producer_id)
+            self._changed[producer.producer_id] = producer

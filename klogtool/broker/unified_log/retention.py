@@ -1,0 +1,142 @@
+"""Which segments a broker's retention deletes, and what that does to the log (UnifiedLog.deleteOldSegments).
+
+Three rules, each over the whole log and in this order: what lies below the log start offset, what is too much by size,
+what is too old. Each goes from the oldest segment on and ends at the first that stays, since a log has no holes; none
+goes past the high watermark. Where all would go, an empty segment comes to be first: a log is never without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from klogtool.broker.draft import Draft
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_segment import LogSegment
+from klogtool.broker.unified_log.overflow_split import DELETED
+from klogtool.broker.unified_log.rolling import roll
+from klogtool.format.java_numbers import wrap_long
+
+LOG_START, SIZE, TIME = "log_start", "size", "time"
+NS_PER_MS = 1_000_000
+
+
+class Deletion(Struct, frozen=True):
+    """A segment that goes. by: the rule. size: bytes of its `.log`. largest_timestamp: by which its age is told, -1
+    where the rule does not ask. is_file_time: that is when the `.log` was last written, for want of a timestamp."""
+
+    segment: int
+    by: str
+    size: int
+    largest_timestamp: int = -1
+    is_file_time: bool = False
+
+
+def delete_old_segments(log: LoadedLog) -> list[Deletion]:
+    """Everything that retention deletes at the log's `now_ms`, in Kafka's order.
+
+    Raises Refused or Corrupt, with Kafka's class, where Kafka fails.
+    """
+    deleted = delete_below_log_start(log)
+    if log.terms.config.delete and not is_tiered(log):
+        deleted += _delete_too_much(log)
+        deleted += _delete_too_old(log)
+    return deleted
+
+
+def is_tiered(log: LoadedLog) -> bool:
+    """Whether segments go only when they are in remote storage (remoteLogEnabledAndRemoteCopyEnabled), which only a
+    running broker knows. A topic has the setting only where its brokers have remote storage."""
+    config = log.terms.config
+    return config.remote_storage_enable and not config.compact and not config.remote_log_copy_disable
+
+
+def upper_bound_of(log: LoadedLog, segment: LogSegment) -> int:
+    """The offset that the high watermark must have reached before a segment may go."""
+    following = log.segments.higher(segment.base_offset)
+    return log.log_end_offset if following is None else following.base_offset
+
+
+def largest_timestamp(segment: LogSegment, draft: Draft, now_ms: int) -> tuple[int, bool]:
+    """The largest timestamp that the time index knows; for want of one, when the `.log` was last written, and True.
+
+    A `.log` that is written now has the time of now.
+    """
+    known = segment.read_max_timestamp_so_far().timestamp
+    if known >= 0:
+        return known, False
+    mtime_ns = draft.files[segment.log_name].mtime_ns
+    return now_ms if mtime_ns is None else mtime_ns // NS_PER_MS, True
+
+
+def delete_below_log_start(log: LoadedLog) -> list[Deletion]:
+    """What lies wholly below the log start offset: the first of the rules, alone. Raises as delete_old_segments."""
+
+    def is_below(segment: LogSegment) -> Deletion | None:
+        following = log.segments.higher(segment.base_offset)
+        if following is None or following.base_offset > log.log_start_offset:
+            return None
+        return Deletion(segment.base_offset, LOG_START, segment.size)
+
+    return _delete_while(log, is_below)
+
+
+def _delete_too_much(log: LoadedLog) -> list[Deletion]:
+    limit = log.terms.config.retention_bytes
+    excess = sum(segment.size for segment in log.segments.all) - limit
+    if limit < 0 or excess < 0:
+        return []
+
+    def is_in_excess(segment: LogSegment) -> Deletion | None:
+        nonlocal excess
+        if excess < segment.size:
+            return None
+        excess -= segment.size
+        return Deletion(segment.base_offset, SIZE, segment.size)
+
+    return _delete_while(log, is_in_excess)
+
+
+def _delete_too_old(log: LoadedLog) -> list[Deletion]:
+    retention_ms, now_ms = log.terms.config.retention_ms, log.terms.now_ms
+    if retention_ms < 0:
+        return []
+
+    def is_too_old(segment: LogSegment) -> Deletion | None:
+        timestamp, is_file_time = largest_timestamp(segment, log.draft, now_ms)
+        if wrap_long(now_ms - timestamp) <= retention_ms:
+            return None
+        return Deletion(segment.base_offset, TIME, segment.size, timestamp, is_file_time)
+
+    return _delete_while(log, is_too_old)
+
+
+def _delete_while(log: LoadedLog, rule: Callable[[LogSegment], Deletion | None]) -> list[Deletion]:
+    """One rule over the log (deletableSegments): it is asked also of the active segment that is empty, which stays."""
+    found: list[Deletion] = []
+    for segment in log.segments.all:
+        deletion = rule(segment) if log.high_watermark >= upper_bound_of(log, segment) else None
+        is_last_and_empty = segment is log.segments.last and segment.size == 0
+        if deletion is None or is_last_and_empty:
+            break
+        found.append(deletion)
+    if found:
+        _delete([log.segments[deletion.segment] for deletion in found], log)
+    return found
+
+
+def _delete(segments: list[LogSegment], log: LoadedLog) -> None:
+    """Renamed, to be removed `file.delete.delay.ms` later (UnifiedLog.deleteSegments)."""
+    if len(segments) == len(log.segments):
+        roll(log)
+    following = log.segments.higher(segments[-1].base_offset)
+    if following is not None:
+        log.maybe_increment_log_start_offset(following.base_offset)
+    log.report.dropped += [segment.base_offset for segment in segments]
+    for segment in segments:
+        log.segments.remove(segment.base_offset)
+    for segment in segments:
+        segment.change_suffix(DELETED)
+    for segment in segments:
+        log.producers.mark_snapshot_deleted(segment.base_offset)

@@ -1,0 +1,131 @@
+"""When the active segment is due to be closed, and closing it: LogSegment.shouldRoll, UnifiedLog.roll, over a draft.
+
+A broker looks only when batches come in, and goes by their time, not by the clock's: the clock counts for a segment
+whose first batch has no timestamp, and then from when the broker opened the file.
+"""
+
+from __future__ import annotations
+
+import os
+
+from msgspec import Struct
+
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_segment import LogSegment
+from klogtool.broker.unified_log.overflow_split import DELETED
+from klogtool.errors import Refused
+from klogtool.format.indexes import to_relative_offset
+from klogtool.format.java_numbers import wrap_int, wrap_long
+from klogtool.format.names import FileKind, build_file_name
+
+_KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+
+
+class Incoming(Struct, frozen=True):
+    """What is to be appended: its bytes, its largest timestamp, its last offset (RollParams)."""
+
+    size_bytes: int
+    max_timestamp: int
+    last_offset: int
+
+
+class RollVerdict(Struct, frozen=True):
+    """Every condition of LogSegment.shouldRoll. waited_ms: how long the segment has waited, which may be negative."""
+
+    size: bool
+    time: bool
+    waited_ms: int
+    offset_index_full: bool
+    time_index_full: bool
+    offset_overflow: bool
+
+    @property
+    def due(self) -> bool:
+        """Whether a broker would roll."""
+        return self.size or self.time or self.offset_index_full or self.time_index_full or self.offset_overflow
+
+
+def should_roll(log: LoadedLog, incoming: Incoming) -> RollVerdict:
+    """Whether the active segment is to be closed before this is appended. Random jitter (segment.jitter.ms) is 0.
+
+    Looking opens its indexes. Raises Corrupt where its first batch cannot be read.
+    """
+    active, config = log.segments.last, log.terms.config
+    waited_ms = _waited_ms(log, active, incoming.max_timestamp)
+    return RollVerdict(
+        size=active.size > wrap_int(config.segment_bytes - incoming.size_bytes),
+        time=active.size > 0 and waited_ms > config.max_segment_ms,
+        waited_ms=waited_ms,
+        offset_index_full=active.offset_index.is_full,
+        time_index_full=active.time_index.is_full,
+        offset_overflow=to_relative_offset(incoming.last_offset, active.base_offset) is None,
+    )
+
+
+def roll(log: LoadedLog, expected_next_offset: int | None = None) -> LogSegment:
+    """Close the active segment and begin the next one at the log end, or at a later offset that is expected next.
+
+    Producers get a snapshot there. An empty active segment that begins there is replaced by a new one. Raises Refused
+    (KafkaException) where there is another segment, Corrupt where the last time entry has no place in its index.
+    """
+    new_base = max(expected_next_offset or 0, log.log_end_offset)
+    segment = _begin(log, new_base)
+    log.move_log_end(log.log_end_offset)
+    log.producers.map_end_offset = new_base
+    log.producers.take_snapshot()
+    log.keep_high_watermark_in_log()
+    log.flush_later(new_base)
+    return segment
+
+
+def put_in_place(log: LoadedLog, new_base: int, old: LogSegment) -> LogSegment:
+    """An empty segment in place of one that goes, so that the log is never without (createAndDeleteSegment)."""
+    if new_base == old.base_offset:
+        old.change_suffix(DELETED)
+        return add_segment(log, new_base)
+    segment = add_segment(log, new_base)
+    log.segments.remove(old.base_offset)
+    old.change_suffix(DELETED)
+    return segment
+
+
+def add_segment(log: LoadedLog, base_offset: int) -> LogSegment:
+    """An empty segment that is new. Its room (preallocate) is of no account: stopping trims it. Only of one that is
+    deleted before that, Kafka's `.log.deleted` keeps so many zeros for a minute; ours is empty."""
+    segment = LogSegment(log.draft, base_offset, log.terms.config)
+    segment.created_ms = log.terms.now_ms
+    log.segments.add(segment)
+    return segment
+
+
+def _waited_ms(log: LoadedLog, segment: LogSegment, timestamp: int) -> int:
+    """LogSegment.timeWaitedForRoll: by record time from the first batch on, else since the broker opened it."""
+    first_timestamp = segment.read_first_timestamp()
+    if first_timestamp >= 0:
+        return wrap_long(timestamp - first_timestamp)
+    created_ms = log.terms.loaded_at_ms if segment.created_ms is None else segment.created_ms
+    return wrap_long(log.terms.now_ms - created_ms)
+
+
+def _begin(log: LoadedLog, new_base: int) -> LogSegment:
+    """LocalLog.roll."""
+    active = log.segments.last
+    if new_base in log.segments:
+        if active.base_offset == new_base and not active.size:
+            return put_in_place(log, new_base, active)
+        raise _refused(log, new_base, f"while it already exists. Existing segment is {log.segments[new_base].log_name}")
+    if new_base < active.base_offset:
+        raise _refused(log, new_base, f"lower than start offset of the active segment {active.log_name}")
+    for kind in _KINDS:
+        log.draft.delete(build_file_name(kind, new_base))
+    active.become_inactive()
+    return add_segment(log, new_base)
+
+
+def _refused(log: LoadedLog, new_base: int, why: str) -> Refused:
+    return Refused(
+        f"Trying to roll a new log segment for topic partition {os.path.basename(log.draft.path)} with start offset "
+        f"{new_base} (log end offset {log.log_end_offset}) {why}",
+        path=log.draft.path,
+        kafka_class="KafkaException",
+    )

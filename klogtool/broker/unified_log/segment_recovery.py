@@ -1,0 +1,127 @@
+"""Recovery of one segment: its indexes rebuilt from the log, and the log cut at its first damage (LogSegment.recover).
+
+Where the walk ends without a word and where it fails, what goes into the indexes, the epochs and the producers' state,
+and which of the mistakes it does not see: all that is Kafka's, batch by batch.
+
+This is the reference of kernels/_recover.pxi: a rule that changes here changes there, too.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from klogtool import kernels
+from klogtool.broker.draft import DraftFile
+from klogtool.broker.unified_log.kernel_recovery import RegularBatches
+from klogtool.broker.unified_log.log_segment import IndexMarks, LogSegment, walk_valid
+from klogtool.errors import Corrupt, KlogError
+from klogtool.format.batch import RecordBatch
+from klogtool.log.entries import Entry
+from klogtool.log.leader_epochs import UNDEFINED_EPOCH, LeaderEpochFileCache
+from klogtool.log.producer_state import ProducerStateManager
+
+# What ends a walk without failing it.
+END_OF_VALID = ("CorruptRecordException", "InvalidRecordException")
+
+
+class Recovered(Struct, frozen=True):
+    """A recovery that found a segment sound: what it went by, and what came of it.
+
+    A segment whose index is missing is recovered when it is loaded and, after an unclean shutdown, once more
+    (LogLoader). Where nothing has come in between, the second walk finds what the first one has left.
+    """
+
+    log: DraftFile
+    before: object
+    producers: ProducerStateManager
+    latest_epoch: int
+    marks: IndexMarks
+
+    @classmethod
+    def of(
+        cls, segment: LogSegment, epochs: LeaderEpochFileCache, producers: ProducerStateManager, before: object
+    ) -> Recovered:
+        """A recovery that has just ended. before: the state of the producers when it began."""
+        log = segment.draft.files[segment.log_name]
+        return cls(log, before, producers, _latest(epochs), segment.index_marks())
+
+    def would_repeat(self, segment: LogSegment, epochs: LeaderEpochFileCache, producers: ProducerStateManager) -> bool:
+        """Whether recovering the segment now would change nothing of it, nor of the epochs."""
+        return (
+            segment.draft.files.get(segment.log_name) is self.log
+            and _latest(epochs) >= self.latest_epoch
+            and segment.index_marks() == self.marks
+            and producers.state() == self.before
+        )
+
+
+def _latest(epochs: LeaderEpochFileCache) -> int:
+    return UNDEFINED_EPOCH if epochs.latest_epoch is None else epochs.latest_epoch
+
+
+class SegmentRecovery:
+    """The state of a recovery under way: here, and in the parts of the segment that it fills anew.
+
+    valid_bytes: how far the log is sound; last_indexed: the position of the last index entry, or 0.
+    stopped_by: the error that ended the walk before the file did, or None (also where it ends inside a batch).
+    """
+
+    def __init__(
+        self, segment: LogSegment, epochs: LeaderEpochFileCache, producers: ProducerStateManager, jobs: int = 1
+    ) -> None:
+        """jobs: threads."""
+        self.segment, self.epochs, self.producers, self._jobs = segment, epochs, producers, jobs
+        self.index_interval_bytes = segment.config.index_interval_bytes
+        self.valid_bytes = 0
+        self.last_indexed = 0
+        self.stopped_by: KlogError | None = None
+
+    def run(self) -> int:
+        """The whole of it; how many bytes of the `.log` went.
+
+        Raises LogSegmentOffsetOverflow; Corrupt or Refused where Kafka gives the segment up (InvalidOffsetException)
+        or the log (all others). The `.log` is then as it was, the indexes are where the walk left them.
+        """
+        segment = self.segment
+        segment.offset_index.reset()
+        segment.time_index.reset()
+        segment.txn_index.reset()
+        segment.max_timestamp_so_far = None
+        self._walk()
+        truncated = segment.truncate_log(self.valid_bytes)
+        segment.offset_index.trim_to_valid_size()
+        # A segment that is closed in an orderly way has its largest timestamp in the index; so has this one.
+        segment.append_time_entry(skip_full_check=True)
+        segment.time_index.trim_to_valid_size()
+        return truncated
+
+    def _walk(self) -> None:
+        try:
+            with self.segment.open_log() as file:
+                if kernels.native is not None:
+                    RegularBatches(self).walk(file, self._jobs)
+                else:
+                    for entry in walk_valid(file):
+                        self.take(entry)
+        except Corrupt as error:
+            error.at_path(self.segment.path)
+            if error.kafka_class not in END_OF_VALID:
+                raise
+            self.stopped_by = error
+
+    def take(self, entry: Entry) -> None:
+        """One more batch, whose checksum is right."""
+        segment, last_offset = self.segment, entry.last_offset
+        segment.ensure_offset_in_range(last_offset)
+        segment.note_timestamp(entry.max_timestamp, last_offset)
+        # The distance of batch starts, before this batch counts; a broker that writes counts its bytes the same way.
+        if self.valid_bytes - self.last_indexed > self.index_interval_bytes:
+            segment.offset_index.append(last_offset, self.valid_bytes)
+            segment.append_time_entry()
+            self.last_indexed = self.valid_bytes
+        self.valid_bytes += entry.size
+        if isinstance(entry, RecordBatch):
+            self.epochs.assign_if_later(entry.partition_leader_epoch, entry.base_offset)
+            aborted = self.producers.apply(entry)
+            if aborted is not None:
+                segment.txn_index.append(aborted)

@@ -1,0 +1,29 @@
+"""klogtool help."""
+
+from __future__ import annotations
+
+import click
+
+from klogtool.cli import options
+
+
+@click.command("help")
+@click.argument("words", nargs=-1, metavar="[COMMAND]")
+@options.debug
+@click.pass_context
+def command(ctx: click.Context, /, words: tuple[str, ...]) -> None:
+    """Show the help of a command: `klogtool help salvage` is the same as `klogtool salvage --help`.
+
+    Exit status: 0 done; 2 there is no such command.
+    """
+    assert ctx.parent is not None  # the group that it is a command of
+    asked, context = ctx.parent.command, ctx.parent
+    left = list(words)
+    while left and isinstance(asked, click.Group):
+        name, found, left = asked.resolve_command(context, left)
+        assert found is not None  # else resolve_command has failed
+        context = click.Context(found, info_name=name, parent=context, **found.context_settings)
+        asked = found
+    if left:
+        raise click.UsageError(f"'{' '.join(words)}' is no command.", ctx)
+    click.echo(asked.get_help(context))

@@ -1,0 +1,139 @@
+"""Which log dir a journal belongs to: the one beside it, wherever both lie now.
+
+    <log dir>.klogtool     belongs to <log dir>, under whatever names the two were moved or copied
+    --journal DIR          belongs to the log dir by its path, or by the way that leads there from DIR
+
+A log dir is known by its inode, or by the `directory.id` in its meta.properties. A journal is known by its inode. A
+copy of a journal never leads to the log dir that the journal itself belongs to: what it names is looked for beside the
+copy, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from klogtool.errors import KlogError, Refused
+from klogtool.log.logdir import LogDir
+from klogtool.plans.fields import Fields
+
+SUFFIX = ".klogtool"
+
+
+class Identity(Struct, frozen=True):
+    """Which folder it is. directory_id: of a log dir whose meta.properties have one."""
+
+    dev: int
+    ino: int
+    directory_id: str | None = None
+
+    def as_row(self) -> dict[str, Any]:
+        """For the head of plan.jsonl."""
+        return {"dev": self.dev, "ino": self.ino, "directory_id": self.directory_id}
+
+
+class Belonging(Struct, frozen=True):
+    """Where a journal and its log dir lay when a run began, and which folders they were."""
+
+    log_dir: str
+    journal: str
+    log_dir_is: Identity
+    journal_is: Identity
+
+    @classmethod
+    def of(cls, log_dir: str, journal: str) -> Belonging:
+        """As they lie now. Raises OSError."""
+        return cls(log_dir, journal, identity_of(log_dir), identity_of(journal))
+
+    @classmethod
+    def in_head(cls, head: Mapping[str, Any]) -> Belonging:
+        """As the head of plan.jsonl has it. Raises WrongField."""
+        fields = Fields(head)
+        return cls(
+            fields.absolute("log_dir"),
+            fields.absolute("journal"),
+            _identity(fields.object("log_dir_is")),
+            _identity(fields.object("journal_is")),
+        )
+
+    def as_row(self) -> dict[str, Any]:
+        """For the head of plan.jsonl."""
+        known = {"log_dir_is": self.log_dir_is.as_row(), "journal_is": self.journal_is.as_row()}
+        return {"log_dir": self.log_dir, "journal": self.journal, **known}
+
+    def find_log_dir(self, journal: str) -> str:
+        """Where the log dir lies now, by where the journal does. Raises Refused where that is not known for sure."""
+        is_copy = journal != self.journal and not _is_same(identity_of(journal), self.journal_is)
+        if self.journal == self.log_dir + SUFFIX:
+            found = self._beside(journal)
+        else:
+            found = self._from_afar(journal, is_copy=is_copy)
+        self._check(found, journal, is_copy=is_copy)
+        return found
+
+    def has_moved(self, journal: str) -> bool:
+        """Whether the two do not lie where they did. Raises Refused as `find_log_dir` does."""
+        return (self.find_log_dir(journal), journal) != (self.log_dir, self.journal)
+
+    def _beside(self, journal: str) -> str:
+        if not journal.endswith(SUFFIX):
+            raise Refused(f"was called {self.journal}: a journal is called as its log dir and {SUFFIX}", path=journal)
+        found = journal.removesuffix(SUFFIX)
+        if not os.path.isdir(found):
+            raise Refused(f"its log dir is not beside it ({found}): move the two together", path=journal)
+        return found
+
+    def _from_afar(self, journal: str, *, is_copy: bool) -> str:
+        on_the_way = os.path.normpath(os.path.join(journal, os.path.relpath(self.log_dir, self.journal)))
+        places = [on_the_way] if is_copy else [self.log_dir, on_the_way]
+        found = next((place for place in places if os.path.isdir(place) and self._may_be(place)), None)
+        if found is None:
+            raise Refused(f"its log dir is not at {' or '.join(dict.fromkeys(places))}", path=journal)
+        return found
+
+    def _may_be(self, place: str) -> bool:
+        now, then = identity_of(place), self.log_dir_is
+        is_known = then.directory_id is not None and now.directory_id == then.directory_id
+        if place == self.log_dir:
+            return is_known or now.ino == then.ino  # a start of the machine may number devices anew
+        return is_known or then.directory_id is None or _is_same(now, then)
+
+    def _check(self, found: str, journal: str, *, is_copy: bool) -> None:
+        now, known = identity_of(found), self.log_dir_is.directory_id
+        is_the_one = _is_same(now, self.log_dir_is)
+        if os.path.realpath(found) != found:
+            raise Refused("a link is where its log dir was: put the log dir itself there", path=found)
+        if is_copy and (is_the_one or found == self.log_dir):
+            raise Refused(f"a copy of a journal, whose log dir is not a copy: {found}", path=journal)
+        if is_the_one:
+            return
+        if known is not None and now.directory_id != known:
+            raise Refused(f"belongs to another log dir than {found}: not the same directory.id", path=journal)
+        if not is_copy and journal != self.journal and self._is_still_there():
+            raise Refused(f"belongs to {self.log_dir}: move the two together", path=journal)
+
+    def _is_still_there(self) -> bool:
+        return os.path.isdir(self.log_dir) and _is_same(identity_of(self.log_dir), self.log_dir_is)
+
+
+def identity_of(folder: str) -> Identity:
+    """Which folder it is. Raises OSError."""
+    found = os.stat(folder)
+    try:
+        properties = LogDir(folder).meta_properties
+    except KlogError:  # damaged, or not to be read: then it tells nothing
+        properties = None
+    directory_id = None if properties is None else properties.directory_id
+    return Identity(found.st_dev, found.st_ino, None if directory_id is None else directory_id.hex())
+
+
+def _is_same(one: Identity, other: Identity) -> bool:
+    return (one.dev, one.ino) == (other.dev, other.ino)
+
+
+def _identity(fields: Fields) -> Identity:
+    known = fields.text("directory_id") if fields.has("directory_id") else None
+    return Identity(fields.number("dev"), fields.number("ino"), known)

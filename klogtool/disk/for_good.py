@@ -1,0 +1,122 @@
+"""Carries plans out in place and keeps nothing: room is free at once, also on a disk that is full.
+
+Order of effects: the locks are taken, the facts are checked; then the steps, in the plan's order, each on the device
+before the next. A new file is written when its turn comes, beside its place, and read back. There is no journal: a full
+disk has no room for one. What a kill or an error leaves between two steps is a state that a broker's loader finishes,
+as with a journal; the same command does the rest. An error before the first step that takes something away takes back
+what was written by then.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+
+from msgspec.structs import replace
+
+from klogtool import interrupts
+from klogtool.disk.about import about, about_new_file
+from klogtool.disk.disk import Disk
+from klogtool.disk.facts import Facts
+from klogtool.disk.journal import OurLinks, journal_of
+from klogtool.disk.lock import locked
+from klogtool.disk.log_dirs import locks_seen_once, log_dir_of, log_dirs_of
+from klogtool.disk.spooling import put_made
+from klogtool.disk.staging import uncut_plan
+from klogtool.errors import KlogError
+from klogtool.plans.plan import Delete, Plan, Rename, Step, Truncate, Write, names_of
+from klogtool.plans.saved_plan import SavedPlan
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+class ForGood:
+    """A run over plans. begun: whether something was taken away that cannot come back; done, whole: how many steps."""
+
+    def __init__(self, plans: Sequence[SavedPlan], *, disk: Disk | None = None) -> None:
+        self.begun = False
+        self.done, self.whole, self.last = 0, 0, ""
+        self._plans = [plan for plan in plans if plan.steps]
+        self._disk = disk or Disk()
+        self._facts = Facts(self._plans)
+        self._made: list[str] = []
+
+    def carry_out(self) -> None:
+        """Do it all. Raises Refused, LogDirInUse, StalePlan, KlogError or OSError: all is as it was then, unless
+        `begun`."""
+        self._facts.check()
+        with ExitStack() as held:
+            for folder in self._log_dirs():
+                held.enter_context(locked(self._disk, folder, without_if_full=True))
+            self._facts.check()
+            self.whole = sum(len(plan.steps) for plan in self._plans)
+            try:
+                for plan in self._plans:
+                    self._do(plan.decided())
+            except (OSError, KlogError, KeyboardInterrupt):
+                if not self.begun:
+                    self._take_back()
+                raise
+
+    def _log_dirs(self) -> set[str]:
+        is_locked = locks_seen_once()
+        found = {folder for plan in self._plans for folder in log_dirs_of(plan.path, is_locked)}
+        return set(filter(is_locked, found))
+
+    def _do(self, plan: Plan) -> None:
+        base = os.path.realpath(plan.path)
+        steps = uncut_plan(replace(plan, path=base), OurLinks(journal_of(log_dir_of(base)))).steps
+        for n, step in enumerate(steps):
+            path = os.path.join(base, step.path)
+            with interrupts.held():
+                self._do_step(path, step, os.path.join(base, step.to) if isinstance(step, Rename) else "", n)
+                self.done, self.last = self.done + 1, f"{type(step).__name__.lower()} {path}"
+        for folder in dict.fromkeys(os.path.dirname(os.path.join(base, n)) for step in steps for n in names_of(step)):
+            self._disk.sync_dir(folder)
+
+    def _do_step(self, path: str, step: Step, to: str, n: int) -> None:
+        match step:
+            case Write():
+                self._write(path, step, n)
+                return
+            case Truncate():
+                self.begun = True
+                if os.stat(path).st_size > step.size:
+                    self._disk.truncate(path, step.size)
+                self._disk.sync(path)
+                return
+            case Rename():
+                self.begun = True
+                self._disk.rename(path, to)
+            case Delete():
+                self.begun = True
+                self._disk.delete(path)
+        self._disk.sync_dir(os.path.dirname(path))
+
+    def _write(self, path: str, step: Write, n: int) -> None:
+        """Beside its place, under a name that a broker's start removes, and from there in one step."""
+        waiting, is_new = f"{path}.{n}.klogtool.deleted", not os.path.lexists(path)
+        like = about_new_file(os.path.dirname(path)) if is_new else about(path)
+        try:
+            put_made(self._disk, waiting, step.content, replace(like, mtime_ns=step.mtime_ns))
+            self._disk.rename(waiting, path)
+        except (OSError, KlogError):
+            with suppress(OSError):
+                self._disk.delete(waiting)
+            raise
+        self._disk.sync_dir(os.path.dirname(path))
+        if is_new:
+            self._made.append(path)
+        else:
+            self.begun = True
+
+    def _take_back(self) -> None:
+        for path in reversed(self._made):
+            with suppress(OSError):
+                self._disk.delete(path)
+
+    def __str__(self) -> str:
+        far = f"{self.done:,} of {self.whole:,}"
+        return f"step {far} is done: {self.last}" if self.last else f"{far} steps are done"

@@ -1,0 +1,334 @@
+"""Whether an entry proves itself, and what is to be known of one that does; looked at all alone.
+
+An entry proves itself by its checksum. It is plain if, besides, nothing in it contradicts the rest of it. What its
+neighbours say is judged in format/succession.py. The kernels do the same for runs of plain entries (kernels/_scan.pxi).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.errors import AboveLimit, KlogError
+from klogtool.format.batch import (
+    CODEC_MASK,
+    CODEC_NAMES,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    RECORD_BATCH_OVERHEAD,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    Record,
+    RecordBatch,
+    parse_batch,
+)
+from klogtool.format.control import parse_control_type_id, parse_end_transaction_marker
+from klogtool.format.framing import LOG_OVERHEAD, Frame
+from klogtool.format.layouts import ENTRY_HEAD
+from klogtool.format.message import (
+    HEAD_SIZES,
+    Message,
+    check_magic,
+    parse_message,
+)
+from klogtool.format.zigzag import to_signed
+
+if TYPE_CHECKING:
+    from klogtool.format.buffers import Buffer
+
+
+KNOWN_ATTRIBUTES = CODEC_MASK | TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT | DELETE_HORIZON_BIT
+KNOWN_MESSAGE_ATTRIBUTES = CODEC_MASK | TIMESTAMP_TYPE_BIT
+SMALLEST_RECORD_BYTES = 7  # length, attributes, two deltas, null key, null value, no headers
+SMALLEST_MESSAGE_BYTES = {magic: size + 8 for magic, size in enumerate(HEAD_SIZES)}  # two sizes of null
+NOT_TOLD = -(2**63)  # the first offset of a wrapper: only its inner messages have it
+NO_MARKER = NO_COORDINATOR_EPOCH = -1
+
+
+class EntryFacts(Struct):
+    """What the checks of a log need of an entry, all of them numbers.
+
+    position, size: bytes. first_offset: NOT_TOLD for a wrapper. records_count: 1 for a message, of a wrapper that was
+    looked into, its inner ones. marker: the type of a transaction marker's only record, else NO_MARKER. What magic 0
+    and 1 do not have is -1, as in RecordBatch.
+    """
+
+    position: int
+    size: int
+    magic: int
+    first_offset: int
+    last_offset: int
+    partition_leader_epoch: int
+    max_timestamp: int
+    attributes: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+    marker: int = NO_MARKER
+    coordinator_epoch: int = NO_COORDINATOR_EPOCH
+
+    @property
+    def end(self) -> int:
+        """Byte behind it."""
+        return self.position + self.size
+
+    @property
+    def tells_first_offset(self) -> bool:
+        """Any but a wrapper that was not looked into."""
+        return self.magic >= 2 or self.first_offset != NOT_TOLD
+
+    @property
+    def lowest_offset(self) -> int:
+        """Its first offset, or the only one that it tells."""
+        return self.first_offset if self.tells_first_offset else self.last_offset
+
+    @property
+    def is_control(self) -> bool:
+        """A batch of control records."""
+        return self.magic >= 2 and bool(self.attributes & CONTROL_BIT)
+
+
+FACTS = EntryFacts.__struct_fields__
+
+
+class Judged(Struct, frozen=True):
+    """An entry that proved itself. contradiction: what is impossible about its header, records_contradiction: about
+    its records; None where nothing is. unchecked: why its records were not looked at: they are too large, which is
+    no damage."""
+
+    facts: EntryFacts
+    contradiction: str | None = None
+    records_contradiction: str | None = None
+    unchecked: str | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        """Nothing is wrong with it, as far as was looked."""
+        return self.contradiction is None and self.records_contradiction is None
+
+    @property
+    def is_plain(self) -> bool:
+        """Nothing to say."""
+        return self.is_sound and self.unchecked is None
+
+
+def judge_entry(data: Buffer, frame: Frame, *, base: int = 0, deep: bool = False) -> Judged | None:
+    """An entry that is whole in the buffer; None if it does not prove itself.
+
+    base: position of data[0] in its file. deep: decompress and parse its records. A magic above 2 proves nothing.
+    """
+    if frame.magic == 2 and frame.size >= RECORD_BATCH_OVERHEAD:
+        batch = parse_batch(data, frame.position, base=base)
+        return judge_batch(batch, deep=deep) if batch.crc_valid else None
+    if frame.magic in (0, 1):
+        message = parse_message(data, frame.position, base=base)
+        return judge_message(message, deep=deep) if message.crc_valid else None
+    return None
+
+
+# --- record batches -----------------------------------------------------------------------------------------------
+
+
+def judge_batch(batch: RecordBatch, *, deep: bool = False) -> Judged:
+    """A batch whose checksum holds, or of which it is to be ignored."""
+    facts = batch_facts(batch)
+    wrong = batch_contradiction(batch)
+    if wrong is not None:
+        return Judged(facts, wrong)
+    marker_wrong = _read_marker(batch, facts)
+    if marker_wrong is not None or not deep:
+        return Judged(facts, None, marker_wrong)
+    return _judge_records(facts, _contradictions(batch))
+
+
+def batch_of(head: Buffer, data: Buffer, size: int, position: int) -> RecordBatch:
+    """The batch of magic 2 and of `size` bytes that begins with these 61, whatever length and magic they say.
+
+    data: all of its bytes, or as many as are to be looked at.
+    """
+    batch = parse_batch(head, base=position)
+    return replace(batch, length=size - LOG_OVERHEAD, magic=2, data=memoryview(data))
+
+
+def batch_facts(batch: RecordBatch) -> EntryFacts:
+    """The facts of its header."""
+    return EntryFacts(
+        batch.position,
+        batch.size,
+        batch.magic,
+        batch.base_offset,
+        batch.last_offset,
+        batch.partition_leader_epoch,
+        batch.max_timestamp,
+        batch.attributes,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        batch.records_count,
+    )
+
+
+def batch_contradiction(batch: RecordBatch) -> str | None:
+    """What no broker writes into a header (MemoryRecordsBuilder, LogValidator.validateBatch), in words; or None."""
+    body_size, count, delta = batch.size - RECORD_BATCH_OVERHEAD, batch.records_count, batch.last_offset_delta
+    codec = batch.attributes & CODEC_MASK
+    if batch.attributes & ~KNOWN_ATTRIBUTES:
+        return f"attributes {batch.attributes & 0xFFFF:#06x} have flags that there are not"
+    if codec >= len(CODEC_NAMES):
+        return f"codec {codec} does not exist"
+    if delta < 0:
+        return f"the last offset delta is {delta}"
+    if not 0 <= count <= delta + 1:
+        return f"{count} records cannot be in {delta + 1} offsets"
+    if bool(count) != bool(body_size) or (codec == 0 and body_size < SMALLEST_RECORD_BYTES * count):
+        return f"{count} records cannot be in {body_size} bytes"
+    return _producer_contradiction(batch, codec)
+
+
+def _producer_contradiction(batch: RecordBatch, codec: int) -> str | None:
+    if batch.is_control and codec:
+        return "a control batch is never compressed"
+    if batch.producer_id <= NO_PRODUCER_ID:
+        return "a transactional batch has a producer id" if batch.is_transactional else None
+    if batch.producer_epoch <= NO_PRODUCER_EPOCH:
+        return f"a producer id goes with an epoch from 0 on, not {batch.producer_epoch}"
+    if batch.base_sequence <= NO_SEQUENCE and not batch.is_control:
+        return f"a producer id goes with sequence numbers from 0 on, not {batch.base_sequence}"
+    return None
+
+
+def _read_marker(batch: RecordBatch, facts: EntryFacts) -> str | None:
+    """A transaction marker's type and coordinator epoch into the facts; what is wrong with it, or None.
+
+    A broker that loads the log reads it just so (EndTransactionMarker.deserialize), and stops if it cannot.
+    """
+    if not batch.is_control or batch.producer_id <= NO_PRODUCER_ID or batch.records_count == 0:
+        return None
+    try:
+        record = next(batch.records())
+        marker = parse_end_transaction_marker(record.key, record.value)
+    except KlogError as error:
+        return error.reason
+    facts.marker, facts.coordinator_epoch = int(marker.type), marker.coordinator_epoch
+    return None
+
+
+def _judge_records(facts: EntryFacts, wrong: Iterator[str]) -> Judged:
+    """wrong: what is wrong with the records, or does not go with the header, in words, as they are walked."""
+    try:
+        return Judged(facts, None, next(wrong, None))
+    except AboveLimit as error:
+        return Judged(facts, unchecked=error.reason)
+    except KlogError as error:
+        return Judged(facts, None, error.reason)
+
+
+def _contradictions(batch: RecordBatch) -> Iterator[str]:
+    records = batch.records()
+    before, largest = -1, None
+    for record in records:
+        delta = to_signed(record.offset - batch.base_offset, 64)
+        if delta <= before:
+            yield f"record {record.offset} does not lie behind the one before it"
+        if delta > batch.last_offset_delta:
+            yield f"record {record.offset} lies behind the last offset in the header, {batch.last_offset}"
+        if largest is None and not batch.attributes & (TIMESTAMP_TYPE_BIT | DELETE_HORIZON_BIT):
+            yield from _unlike("first timestamp", batch.base_timestamp, record.timestamp)
+        before, largest = delta, record.timestamp if largest is None else max(largest, record.timestamp)
+        if batch.is_control:
+            yield from _control_contradiction(record)
+    if largest is not None:
+        yield from _unlike("largest timestamp", batch.max_timestamp, largest)
+
+
+def _control_contradiction(record: Record) -> Iterator[str]:
+    try:
+        parse_control_type_id(record.key)
+    except KlogError as error:
+        yield error.reason
+
+
+def _unlike(what: str, header: int, records: int) -> Iterator[str]:
+    if header != records:
+        yield f"the {what} is {records} by the records, and {header} by the header"
+
+
+# --- messages, magic 0 and 1 ----------------------------------------------------------------------------------------
+
+
+def judge_message(message: Message, *, deep: bool = False) -> Judged:
+    """A message whose checksum holds, plain or a wrapper."""
+    facts = message_facts(message)
+    wrong = message_contradiction(message)
+    if wrong is not None or not deep:
+        return Judged(facts, wrong)
+    return _judge_records(facts, _message_contradictions(message, facts))
+
+
+def message_of(data: Buffer, position: int) -> Message:
+    """The message of magic 0 or 1 that all these bytes are, whatever its size field says."""
+    view = memoryview(data)
+    head = ENTRY_HEAD.parse(bytes(view[:LOG_OVERHEAD]))
+    size = ENTRY_HEAD.build({"offset": head.offset, "message_size": len(view) - LOG_OVERHEAD})
+    return parse_message(size + bytes(view[LOG_OVERHEAD:]), base=position)
+
+
+def message_facts(message: Message) -> EntryFacts:
+    """The facts that its header tells."""
+    base_offset = message.base_offset
+    return EntryFacts(
+        message.position,
+        message.size,
+        message.magic,
+        NOT_TOLD if base_offset is None else base_offset,
+        message.offset,
+        NO_PARTITION_LEADER_EPOCH,
+        message.timestamp,
+        message.attributes,
+        NO_PRODUCER_ID,
+        NO_PRODUCER_EPOCH,
+        NO_SEQUENCE,
+        1,
+    )
+
+
+def message_contradiction(message: Message) -> str | None:
+    """What no broker writes into the head of a message, in words; or None."""
+    attributes = message.attributes & 0xFF
+    if len(message.message) < SMALLEST_MESSAGE_BYTES[message.magic]:
+        return f"{len(message.message)} bytes are less than a message of magic {message.magic} has"
+    if attributes & ~KNOWN_MESSAGE_ATTRIBUTES:
+        return f"attributes {attributes:#04x} have flags that there are not"
+    if attributes & CODEC_MASK > CODEC_NAMES.index("lz4"):
+        return f"codec {attributes & CODEC_MASK} is not one of magic {message.magic}"
+    return None
+
+
+def _message_contradictions(message: Message, facts: EntryFacts) -> Iterator[str]:
+    """What is wrong with the records; their number and the first offset come into the facts."""
+    check_magic(message)
+    first = before = largest = None
+    count = 0
+    for record in message.records():
+        if not record.crc_valid:
+            yield f"inner message {record.offset} does not match its checksum"
+        if before is not None and record.offset <= before:
+            yield f"inner message {record.offset} does not lie behind {before}"
+        first = record.offset if first is None else first
+        largest = record.timestamp if largest is None else max(largest, record.timestamp)
+        before, count = record.offset, count + 1
+    facts.records_count = count
+    if first is not None and before is not None:
+        facts.first_offset = first
+        if before != message.offset:
+            yield f"the last inner message is {before}, and {message.offset} by the wrapper"
+    if message.magic == 1 and largest is not None:
+        yield from _unlike("largest timestamp", message.timestamp, largest)

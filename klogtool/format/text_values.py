@@ -1,0 +1,124 @@
+"""Values of text files: how each is read and written. `layouts` names the values of a file by these.
+
+A file's own rules (lines, words, properties, JSON) stand with its reader; here is what Java makes of one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from construct import Construct, Default
+from construct import Struct as Declaration
+from msgspec import Struct
+
+from klogtool.errors import Corrupt
+from klogtool.format.java_numbers import MAX_INT, MAX_LONG, parse_java_int, parse_java_long
+from klogtool.format.uuids import build_uuid, parse_uuid
+
+
+class TextValue(Construct):  # type: ignore[misc]
+    """A type of value. read: makes a value of its text, or of what JSON has in its place; raises Corrupt.
+
+    write: the other way. kind: what the type is called in docs/format.md.
+    """
+
+    def __init__(self, kind: str, read: Callable[[Any], Any], write: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.kind, self.read, self.write = kind, read, write
+
+
+class Member(Struct, frozen=True):
+    """One value of a file by its declaration. default: of an optional one, where the file lacks it."""
+
+    name: str
+    kind: str
+    read: Callable[[Any], Any]
+    write: Callable[[Any], Any]
+    is_optional: bool
+    default: Any
+
+
+def members_of(declaration: Declaration) -> tuple[Member, ...]:
+    """The values that a declaration names, in order; those in construct's Default are optional."""
+    found = []
+    for named in declaration.subcons:
+        inner = named.subcon
+        is_optional = isinstance(inner, Default)
+        value: TextValue = inner.subcon if is_optional else inner
+        default = inner.value if is_optional else None
+        found.append(Member(named.name, value.kind, value.read, value.write, is_optional, default))
+    return tuple(found)
+
+
+# Values of JSON as Kafka's generated QuorumStateDataJsonConverter takes them (MessageUtil).
+
+
+def _json_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _runtime("QuorumStateData expected a string type")
+    return value
+
+
+def _json_uuid(value: Any) -> bytes:
+    return parse_uuid(_json_text(value))
+
+
+def _json_int(value: Any) -> int:
+    return _json_integer(value, MAX_INT)
+
+
+def _json_long(value: Any) -> int:
+    return _json_integer(value, MAX_LONG)
+
+
+def _json_integer(value: Any, highest: int) -> int:
+    """MessageUtil.jsonNodeToInt and jsonNodeToLong: integers only, text and fractions are refused."""
+    if isinstance(value, bool) or not isinstance(value, int) or not -highest - 1 <= value <= highest:
+        raise Corrupt("QuorumStateData: failed to parse number", kafka_class="NumberFormatException")
+    return value
+
+
+def _json_voters(value: Any) -> tuple[int, ...]:
+    voters = []
+    for voter in _json_array(value):
+        if not isinstance(voter, dict) or "voterId" not in voter:
+            raise _runtime("Voter: unable to locate field 'voterId', which is mandatory")
+        voters.append(_json_int(voter["voterId"]))
+    return tuple(voters)
+
+
+def _json_no_voters(value: Any) -> tuple[int, ...]:
+    if _json_array(value):
+        raise Corrupt("Can't read version 1 of Voter", kafka_class="UnsupportedVersionException")
+    return ()
+
+
+def _json_array(value: Any) -> list[Any]:
+    if value is None:
+        # The converter takes null, ElectionState.fromQuorumStateData then trips over it.
+        raise Corrupt("QuorumStateData: currentVoters is null", kafka_class="NullPointerException")
+    if not isinstance(value, list):
+        raise _runtime("QuorumStateData expected a JSON array")
+    return value
+
+
+def _voters_json(voters: tuple[int, ...]) -> list[dict[str, int]]:
+    return [{"voterId": voter} for voter in voters]
+
+
+def _runtime(reason: str) -> Corrupt:
+    return Corrupt(reason, kafka_class="RuntimeException")
+
+
+Text = TextValue("text", str, str)
+IntText = TextValue("int32 in decimal", parse_java_int, str)
+LongText = TextValue("int64 in decimal", parse_java_long, str)
+UuidText = TextValue("uuid in base64", parse_uuid, build_uuid)
+
+JsonText = TextValue("string", _json_text, str)
+JsonInt = TextValue("number, int32", _json_int, int)
+JsonLong = TextValue("number, int64", _json_long, int)
+JsonUuid = TextValue("string, uuid in base64", _json_uuid, build_uuid)
+JsonVoters = TextValue('array of `{"voterId": int32}`', _json_voters, _voters_json)
+JsonNoVoters = TextValue("array, empty", _json_no_voters, list)

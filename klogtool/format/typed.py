@@ -1,0 +1,52 @@
+"""Numbers and times as people type them, on a command line or in Python."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TypeAlias
+
+from klogtool.errors import Corrupt, KlogError
+from klogtool.format.java_numbers import parse_java_long
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    Moment: TypeAlias = int | str | datetime  # epoch ms, ISO 8601, or Python's own
+
+
+_DIGITS = frozenset("0123456789")
+
+
+def parse_number(text: str) -> int:
+    """A number of 64 bits; digits may be grouped by three, as they are shown: 1,783. Raises Corrupt for another."""
+    return parse_java_long(ungrouped(text))
+
+
+def ungrouped(text: str) -> str:
+    """The text without commas where these group digits by three; else as it is."""
+    sign = text[:1] if text[:1] in ("-", "+") else ""
+    first, *groups = text[len(sign) :].split(",")
+    is_grouped = 1 <= len(first) <= 3 and all(len(group) == 3 for group in groups)
+    if groups and is_grouped and _DIGITS.issuperset(first + "".join(groups)):
+        return sign + first + "".join(groups)
+    return text
+
+
+def parse_moment(moment: Moment) -> int:
+    """Epoch milliseconds of a number, of ISO 8601, or of a datetime; UTC where it says no other zone.
+
+    Raises KlogError for a text that is neither.
+    """
+    if isinstance(moment, int):
+        return moment
+    if isinstance(moment, str):
+        try:
+            return parse_number(moment)
+        except Corrupt:
+            pass
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError:
+            raise KlogError(f"'{moment}' is neither epoch milliseconds nor ISO 8601") from None
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime.fromtimestamp(0, UTC)
+    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000

@@ -1,0 +1,84 @@
+"""The log dirs below a folder that is none itself: for an error to name, so that they can be pasted.
+
+The folder may be any: `/`, a home, a mounted disk. So the search is bounded, goes level by level, follows no links,
+and passes over what it may not read.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+
+from msgspec import Struct
+
+from klogtool.log.file import Unreadable
+from klogtool.log.logdir import is_log_dir
+
+MOST_LEVELS = 6
+MOST_FOLDERS = 5_000
+MOST_NAMES = 200_000
+MOST_LOG_DIRS = 50
+SYSTEM_FOLDERS = ("/proc", "/sys", "/dev", "/run")
+
+
+class LogDirsBelow(Struct, frozen=True):
+    """What was found, by path. is_all: False if the search ended at one of its bounds."""
+
+    paths: tuple[str, ...]
+    is_all: bool
+
+
+def find_log_dirs(path: str) -> LogDirsBelow:
+    """The log dirs below a folder; those nearest to it first where there are more than can be named."""
+    search = _Search()
+    level = [path]
+    for _ in range(MOST_LEVELS):
+        level = [folder for above in level for folder in search.folders_in(above)]
+    return LogDirsBelow(tuple(sorted(search.found)), not search.is_cut and not level)
+
+
+class _Search:
+    """What was found so far, and how much was looked at."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.is_cut = False
+        self._folders = self._names = 0
+
+    def folders_in(self, path: str) -> list[str]:
+        """The folders in one that may hold log dirs; what is a log dir is noted, and not searched."""
+        kept: list[str] = []
+        for name in sorted(self._names_in(path)):
+            folder = os.path.join(path, name)
+            if folder in SYSTEM_FOLDERS or not os.path.isdir(folder):
+                continue
+            if self._is_over():
+                break
+            if self._is_log_dir(folder):
+                self.found.append(folder)
+            elif not os.path.islink(folder):
+                kept.append(folder)
+        return kept
+
+    def _is_over(self) -> bool:
+        looked_at_enough = self._names >= MOST_NAMES or self._folders >= MOST_FOLDERS
+        self.is_cut = self.is_cut or looked_at_enough or len(self.found) >= MOST_LOG_DIRS
+        return self.is_cut
+
+    def _names_in(self, path: str) -> list[str]:
+        """Not more than there is room for."""
+        if self._is_over():
+            return []
+        try:
+            with os.scandir(path) as entries:
+                names = [entry.name for entry in islice(entries, MOST_NAMES - self._names)]
+        except OSError:
+            return []
+        self._folders, self._names = self._folders + 1, self._names + len(names)
+        return names
+
+    def _is_log_dir(self, path: str) -> bool:
+        try:
+            return is_log_dir(path, self._names_in(path))
+        except Unreadable:
+            return False

@@ -1,0 +1,172 @@
+"""append: batches or records into a partition, validated as a broker validates them, call by call."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, TypeAlias
+
+from msgspec.structs import replace
+
+from klogtool.broker.appending.appender import CURRENT_MAGIC, Appender, Call
+from klogtool.broker.appending.calls import Facts, read_pieces, split_lines, walk_batch_files, walk_requests
+from klogtool.broker.appending.records import BATCH_BYTES, Batching, walk_record_calls
+from klogtool.broker.circumstances import Long
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.errors import KlogError, Refused
+from klogtool.format.codecs import CODECS
+from klogtool.format.java_numbers import MAX_INT
+from klogtool.plans.creation import CreationQuestion, is_to_be_created, plan_creation
+from klogtool.plans.plan import Plan, SegmentVerdict
+from klogtool.plans.plan_change import Change, plan_change
+from klogtool.plans.question import Count, PathText
+
+COMMAND = "append"
+STANDARD_INPUT = "standard input"
+Codec: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+WAYS = ("batches", "records", "requests")
+SETTINGS = (
+    "segment.bytes",
+    "segment.ms",
+    "max.compaction.lag.ms",
+    "max.message.bytes",
+    "cleanup.policy",
+    "compression.type",
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.zstd.level",
+    "message.timestamp.type",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms",
+    "transaction.partition.verification.enable",
+)
+
+
+class AppendQuestion(CreationQuestion, frozen=True):
+    """What to append. One of
+
+    - `batches`: paths, or `batches_base64`: the bytes; with `leader_epoch`, `fetch_bytes`
+    - `records`: a path, or `records_text`: the lines; with `leader_epoch`, `codec`, `magic`, `batch_bytes`,
+      `batch_records`
+    - `requests`: a path, or `requests_text`; with `folder`: where names of files in them count from
+    """
+
+    batches: tuple[PathText, ...] | None = None
+    batches_base64: str | None = None
+    records: PathText | None = None
+    records_text: str | None = None
+    requests: PathText | None = None
+    requests_text: str | None = None
+    folder: PathText | None = None
+    leader_epoch: Long | None = None
+    fetch_bytes: Count | None = None
+    codec: Codec | None = None
+    magic: Long | None = None
+    batch_bytes: Count | None = None
+    batch_records: Count | None = None
+
+    @property
+    def ways(self) -> list[str]:
+        """Those of WAYS that are asked for: it has to be one."""
+        asked = {
+            "batches": (self.batches, self.batches_base64),
+            "records": (self.records, self.records_text),
+            "requests": (self.requests, self.requests_text),
+        }
+        return [way for way, values in asked.items() if any(value is not None for value in values)]
+
+
+QUESTION = AppendQuestion
+
+
+def decide(path: str, question: AppendQuestion) -> Iterator[Plan]:
+    """The plans for one partition dir and its log dir.
+
+    Raises as `plan_change` does, and KlogError for input that is none. What a call is refused for is in the answer.
+    """
+    facts = Facts()
+
+    def change(log: LoadedLog) -> Change:
+        return _append_all(log, question, facts)
+
+    if not os.path.lexists(path) and not question.create:
+        raise KlogError("no such partition dir: --create creates it", path=path)
+    is_new = is_to_be_created(path, question)
+    plans = plan_creation(COMMAND, path, question, change) if is_new else plan_change(COMMAND, path, question, change)
+    for plan in plans:
+        yield replace(plan, facts=(*plan.facts, *facts.all)) if plan.path == path else plan
+
+
+def refused_calls(plan: Plan) -> list[tuple[int, Mapping[str, Any]]]:
+    """Number (from 0 on) and error of each call that was turned away."""
+    return [(n, row["error"]) for n, row in enumerate(plan.answer.get("appends", ())) if "error" in row]
+
+
+def _append_all(log: LoadedLog, question: AppendQuestion, facts: Facts) -> Change:
+    before = {segment.base_offset: segment.size for segment in log.segments.all}
+    notes: list[str] = []
+    appender = Appender(log)
+    rows = [appender.answer(call) for call in _walk_calls(log, question, facts, notes)]
+    return Change({"appends": rows}, tuple(_verdicts(log, before)), (*notes, *log.terms.setting_notes(SETTINGS)))
+
+
+def _verdicts(log: LoadedLog, before: Mapping[int, int]) -> Iterator[SegmentVerdict]:
+    for segment in log.segments.all:
+        size = before.get(segment.base_offset)
+        if size is None:
+            yield SegmentVerdict(segment.base_offset, "new", f"{segment.size:,} bytes")
+        elif segment.size > size:
+            yield SegmentVerdict(segment.base_offset, "append", f"{segment.size - size:,} bytes more")
+
+
+def _walk_calls(log: LoadedLog, question: AppendQuestion, facts: Facts, notes: list[str]) -> Iterator[Call]:
+    ways = question.ways
+    if len(ways) != 1:
+        raise KlogError(f"one of {', '.join(WAYS)} says what to append")
+    if ways == ["batches"]:
+        yield from _walk_batches(question, facts)
+    elif ways == ["requests"]:
+        pieces, path = _text(question.requests_text, question.requests, facts)
+        yield from walk_requests(split_lines(pieces, path), path, question.folder or os.path.dirname(path), facts)
+    else:
+        yield from _walk_records(log, question, facts, notes)
+
+
+def _walk_batches(question: AppendQuestion, facts: Facts) -> Iterator[Call]:
+    epoch = question.leader_epoch
+    coded = question.batches_base64
+    if coded is not None:
+        yield Call((base64.b64decode(coded),), True, MAX_INT if epoch is None else epoch, None)
+    yield from walk_batch_files(list(question.batches or ()), epoch, facts, question.fetch_bytes)
+
+
+def _walk_records(log: LoadedLog, question: AppendQuestion, facts: Facts, notes: list[str]) -> Iterator[Call]:
+    latest = log.epochs.latest_epoch
+    epoch = question.leader_epoch
+    batching = Batching(
+        question.codec or "none",
+        CURRENT_MAGIC if question.magic is None else question.magic,
+        question.batch_bytes or BATCH_BYTES,
+        question.batch_records or MAX_INT,
+        (latest or 0) if epoch is None else epoch,
+        log.terms.now_ms,
+    )
+    if batching.codec not in CODECS:
+        raise Refused(f"no such codec: {batching.codec} (one of {', '.join(CODECS)})")
+    if batching.magic < CURRENT_MAGIC and batching.codec == "zstd":
+        raise Refused(f"zstd is not for magic {batching.magic}")
+    if epoch is None:
+        why = "the log knows none" if latest is None else "the latest of the log"
+        notes.append(f"leader epoch: {batching.leader_epoch}, {why}")
+    pieces, path = _text(question.records_text, question.records, facts)
+    yield from walk_record_calls(pieces, path, batching)
+    if batching.control_records:
+        notes.append(f"left out: {batching.control_records:,} control records, which only a broker writes")
+
+
+def _text(text: str | None, path: str | None, facts: Facts) -> tuple[Iterator[bytes], str]:
+    """The lines that were given, in pieces, and where they come from."""
+    if text is None and path is not None:
+        return read_pieces(path, facts), path
+    return iter([(text or "").encode(errors="surrogateescape")]), STANDARD_INPUT

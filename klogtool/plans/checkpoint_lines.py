@@ -1,0 +1,175 @@
+"""What a log dir's own checkpoints are to say of partitions that were written to: what a clean stop would write.
+
+A line that fits the log stays, and so do all others; a file that is not there is not made, but for that of log starts,
+without which a start that was moved is forgotten, and that of first dirty offsets where something was cleaned. Where a
+log start comes down, its line does so before the log is cut: a log that ends below its line is thrown away whole. All
+other lines follow the log: a recovery point that runs ahead would vouch for bytes that are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from klogtool.broker.circumstances import Offsets
+from klogtool.broker.draft import Draft
+from klogtool.broker.file_facts import file_fact
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.errors import Corrupt, Unsupported
+from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
+from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.log.folder import find_partition_dir_name, own_name
+from klogtool.plans.plan import Plan, Write
+from klogtool.plans.question import Question
+from klogtool.plans.recover_log_dir import METADATA_TOPIC
+
+_HELD = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
+_RECOVERY_POINTS, _LOG_STARTS = FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT
+_HIGH_WATERMARKS, _FIRST_DIRTY = FileKind.REPLICATION_CHECKPOINT, FileKind.CLEANER_CHECKPOINT
+ONLY_IN_PLACE = (
+    "only with --apply: --output leaves the log dir alone; state.log_start_checkpoint is the offset that belongs there"
+)
+
+
+class CheckpointLines(Struct, frozen=True):
+    """A partition as its log dir is to know it. log_start_checkpoint: None if no line belongs there.
+
+    first_dirty_at_most: cleaning has to begin no later than here; None: as before. first_dirty: where it begins next;
+    None: nothing was cleaned.
+    """
+
+    topic_partition: TopicPartition
+    log_start_offset: int
+    log_end_offset: int
+    log_start_checkpoint: int | None
+    first_dirty_at_most: int | None = None
+    first_dirty: int | None = None
+
+
+def lines_of(
+    log: LoadedLog, first_dirty_at_most: int | None = None, first_dirty: int | None = None
+) -> CheckpointLines | None:
+    """Of a log after all that was done to it; None for one that no checkpoint knows."""
+    name = find_partition_dir_name(own_name(log.draft.path))
+    if name is None or name.state not in _HELD or name.topic == METADATA_TOPIC:
+        return None
+    end = end_at_next_start(log)
+    return CheckpointLines(
+        TopicPartition(name.topic, name.partition),
+        log.log_start_offset,
+        end,
+        _start_within(log.log_start_checkpoint, end),
+        first_dirty_at_most,
+        first_dirty,
+    )
+
+
+def _start_within(log_start_checkpoint: int | None, end: int) -> int | None:
+    """A start that finds the log's beginning behind its end deletes every segment (LogLoader.recoverLog)."""
+    return None if log_start_checkpoint is None else min(log_start_checkpoint, end)
+
+
+def end_at_next_start(log: LoadedLog) -> int:
+    """Behind the last batch. A log that was cut inside a batch ends at the cut only as long as a broker runs. (Kafka's
+    recovery point is that, and then stands for records that no start finds any more, as after a loss.)"""
+    last = log.segments.last
+    if log.log_end_offset <= last.base_offset:
+        return log.log_end_offset
+    try:
+        return min(log.log_end_offset, last.read_next_offset())
+    except (Corrupt, Unsupported):  # that start will tell
+        return log.log_end_offset
+
+
+def plan_checkpoints(
+    command: str,
+    log_dir: str,
+    question: Question,
+    partitions: Sequence[CheckpointLines],
+    *,
+    is_path: bool = False,
+) -> tuple[Plan | None, Plan | None]:
+    """What is to be done to the log dir's files before the partitions are written to, and what after that; None where
+    nothing is. is_path: the command is about the log dir itself, not about one partition in it.
+
+    A file that cannot be read is left alone, which a note says."""
+    draft = Draft.of(log_dir)
+    notes = [] if is_path else [ONLY_IN_PLACE]
+    changed = {kind: found for kind in _NEW_LINES if (found := _changed(draft, kind, partitions, notes)) is not None}
+    comes_down = _LOG_STARTS in changed and _comes_down(_read(draft, _LOG_STARTS), partitions)
+    first = {_LOG_STARTS: changed.pop(_LOG_STARTS)} if comes_down else {}
+    before, after = (_plan(command, draft, question, contents, notes) for contents in (first, changed))
+    return before, after
+
+
+def _plan(
+    command: str, draft: Draft, question: Question, changed: Mapping[FileKind, Offsets], notes: Sequence[str]
+) -> Plan | None:
+    if not changed:
+        return None
+    facts = (file_fact(kind.value, draft.files[kind.value]) for kind in changed if kind.value in draft)
+    steps = (Write(kind.value, (build_offset_checkpoint(offsets),)) for kind, offsets in changed.items())
+    told = (line for kind, offsets in changed.items() for line in _told(draft, kind, offsets))
+    return Plan(command, draft.path, question, tuple(facts), tuple(steps), (), {}, (*told, *notes))
+
+
+def _told(draft: Draft, kind: FileKind, offsets: Offsets) -> Iterator[str]:
+    before = _read(draft, kind)
+    for key in {**before, **offsets}:
+        old, new = before.get(key, "none"), offsets.get(key, "none")
+        if old != new:
+            yield f"{kind.value}: {key.topic}-{key.partition} from {old} to {new}"
+
+
+def _read(draft: Draft, kind: FileKind) -> Offsets:
+    return parse_offset_checkpoint(draft.read(kind.value)) if kind.value in draft else {}
+
+
+def _changed(draft: Draft, kind: FileKind, partitions: Sequence[CheckpointLines], notes: list[str]) -> Offsets | None:
+    """A checkpoint's lines as they are to be; None if they are so, or cannot be read."""
+    try:
+        before = _read(draft, kind)
+    except Corrupt as error:
+        notes.append(f"{kind.value} is left as it is: {error.reason}")
+        return None
+    is_made = kind is _LOG_STARTS or (
+        kind is _FIRST_DIRTY and any(lines.first_dirty is not None for lines in partitions)
+    )
+    if kind.value not in draft and not is_made:
+        return None
+    offsets = dict(before)
+    for lines in partitions:
+        wanted = _NEW_LINES[kind](lines, before.get(lines.topic_partition))
+        if wanted is None:
+            offsets.pop(lines.topic_partition, None)
+        else:
+            offsets[lines.topic_partition] = wanted
+    return None if offsets == before else offsets
+
+
+def _comes_down(before: Offsets, partitions: Sequence[CheckpointLines]) -> bool:
+    """Whether a log begins below its line. A line that goes since the log begins above it does not."""
+    return any(lines.log_start_offset < before.get(lines.topic_partition, 0) for lines in partitions)
+
+
+def _high_watermark(lines: CheckpointLines, before: int | None) -> int | None:
+    return None if before is None else min(max(before, lines.log_start_offset), lines.log_end_offset)
+
+
+def _first_dirty(lines: CheckpointLines, before: int | None) -> int | None:
+    """LogCleanerManager.updateCheckpoints, maybeTruncateCheckpoint. A line beyond the log would let a cleaner leave out
+    what is appended next; one that it finds there it sets to the log's beginning, so none is left there."""
+    if lines.first_dirty is not None:
+        return lines.first_dirty
+    if before is None:
+        return None
+    return min(before, lines.log_end_offset if lines.first_dirty_at_most is None else lines.first_dirty_at_most)
+
+
+_NEW_LINES: dict[FileKind, Callable[[CheckpointLines, int | None], int | None]] = {
+    _LOG_STARTS: lambda lines, _: lines.log_start_checkpoint,
+    _RECOVERY_POINTS: lambda lines, _: lines.log_end_offset,
+    _HIGH_WATERMARKS: _high_watermark,
+    _FIRST_DIRTY: _first_dirty,
+}

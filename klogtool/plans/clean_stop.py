@@ -1,0 +1,44 @@
+"""Whether a log may be called cleanly stopped: every batch read, its checksum right, and its end where indexes say.
+
+A clean marker keeps a broker from looking; so what it is put on has to be looked at to the last byte.
+"""
+
+from __future__ import annotations
+
+import os
+
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_segment import LogSegment
+from klogtool.broker.unified_log.sound_batches import find_sound_end
+from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.verify.cures import rebuild_index, salvage
+
+
+def prove(log: LoadedLog) -> None:
+    """Raises Refused if a segment that was not recovered is damaged, or does not end where a broker believes."""
+    recovered = set(log.report.recovered)
+    for segment in log.segments.all:
+        if segment.base_offset not in recovered:
+            end = _proved_end(segment, log.jobs)
+            if segment is log.segments.last and end != log.log_end_offset:
+                reason = f"because of its index, a broker believes that it ends at {log.log_end_offset}"
+                cure = rebuild_index(os.path.dirname(segment.path), "index", segment.base_offset)
+                raise _refused(segment, reason, end, cure)
+
+
+def _proved_end(segment: LogSegment, jobs: int) -> int:
+    """Behind the last batch; the base offset of an empty segment."""
+    try:
+        with segment.open_log() as file:
+            end, position = find_sound_end(file, jobs)
+    except Corrupt as error:
+        raise _refused(segment, error.reason, error.position, salvage(os.path.dirname(segment.path))) from error
+    if position < segment.size:
+        cure = salvage(os.path.dirname(segment.path))
+        raise _refused(segment, "the file ends inside a batch", position, cure)
+    return segment.base_offset if end is None else end
+
+
+def _refused(segment: LogSegment, reason: str, position: int | None, cure: str) -> KlogError:
+    """A recovery is no cure: it would cut the log at the first damage, with all that is sound behind it."""
+    return Refused(f"cannot be marked clean: {reason}", path=segment.path, position=position, cure=cure)

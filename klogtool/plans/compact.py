@@ -1,0 +1,342 @@
+"""compact: what the broker's log cleaner makes of a partition, in one pass or several as the clock moves on.
+
+Each pass is judged as a broker's would be: what is not due is left alone, unless it is forced. A pass that breaks off
+refuses the whole. After each, retention has its turn, as in the cleaner's own thread. Of a log dir, those partitions
+are cleaned whose cleanup.policy asks for it, the filthiest first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from klogtool.broker.circumstances import Checkpoints, LoadTerms, Long, is_log_dir, terms_of
+from klogtool.broker.cleaning.cleaner import CleaningStats, CleanLog, clean
+from klogtool.broker.cleaning.dirty_range import LogToClean, find_log_to_clean
+from klogtool.broker.draft import Draft
+from klogtool.broker.spools import MakeSpool, OnlyTold
+from klogtool.broker.unified_log.kept_segments import ages_of
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.retention import Deletion, delete_old_segments
+from klogtool.errors import Corrupt, KlogError
+from klogtool.format.names import FileKind, PartitionDirState, TopicPartition, build_file_name
+from klogtool.log.file import Unreadable
+from klogtool.log.folder import find_partition_dir_name, own_name
+from klogtool.log.in_order import in_order
+from klogtool.log.logdir import LogDir
+from klogtool.log.opened import open_path
+from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
+from klogtool.plans.guessed_settings import Beside, check_forced_cleaning, check_kept_for_longer
+from klogtool.plans.plan import Plan, SegmentVerdict
+from klogtool.plans.plan_change import Change, plan_change, plan_partition
+from klogtool.plans.question import Question
+from klogtool.plans.recover_log_dir import walk_partition_dirs
+from klogtool.plans.retain import deletions_answer
+
+COMMAND = "compact"
+SETTINGS = (
+    "cleanup.policy",
+    "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms",
+    "max.compaction.lag.ms",
+    "delete.retention.ms",
+    "log.cleaner.dedupe.buffer.size",
+)
+NOT_COMPACTED = "cleanup.policy has no compact"
+
+
+class CompactQuestion(Question, frozen=True):
+    """What would the log cleaner do? first_dirty_offset: None: the line in cleaner-offset-checkpoint.
+
+    passes_at_ms: a pass at each time; None: one, now. force: clean also what is not due. keep_magic: messages of magic
+    0 and 1 stay such, as brokers before 4.0 left them.
+    """
+
+    first_dirty_offset: Long | None = None
+    passes_at_ms: tuple[Long, ...] | None = None
+    force: bool = False
+    keep_magic: bool = False
+
+
+QUESTION = CompactQuestion
+
+
+def decide(path: str, question: CompactQuestion, make_spool: MakeSpool | None = None) -> Iterator[Plan]:
+    """The plan for a partition dir, or for each compacted one of a log dir, and for the log dir's checkpoints.
+
+    make_spool: for each new segment, on any thread; without it, what is rewritten stays in memory.
+    Raises Corrupt, Unsupported or Refused, with Kafka's class, where a broker refuses to load a log or its cleaner
+    breaks off; KlogError for what is neither.
+    """
+    if isinstance(open_path(path), LogDir):
+        yield from _plan_log_dir(path, question, make_spool)
+        return
+    checkpoints = Checkpoints.beside(path)
+    checkpoint = question.first_dirty_offset
+    if checkpoint is None:
+        checkpoint = find_first_dirty(path, checkpoints)
+    beside = Beside.of(path, checkpoints)
+
+    def change(log: LoadedLog) -> Change:
+        return compact_log(log, checkpoint, question, beside, make_spool)
+
+    yield from plan_change(COMMAND, path, question, change)
+
+
+def find_first_dirty(path: str, checkpoints: Checkpoints) -> int | None:
+    """A partition's line in cleaner-offset-checkpoint, or None.
+
+    Raises Corrupt, with Kafka's class, for a file that a broker's cleaner cannot read: it takes up no log any more.
+    """
+    name = find_partition_dir_name(own_name(path))
+    if name is None or checkpoints.log_dir is None:
+        return None
+    offset, why = checkpoints.find(FileKind.CLEANER_CHECKPOINT, TopicPartition(name.topic, name.partition))
+    if "cannot be read" in why:
+        raise Corrupt(why, path=checkpoints.log_dir, kafka_class="NumberFormatException")
+    return offset
+
+
+# --- a log dir --------------------------------------------------------------------------------------------------------
+
+
+def _plan_log_dir(path: str, question: CompactQuestion, make_spool: MakeSpool | None) -> Iterator[Plan]:
+    """Those that are left alone first, then the filthiest; the checkpoints last. A partition that is refused has a
+    plan without steps that says so: a broker's cleaner goes on with the others, too."""
+    checkpoints = Checkpoints(path if is_log_dir(path) else None)
+    ratios: dict[str, float] = {}
+    for name, parsed, skipped in walk_partition_dirs(path):
+        folder = os.path.join(path, name)
+        skipped = why_left_alone(folder, parsed.state, skipped, question, checkpoints)
+        if skipped is None:
+            ratios[folder] = dirty_ratio(folder, question, checkpoints)
+        else:
+            yield Plan(COMMAND, folder, question, (), (), (), {"skipped": skipped}, (skipped,))
+    if ratios:
+        check_checkpoint(next(iter(ratios)), question, checkpoints)
+    all_lines: list[CheckpointLines] = []
+    filthiest_first = sorted(ratios, key=lambda folder: -ratios[folder])
+    for folder, found in _planned(filthiest_first, question, checkpoints, make_spool):
+        if isinstance(found, KlogError):
+            yield refused_plan(folder, question, found)
+            continue
+        plan, lines = found
+        yield plan
+        if lines is not None and (plan.steps or lines.first_dirty is not None):
+            all_lines.append(lines)
+    if all_lines and checkpoints.log_dir is not None:
+        plans = plan_checkpoints(COMMAND, path, question, all_lines, is_path=True)
+        yield from (plan for plan in plans if plan is not None)
+
+
+def check_checkpoint(folder: str, question: CompactQuestion, checkpoints: Checkpoints) -> None:
+    """Raises Corrupt, with Kafka's class, for a cleaner-offset-checkpoint that ends the cleaner's thread.
+
+    folder: any partition dir of the log dir; what ends the thread is told once, of all.
+    """
+    if question.first_dirty_offset is None:
+        find_first_dirty(folder, checkpoints)
+
+
+def refused_plan(folder: str, question: CompactQuestion, error: KlogError) -> Plan:
+    """The plan of a partition of a log dir at which a broker's cleaner breaks off: it has no steps, and says so."""
+    told = {"class": error.kafka_class or type(error).__name__, "message": error.kafka_message or str(error)}
+    return Plan(COMMAND, folder, question, (), (), (), {"error": told}, (f"refused: {error}",))
+
+
+def why_left_alone(
+    folder: str, state: PartitionDirState, skipped: str | None, question: CompactQuestion, checkpoints: Checkpoints
+) -> str | None:
+    """Why the cleaner has nothing to do with a partition dir of a log dir, or None. skipped: why nobody has."""
+    if state is PartitionDirState.STRAY:
+        return "stray: not a partition of this broker, which leaves it alone"
+    if skipped is not None:
+        return skipped
+    return None if _terms(folder, question, checkpoints).config.compact else NOT_COMPACTED
+
+
+def plan_one(
+    folder: str,
+    question: CompactQuestion,
+    checkpoints: Checkpoints,
+    make_spool: MakeSpool | None = None,
+    cleaning: CleanLog = clean,
+) -> tuple[Plan, CheckpointLines | None]:
+    """The plan for one partition dir of a log dir, and what that is to know of it. Raises as `decide` does.
+
+    make_spool: as `decide` has it; cleaning: how a pass is done.
+    """
+    checkpoint = question.first_dirty_offset
+    if checkpoint is None:
+        checkpoint = find_first_dirty(folder, checkpoints)
+    beside = Beside.of(folder, checkpoints)
+    change = lambda log: compact_log(log, checkpoint, question, beside, make_spool, cleaning)  # noqa: E731
+    return plan_partition(COMMAND, folder, question, change, checkpoints)
+
+
+def _planned(
+    folders: list[str], question: CompactQuestion, checkpoints: Checkpoints, make_spool: MakeSpool | None
+) -> Iterator[tuple[str, tuple[Plan, CheckpointLines | None] | KlogError]]:
+    """Several partitions at a time, each on a thread of its own."""
+
+    def plan(folder: str) -> tuple[Plan, CheckpointLines | None] | KlogError:
+        try:
+            return plan_one(folder, question, checkpoints, make_spool)
+        except Unreadable:
+            raise
+        except KlogError as error:
+            return error.at_path(folder)
+
+    jobs = question.threads
+    yield from in_order(lambda: plan, iter(folders), jobs)
+
+
+def dirty_ratio(folder: str, question: CompactQuestion, checkpoints: Checkpoints) -> float:
+    """How dirty a log is, by what a first look at it says; -1 of one that has nothing, or that cannot be loaded."""
+    try:
+        log = LoadedLog(Draft.of(folder), _terms(folder, question, checkpoints))
+        ratio = find_log_to_clean(log, find_first_dirty(folder, checkpoints), log.terms.now_ms).cleanable_ratio
+    except Unreadable:
+        raise
+    except KlogError:  # told when its turn comes
+        return -1.0
+    return -1.0 if ratio is None else ratio
+
+
+def _terms(folder: str, question: CompactQuestion, checkpoints: Checkpoints) -> LoadTerms:
+    return terms_of(folder, question.circumstances, checkpoints=checkpoints)
+
+
+# --- a partition ------------------------------------------------------------------------------------------------------
+
+
+def compact_log(
+    log: LoadedLog,
+    checkpoint: int | None,
+    question: CompactQuestion,
+    beside: Beside,
+    make_spool: MakeSpool | None = None,
+    cleaning: CleanLog = clean,
+) -> Change:
+    """All passes over a log. checkpoint: where its dirty part begins, None if nobody knows; cleaning: how each is done.
+
+    Raises as `decide` does.
+    """
+    if question.force:
+        check_forced_cleaning(log, beside)
+    rows: list[dict[str, Any]] = []
+    verdicts: dict[int, SegmentVerdict] = {}
+    line: int | None = None
+    sizes = {segment.base_offset: segment.size for segment in log.segments.all}
+    passes_at_ms = question.passes_at_ms or [log.terms.now_ms]
+    for n, now_ms in enumerate(passes_at_ms, 1):
+        log.draft.make_spool = make_spool if make_spool is not OnlyTold or n == len(passes_at_ms) else None
+        log.terms = replace(log.terms, now_ms=now_ms)
+        log.producers.now_ms = now_ms
+        to_clean = find_log_to_clean(log, checkpoint, now_ms)
+        row = _range_row(log, to_clean)
+        if to_clean.is_reset:
+            line = to_clean.first_dirty_offset
+        if (to_clean.is_eligible and log.terms.config.compact) or question.force:
+            checkpoint, stats = cleaning(log, to_clean, now_ms, keeps_magic=question.keep_magic)
+            line = checkpoint
+            row |= _stats_row(checkpoint, stats)
+            log.report.cleaned |= set(stats.groups)
+            for verdict in _verdicts(stats, sizes):
+                verdicts.setdefault(verdict.segment, verdict)
+        log.run_scheduled()
+        # A log that has no compact in its policy is none of the cleaner's; retention has its own time for it.
+        row["deletions"] = deletions_answer(_retain(log)) if log.terms.config.compact else []
+        log.run_scheduled()
+        rows.append(row)
+    kept = [_kept_verdict(base, size, to_clean) for base, size in sizes.items() if base not in verdicts]
+    answer = {"passes": rows, "cleaner_checkpoint": checkpoint, "producers": _producers_from(log)}
+    notes = tuple(log.terms.setting_notes(SETTINGS))
+    in_order_of_base = sorted((*verdicts.values(), *kept), key=lambda verdict: verdict.segment)
+    return Change(answer, tuple(in_order_of_base), notes, first_dirty=line)
+
+
+def _retain(log: LoadedLog) -> list[Deletion]:
+    """What retention deletes behind a pass."""
+    ages = ages_of(log) if log.terms.config.delete else {}
+    deleted = delete_old_segments(log)
+    check_kept_for_longer(log, deleted, ages)
+    return deleted
+
+
+def _range_row(log: LoadedLog, to_clean: LogToClean) -> dict[str, Any]:
+    uncleanable = log.segments.values(to_clean.bound)
+    return {
+        "first_dirty_offset": to_clean.first_dirty_offset,
+        "first_uncleanable_offset": to_clean.first_uncleanable_offset,
+        "bound": to_clean.bound,
+        "clean_bytes": to_clean.clean_bytes,
+        "cleanable_bytes": to_clean.cleanable_bytes,
+        "uncleanable_bytes": sum(segment.size for segment in uncleanable),
+        "cleanable_ratio": to_clean.cleanable_ratio,
+        "eligible": to_clean.is_eligible,
+        "why": why_due(log, to_clean),
+        "reset_checkpoint": to_clean.is_reset,
+        "now_ms": log.terms.now_ms,
+    }
+
+
+def why_due(log: LoadedLog, to_clean: LogToClean) -> str:
+    """Why a pass is due, or is not."""
+    ratio, least = to_clean.cleanable_ratio, to_clean.min_cleanable_dirty_ratio
+    if ratio is None:
+        return "nothing but uncleanable bytes" if log.segments.last.size else "the log is empty"
+    if to_clean.is_eligible and ratio <= least:
+        return f"max.compaction.lag.ms is exceeded by {to_clean.compaction_delay_ms} ms"
+    told = f"dirty ratio {ratio:.3f}, needs more than {least:g}"
+    return told if log.terms.config.compact else f"{NOT_COMPACTED}; {told}"
+
+
+def _stats_row(end_offset: int, stats: CleaningStats) -> dict[str, Any]:
+    total = stats.total
+    return {
+        "end_offset": end_offset,
+        "stats": {
+            "messages_read": total.messages_read,
+            "messages_written": total.messages_written,
+            "map_messages_read": stats.map_messages_read,
+            "bytes_read": total.bytes_read,
+            "bytes_written": total.bytes_written,
+        },
+        "gone": total.gone,
+        "map_is_full": stats.map_is_full,
+        "split": stats.aborted,
+    }
+
+
+def _verdicts(stats: CleaningStats, sizes: Mapping[int, int]) -> Iterator[SegmentVerdict]:
+    """What becomes of each segment that was cleaned: the new one's base, what stays and what goes."""
+    for into, group in stats.groups.items():
+        for base in group:
+            tally = stats.tallies.get(base)
+            if base not in sizes or tally is None:
+                continue
+            gone = ", ".join(f"{count:,} {reason}" for reason, count in tally.gone.items()) or "nothing"
+            action = "clean" if base == into else "merge"
+            reason = f"{tally.messages_written:,} records stay, {tally.bytes_written:,} bytes; deleted: {gone}"
+            more = {"into": into, "size": sizes[base], "bytes_written": tally.bytes_written, "gone": tally.gone}
+            yield SegmentVerdict(base, action, reason, more)
+
+
+def _kept_verdict(base: int, size: int, to_clean: LogToClean) -> SegmentVerdict:
+    if base >= to_clean.bound:
+        return SegmentVerdict(base, "keep", f"uncleanable: {to_clean.why}", {"size": size, "part": "uncleanable"})
+    part = "clean" if base < to_clean.first_dirty_offset else "dirty"
+    return SegmentVerdict(base, "keep", part, {"size": size, "part": part})
+
+
+def _producers_from(log: LoadedLog) -> str:
+    """Where the producer state is from that says which batches are a producer's last."""
+    offset = log.producers.loaded_from
+    if offset is None:
+        return "rebuilt from the log" if log.producers.producers else "none is known"
+    name = build_file_name(FileKind.PRODUCER_SNAPSHOT, offset)
+    return f"by {name}" if offset >= log.log_end_offset else f"from {name} and the log after it"

@@ -1,0 +1,98 @@
+"""A partition dir that is not there yet: what a broker makes when it is told to hold a new replica."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from klogtool.broker.circumstances import Checkpoints, terms_of
+from klogtool.broker.cluster_config import ClusterConfig
+from klogtool.broker.draft import Draft
+from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.format.identity import PartitionMetadata, build_partition_metadata, parse_partition_metadata
+from klogtool.format.names import FileKind, PartitionDirState
+from klogtool.format.uuids import parse_uuid
+from klogtool.log.file import read_whole
+from klogtool.log.folder import find_partition_dir_name, list_folder, own_name
+from klogtool.plans.plan import Plan
+from klogtool.plans.plan_change import ChangeLog, plan_draft
+from klogtool.plans.question import PathText, Question
+
+_METADATA = FileKind.PARTITION_METADATA.value
+_MOST_METADATA_BYTES = 1 << 16
+_TOPIC = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
+
+
+class CreationQuestion(Question, frozen=True):
+    """create: make the partition dir, if it is not there. topic_id: Kafka's text of it, if it is known.
+
+    new_topic_id: what it is if nothing in the log dir says.
+    """
+
+    create: bool = False
+    topic_id: PathText | None = None
+    new_topic_id: PathText | None = None
+
+
+def is_to_be_created(path: str, question: CreationQuestion) -> bool:
+    """Whether there is nothing, or an empty folder, and that was said. `create`: make it."""
+    if not question.create:
+        return False
+    return not os.path.lexists(path) or (os.path.isdir(path) and not os.listdir(path))
+
+
+def plan_creation(command: str, path: str, question: CreationQuestion, change: ChangeLog) -> Iterator[Plan]:
+    """The plan for a partition dir that comes to be, with partition.metadata.
+
+    Raises Refused for a name that no partition dir has, and for a topic id that contradicts what is known; else as
+    `change.plan_change`.
+    """
+    name = find_partition_dir_name(own_name(path))
+    if name is None or name.state is not PartitionDirState.CURRENT or not _TOPIC.fullmatch(name.topic):
+        raise Refused("not the name of a partition dir: a topic, a hyphen and a number", path=path)
+    if not os.path.isdir(os.path.dirname(path)):
+        raise KlogError("no such folder", path=os.path.dirname(path))
+    checkpoints = Checkpoints.beside(path)
+    terms = terms_of(path, question.circumstances, checkpoints=checkpoints)
+    topic_id, why = _topic_id(path, name.topic, checkpoints.log_dir, question)
+    draft = Draft(path, {})
+    draft.write(_METADATA, build_partition_metadata(PartitionMetadata(0, topic_id)))
+    # A log that begins empty has nothing to recover.
+    plan, _ = plan_draft(command, question, draft, (), replace(terms, is_clean=True), change)
+    yield replace(plan, notes=(f"new partition dir, topic id {why}", *plan.notes))
+
+
+def _topic_id(path: str, topic: str, log_dir: str | None, question: CreationQuestion) -> tuple[bytes, str]:
+    """The id, and where it is from."""
+    known, where = _known_topic_id(topic, log_dir or os.path.dirname(path))
+    if question.topic_id is not None:
+        topic_id = parse_uuid(question.topic_id)
+        if known not in (None, topic_id):
+            raise Refused(f"the topic has another id in {where}", path=path)
+        return topic_id, f"{question.topic_id}, as given"
+    if known is not None:
+        return known, f"by {where}"
+    made = question.new_topic_id
+    if made is None:
+        raise Refused("the topic id is not known: give it (--topic-id)", path=path)
+    return parse_uuid(made), f"{made}, generated: nothing here knows the topic"
+
+
+def _known_topic_id(topic: str, log_dir: str) -> tuple[bytes | None, str]:
+    """By the cluster's own metadata, or by another partition of the topic."""
+    cluster = ClusterConfig.of(log_dir).metadata
+    by_cluster = None if cluster is None else cluster.topic_ids.get(topic)
+    if by_cluster is not None:
+        return parse_uuid(by_cluster), "__cluster_metadata"
+    for other in list_folder(log_dir).folders:
+        name = find_partition_dir_name(other)
+        metadata = os.path.join(log_dir, other, _METADATA)
+        if name is not None and name.topic == topic and os.path.isfile(metadata):
+            try:
+                return parse_partition_metadata(read_whole(metadata, limit=_MOST_METADATA_BYTES)).topic_id, other
+            except Corrupt:  # verify tells
+                continue
+    return None, ""

@@ -1,0 +1,54 @@
+"""Which decision a command makes, by the command's name; so that a plan can be made again from what is saved of it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from klogtool.errors import Refused
+from klogtool.plans.plan import Plan
+from klogtool.plans.question import Question
+
+if TYPE_CHECKING:
+    from klogtool.broker.spools import MakeSpool
+
+
+# Each module has QUESTION, a type, and decide(path, question) -> plans: one for each partition dir, and one for a log
+# dir's own files.
+DECISIONS = {
+    "verify --recover": "klogtool.plans.recover",
+    "rebuild-index": "klogtool.plans.rebuild_index",
+    "salvage": "klogtool.plans.salvage",
+    "append": "klogtool.plans.append",
+    "truncate": "klogtool.plans.truncate",
+    "roll": "klogtool.plans.roll",
+    "retain": "klogtool.plans.retain",
+    "delete-records": "klogtool.plans.delete_records",
+    "compact": "klogtool.plans.compact",
+}
+
+# Those that rewrite whole logs, and take a `make_spool` beside.
+SPOOLING = ("compact",)
+
+
+def question_type(command: str) -> type[Question]:
+    """The struct of what a command is asked. Raises Refused for a command that there is not."""
+    kind: type[Question] = _module(command).QUESTION
+    return kind
+
+
+def decide(command: str, path: str, question: Question, make_spool: MakeSpool | None = None) -> Iterable[Plan]:
+    """What the command would do to the partition dir or log dir. question: of the command's own type.
+
+    make_spool: for what should not be held in memory, where the command makes so much; the plans are the same.
+    Raises KlogError for what cannot be decided or what Kafka refuses; Refused for a command that there is not.
+    """
+    plans: Iterable[Plan] = _module(command).decide(path, question, *((make_spool,) if command in SPOOLING else ()))
+    return plans
+
+
+def _module(command: str) -> Any:
+    if command not in DECISIONS:
+        raise Refused(f"no command of that name makes plans: {command}")
+    return importlib.import_module(DECISIONS[command])

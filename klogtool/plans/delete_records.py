@@ -1,0 +1,76 @@
+"""delete-records: a later beginning of a partition, and the segments gone that lie wholly below it.
+
+What a broker does with a DeleteRecords request (Partition.deleteRecordsOnLeader), and with its next retention; but
+what that would delete by time or size is left to `retain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from klogtool.broker.circumstances import Checkpoints, Long
+from klogtool.broker.unified_log.kept_segments import ages_of
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.retention import delete_below_log_start
+from klogtool.errors import Refused
+from klogtool.log.folder import own_name
+from klogtool.plans.guessed_settings import Beside, check_delete_records
+from klogtool.plans.plan import Plan, SegmentVerdict
+from klogtool.plans.plan_change import Change, plan_change
+from klogtool.plans.question import Question
+from klogtool.plans.retain import deletion_verdicts, deletions_answer
+
+COMMAND = "delete-records"
+HIGH_WATERMARK = -1  # DeleteRecordsRequest.HIGH_WATERMARK: whatever that is
+
+
+class DeleteRecordsQuestion(Question, frozen=True):
+    """before: the first offset that stays, or HIGH_WATERMARK."""
+
+    before: Long
+
+
+QUESTION = DeleteRecordsQuestion
+
+
+def decide(path: str, question: DeleteRecordsQuestion) -> Iterator[Plan]:
+    """The plans for one partition dir and its log dir.
+
+    Raises Refused: what would be a guess; OffsetOutOfRangeException for an offset above the high watermark, or below 0,
+    PolicyViolationException for a topic that is only compacted; and as `plan_change` does.
+    """
+    beside = Beside.of(path, Checkpoints.beside(path))
+    return plan_change(COMMAND, path, question, lambda log: _delete_records(log, question.before, beside))
+
+
+def _delete_records(log: LoadedLog, before: int, beside: Beside) -> Change:
+    check_delete_records(log, beside)
+    if log.terms.config.compact and not log.terms.config.delete:
+        raise Refused(
+            f"Records of partition {own_name(log.draft.path)} can not be deleted due to the configured policy "
+            "(cleanup.policy is compact)",
+            path=log.draft.path,
+            kafka_class="PolicyViolationException",
+        )
+    offset = log.high_watermark if before == HIGH_WATERMARK else before
+    if offset < 0:
+        raise Refused(
+            f"The offset {offset} for partition {own_name(log.draft.path)} is not valid",
+            path=log.draft.path,
+            kafka_class="OffsetOutOfRangeException",
+        )
+    start_before, ages = log.log_start_offset, ages_of(log)
+    moved = log.maybe_increment_log_start_offset(offset)
+    log.run_scheduled()
+    deleted = delete_below_log_start(log)
+    answer = {"moved": moved, "deletions": deletions_answer(deleted), "log_start_offset_before": start_before}
+    verdicts = (*deletion_verdicts(log, deleted, ages), *_first_kept(log))
+    return Change(answer, verdicts, tuple(log.terms.setting_notes(("cleanup.policy",))))
+
+
+def _first_kept(log: LoadedLog) -> Iterator[SegmentVerdict]:
+    """The segment in which the log begins, if some of its records lie below that."""
+    first = log.segments.first
+    if log.log_start_offset > first.base_offset:
+        why = "the log starts inside it: records below the start stay on the disk, but are not served"
+        yield SegmentVerdict(first.base_offset, "keep", why)

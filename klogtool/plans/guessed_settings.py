@@ -1,0 +1,209 @@
+"""Settings that nobody gave, held against the disk: where it speaks against Kafka's default, nothing is deleted by it.
+
+A topic's settings are with its cluster. A log dir without `__cluster_metadata` does not have them, and Kafka's defaults
+would be a guess: cleanup.policy=delete, seven days, no remote storage. Most logs agree with that. Of one that does not,
+somebody has to say what holds; a setting that was given, or that `__cluster_metadata` has, is no guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from msgspec import Struct
+
+from klogtool.broker.circumstances import Checkpoints
+from klogtool.broker.config import DAY_MS
+from klogtool.broker.content import read_content
+from klogtool.broker.timestamps import duration_text
+from klogtool.broker.unified_log.kept_segments import Age
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_segment import LogSegment, walk_entries
+from klogtool.broker.unified_log.retention import LOG_START, TIME, Deletion
+from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
+from klogtool.format.names import FileKind, TopicPartition, build_file_name
+from klogtool.log.entries import Entry, RecordBatch
+from klogtool.log.folder import find_partition_dir_name, own_name
+
+REMOTE_STORAGE = "remote.storage.enable"
+BATCHES_LOOKED_AT = 1000  # of a segment: where a cleaner has been, hardly any batch is as it was
+# A broker looks for what is due every few minutes. It may have been down for a while.
+GRACE_MS = DAY_MS
+
+
+class Beside(Struct, frozen=True):
+    """What the log dir of a partition has of it in its checkpoints; None where it has no line, or cannot be read."""
+
+    log_start_line: int | None = None
+    cleaner_line: int | None = None
+
+    @classmethod
+    def of(cls, path: str, checkpoints: Checkpoints) -> Beside:
+        """Of a partition dir."""
+        name = find_partition_dir_name(own_name(path))
+        if name is None:
+            return cls()
+        key = TopicPartition(name.topic, name.partition)
+        kinds = (FileKind.LOG_START_CHECKPOINT, FileKind.CLEANER_CHECKPOINT)
+        return cls(*(_line(checkpoints, kind, key) for kind in kinds))
+
+
+def _line(checkpoints: Checkpoints, kind: FileKind, key: TopicPartition) -> int | None:
+    try:
+        return checkpoints.find(kind, key)[0]
+    except Corrupt:
+        return None
+
+
+def check_retention(
+    log: LoadedLog,
+    deleted: Sequence[Deletion],
+    segments: Mapping[int, LogSegment],
+    ages: Mapping[int, Age],
+    beside: Beside,
+) -> None:
+    """Raises Refused if segments go by a setting that nobody gave, and the disk speaks against its default.
+
+    deleted: what would go; segments, ages: of all that were there before, by base offset.
+    """
+    doomed = [deletion for deletion in deleted if deletion.by != LOG_START]
+    if not doomed:
+        return
+    for setting, why, cure in (
+        *_tiered(log, min(ages), beside),
+        *_compacted(log, (segments[deletion.segment] for deletion in doomed), beside),
+        *_kept_for_longer(log, doomed, ages),
+    ):
+        raise _refused(log, _guess_of(doomed, setting, why), cure)
+
+
+def check_kept_for_longer(log: LoadedLog, deleted: Sequence[Deletion], ages: Mapping[int, Age]) -> None:
+    """The same, by the time alone: of a topic that is known to be compacted, and has no remote storage."""
+    for setting, why, cure in _kept_for_longer(log, deleted, ages):
+        raise _refused(log, _guess_of(deleted, setting, why), cure)
+
+
+def check_delete_records(log: LoadedLog, beside: Beside) -> None:
+    """Raises Refused if the topic may be compacted: a broker deletes no records of one that is only that."""
+    for setting, why, cure in _cleaned(log, beside):
+        raise _refused(log, f"records would be deleted, but {setting} is a guess: {why}", cure)
+
+
+def check_forced_cleaning(log: LoadedLog, beside: Beside) -> None:
+    """Raises Refused if nothing says that the topic is compacted: of one that is not, cleaning deletes records that
+    its consumers have not read."""
+    if "cleanup.policy" in log.terms.sources or beside.cleaner_line is not None:
+        return
+    raise _refused(
+        log,
+        "records would be deleted, but cleanup.policy is a guess: nothing on the disk says that the topic is compacted",
+        "Set it with --config cleanup.policy=compact.",
+    )
+
+
+def _guess_of(doomed: Sequence[Deletion], setting: str, why: str) -> str:
+    what = "a segment" if len(doomed) == 1 else f"{len(doomed)} segments"
+    return f"{what} would be deleted, but {setting} is a guess: {why}"
+
+
+def _refused(log: LoadedLog, why: str, cure: str) -> Refused:
+    return Refused(why, path=log.draft.path, cure=cure)
+
+
+# Each of these: a setting, what the disk says, what to do; or nothing.
+
+
+def _tiered(log: LoadedLog, first_base: int, beside: Beside) -> Iterator[tuple[str, str, str]]:
+    line = beside.log_start_line
+    if REMOTE_STORAGE in log.terms.sources or line is None or not _looks_tiered(log, line, first_base):
+        return
+    yield (
+        REMOTE_STORAGE,
+        f"the topic looks tiered: {FileKind.LOG_START_CHECKPOINT.value} has {line}, and the first segment starts at "
+        f"{first_base}; records that are not in remote storage yet would be lost",
+        "Set it with --config or --config-file: remote.storage.enable=true, with local.retention.ms and "
+        "local.retention.bytes; or remote.storage.enable=false.",
+    )
+
+
+def _looks_tiered(log: LoadedLog, line: int, first_base: int) -> bool:
+    """Whether the log goes on below its first segment. line: of log-start-offset-checkpoint.
+
+    A broker writes a line that is not above the first segment only for a topic with remote storage. After a kill the
+    line may be an old one; then the epochs tell: those of what went are gone, those of what is elsewhere are not.
+    """
+    if line == 0:
+        return first_base == 0  # of no other topic it is ever written
+    return line < first_base and _first_epoch_start(log, line) < first_base
+
+
+def _first_epoch_start(log: LoadedLog, default: int) -> int:
+    """Where the first epoch begins, as leader-epoch-checkpoint was found."""
+    found = log.draft.before.get(FileKind.LEADER_EPOCH_CHECKPOINT.value)
+    entries = parse_leader_epoch_checkpoint(read_content(found.content)) if found is not None else ()
+    return min((entry.start_offset for entry in entries), default=default)
+
+
+def _compacted(log: LoadedLog, doomed: Iterable[LogSegment], beside: Beside) -> Iterator[tuple[str, str, str]]:
+    yield from (found := list(_cleaned(log, beside)))
+    given = {"cleanup.policy", "retention.ms", "retention.bytes"} & log.terms.sources.keys()
+    if found or given:
+        return
+    for segment in doomed:
+        position = find_gap_of_cleaning(segment)
+        if position is not None:
+            name = build_file_name(FileKind.LOG, segment.base_offset)
+            why = f"the topic looks compacted: {name} has gaps as the log cleaner leaves them, at byte {position}"
+            yield "cleanup.policy", why, _SAY_POLICY
+            return
+
+
+_SAY_POLICY = "Set it with --config or --config-file: cleanup.policy=compact, or cleanup.policy=delete."
+
+
+def _cleaned(log: LoadedLog, beside: Beside) -> Iterator[tuple[str, str, str]]:
+    if "cleanup.policy" in log.terms.sources or beside.cleaner_line is None:
+        return
+    where = f"{FileKind.CLEANER_CHECKPOINT.value} has a line for it, {beside.cleaner_line}"
+    yield "cleanup.policy", f"the topic looks compacted: {where}", _SAY_POLICY
+
+
+def find_gap_of_cleaning(segment: LogSegment) -> int | None:
+    """Where a segment's first batches have a gap as cleaning leaves it; None if they have none, or cannot be read."""
+    try:
+        with segment.open_log() as file:
+            before: int | None = None
+            for entry in islice(walk_entries(file), BATCHES_LOOKED_AT):
+                if _is_cleaned(entry, before):
+                    return entry.position
+                before = entry.last_offset
+    except KlogError:  # what is damaged is verify's to say
+        pass
+    return None
+
+
+def _is_cleaned(entry: Entry, before: int | None) -> bool:
+    """Whether offsets are missing in a batch or before it, or it has a delete horizon. before: the last one before."""
+    if isinstance(entry, RecordBatch):
+        is_thinned = entry.delete_horizon_ms is not None or entry.records_count <= entry.last_offset_delta
+        return is_thinned or (before is not None and entry.base_offset > before + 1)
+    return entry.codec == "none" and before is not None and entry.last_offset > before + 1
+
+
+def _kept_for_longer(
+    log: LoadedLog, doomed: Iterable[Deletion], ages: Mapping[int, Age]
+) -> Iterator[tuple[str, str, str]]:
+    """A log that was written on while its oldest segment was long due: its broker goes by another time."""
+    by_time = [deletion for deletion in doomed if deletion.by == TIME and not deletion.is_file_time]
+    if "retention.ms" in log.terms.sources or not by_time:
+        return
+    newest = max(age.timestamp for age in ages.values() if age.offset is not None and age.timestamp <= log.terms.now_ms)
+    over_ms = newest - by_time[0].largest_timestamp
+    if over_ms > log.terms.config.retention_ms + GRACE_MS:
+        yield (
+            "retention.ms",
+            f"the topic seems to keep more than seven days: its newest record is {duration_text(over_ms)} "
+            "newer than the first segment, which was still there then",
+            "Set it with --config or --config-file: retention.ms=604800000 for seven days, -1 for no limit.",
+        )

@@ -1,0 +1,149 @@
+"""What every command has in common that changes a partition as a running broker does: load, change, stop, plan.
+
+The log is loaded on the terms of its log dir, as after a clean stop where it lies in none; it is changed; it is stopped
+as a broker stops. Records that loading alone takes out of a damaged log are told in the answer, as `lost_by_recovery`,
+and what a log lacks behind its end as `behind_end`.
+What differs then is the plan. Where the partition dir lies in a log dir, the log dir's own files get plans beside it:
+see checkpoint_lines.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from msgspec import Struct, field
+
+from klogtool.broker.circumstances import Checkpoints, LoadTerms, terms_of
+from klogtool.broker.draft import Draft
+from klogtool.broker.file_facts import Fact, facts_of
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.overflow_split import DELETED
+from klogtool.errors import KlogError
+from klogtool.format.names import FileKind, build_file_name, parse_file_name
+from klogtool.log.opened import open_path
+from klogtool.log.partition import Partition
+from klogtool.plans.checkpoint_lines import CheckpointLines, end_at_next_start, lines_of, plan_checkpoints
+from klogtool.plans.loading_steps import order_steps
+from klogtool.plans.plan import Plan, SegmentVerdict
+from klogtool.plans.question import Question
+from klogtool.plans.recover_answer import losses_of_loading
+from klogtool.plans.recover_reach import BehindEnd, find_behind_end
+
+_KRAFT_DELETED = ".checkpoint" + DELETED
+
+
+class Change(Struct, frozen=True):
+    """What was done to a loaded log: the contract's answer without `state` (docs/contract.md), verdicts, notes.
+
+    first_dirty_at_most: where cleaning has to begin at the latest, if the operation brings that down; first_dirty:
+    where it is to begin next, if the operation is a cleaning.
+    """
+
+    answer: Mapping[str, Any] = field(default_factory=dict)
+    verdicts: tuple[SegmentVerdict, ...] = ()
+    notes: tuple[str, ...] = ()
+    first_dirty_at_most: int | None = None
+    first_dirty: int | None = None
+
+
+# Does something to a log, and tells what.
+ChangeLog: TypeAlias = Callable[[LoadedLog], Change]
+
+
+def plan_change(command: str, path: str, question: Question, change: ChangeLog) -> Iterator[Plan]:
+    """The plan for one partition dir, and plans for its log dir's files before and behind it, if they are to change.
+
+    Raises Corrupt, Refused or
+    Unsupported, with Kafka's class, where a broker refuses; KlogError for what is no partition dir.
+    """
+    checkpoints = Checkpoints.beside(path)
+    plan, lines = plan_partition(command, path, question, change, checkpoints)
+    if checkpoints.log_dir is None or lines is None:
+        yield plan
+        return
+    before, after = plan_checkpoints(command, checkpoints.log_dir, question, [lines])
+    yield from (found for found in (before, plan, after) if found is not None)
+
+
+def plan_partition(
+    command: str, path: str, question: Question, change: ChangeLog, checkpoints: Checkpoints
+) -> tuple[Plan, CheckpointLines | None]:
+    """The plan for one partition dir, and what its log dir is to know of it: for commands over several. Raises as
+    `plan_change` does."""
+    if not isinstance(open_path(path), Partition):
+        raise KlogError("not a partition dir", path=path)
+    terms = terms_of(path, question.circumstances, checkpoints=checkpoints)
+    draft = Draft.of(path)
+    in_log_dir = checkpoints.log_dir is not None
+    return plan_draft(command, question, draft, facts_of(draft), terms, change, in_log_dir=in_log_dir)
+
+
+def plan_draft(
+    command: str,
+    question: Question,
+    draft: Draft,
+    facts: tuple[Fact, ...],
+    terms: LoadTerms,
+    change: ChangeLog,
+    *,
+    in_log_dir: bool = False,
+) -> tuple[Plan, CheckpointLines | None]:
+    """The same for a draft, which may be of a dir that is not there yet. in_log_dir: a broker may start on it next."""
+    behind: BehindEnd | None = None
+    try:
+        log = LoadedLog(draft, terms, jobs=question.threads)
+        behind = find_behind_end(log)
+        losses = losses_of_loading(log, behind)
+        changed = change(log)
+        log.run_scheduled()
+        answer = {**changed.answer, "state": state_of(log), **losses}
+        log.stop()
+        if in_log_dir:
+            _lower_snapshots_beyond(log)
+    except KlogError as error:
+        error.at_path(draft.path)
+        if behind is not None:
+            error.add_note(f"{draft.path}: {behind.sentence}")
+        raise
+    if question.purge:
+        _purge(draft)
+    steps = order_steps(draft, log.report)
+    notes = (*terms.notes, *changed.notes)
+    plan = Plan(command, draft.path, question, facts, steps, changed.verdicts, answer, notes)
+    return plan, lines_of(log, changed.first_dirty_at_most, changed.first_dirty)
+
+
+def _lower_snapshots_beyond(log: LoadedLog) -> None:
+    """A log that was cut inside a batch is stopped with a snapshot at the cut. The next start finds the log's end below
+    it, deletes it, and reads the state up to that end from the batches (ProducerStateManager.truncateAndReload). That
+    state is the same: no batch lies between. So the snapshot goes to that end. It must not just go: a clean start
+    without any snapshot reads nothing, and forgets every open transaction (UnifiedLog.rebuildProducerState)."""
+    end = end_at_next_start(log)
+    snapshots = {
+        file.base_offset: file.name
+        for file in map(parse_file_name, log.draft.names())
+        if file.kind is FileKind.PRODUCER_SNAPSHOT and not file.suffix and file.base_offset is not None
+    }
+    for offset in sorted((offset for offset in snapshots if offset > end), reverse=True):
+        if end in snapshots:
+            log.draft.delete(snapshots[offset])
+        else:
+            snapshots[end] = build_file_name(FileKind.PRODUCER_SNAPSHOT, end)
+            log.draft.move(snapshots[offset], snapshots[end])
+
+
+def state_of(log: LoadedLog) -> dict[str, Any]:
+    """The contract's `state` (docs/contract.md)."""
+    return {
+        "log_start_offset": log.log_start_offset,
+        "log_end_offset": log.log_end_offset,
+        "log_start_checkpoint": log.log_start_checkpoint,
+    }
+
+
+def _purge(draft: Draft) -> None:
+    """What a broker would do when file.delete.delay.ms has passed."""
+    for name in draft.names():
+        if name.endswith(DELETED) and not name.endswith(_KRAFT_DELETED):
+            draft.delete(name)

@@ -1,0 +1,249 @@
+"""rebuild-index: the side files of a partition made anew out of its `.log`s, as a broker's recovery writes them.
+
+Of a whole partition, nothing but side files may change: a log that recovery would cut is refused. Of single segments,
+it is LogLoader.recoverSegment, the cut and what becomes of producer snapshots included.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, TypeAlias
+
+from msgspec.structs import replace
+
+from klogtool.broker.circumstances import CLEAN, LoadTerms, Long, terms_of
+from klogtool.broker.content import read_content
+from klogtool.broker.draft import Draft, DraftFile
+from klogtool.broker.file_facts import facts_of
+from klogtool.broker.unified_log.log_loader import LoadedLog, LogParts, recover_segment, write_leader_epochs
+from klogtool.broker.unified_log.log_segment import LogSegment
+from klogtool.broker.unified_log.overflow_split import CLEANED, SWAP
+from klogtool.broker.unified_log.sound_batches import has_epochs_of
+from klogtool.errors import KlogError, Refused
+from klogtool.format.checkpoints import build_leader_epoch_checkpoint, parse_leader_epoch_checkpoint
+from klogtool.format.indexes import parse_offset_index, parse_time_index, parse_txn_index
+from klogtool.format.names import FileKind, build_file_name, parse_file_name
+from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.log.opened import open_path
+from klogtool.log.partition import Partition
+from klogtool.plans.loading_steps import carried_out, order_steps
+from klogtool.plans.plan import Plan, SegmentVerdict
+from klogtool.plans.question import Question
+from klogtool.verify.cures import recover
+
+COMMAND = "rebuild-index"
+SideFile: TypeAlias = Literal["index", "timeindex", "txnindex", "snapshot", "leader-epoch-checkpoint"]
+KINDS: Mapping[SideFile, FileKind] = {
+    "index": FileKind.OFFSET_INDEX,
+    "timeindex": FileKind.TIME_INDEX,
+    "txnindex": FileKind.TXN_INDEX,
+    "snapshot": FileKind.PRODUCER_SNAPSHOT,
+    "leader-epoch-checkpoint": FileKind.LEADER_EPOCH_CHECKPOINT,
+}
+INSTEAD = "'klogtool verify --recover' cuts the log there as a broker does; 'klogtool salvage' keeps all good batches"
+
+
+class RebuildIndexQuestion(Question, frozen=True):
+    """segments: base offsets; none: all. only: which side files; none: all."""
+
+    segments: tuple[Long, ...] = ()
+    only: tuple[SideFile, ...] = ()
+
+
+QUESTION = RebuildIndexQuestion
+
+
+def decide(path: str, question: RebuildIndexQuestion) -> Iterator[Plan]:
+    """The plan for one partition dir.
+
+    Raises Refused for a log that would be cut where that was not asked for; Corrupt, Refused or Unsupported, with
+    Kafka's class, where recovery fails; KlogError for what is no partition dir, and for a segment that is not there.
+    """
+    if not isinstance(open_path(path), Partition):
+        raise KlogError("not a partition dir", path=path)
+    terms = terms_of(path, question.circumstances)
+    draft = Draft.of(path)
+    facts = facts_of(draft)
+    rebuild = _rebuild_segments if question.segments else _rebuild_all
+    try:
+        log, verdicts = rebuild(draft, terms, question)
+    except KlogError as error:
+        error.at_path(path)
+        raise
+    yield Plan(COMMAND, path, question, facts, order_steps(draft, log.report), verdicts, {}, terms.notes)
+
+
+def answer_rows(plan: Plan) -> Iterator[dict[str, Any]]:
+    """A row for each segment that was rebuilt, its entries included, which may be many."""
+    files = carried_out(Draft.of(plan.path).before, plan.steps)
+    for verdict in plan.segments:
+        base = verdict.segment
+        data = [read_content(files.get(build_file_name(kind, base), ())) for kind in list(KINDS.values())[:3]]
+        yield {
+            "segment": base,
+            **verdict.more,
+            "offset_index": [[entry.offset, entry.position] for entry in parse_offset_index(data[0], base)],
+            "time_index": [[entry.timestamp, entry.offset] for entry in parse_time_index(data[1], base)],
+            "txn_index": [
+                [entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset]
+                for entry in parse_txn_index(data[2])
+            ],
+        }
+
+
+def _verdict(segment: LogSegment, truncated: int, next_offset: int) -> SegmentVerdict:
+    more = {"truncated_bytes": truncated, "size": segment.size, "next_offset": next_offset}
+    if truncated:
+        return SegmentVerdict(segment.base_offset, "truncate", "damaged from there on", more)
+    return SegmentVerdict(segment.base_offset, "rebuild", "sound; its side files are rebuilt", more)
+
+
+# Single segments.
+
+
+def _rebuild_segments(
+    draft: Draft, terms: LoadTerms, question: RebuildIndexQuestion
+) -> tuple[LogParts, tuple[SegmentVerdict, ...]]:
+    log = LogParts(draft, terms, question.threads)
+    lower = deque(_base_offsets(draft.names()))
+    verdicts = [_rebuild_segment(log, base, lower) for base in sorted(set(question.segments))]
+    for segment in log.segments.all:
+        segment.close()
+    write_leader_epochs(draft, log.epochs)
+    if question.only:
+        for verdict in verdicts:
+            if verdict.more["truncated_bytes"]:
+                raise _damaged(verdict.segment, "but --only names some side files")
+        _keep_only(draft, question.only)
+    return log, tuple(verdicts)
+
+
+def _rebuild_segment(log: LogParts, base_offset: int, lower: deque[int]) -> SegmentVerdict:
+    """With the producer state that the segments below it and their snapshots give.
+
+    lower: ascending base offsets; those below this one are taken out of it, and their segments join the log.
+    """
+    draft, config = log.draft, log.terms.config
+    if build_file_name(FileKind.LOG, base_offset) not in draft:
+        raise KlogError(f"there is no segment {base_offset}", path=draft.path)
+    while lower and lower[0] < base_offset:
+        log.segments.add(LogSegment(draft, lower.popleft(), config))
+    segment = LogSegment(draft, base_offset, config)
+    verdict = _verdict(segment, recover_segment(log, segment), segment.read_next_offset())
+    segment.close()
+    return verdict
+
+
+def _base_offsets(names: Iterable[str]) -> list[int]:
+    files = map(parse_file_name, names)
+    logs = (file for file in files if file.kind is FileKind.LOG and not file.suffix)
+    return sorted({file.base_offset for file in logs if file.base_offset is not None})
+
+
+# All of them.
+
+
+def _rebuild_all(
+    draft: Draft, terms: LoadTerms, question: RebuildIndexQuestion
+) -> tuple[LogParts, tuple[SegmentVerdict, ...]]:
+    for name in draft.names():
+        if name.endswith((CLEANED, SWAP)):
+            raise Refused(
+                "it is a leftover of an interrupted operation: first finish that with 'klogtool verify --recover'",
+                path=os.path.join(draft.path, name),
+                cure=recover(draft.path, CLEAN),
+            )
+    epochs_file = draft.files.get(FileKind.LEADER_EPOCH_CHECKPOINT.value)
+    # From nothing: one that cannot be read, or is wrong, is not to get in the way of its successor.
+    draft.write(FileKind.LEADER_EPOCH_CHECKPOINT.value, b"")
+    _drop_unreadable_txn_indexes(draft)
+    log = LoadedLog(draft, replace(terms, is_clean=False, recovery_point=0), question.threads)
+    _check_is_whole(log)
+    verdicts = tuple(_verdict(segment, 0, segment.next_offset_by_headers()) for segment in log.segments.all)
+    log.stop()
+    _write_epochs(log, epochs_file)
+    _keep_only(draft, question.only or KINDS)
+    return log, verdicts
+
+
+def _drop_unreadable_txn_indexes(draft: Draft) -> None:
+    """Those of a version that Kafka does not know, at which a broker does not load the log."""
+    for name in draft.names():
+        if name.endswith(FileKind.TXN_INDEX.value):
+            try:
+                parse_txn_index(draft.read(name))
+            except KlogError:
+                draft.delete(name)
+
+
+def _check_is_whole(log: LoadedLog) -> None:
+    """Raises Refused if recovery has cut anything, or taken a segment away."""
+    for segment in log.segments.all:
+        before = log.draft.before.get(segment.log_name)
+        if before is not None and segment.size < before.size:
+            stopped_by = log.report.stopped_by.get(segment.base_offset)
+            raise _damaged(segment.base_offset, stopped_by.reason if stopped_by else "it ends inside a batch", segment)
+    if log.report.was_split:
+        raise Refused("the offsets of a segment do not fit into its indexes: 'klogtool verify --recover' splits it")
+    if log.report.deleted_segments:
+        raise Refused(
+            f"the log ends below its start offset {log.terms.log_start_offset}: a broker would delete all of it"
+        )
+
+
+def _damaged(base_offset: int, why: str, segment: LogSegment | None = None) -> Refused:
+    return Refused(
+        f"segment {base_offset} is damaged: {why}; {INSTEAD}",
+        path=None if segment is None else segment.path,
+        position=None if segment is None else segment.size,
+    )
+
+
+def _write_epochs(log: LoadedLog, before: DraftFile | None) -> None:
+    """As recovery has them, which goes by the file where that does not contradict the batches.
+
+    It may know more than they do: of epochs whose batches were compacted away.
+    """
+    known = _known_epochs(before)
+    for entry in log.epochs.entries:
+        known.assign_if_later(entry.epoch, entry.start_offset)
+    known.truncate_from_end(log.log_end_offset)
+    known.truncate_from_start(log.terms.log_start_offset)
+    contradicts = known.entries != log.epochs.entries and not _agrees(log, known)
+    entries = log.epochs.entries if contradicts else known.entries
+    name, data = FileKind.LEADER_EPOCH_CHECKPOINT.value, build_leader_epoch_checkpoint(entries)
+    if before is not None and read_content(before.content) == data:
+        log.draft.files[name] = before
+    else:
+        log.draft.write(name, data)
+
+
+def _known_epochs(before: DraftFile | None) -> LeaderEpochFileCache:
+    try:
+        return LeaderEpochFileCache(parse_leader_epoch_checkpoint(read_content(before.content) if before else b""))
+    except KlogError:  # it is to be replaced
+        return LeaderEpochFileCache()
+
+
+def _agrees(log: LoadedLog, known: LeaderEpochFileCache) -> bool:
+    """Whether the epoch of every batch is the one that the file has for it."""
+    for segment in log.segments.all:
+        with segment.open_log() as file:
+            if not has_epochs_of(file, known, log.log_start_offset):
+                return False
+    return True
+
+
+def _keep_only(draft: Draft, only: Iterable[SideFile]) -> None:
+    """All files but those of these kinds become what they were."""
+    kinds = {KINDS[name] for name in only}
+    for name in draft.changed():
+        file = parse_file_name(name)
+        if file.kind in kinds and not file.suffix:
+            continue
+        if name in draft.before:
+            draft.files[name] = draft.before[name]
+        else:
+            draft.delete(name)

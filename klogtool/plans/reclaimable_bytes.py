@@ -1,0 +1,56 @@
+"""How much retention would delete of a partition now, and how much the cleaner would take up: a look, no plan.
+
+Nothing is read but names, indexes and the newest producer snapshot, if the last stop counts as clean.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from klogtool.broker.circumstances import Checkpoints, Circumstances, terms_of
+from klogtool.broker.cleaning.dirty_range import find_log_to_clean
+from klogtool.broker.draft import Draft
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.retention import delete_old_segments
+from klogtool.errors import KlogError
+from klogtool.plans.compact import find_first_dirty
+
+
+class Headroom(Struct, frozen=True):
+    """retention_due_bytes: of whole segments that would go now. cleanable_bytes, cleanable_ratio: of a compacted log,
+    None of another; is_cleaning_due: whether the cleaner would take it up.
+
+    why_unknown: what stands against loading the log; all numbers are None then.
+    """
+
+    cleanup_policy: str | None = None
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
+    retention_due_bytes: int | None = None
+    cleanable_bytes: int | None = None
+    cleanable_ratio: float | None = None
+    is_cleaning_due: bool | None = None
+    why_unknown: str | None = None
+
+
+def find_headroom(folder: str, circumstances: Circumstances) -> Headroom:
+    """That of a partition dir."""
+    try:
+        return _headroom(folder, circumstances)
+    except KlogError as error:
+        return Headroom(why_unknown=error.reason)
+
+
+def _headroom(folder: str, circumstances: Circumstances) -> Headroom:
+    checkpoints = Checkpoints.beside(folder)
+    log = LoadedLog(Draft.of(folder), terms_of(folder, circumstances, checkpoints=checkpoints))
+    config = log.terms.config
+    cleanable = cleanable_ratio = is_due = None
+    if config.compact:
+        to_clean = find_log_to_clean(log, find_first_dirty(folder, checkpoints), log.terms.now_ms)
+        cleanable, cleanable_ratio, is_due = to_clean.cleanable_bytes, to_clean.cleanable_ratio, to_clean.is_eligible
+    policy = [name for name, is_asked in (("compact", config.compact), ("delete", config.delete)) if is_asked]
+    due = sum(deletion.size for deletion in delete_old_segments(log))
+    return Headroom(
+        ",".join(policy), config.retention_ms, config.retention_bytes, due, cleanable, cleanable_ratio, is_due
+    )

@@ -1,0 +1,87 @@
+"""verify --recover: what a broker's start, and a clean stop after it, would make of a partition dir or a log dir.
+
+Of a log dir, each partition dir that a broker would load is a plan of its own, by the checkpoints and the clean marker
+there. With `mark_clean` comes a last plan, for the checkpoints and the marker: only if every batch of every partition
+was read and found sound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from klogtool.broker.circumstances import Checkpoints, terms_of
+from klogtool.broker.draft import Draft
+from klogtool.broker.file_facts import facts_of
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.errors import KlogError, Refused
+from klogtool.log.logdir import LogDir
+from klogtool.log.opened import open_path
+from klogtool.log.partition import Partition
+from klogtool.plans.checkpoint_lines import lines_of
+from klogtool.plans.loading_steps import order_steps
+from klogtool.plans.plan import Plan
+from klogtool.plans.recover_answer import recovery_answer, recovery_notes, recovery_verdicts
+from klogtool.plans.recover_log_dir import RecoverQuestion, plan_log_dir, walk_lowered
+from klogtool.plans.recover_stray import why_stray
+
+COMMAND = "verify --recover"
+
+
+QUESTION = RecoverQuestion
+
+
+def decide(path: str, question: RecoverQuestion) -> Iterator[Plan]:
+    """A plan for each partition dir. With `mark_clean`, of a log dir, one more.
+
+    Raises Corrupt, Refused or Unsupported, with Kafka's class, where a broker refuses to load; other KlogErrors for
+    what is no log dir and no partition dir, or cannot be read.
+    """
+    opened = open_path(path)
+    if isinstance(opened, Partition):
+        log, plan = plan_partition(path, question)
+        yield plan
+        yield from _walk_lowered_beside(path, question, log)
+    elif isinstance(opened, LogDir):
+        yield from plan_log_dir(path, question, plan_partition)
+    else:
+        raise KlogError("neither a partition dir nor a log dir", path=path)
+
+
+def _walk_lowered_beside(path: str, question: RecoverQuestion, log: LoadedLog) -> Iterator[Plan]:
+    """The plan for checkpoints of the log dir that a partition dir lies in, if they have lines above its log's end."""
+    log_dir, lines = Checkpoints.beside(path).log_dir, lines_of(log)
+    if log_dir is not None and lines is not None:
+        yield from walk_lowered(log_dir, question, {lines.topic_partition: lines.log_end_offset})
+
+
+def plan_partition(
+    path: str, question: RecoverQuestion, checkpoints: Checkpoints | None = None, threads: int | None = None
+) -> tuple[LoadedLog, Plan]:
+    """The log as it would be, stopped, and the plan that makes it so. threads: default, those of the question."""
+    beside = checkpoints or Checkpoints.beside(path)
+    terms = terms_of(path, question.circumstances, clean_by_default=False, checkpoints=beside)
+    draft = Draft.of(path)
+    facts = facts_of(draft)
+    try:
+        log = LoadedLog(draft, terms, jobs=threads or question.threads)
+        log.stop()
+    except KlogError as error:
+        error.at_path(path)
+        raise
+    plan = Plan(
+        COMMAND,
+        path,
+        question,
+        facts,
+        order_steps(draft, log.report),
+        recovery_verdicts(log),
+        {**recovery_answer(log), "stray": why_stray(path, beside)},
+        (*terms.notes, *recovery_notes(log)),
+    )
+    return log, plan
+
+
+def check_mark_clean(path: str) -> None:
+    """Raises KlogError: only a log dir has a clean marker."""
+    if not isinstance(open_path(path), LogDir):
+        raise Refused("not a log dir: only a whole log dir can be marked clean", path=path)

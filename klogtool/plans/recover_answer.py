@@ -1,0 +1,215 @@
+"""What a recovery did, in words: the answer, what became of each segment and why, and what else there is to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from klogtool.broker.content import Content
+from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_segment import LogSegment
+from klogtool.broker.unified_log.overflow_split import DELETED, SWAP
+from klogtool.errors import KlogError
+from klogtool.format.names import FileKind, parse_file_name
+from klogtool.plans.offsets_before_recovery import find_lost_offsets
+from klogtool.plans.plan import SegmentVerdict
+from klogtool.plans.recover_damage import damage_at
+from klogtool.plans.recover_gaps import find_gaps
+from klogtool.plans.recover_reach import HIGH_WATERMARK, BehindEnd, find_behind_end
+
+_SIDE_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+_CHUNK_BYTES = 1 << 20
+
+
+def recovery_answer(log: LoadedLog) -> dict[str, Any]:
+    """The contract's answer (docs/contract.md), of a log that is stopped. Beside it:
+
+    `loses_records`: whether recovery takes more than zeros out of it; `lost`: which offsets; `why`: what is wrong.
+    `behind_end`: what tells of offsets behind the end (see BehindEnd); `missing`: gaps (see Gap).
+    `below_high_watermark`: offsets that are gone, or go, and were replicated.
+    """
+    behind = find_behind_end(log)
+    return {
+        **_losses(log),
+        "log_start_offset": log.log_start_offset,
+        "log_end_offset": log.log_end_offset,
+        "behind_end": None if behind is None else behind.as_json(),
+        "missing": [gap.as_json() for gap in find_gaps(log)],
+        "below_high_watermark": _below_high_watermark(log),
+    }
+
+
+def _losses(log: LoadedLog) -> dict[str, Any]:
+    report = log.report
+    truncated = [cut for segment in log.segments.all if (cut := _cut_of(log, segment)) is not None]
+    damaged = [cut for cut in truncated if not _is_zeros(log, cut)]
+    loses_records = _deletes_records(log) or bool(damaged)
+    why, claimed = _damage_of(log, damaged[0]) if damaged else (None, None)
+    return {
+        "recovered": report.recovered,
+        "truncated": truncated,
+        "deleted_segments": report.deleted_segments,
+        "split": report.was_split,
+        "rebuilt": _rebuilt(log),
+        "loses_records": loses_records,
+        "lost": _lost(log, claimed) if loses_records else None,
+        "why": why,
+    }
+
+
+def _lost(log: LoadedLog, claimed_end: int | None) -> dict[str, int] | None:
+    """The offsets that go, as far as sound batches and the header of the damaged one tell."""
+    first = log.report.below_start[0] if log.report.below_start else log.log_end_offset
+    found = find_lost_offsets(log.draft, first)
+    end = max(found[1] + 1 if found else 0, claimed_end or 0)
+    return {"first_offset": first, "last_offset": end - 1} if end > first else None
+
+
+def _damage_of(log: LoadedLog, cut: Mapping[str, Any]) -> tuple[str | None, int | None]:
+    """What is wrong where a segment is cut, and up to which offset that says that it goes."""
+    segment = log.segments[cut["segment"]]
+    with ContentFile(segment.path, _content_before(log, segment)) as file:
+        return damage_at(file, segment.base_offset, cut["position"])
+
+
+def _below_high_watermark(log: LoadedLog) -> dict[str, int] | None:
+    """Offsets from the end on that all replicas had in sync, and that producers know to be kept."""
+    offsets = [told.offset for told in log.terms.told if told.by == HIGH_WATERMARK]
+    end = log.log_end_offset
+    if not offsets or offsets[0] <= end:
+        return None
+    return {
+        "high_watermark": offsets[0],
+        "first_offset": end,
+        "last_offset": offsets[0] - 1,
+        "offsets": offsets[0] - end,
+    }
+
+
+def losses_of_loading(log: LoadedLog, behind: BehindEnd | None) -> dict[str, Any]:
+    """What a log lost as it was loaded, and what it lacks behind its end: `lost_by_recovery` (`truncated`,
+    `deleted_segments`, `lost` and `why` of the answer) and `behind_end`, each only if there is something to tell. To be
+    asked before anything else is done to the log."""
+    found: dict[str, Any] = {}
+    if log.report.recovered or log.report.deleted_segments:
+        losses = _losses(log)
+        if losses["loses_records"]:
+            names = ("truncated", "deleted_segments", "lost", "why")
+            found["lost_by_recovery"] = {name: losses[name] for name in names}
+    if behind is not None:
+        found["behind_end"] = behind.as_json()
+        found["below_high_watermark"] = _below_high_watermark(log)
+    return found
+
+
+def recovery_verdicts(log: LoadedLog) -> tuple[SegmentVerdict, ...]:
+    """What becomes of each segment, by base offset."""
+    why_deleted = _why_deleted(log)
+    found = {base: SegmentVerdict(base, "delete", why_deleted) for base in log.report.deleted_segments}
+    recovered, swapped = set(log.report.recovered), set(log.report.swapped)
+    for segment in log.segments.all:
+        is_swapped = segment.log_name + SWAP in swapped
+        found[segment.base_offset] = _verdict(
+            log, segment, is_recovered=segment.base_offset in recovered, is_swapped=is_swapped
+        )
+    return tuple(found[base] for base in sorted(found))
+
+
+def recovery_notes(log: LoadedLog) -> Iterator[str]:
+    """What was done about leftovers."""
+    report = log.report
+    if report.removed:
+        yield f"{len(report.removed)} leftover files of an interrupted operation are removed"
+    if report.swapped:
+        yield f"an interrupted swap is completed: {len(report.swapped)} files are renamed"
+    if report.replaced:
+        yield f"{len(report.replaced)} files of replaced segments are removed"
+    if report.was_split:
+        yield "a segment whose offsets do not fit its indexes is split"
+
+
+def _verdict(log: LoadedLog, segment: LogSegment, *, is_recovered: bool, is_swapped: bool) -> SegmentVerdict:
+    base, report = segment.base_offset, log.report
+    cut = _cut_of(log, segment)
+    if _size_before(log, segment) is None:
+        why = "split off from another segment" if report.was_split and segment.size else "the log needs one"
+        return SegmentVerdict(base, "create", why)
+    if cut is not None:
+        action = "empty" if base in report.emptied else "truncate"
+        return SegmentVerdict(
+            base, action, cut["reason"] or "the bytes after the last batch are not a whole batch", cut
+        )
+    if is_recovered:
+        return SegmentVerdict(base, "recover", "sound; its side files are rebuilt")
+    if is_swapped:
+        return SegmentVerdict(base, "swap", "an interrupted swap is completed")
+    why = "the last stop was clean" if log.terms.is_clean else "below the recovery point"
+    return SegmentVerdict(base, "keep", why)
+
+
+def _why_deleted(log: LoadedLog) -> str:
+    cut = next((segment.base_offset for segment in log.segments.all if _cut_of(log, segment) is not None), None)
+    if cut is None:
+        return f"the log ends below its start offset {log.terms.log_start_offset}"
+    return f"after the cut in segment {cut}"
+
+
+def _cut_of(log: LoadedLog, segment: LogSegment) -> dict[str, Any] | None:
+    """A row of `truncated`. After a split sizes tell nothing."""
+    before = _size_before(log, segment)
+    if before is None or segment.size >= before or log.report.was_split:
+        return None
+    return {
+        "segment": segment.base_offset,
+        "position": segment.size,
+        "bytes": before - segment.size,
+        "reason": _reason(log, segment.base_offset),
+    }
+
+
+def _reason(log: LoadedLog, base_offset: int) -> str | None:
+    if base_offset in log.report.emptied:
+        return "an offset is not above the previous index entry: the whole segment is emptied"
+    stopped_by: KlogError | None = log.report.stopped_by.get(base_offset)
+    return None if stopped_by is None else stopped_by.reason
+
+
+def _name_before(log: LoadedLog, segment: LogSegment) -> str | None:
+    """The name that its `.log` had: that of a swap, if there is one."""
+    names = (segment.log_name + SWAP, segment.log_name)
+    return next((name for name in names if name in log.draft.before), None)
+
+
+def _size_before(log: LoadedLog, segment: LogSegment) -> int | None:
+    name = _name_before(log, segment)
+    return None if name is None else log.draft.before[name].size
+
+
+def _content_before(log: LoadedLog, segment: LogSegment) -> Content:
+    name = _name_before(log, segment)
+    return log.draft.before[name].content if name else ()
+
+
+def _rebuilt(log: LoadedLog) -> list[str]:
+    """Names of side files of recovered segments that are new, or other than they were."""
+    changed = (parse_file_name(name) for name in sorted(log.draft.changed()) if name in log.draft)
+    recovered = set(log.report.recovered)
+    return [
+        file.name for file in changed if file.kind in _SIDE_KINDS and not file.suffix and file.base_offset in recovered
+    ]
+
+
+def _deletes_records(log: LoadedLog) -> bool:
+    deleted = (name for name in log.draft.files if name.endswith(FileKind.LOG.value + DELETED))
+    return bool(log.report.deleted_segments) and any(log.draft.size(name) for name in deleted)
+
+
+def _is_zeros(log: LoadedLog, cut: dict[str, Any]) -> bool:
+    """Whether what is cut off is nothing but zeros, as a preallocated file has them."""
+    segment = log.segments[cut["segment"]]
+    with ContentFile(segment.path, _content_before(log, segment)) as file:
+        for position in range(cut["position"], file.size, _CHUNK_BYTES):
+            if any(file.read(position, _CHUNK_BYTES)):
+                return False
+    return True

@@ -1,0 +1,74 @@
+"""What damaged bytes of a log are, and held: for whoever loses them.
+
+Only asked where there is damage: what it needs takes longer to import than a sound log to load.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from klogtool.format.framing import LOG_OVERHEAD
+from klogtool.log.file import LogFile
+from klogtool.salvage.stretches import Rejected, Run, Stretch, walk_stretches
+
+
+class FoundBehind(Struct, frozen=True):
+    """What a file has behind the end that a broker takes for it: sound batches and their records, up to sound_end
+    (None: there is none); what is wrong with the rest, a sentence, and up to which offset damaged headers claim to go.
+    """
+
+    batches: int
+    records: int
+    sound_end: int | None
+    damage: str | None
+    claimed_end: int | None
+
+
+def look_behind(file: LogFile, base_offset: int, end_offset: int, jobs: int = 1) -> FoundBehind:
+    """All of a segment's file is read. Raises Unreadable."""
+    stretches = list(walk_stretches(file, base_offset, jobs=jobs))
+    sound = [run for run in stretches if isinstance(run, Run) and run.last_offset >= end_offset]
+    claimed = (claimed_end(part, file) for part in stretches if isinstance(part, Rejected))
+    damages = [part for part in stretches if isinstance(part, Rejected) or part.mends]
+    return FoundBehind(
+        sum(run.batches for run in sound),
+        sum(run.records for run in sound),
+        max((run.last_offset + 1 for run in sound), default=None),
+        damage_text(damages[-1], file) if damages else None,
+        max((end for end in claimed if end is not None), default=None),
+    )
+
+
+def damage_at(file: LogFile, base_offset: int, position: int) -> tuple[str | None, int | None]:
+    """What is wrong with the bytes at a position, and up to which offset they claim to go; (None, None) if they are
+    sound. Raises Unreadable."""
+    part = next(walk_stretches(file, base_offset, start=position), None)
+    return (damage_text(part, file), claimed_end(part, file)) if isinstance(part, Rejected) else (None, None)
+
+
+def damage_text(part: Stretch, file: LogFile) -> str:
+    """What is wrong with bytes that are no sound batch, in words for somebody who loses them. file: theirs."""
+    if isinstance(part, Run):
+        return f"the {part.mends[0].field} of the batch at byte {part.start:,} is wrong"
+    if part.cause != "torn-batch":
+        return f"{part.size:,} bytes are damaged: {part.detail}"
+    size = _claimed_size(part, file)
+    if size is None:
+        return f"only {part.size:,} bytes of the last batch were written"
+    return f"the last batch was only partly written ({part.size:,} of {size:,} bytes)"
+
+
+def claimed_end(part: Rejected, file: LogFile) -> int | None:
+    """The offset behind those that a damaged header claims; None where nothing is claimed, or too much: no batch behind
+    it limits that, but a record takes some bytes, so there are never more offsets than bytes."""
+    if part.first_offset is None or part.last_offset is None:
+        return None
+    most = _claimed_size(part, file) if part.cause == "torn-batch" else part.size
+    return part.last_offset + 1 if part.last_offset - part.first_offset < (most or 0) else None
+
+
+def _claimed_size(part: Rejected, file: LogFile) -> int | None:
+    """Bytes of the batch that is torn, by its length field; None if that is not there, or says less than there is."""
+    head = file.read(part.start, min(LOG_OVERHEAD, part.size))
+    size = LOG_OVERHEAD + int.from_bytes(head[LOG_OVERHEAD - 4 :], "big") if len(head) == LOG_OVERHEAD else 0
+    return size if size > part.size else None

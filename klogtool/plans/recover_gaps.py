@@ -1,0 +1,129 @@
+"""Offsets that are missing between the segments of a log, or before the first: of a segment whose `.log` is gone.
+
+To a broker a gap is legal, since cleaning leaves gaps; it does not say a word. So it is asked here whether the log is
+one that is cleaned: by its settings, by the cleaner's checkpoint, and last by gaps inside of segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from msgspec import Struct
+
+from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_segment import LogSegment
+from klogtool.errors import KlogError
+from klogtool.format.framing import Frame
+from klogtool.format.indexes import OFFSET_INDEX_ENTRY_SIZE, parse_offset_index_entry
+from klogtool.format.names import FileKind
+from klogtool.log.frames import RECORD_BATCH_MAGIC, FrameReader
+from klogtool.plans.recover_reach import find_orphans
+from klogtool.salvage.holes import shows_cleaning
+from klogtool.salvage.stretches import walk_stretches
+
+
+class Gap(Struct, frozen=True):
+    """Offsets [first_offset, last_offset] that no segment has. before, behind: base offsets of its neighbours; before
+    is None where the gap lies before the first segment. told_by: the name of an index that is left of it, or None."""
+
+    first_offset: int
+    last_offset: int
+    before: int | None
+    behind: int
+    told_by: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """For an answer."""
+        return {name: getattr(self, name) for name in ("first_offset", "last_offset", "before", "behind", "told_by")}
+
+
+def find_gaps(log: LoadedLog) -> list[Gap]:
+    """Offsets that are missing from a log that was loaded, from its log start on; none where cleaning explains them.
+
+    Raises KlogError where a file cannot be read.
+    """
+    orphans = find_orphans(log.draft)
+    gaps = [*_before_first(log, orphans), *_between(log, orphans)]
+    unexplained = [gap for gap in gaps if gap.told_by is None]
+    if unexplained and (log.terms.compaction is not None or _is_cleaned(log, unexplained)):
+        return [gap for gap in gaps if gap.told_by is not None]
+    return gaps
+
+
+def _before_first(log: LoadedLog, orphans: dict[int, str]) -> Iterator[Gap]:
+    first = log.segments.first.base_offset
+    base = min(orphans, default=first)
+    start = max(base, log.terms.log_start_offset)
+    if start < first:
+        yield Gap(start, first - 1, None, first, orphans[base])
+
+
+def _between(log: LoadedLog, orphans: dict[int, str]) -> Iterator[Gap]:
+    for before, behind in pairwise(log.segments.all):
+        end = _next_offset(before)
+        if end is None or end >= behind.base_offset:
+            continue
+        first, last = max(end, log.log_start_offset), min(behind.base_offset, _first_offset(behind)) - 1
+        if first <= last:
+            told_by = next((name for base, name in orphans.items() if first <= base <= last), None)
+            yield Gap(first, last, before.base_offset, behind.base_offset, told_by)
+
+
+def _next_offset(segment: LogSegment) -> int | None:
+    """Behind its last batch, from the last index entry on; None where its end is damaged."""
+    if not segment.size:
+        return segment.base_offset
+    with segment.open_log() as file:
+        reader = FrameReader(file)
+        for start in dict.fromkeys((_last_indexed(segment), 0)):
+            found = _end_of_frames(reader, start)
+            if found is not None:
+                return found
+    return None
+
+
+def _last_indexed(segment: LogSegment) -> int:
+    """The position in its last index entry; 0 if there is none, or no batch can begin there. The file is only looked
+    at: an index that is opened comes to be."""
+    name, draft = segment.name_of(FileKind.OFFSET_INDEX), segment.draft
+    entries = draft.size(name) // OFFSET_INDEX_ENTRY_SIZE if name in draft else 0
+    if not entries:
+        return 0
+    with ContentFile(name, draft.files[name].content) as file:
+        packed = file.read((entries - 1) * OFFSET_INDEX_ENTRY_SIZE, OFFSET_INDEX_ENTRY_SIZE)
+    position = parse_offset_index_entry(packed, segment.base_offset, 0).position
+    return position if 0 <= position < segment.size else 0
+
+
+def _end_of_frames(reader: FrameReader, position: int) -> int | None:
+    """The offset behind the last entry, if entries follow one another from a position to the end of the file."""
+    last_offset, end = None, reader.file.size
+    try:
+        while position < end and isinstance(found := reader.find(position, end), Frame):
+            last_offset = reader.last_offset(found)
+            position += found.size
+    except KlogError:
+        return None
+    return None if last_offset is None or position < end else last_offset + 1
+
+
+def _first_offset(segment: LogSegment) -> int:
+    """Of its first batch; its base offset if that cannot be told. (A name that is too high hides no records.)"""
+    with segment.open_log() as file:
+        found = FrameReader(file).find(0, file.size)
+    return found.offset if isinstance(found, Frame) and found.magic >= RECORD_BATCH_MAGIC else segment.base_offset
+
+
+def _is_cleaned(log: LoadedLog, gaps: list[Gap]) -> bool:
+    """Whether there are gaps inside of segments as well. Those beside the gaps are asked first: one that shows it will
+    do."""
+    beside = [base for gap in gaps for base in (gap.before, gap.behind) if base is not None]
+    for base in dict.fromkeys([*beside, *log.segments.base_offsets]):
+        segment = log.segments[base]
+        with segment.open_log() as file:
+            if shows_cleaning(list(walk_stretches(file, base, jobs=log.jobs))):
+                return True
+    return False

@@ -1,0 +1,259 @@
+"""verify --recover of a whole log dir: which partition dirs, and what goes into the log dir's own files.
+
+As LogManager goes about it: every folder but those of metadata and remote storage has to be a partition dir, each
+partition is there once, and checkpoints are by topic and partition, whatever else the folder's name says.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from klogtool.broker.circumstances import CLEAN, Checkpoints, is_log_dir
+from klogtool.broker.draft import Draft
+from klogtool.broker.file_facts import Fact, file_fact
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
+from klogtool.format.identity import CleanShutdown, build_clean_shutdown, parse_clean_shutdown
+from klogtool.format.names import (
+    FileKind,
+    PartitionDirName,
+    PartitionDirState,
+    TopicPartition,
+    parse_partition_dir_name,
+)
+from klogtool.log.file import Unreadable
+from klogtool.log.folder import list_folder
+from klogtool.log.in_processes import in_processes
+from klogtool.log.logdir import REMOTE_INDEX_CACHE
+from klogtool.plans.clean_stop import prove
+from klogtool.plans.plan import Delete, Plan, Step, Write
+from klogtool.plans.question import Question
+from klogtool.plans.recover_start import find_start_problems
+
+COMMAND = "verify --recover"
+METADATA_TOPIC = "__cluster_metadata"
+UNKNOWN_BROKER_EPOCH = -1
+_MARKER = FileKind.CLEAN_SHUTDOWN.value
+_NEVER_BEYOND = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.CLEANER_CHECKPOINT)
+_ONLY_IN_PLACE = "files of the log dir change only with --apply: --output of a partition leaves them alone"
+
+
+class RecoverQuestion(Question, frozen=True):
+    """mark_clean: of a log dir: is every batch sound, and can it be marked clean?"""
+
+    mark_clean: bool = False
+
+
+# Path, question, checkpoints, threads.
+PlanPartition: TypeAlias = "Callable[[str, RecoverQuestion, Checkpoints, int], tuple[LoadedLog, Plan]]"
+
+
+def plan_log_dir(path: str, question: RecoverQuestion, plan_partition: PlanPartition) -> Iterator[Plan]:
+    """Plans for its partition dirs, and for its own files.
+
+    Raises Corrupt or Refused, with Kafka's class, where a broker does not start over the log dir, or gives it up; if
+    that shows in loading partitions, the first of these errors, behind the plans of the others.
+    """
+    for problem in find_start_problems([path], question.circumstances):
+        raise problem.as_error()
+    folders = _partition_dirs(path)
+    checkpoints = Checkpoints(path if is_log_dir(path) else None)
+    if checkpoints.has_clean_marker and question.circumstances.last_stop not in (None, CLEAN):
+        yield _without_marker(path, question)
+    ends: dict[TopicPartition, int] = {}
+    starts: dict[TopicPartition, int] = {}
+    errors: list[KlogError] = []
+    short: list[str] = []
+    loaded = _load_all(
+        path, [name for name, parsed in folders if not _skipped(parsed)], question, checkpoints, plan_partition
+    )
+    for name, parsed in folders:
+        if (skipped := _skipped(parsed)) is not None:
+            yield Plan(COMMAND, os.path.join(path, name), question, (), (), (), {"skipped": skipped}, (skipped,))
+            continue
+        log = next(loaded)
+        if isinstance(log, Unreadable):
+            raise log
+        if isinstance(log, KlogError):
+            errors.append(log.at_path(os.path.join(path, name)))
+            continue
+        yield log.plan
+        if (behind := log.plan.answer["behind_end"]) is not None:
+            reached = log.log_end_offset + behind["offsets"]
+            short.append(f"{name} ends at offset {log.log_end_offset}, but reached {reached}")
+        if parsed.state is not PartitionDirState.STRAY:
+            key = TopicPartition(parsed.topic, parsed.partition)
+            ends[key] = log.log_end_offset
+            if log.log_start_checkpoint is not None:
+                starts[key] = log.log_start_checkpoint
+    if errors:
+        raise first_of(errors)
+    if question.mark_clean:
+        yield _with_marker(path, question, ends, starts, short)
+    else:
+        yield from walk_lowered(path, question, ends)
+
+
+def walk_partition_dirs(path: str) -> Iterator[tuple[str, PartitionDirName, str | None]]:
+    """The partition dirs of a log dir, by name, and why one is left alone, or None.
+
+    Raises Corrupt or Refused, with Kafka's class, where a broker refuses the log dir for its folders.
+    """
+    for name, parsed in _partition_dirs(path):
+        yield name, parsed, _skipped(parsed)
+
+
+class _Loaded(Struct, frozen=True):
+    """What is to be told of a partition dir, and what goes into the log dir's checkpoints."""
+
+    plan: Plan
+    log_end_offset: int
+    log_start_checkpoint: int | None
+
+
+def _load_all(
+    path: str,
+    names: list[str],
+    question: RecoverQuestion,
+    checkpoints: Checkpoints,
+    plan_partition: PlanPartition,
+) -> Iterator[_Loaded | KlogError]:
+    """Partition dirs in their order; of many, several at a time, of few, each on several threads."""
+    jobs = question.threads
+    processes = jobs if len(names) >= 2 * jobs else 1
+
+    def load(name: str) -> _Loaded:
+        log, plan = plan_partition(os.path.join(path, name), question, checkpoints, jobs if processes == 1 else 1)
+        if question.mark_clean:
+            prove(log)
+        return _Loaded(plan, log.log_end_offset, log.log_start_checkpoint)
+
+    return in_processes(load, names, processes, weight=lambda name: _log_bytes(os.path.join(path, name)))
+
+
+def _log_bytes(path: str) -> int:
+    """About how much there is to be read."""
+    try:
+        with os.scandir(path) as entries:
+            return sum(entry.stat().st_size for entry in entries if entry.name.endswith(FileKind.LOG.value))
+    except OSError:  # whoever opens it says what is wrong
+        return 0
+
+
+def _partition_dirs(path: str) -> list[tuple[str, PartitionDirName]]:
+    """Folders that a broker loads, or knows what to do with. Raises Corrupt, Refused where it does not start."""
+    found: dict[tuple[TopicPartition, PartitionDirState], str] = {}
+    folders = []
+    for name in list_folder(path).folders:
+        if name == REMOTE_INDEX_CACHE:
+            continue
+        try:
+            parsed = parse_partition_dir_name(name)
+        except Corrupt as error:
+            raise error.at_path(os.path.join(path, name)) from None
+        folders.append((name, parsed))
+        if parsed.state in (PartitionDirState.CURRENT, PartitionDirState.FUTURE) and parsed.topic != METADATA_TOPIC:
+            key = TopicPartition(parsed.topic, parsed.partition), parsed.state
+            if key in found:
+                raise Refused(
+                    f"Duplicate log directories for {key[0]}: {found[key]} and {name}",
+                    path=path,
+                    kafka_class="IllegalStateException",
+                )
+            found[key] = name
+    return folders
+
+
+def _skipped(parsed: PartitionDirName) -> str | None:
+    """Why a folder is left as it is, or None."""
+    if parsed.topic == METADATA_TOPIC:
+        return "the cluster's metadata: a broker recovers it at every startup, and keeps its snapshots consistent"
+    if parsed.state is PartitionDirState.DELETE:
+        return "of a deleted topic: a broker removes it a minute after startup"
+    return None
+
+
+def first_of(errors: list[KlogError]) -> KlogError:
+    """The first error, of several partitions; of how many, it says."""
+    first = errors[0]
+    if len(errors) > 1:
+        others = ", ".join(str(error.path) for error in errors[1:4])
+        first.reason += f" ({len(errors) - 1} more partitions cannot be loaded: {others}{' ...' * (len(errors) > 4)})"
+    return first
+
+
+# The log dir's own files.
+
+
+def _facts(draft: Draft, *names: str) -> tuple[Fact, ...]:
+    """Of those files that are there. Of the folder only that it is: partitions' plans change what is in it."""
+    return tuple(file_fact(name, draft.files[name]) for name in names if name in draft)
+
+
+def _without_marker(path: str, question: RecoverQuestion) -> Plan:
+    """A broker, too, takes the marker away before it loads anything."""
+    draft = Draft.of(path)
+    note = "the clean shutdown marker is deleted first: with it, a broker would not recover a run that was interrupted"
+    return Plan(COMMAND, path, question, _facts(draft, _MARKER), (Delete(_MARKER),), (), {}, (note,))
+
+
+def walk_lowered(path: str, question: Question, ends: Mapping[TopicPartition, int]) -> Iterator[Plan]:
+    """The plan for a log dir's checkpoints that have lines above the ends of logs, if there are any: such lines come
+    down to them. A broker does the same when it writes these files next, after its start."""
+    draft = Draft.of(path)
+    contents = _lowered(draft, ends, _NEVER_BEYOND)
+    if contents:
+        steps = tuple(Write(name, (data,)) for name, data in contents.items())
+        notes = (f"{', '.join(contents)}: lines above the end of their log are lowered to it", _ONLY_IN_PLACE)
+        yield Plan(COMMAND, path, question, _facts(draft, *contents), steps, (), {}, notes)
+
+
+def _with_marker(
+    path: str,
+    question: RecoverQuestion,
+    ends: Mapping[TopicPartition, int],
+    starts: Mapping[TopicPartition, int],
+    short: list[str],
+) -> Plan:
+    """As a broker stops: recovery points, log starts, and the marker last of all. short: of logs that went further once
+    a sentence each, since nothing tells of that any more when the recovery points are written."""
+    draft = Draft.of(path)
+    epoch = _broker_epoch(draft)
+    contents = {
+        FileKind.RECOVERY_POINT_CHECKPOINT.value: build_offset_checkpoint(ends),
+        FileKind.LOG_START_CHECKPOINT.value: build_offset_checkpoint(starts),
+        **_lowered(draft, ends, (FileKind.REPLICATION_CHECKPOINT, FileKind.CLEANER_CHECKPOINT)),
+        _MARKER: build_clean_shutdown(CleanShutdown(0, epoch)),
+    }
+    steps: tuple[Step, ...] = tuple(Write(name, (data,)) for name, data in contents.items())
+    note = "every batch of every partition was read and is sound: the log dir can be marked clean"
+    told = "" if epoch != UNKNOWN_BROKER_EPOCH else "; the broker's epoch is not known"
+    answer = {"marked_clean": True, "partitions": len(ends)}
+    return Plan(COMMAND, path, question, _facts(draft, *contents), steps, (), answer, (note + told, *short))
+
+
+def _lowered(draft: Draft, ends: Mapping[TopicPartition, int], kinds: Iterable[FileKind]) -> dict[str, bytes]:
+    """Checkpoints of these kinds, no line above the end of its log: those that have such lines."""
+    contents: dict[str, bytes] = {}
+    for name in (kind.value for kind in kinds):
+        try:
+            before = parse_offset_checkpoint(draft.read(name)) if name in draft else {}
+        except Corrupt:  # a broker starts with none, and so it is left
+            continue
+        after = {key: min(offset, ends.get(key, offset)) for key, offset in before.items()}
+        if after != before:
+            contents[name] = build_offset_checkpoint(after)
+    return contents
+
+
+def _broker_epoch(draft: Draft) -> int:
+    """That of a marker that is there: it may stand for this broker still."""
+    if _MARKER not in draft:
+        return UNKNOWN_BROKER_EPOCH
+    epoch = parse_clean_shutdown(draft.read(_MARKER)).broker_epoch
+    return UNKNOWN_BROKER_EPOCH if epoch is None else epoch

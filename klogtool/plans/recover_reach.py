@@ -1,0 +1,152 @@
+"""How far a log went once, and what lies behind the end that a broker takes for it.
+
+A broker that finds a clean marker does not look at the log: it ends the log where the last index entry leads it. And no
+recovery brings back what is gone. So the end is compared here with all that tells of a higher one: the checkpoints of
+the log dir, names of producer snapshots, leader epochs, indexes whose `.log` is gone, and the batches themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from klogtool.broker.circumstances import Told
+from klogtool.broker.draft import Draft
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
+from klogtool.format.names import FileKind, parse_file_name
+from klogtool.format.succession import facts_at
+from klogtool.log.file import LogFile
+from klogtool.log.proving import RowPool, walk_proved
+from klogtool.plans.recover_damage import look_behind
+
+if TYPE_CHECKING:
+    from klogtool.plans.recover_damage import FoundBehind
+
+
+HIGH_WATERMARK = "high watermark"
+_INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+_HIGHEST = 1 << 62  # no log goes there: a name above it is a mistake
+
+
+class BehindEnd(Struct, frozen=True):
+    """What the disk has, or says that there was, behind the end of a log.
+
+    reaches: up to where (exclusive); the end itself if only damaged bytes are there, of which nothing tells what they
+    were. told: who says so. batches, records: sound ones behind the end, in the active segment's file, up to
+    sound_end. damage: what is wrong with the bytes there, a sentence, or None. is_marker_false: a broker believes the
+    clean marker, and does not look.
+    """
+
+    end: int
+    reaches: int
+    told: tuple[Told, ...]
+    batches: int = 0
+    records: int = 0
+    sound_end: int | None = None
+    damage: str | None = None
+    is_marker_false: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """The same for somebody who asked for something else."""
+        why = "the clean marker is FALSE" if self.is_marker_false else "they are missing"
+        if self.reaches == self.end:
+            return f"the log is damaged at its end, offset {self.end:,}: {self.damage}"
+        span = f"offsets {self.end:,} to {self.reaches - 1:,}"
+        return f"the log ends at offset {self.end:,} here, but it had {span}: {why}"
+
+    def as_json(self) -> dict[str, Any]:
+        """For an answer: offsets first, then what tells of them."""
+        has_offsets = self.reaches > self.end
+        return {
+            "first_offset": self.end if has_offsets else None,
+            "last_offset": self.reaches - 1 if has_offsets else None,
+            "offsets": self.reaches - self.end,
+            "told_by": [{"by": told.by, "offset": told.offset, "where": told.where} for told in self.told],
+            "sound_batches": self.batches,
+            "sound_records": self.records,
+            "sound_last_offset": None if self.sound_end is None else self.sound_end - 1,
+            "damage": self.damage,
+            "clean_marker_false": self.is_marker_false,
+        }
+
+
+def find_behind_end(log: LoadedLog) -> BehindEnd | None:
+    """What is behind the end of a log that was loaded, and to which nothing else was done; None if nothing is.
+
+    Raises KlogError where a file cannot be read.
+    """
+    end = log.log_end_offset
+    told = tuple(told for told in walk_told(log) if end < told.offset < _HIGHEST)
+    found = _look_behind_end(log) if log.terms.is_clean else None
+    if not told and found is None:
+        return None
+    reaches, is_false = max([end, *(each.offset for each in told)]), log.terms.has_marker
+    if found is None:
+        return BehindEnd(end, reaches, told, is_marker_false=is_false)
+    reaches = max([reaches, *filter(None, [found.sound_end, found.claimed_end])])
+    return BehindEnd(
+        end, reaches, told, found.batches, found.records, found.sound_end, found.damage, is_marker_false=is_false
+    )
+
+
+def walk_told(log: LoadedLog) -> Iterator[Told]:
+    """Everything beside the `.log` files that says how far the log went, as it was found."""
+    yield from log.terms.told
+    names = map(parse_file_name, log.draft.before)
+    snapshots = [file for file in names if file.kind is FileKind.PRODUCER_SNAPSHOT and not file.suffix]
+    newest = max(((file.base_offset, file.name) for file in snapshots if file.base_offset is not None), default=None)
+    if newest is not None:
+        yield Told("producer snapshot", *newest)
+    if log.last_epoch_start:
+        yield Told("leader epoch", log.last_epoch_start, FileKind.LEADER_EPOCH_CHECKPOINT.value)
+    orphans = find_orphans(log.draft)
+    if orphans:
+        yield Told("index without its .log", max(orphans), orphans[max(orphans)])
+
+
+def find_orphans(draft: Draft) -> dict[int, str]:
+    """Base offsets of which an index is there and the `.log` is not, under any name that a broker gives it; and the
+    name of an index of each."""
+    logs: set[int] = set()
+    indexes: dict[int, str] = {}
+    for name in sorted(draft.before):
+        file = parse_file_name(name)
+        if file.base_offset is None:
+            continue
+        if file.kind is FileKind.LOG and file.suffix in ("", DELETED, SWAP, CLEANED):
+            logs.add(file.base_offset)
+        elif file.kind in _INDEX_KINDS and not file.suffix:
+            indexes.setdefault(file.base_offset, name)
+    return {base: name for base, name in indexes.items() if base not in logs}
+
+
+# The end of the active segment.
+
+
+def _look_behind_end(log: LoadedLog) -> FoundBehind | None:
+    """None if the active segment ends with the batch that a broker takes for the last one, and that one is sound: a
+    look behind the last index entry tells. If it does not, all of the segment is read."""
+    segment = log.segments.last
+    if segment.base_offset in log.report.recovered or not segment.size:
+        return None
+    start = segment.offset_index.lookup(segment.offset_index.last_offset).position
+    with segment.open_log() as file:
+        if any(_is_sound_from(file, at, log.log_end_offset) for at in dict.fromkeys((start, 0))):
+            return None
+        return look_behind(file, segment.base_offset, log.log_end_offset, log.jobs)
+
+
+def _is_sound_from(file: LogFile, position: int, end_offset: int) -> bool:
+    """Whether sound batches lie from a position to the end of the file, and end with the offset before `end_offset`."""
+    reached, last_offset = position, None
+    if not 0 <= position < file.size:
+        return False
+    for proved in walk_proved(file, position, RowPool(), end=file.size):
+        for rows, count in proved.rows:
+            last_offset = facts_at(rows, count - 1).last_offset
+        reached = proved.reached
+    return reached == file.size and last_offset == end_offset - 1

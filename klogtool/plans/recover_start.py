@@ -1,0 +1,150 @@
+"""What keeps a broker from starting on log dirs, or from one of them, before it loads a single log.
+
+The judges are those of `verify`. They look at small files only: meta.properties and the checkpoints of each log dir,
+the names of its folders, and partition.metadata and leader-epoch-checkpoint of each partition. What comes up when a log
+is loaded is not among it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.broker.circumstances import Circumstances
+from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.escape import quoted
+from klogtool.format.names import FileKind
+from klogtool.log.folder import names_in
+from klogtool.log.logdir import LogDir, has_root_files
+from klogtool.log.partition import Partition
+from klogtool.verify.cures import rebuild_index
+from klogtool.verify.findings import Finding
+from klogtool.verify.identity_cures import find_topic_id, write_partition_metadata
+from klogtool.verify.stops import Outcome, Stop, stop_of
+from klogtool.verify.verify_epochs import read_epochs
+from klogtool.verify.verify_kraft import verify_kraft
+from klogtool.verify.verify_log_dirs import CHECKPOINTS, read_stated, verify_log_dirs
+from klogtool.verify.verify_names import METADATA_PARTITION, METADATA_TOPIC, verify_names
+from klogtool.verify.verify_partition import judge_partition_metadata
+
+
+class StartProblem(Struct, frozen=True):
+    """A finding at which a broker stops. log_dir: where it lies, or the path of the partition that it comes up in."""
+
+    log_dir: str
+    path: str
+    detail: str
+    cure: str | None
+    stop: Stop
+
+    @property
+    def is_fatal(self) -> bool:
+        """Whether the broker's process ends, whatever its other log dirs look like."""
+        return self.stop.outcome is Outcome.REFUSES
+
+    def as_error(self) -> KlogError:
+        """To be raised."""
+        kind = Refused if self.is_fatal else Corrupt
+        return kind(
+            self.detail,
+            path=self.path,
+            kafka_class=self.stop.kafka_class,
+            kafka_message=self.stop.message,
+            cure=self.cure,
+        )
+
+
+def find_start_problems(paths: Sequence[str], circumstances: Circumstances) -> list[StartProblem]:
+    """All of them, of the log dirs of one broker; those that end it first. A checkpoint in
+    place of which a value is given is not asked."""
+    log_dirs = [LogDir(path) for path in paths]
+    found = list(_of_log_dirs(log_dirs, circumstances))
+    # Of a log dir whose meta.properties cannot be read a broker looks at nothing else.
+    unread = [problem for problem in found if _is_unread_identity(problem)]
+    if unread:
+        given_up = {problem.log_dir for problem in unread}
+        log_dirs = [log_dir for log_dir in log_dirs if log_dir.path not in given_up]
+        found = [*unread, *_of_log_dirs(log_dirs, circumstances)]
+    found += [problem for log_dir in log_dirs for problem in _of_partitions(log_dir)]
+    return sorted(map(_of_metadata_log_dir, found), key=lambda problem: not problem.is_fatal)
+
+
+def _is_unread_identity(problem: StartProblem) -> bool:
+    is_identity = os.path.basename(problem.path) == FileKind.META_PROPERTIES.value
+    return is_identity and problem.stop.outcome is Outcome.OFFLINE
+
+
+def _of_metadata_log_dir(problem: StartProblem) -> StartProblem:
+    """With the log dir that holds the cluster's metadata a broker goes, too."""
+    has_metadata = os.path.isdir(os.path.join(problem.log_dir, str(METADATA_PARTITION)))
+    if problem.stop.outcome is not Outcome.OFFLINE or not has_metadata:
+        return problem
+    return replace(problem, stop=replace(problem.stop, outcome=Outcome.REFUSES))
+
+
+def problem_of(error: KlogError, path: str) -> StartProblem:
+    """The same of an error that came up in loading the partition `path`."""
+    cure = f"klogtool verify {quoted(path)}  # shows the damage, and how to repair it"
+    return StartProblem(path, error.path or path, error.reason, cure, stop_of(error))
+
+
+def _of_log_dirs(log_dirs: Sequence[LogDir], circumstances: Circumstances) -> Iterator[StartProblem]:
+    """Of their own files and of the names of their folders."""
+    stands_in = {
+        FileKind.RECOVERY_POINT_CHECKPOINT: circumstances.recovery_point,
+        FileKind.LOG_START_CHECKPOINT: circumstances.log_start_offset,
+        FileKind.REPLICATION_CHECKPOINT: circumstances.high_watermark,
+    }
+    needed = [kind for kind in CHECKPOINTS if stands_in.get(kind) is None]
+    findings = [finding for finding in verify_log_dirs(log_dirs) if not _is_copy(finding, log_dirs)]
+    findings += [finding for log_dir in log_dirs for finding in read_stated(log_dir, needed)[1]]
+    for finding in findings:
+        yield from _problem(finding, os.path.dirname(finding.path))
+
+
+def _is_copy(finding: Finding, log_dirs: Sequence[LogDir]) -> bool:
+    """Whether meta.properties is missing of a folder that somebody put partition dirs into: nothing else of a log dir's
+    is there, and nobody called it one of several."""
+    is_missing = finding.id == "meta-properties-missing"
+    return is_missing and len(log_dirs) == 1 and not has_root_files(names_in(log_dirs[0].path))
+
+
+def _of_partitions(log_dir: LogDir) -> Iterator[StartProblem]:
+    for partition in log_dir.partitions:
+        if partition.topic == METADATA_TOPIC and partition.topic_partition != METADATA_PARTITION:
+            continue  # a broker passes it over
+        for finding in _of_partition(partition):
+            if finding.stop is not None and partition.topic == METADATA_TOPIC:
+                finding = replace(finding, stop=replace(finding.stop, outcome=Outcome.REFUSES))
+            yield from _problem(_with_cure(finding, partition, log_dir), log_dir.path)
+
+
+def _of_partition(partition: Partition) -> Iterator[Finding]:
+    epochs = os.path.join(partition.path, FileKind.LEADER_EPOCH_CHECKPOINT.value)
+    metadata = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
+    if os.path.isfile(epochs) and isinstance(found := read_epochs(epochs), Finding):
+        yield found
+    if os.path.isfile(metadata):
+        yield from judge_partition_metadata(metadata)
+    if partition.topic_partition == METADATA_PARTITION:
+        layout, named = verify_names(partition)
+        yield from named
+        yield from verify_kraft(layout, min(layout.segments, default=0))
+
+
+def _with_cure(finding: Finding, partition: Partition, log_dir: LogDir) -> Finding:
+    if finding.id == "epochs-corrupt":
+        return replace(finding, cure=rebuild_index(partition.path, FileKind.LEADER_EPOCH_CHECKPOINT.value))
+    if finding.id == "partition-metadata-corrupt" and partition.topic is not None:
+        topic_id = find_topic_id(partition.topic, log_dir.partitions)
+        return replace(finding, cure=write_partition_metadata(finding.path, topic_id))
+    return finding
+
+
+def _problem(finding: Finding, log_dir: str) -> Iterator[StartProblem]:
+    """A problem if the finding is one."""
+    if finding.stop is not None:
+        yield StartProblem(log_dir, finding.path, finding.detail, finding.cure, finding.stop)

@@ -1,0 +1,26 @@
+"""Whether a broker that starts takes a partition for a stray: it renames the folder, and begins an empty one."""
+
+from __future__ import annotations
+
+import os
+
+from klogtool.broker.circumstances import Checkpoints
+from klogtool.broker.cluster_config import METADATA_TOPIC
+from klogtool.format.names import FileKind, PartitionDirState
+from klogtool.log.folder import find_partition_dir_name, own_name
+
+_LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
+
+
+def why_stray(path: str, beside: Checkpoints) -> str | None:
+    """Why it does so with the partition dir `path`; None if nothing says that it does. beside: of its log dir.
+
+    A partition of a topic that the cluster does not know any more is a stray as well: that is how a topic goes that was
+    deleted while the broker was down, and is told in a note.
+    """
+    name = find_partition_dir_name(own_name(path))
+    if name is None or name.state not in _LIVE or name.topic == METADATA_TOPIC or beside.log_dir is None:
+        return None
+    if os.path.lexists(os.path.join(path, FileKind.PARTITION_METADATA.value)) or not beside.knows_topic_ids:
+        return None
+    return "it has no partition.metadata, so a broker renames it and creates an empty partition"

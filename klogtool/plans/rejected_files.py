@@ -1,0 +1,68 @@
+"""Bytes that salvage rejects, kept as files with a manifest: nobody should have to throw away what cannot be read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from klogtool.broker.content import Content, FileRange
+from klogtool.errors import Corrupt
+from klogtool.json_rows import presentable
+from klogtool.plans.plan import Plan
+from klogtool.salvage.patchy import PatchyFile
+
+MANIFEST = "manifest.json"
+SCHEMA = 1
+PIECE_BYTES = 1 << 20
+
+
+def rejected_files(plan: Plan) -> dict[str, Content]:
+    """The files to be, by name: one for each stretch of bytes that the plan of a salvage rejects, and the manifest.
+
+    Empty where nothing is rejected. What the disk does not give is zeros. Raises KlogError where a file has changed.
+    """
+    rows, files = [], {}
+    for part in plan.answer["rejected"]:
+        with PatchyFile(os.path.join(plan.path, part["file"])) as file:
+            rows.append(_row(part, file))
+            files[rows[-1]["bytes"]] = _content(file, part["start"], part["end"])
+    if not rows:
+        return {}
+    manifest = {"schema": SCHEMA, "plan": plan.id, "partition": plan.path, "ranges": rows}
+    return files | {MANIFEST: (json.dumps(presentable(manifest), indent=1).encode() + b"\n",)}
+
+
+def _row(part: Mapping[str, Any], file: PatchyFile) -> dict[str, Any]:
+    start, end = part["start"], part["end"]
+    sha256 = hashlib.sha256()
+    for piece in _pieces(file, start, end):
+        sha256.update(piece)
+    told = {key: part[key] for key in ("file", "start", "end")}
+    rest = {key: part[key] for key in ("cause", "detail", "first_offset", "last_offset")}
+    name = f"{part['file']}.{start}-{end}.bytes"
+    row = {**told, "size": end - start, "sha256": sha256.hexdigest(), **rest, "bytes": name}
+    if bad := file.bad_within(start, end):
+        row["unreadable"] = bad
+    return row
+
+
+def _content(file: PatchyFile, start: int, end: int) -> Content:
+    """Pieces of the file, zeros in place of what cannot be read."""
+    parts: list[FileRange | bytes] = []
+    for bad_start, bad_end in [*file.bad_within(start, end), (end, end)]:
+        parts += [FileRange(file.path, start, bad_start)] * (start < bad_start)
+        parts += [bytes(bad_end - bad_start)] * (bad_start < bad_end)
+        start = bad_end
+    return tuple(parts)
+
+
+def _pieces(file: PatchyFile, start: int, end: int) -> Iterator[bytes]:
+    while start < end:
+        piece = file.read(start, min(PIECE_BYTES, end - start))
+        if not piece:
+            raise Corrupt("the file became shorter while it was read", path=file.path, position=start)
+        yield piece
+        start += len(piece)

@@ -1,0 +1,149 @@
+"""retain: what a broker's retention would delete of a partition dir, or of each partition dir of a log dir.
+
+By time, by size, by log start offset, guarded by the high watermark. Each segment has its reason, also one that stays.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from klogtool.broker.circumstances import Checkpoints, is_log_dir
+from klogtool.broker.timestamps import duration_text
+from klogtool.broker.unified_log.kept_segments import Age, Kept, ages_of, explain_kept
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.retention import LOG_START, SIZE, Deletion, delete_old_segments
+from klogtool.errors import KlogError
+from klogtool.format.names import PartitionDirState
+from klogtool.log.file import Unreadable
+from klogtool.log.logdir import LogDir
+from klogtool.log.opened import open_path
+from klogtool.log.partition import Partition
+from klogtool.plans.checkpoint_lines import plan_checkpoints
+from klogtool.plans.guessed_settings import REMOTE_STORAGE, Beside, check_retention
+from klogtool.plans.plan import Plan, SegmentVerdict
+from klogtool.plans.plan_change import Change, plan_change, plan_partition
+from klogtool.plans.question import Question
+from klogtool.plans.recover_log_dir import first_of, walk_partition_dirs
+
+COMMAND = "retain"
+SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "remote.storage.enable", "remote.log.copy.disable")
+
+
+class RetainQuestion(Question, frozen=True):
+    """What would retention delete?"""
+
+
+QUESTION = RetainQuestion
+
+
+def decide(path: str, question: RetainQuestion) -> Iterator[Plan]:
+    """The plan for a partition dir, or for each of a log dir, and for the log dir's checkpoints.
+
+    Raises Corrupt, Refused or
+    Unsupported, with Kafka's class, where a broker does not load it; KlogError for what is neither.
+    """
+    opened = open_path(path)
+    if isinstance(opened, LogDir):
+        yield from _plan_log_dir(path, question)
+    elif isinstance(opened, Partition):
+        retain = partial(_retain, beside=Beside.of(path, Checkpoints.beside(path)))
+        yield from plan_change(COMMAND, path, question, retain)
+    else:
+        raise KlogError("neither a partition dir nor a log dir", path=path)
+
+
+def _plan_log_dir(path: str, question: RetainQuestion) -> Iterator[Plan]:
+    """A plan for each partition dir, and the last one for the checkpoints. Where partitions are refused, the first of
+    these errors is raised behind the plans of the others."""
+    checkpoints = Checkpoints(path if is_log_dir(path) else None)
+    all_lines, errors = [], []
+    for name, parsed, skipped in walk_partition_dirs(path):
+        folder = os.path.join(path, name)
+        if parsed.state is PartitionDirState.STRAY:
+            skipped = "stray: not a partition of this broker, which leaves it alone"
+        if skipped is not None:
+            yield Plan(COMMAND, folder, question, (), (), (), {"skipped": skipped}, (skipped,))
+            continue
+        try:
+            retain = partial(_retain, beside=Beside.of(folder, checkpoints))
+            plan, lines = plan_partition(COMMAND, folder, question, retain, checkpoints)
+        except Unreadable:
+            raise
+        except KlogError as error:
+            errors.append(error)
+            continue
+        yield plan
+        if lines is not None and plan.answer["deletions"]:
+            all_lines.append(lines)
+    if errors:
+        raise first_of(errors)
+    if all_lines and checkpoints.log_dir is not None:
+        plans = plan_checkpoints(COMMAND, path, question, all_lines, is_path=True)
+        yield from (plan for plan in plans if plan is not None)
+
+
+def _retain(log: LoadedLog, beside: Beside) -> Change:
+    """Retention once, at the log's clock. Raises Refused for what would go by a guess."""
+    start_before, ages = log.log_start_offset, ages_of(log)
+    segments = {segment.base_offset: segment for segment in log.segments.all}
+    deleted = delete_old_segments(log)
+    check_retention(log, deleted, segments, ages, beside)
+    kept = list(explain_kept(log, ages))
+    settings = [*log.terms.setting_notes(SETTINGS), *_tiered_note(log, min(ages))]
+    answer = {
+        "deletions": deletions_answer(deleted),
+        "kept": [segment.as_json() for segment in kept],
+        "log_start_offset_before": start_before,
+        "settings": settings,
+    }
+    verdicts = (*deletion_verdicts(log, deleted, ages), *_kept_verdicts(kept, ages))
+    return Change(answer, verdicts, tuple(settings))
+
+
+def _tiered_note(log: LoadedLog, first_base: int) -> Iterator[str]:
+    """A log start below all segments is how a tiered topic looks from here. Where nothing goes, it is only told."""
+    line = log.terms.log_start_offset
+    if 0 < line < first_base and REMOTE_STORAGE not in log.terms.sources:
+        yield (
+            f"the log start, {line}, is below the first segment: if the topic is tiered, set --config "
+            "remote.storage.enable=true"
+        )
+
+
+def deletions_answer(deleted: list[Deletion]) -> list[dict[str, Any]]:
+    """The contract's `deletions` (docs/contract.md)."""
+    return [{"segment": deletion.segment, "reason": deletion.by} for deletion in deleted]
+
+
+def deletion_verdicts(log: LoadedLog, deleted: list[Deletion], ages: Mapping[int, Age]) -> Iterator[SegmentVerdict]:
+    """Each segment that goes, by base offset, and why."""
+    for deletion in deleted:
+        age = ages[deletion.segment]
+        yield SegmentVerdict(deletion.segment, "delete", _why_deleted(log, deletion), _more(age))
+
+
+def _kept_verdicts(kept: list[Kept], ages: Mapping[int, Age]) -> Iterator[SegmentVerdict]:
+    for segment in kept:
+        age = ages.get(segment.segment)
+        if age is None:
+            yield SegmentVerdict(segment.segment, "create", "a log always has a segment")
+        else:
+            yield SegmentVerdict(segment.segment, "keep", segment.detail, _more(age))
+
+
+def _more(age: Age) -> dict[str, Any]:
+    return {"size": age.size, "newest_ms": age.timestamp if age.size else None, "file_time": age.offset is None}
+
+
+def _why_deleted(log: LoadedLog, deletion: Deletion) -> str:
+    config = log.terms.config
+    if deletion.by == LOG_START:
+        return "below the log start offset"
+    if deletion.by == SIZE:
+        return f"retention.bytes: the log has {config.retention_bytes:,} bytes or more without it"
+    over_ms = log.terms.now_ms - deletion.largest_timestamp - config.retention_ms
+    by = "retention.ms, by the modification time of the file" if deletion.is_file_time else "retention.ms"
+    return f"{by}: {duration_text(over_ms)} past its time"

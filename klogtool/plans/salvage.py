@@ -1,0 +1,345 @@
+"""Salvage: every good batch of a damaged partition, on both sides of each damage, in a partition that a broker loads.
+
+Offsets stay as they are. A field outside of the checksum is set right where its value is certain. Holes are filled
+from other copies, as far as they have had the same leaders. What is left out is listed with its cause, so that kept and
+rejected bytes are all bytes. The result is loaded here as a broker would after a kill; so its side files are those
+that the broker's own recovery would make, and what it would not take is left out as well.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.broker.circumstances import UNCLEAN, Circumstances, LoadTerms, terms_of
+from klogtool.broker.file_facts import Fact, file_fact, folder_fact
+from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.format.checkpoints import build_leader_epoch_checkpoint
+from klogtool.format.framing import Frame
+from klogtool.format.identity import build_partition_metadata
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.names import FileKind
+from klogtool.format.uuids import build_uuid
+from klogtool.log.file import LogFile
+from klogtool.log.frames import FrameReader
+from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.plans.plan import Plan
+from klogtool.plans.question import PathText, Question
+from klogtool.plans.salvage_answer import UNLOADABLE, Salvaged, answer, notes, verdicts
+from klogtool.plans.salvage_steps import order_steps
+from klogtool.salvage.ascending import ascending
+from klogtool.salvage.assembly import NewSegment, assemble, place_filling, place_own, with_empty
+from klogtool.salvage.copies import compare, mend_last_batch
+from klogtool.salvage.epoch_fields import entries_of, mend_leader_epochs, right_entries
+from klogtool.salvage.holes import (
+    Copy,
+    Evidence,
+    Filled,
+    Hole,
+    Refusal,
+    copy_of,
+    fill_hole,
+    find_holes,
+    left_alone,
+    shows_cleaning,
+    walk_gaps,
+)
+from klogtool.salvage.last_batch import find_closed_end, mend_by_closed_end
+from klogtool.salvage.loadable import Loadable, Unloadable, load
+from klogtool.salvage.losses import Loss, losses
+from klogtool.salvage.partition_files import PartitionFiles, SegmentFile, read_partition_files
+from klogtool.salvage.stretches import Rejected, Run, Stretch, cut_run, walk_stretches
+
+COMMAND = "salvage"
+HIGHEST = 1 << 62  # no log goes there: what says so is mistaken
+MOST_LEFT_OUT = 10_000  # batches that are left out one by one, because a broker would stop at them
+_METADATA, _EPOCHS = FileKind.PARTITION_METADATA, FileKind.LEADER_EPOCH_CHECKPOINT
+
+
+class SalvageQuestion(Question, frozen=True):
+    """replicas: paths of other copies. deep: batches go, too, whose records cannot be read."""
+
+    replicas: tuple[PathText, ...] = ()
+    deep: bool = False
+
+
+QUESTION = SalvageQuestion
+
+
+def decide(path: str, question: SalvageQuestion) -> list[Plan]:
+    """The plan for one partition dir.
+
+    Raises Refused for a replica that is none, KlogError where a file cannot be read, or there is nothing to salvage.
+    """
+    return [_Salvage(path, question).plan()]
+
+
+class _Kept(Struct):
+    """What is kept so far. stretches: all of this partition, in the order of the files; filled: what copies give."""
+
+    stretches: list[Stretch]
+    filled: Filled
+
+    def runs(self) -> list[Run]:
+        """Of this partition and of copies, by offset."""
+        return sorted(
+            [*_runs(self.stretches), *(filling.run for filling, _ in self.filled.fillings)],
+            key=lambda run: run.first_offset,
+        )
+
+    def leave_out(self, batch: Unloadable) -> None:
+        """Without a batch that stops a broker."""
+        before, behind = _around(batch)
+        for n, stretch in enumerate(self.stretches):
+            if stretch is batch.run:
+                self.stretches[n : n + 1] = [*before, _as_rejected(batch, before, behind), *behind]
+                return
+        fillings = self.filled.fillings
+        for n, (filling, hole) in enumerate(fillings):
+            if filling.run is batch.run:
+                fillings[n : n + 1] = [(replace(filling, run=run), hole) for run in (*before, *behind)]
+                first, last = filling.run.first_offset, filling.run.last_offset
+                self.filled.refusals.append(Refusal(filling.copy, first, last, batch.reason))
+                return
+        raise Refused(f"a broker would stop at it: {batch.reason}", path=batch.run.path, position=batch.position)
+
+
+class _Salvage:
+    def __init__(self, path: str, question: SalvageQuestion) -> None:
+        self._path, self._question = path, question
+        self._jobs = question.threads
+        self._deep = question.deep
+        self._notes: list[str] = []
+        self._files = read_partition_files(path)
+        self._terms = self._terms_of(question.circumstances)
+        self._replicas = [read_partition_files(replica) for replica in question.replicas]
+        self._known = self._files.epochs or LeaderEpochFileCache()
+        self._all_files = [file for files in (self._files, *self._replicas) for file in files.segments]
+        self._numbers: dict[int | str | None, int] = {}  # in all files, by path, and by base offset of our own
+        for n, file in enumerate(self._all_files):
+            self._numbers.setdefault(file.path, n)
+            if n < len(self._files.segments):
+                self._numbers.setdefault(file.base_offset, n)
+        self._swaps = [self._swap(swap) for swap in self._files.swaps]
+        self._evidence = Evidence(
+            tuple(sorted(self._files.orphans() | {swap.base_offset for swap in self._files.swaps})),
+            self._reaches(),
+            tuple((run.first_offset, run.last_offset) for _, found in self._swaps for run in _runs(found)),
+            self._terms.compaction is not None,
+            self._terms.log_start_offset,
+        )
+
+    def plan(self) -> Plan:
+        """The whole of it."""
+        for replica in self._replicas:
+            self._check_replica(replica)
+        theirs = [self._sound_stretches(files, files.epochs or LeaderEpochFileCache()) for files in self._replicas]
+        ours = self._sound_stretches(self._files, self._known)
+        ours = mend_by_closed_end(ours, find_closed_end(self._path, self._question.circumstances))
+        stretches = mend_last_batch(ours, [_runs(found) for found in theirs], self._known)
+        if shows_cleaning(stretches):
+            self._evidence = replace(self._evidence, is_compacted=True)
+        holes = find_holes(stretches, self._evidence)
+        gaps = list(walk_gaps(stretches, self._evidence)) if self._replicas else holes
+        cuts = self._cuts(gaps)
+        copies = [self._copy(*each, stretches, cuts) for each in zip(self._replicas, theirs, strict=True)]
+        sources = [copy_of(path, _cut(found, cuts), (), self._known) for path, found in self._swaps] + copies
+        kept = _Kept(stretches, Filled(refusals=list(left_alone(gaps, holes, copies))))
+        for hole in holes:
+            fill_hole(hole, sources, self._known, kept.filled)
+        if not self._files.segments and not kept.filled.fillings:
+            raise KlogError("no segment is in it, and no replica has one", path=self._path)
+        segments, loadable = self._load(kept)
+        salvaged = Salvaged(
+            self._files,
+            self._replicas,
+            kept.stretches,
+            kept.filled.fillings,
+            kept.filled.refusals,
+            copies,
+            segments,
+            loadable,
+            self._losses(kept),
+        )
+        return Plan(
+            COMMAND,
+            self._path,
+            self._question,
+            tuple(self._facts()),
+            tuple(order_steps(loadable.draft)),
+            tuple(verdicts(salvaged)),
+            answer(salvaged),
+            (*self._notes, *notes(salvaged, self._terms.log_start_offset)),
+        )
+
+    def _losses(self, kept: _Kept) -> list[Loss]:
+        found: list[Loss] = []
+        runs = sorted((filling.run for filling, _ in kept.filled.fillings), key=lambda run: run.first_offset)
+        empty = sorted(kept.filled.empty, key=lambda span: span[0])
+        for gap in walk_gaps(kept.stretches, self._evidence):
+            last = MAX_LONG if gap.last is None else gap.last
+            first = bisect_left(runs, gap.first, key=lambda run: run.first_offset)
+            behind = bisect_right(runs, last, key=lambda run: run.last_offset)
+            found += losses(gap, runs[first:behind], empty, self._evidence)
+        return found
+
+    def _facts(self) -> Iterator[Fact]:
+        """All that was looked at: the files of the partition and of the replicas, and that no name came or went."""
+        for files in (self._files, *self._replicas):
+            at = "" if files is self._files else files.path
+            yield folder_fact(at, files.listed)
+            for name, file in sorted(files.files.items()):
+                yield file_fact(os.path.join(at, name), file)
+
+    # What there is.
+
+    def _reaches(self) -> int:
+        """Up to where the log once went, by snapshots, checkpoints and leader epochs."""
+        told = [told.offset for told in self._terms.told]
+        epochs = [entry.start_offset for entry in self._known.entries]
+        return max(offset for offset in (0, self._files.reaches, *told, *epochs) if offset < HIGHEST)
+
+    def _terms_of(self, circumstances: Circumstances) -> LoadTerms:
+        """As after a kill, from the first offset on; of the checkpoints only those count that tell how far it went."""
+        circumstances = replace(circumstances, recovery_point=0, last_stop=UNCLEAN)
+        try:
+            terms = terms_of(self._path, circumstances)
+        except Corrupt as error:
+            self._notes.append(f"log start offset: 0, since {error}")
+            terms = terms_of(self._path, replace(circumstances, log_start_offset=0))
+        self._notes += [note for note in terms.notes if not note.startswith(("last stop", "recovery point"))]
+        return terms
+
+    def _sound_stretches(self, files: PartitionFiles, known: LeaderEpochFileCache) -> list[Stretch]:
+        found = [
+            stretch for segment in files.segments for stretch in segment.stretches(jobs=self._jobs, deep=self._deep)
+        ]
+        return mend_leader_epochs(ascending(found), known)
+
+    def _swap(self, swap: SegmentFile) -> tuple[str, list[Stretch]]:
+        """A cleaned segment: what it holds stands for segments that may be gone already."""
+        return swap.path, mend_leader_epochs(ascending(swap.stretches(jobs=self._jobs, deep=self._deep)), self._known)
+
+    def _check_replica(self, replica: PartitionFiles) -> None:
+        """Raises Refused for what cannot be a copy of this partition."""
+        ours, theirs = self._files.metadata, replica.metadata
+        if ours is not None and theirs is not None and ours.topic_id != theirs.topic_id:
+            ids = build_uuid(theirs.topic_id), build_uuid(ours.topic_id)
+            raise Refused("not a copy: its topic id is {}, here it is {}".format(*ids), path=replica.path)
+        here, there = self._files.topic_partition, replica.topic_partition
+        if here is not None and there is not None and here.topic == there.topic and here.partition != there.partition:
+            numbers = f"it is partition {there.partition}, here it is {here.partition}"
+            raise Refused(f"not a copy: {numbers}", path=replica.path)
+
+    def _cuts(self, gaps: Sequence[Hole]) -> tuple[int, ...]:
+        """Offsets at which copies are cut: where a gap, an epoch or a segment of ours begins or ends."""
+        cuts = {gap.first for gap in gaps} | {gap.last + 1 for gap in gaps if gap.last is not None}
+        cuts |= {entry.start_offset for entry in self._known.entries}
+        cuts |= {segment.base_offset for segment in self._files.segments}
+        return tuple(sorted(cuts))
+
+    def _copy(
+        self, replica: PartitionFiles, found: Sequence[Stretch], ours: Sequence[Stretch], cuts: Sequence[int]
+    ) -> Copy:
+        """A replica held against this partition, and cut. Raises Refused if they have nothing in common."""
+        held_together = compare(_runs(ours), _runs(found))
+        if not held_together.agree and any(not part.same_epoch for part in held_together.diverging):
+            raise Refused("not a copy: it has other batches at the same offsets, and none in common", path=replica.path)
+        epochs = replica.epochs or LeaderEpochFileCache()
+        return copy_of(replica.path, _cut(found, cuts), held_together.diverging, epochs)
+
+    # What comes of it.
+
+    def _load(self, kept: _Kept) -> tuple[list[NewSegment], Loadable]:
+        """Segments that a broker loads; batches that it would stop at are left out."""
+        for _ in range(MOST_LEFT_OUT):
+            segments = self._segments(kept)
+            loaded = load(self._path, segments, self._small_files(kept.runs()), self._load_terms(kept), self._mtime_of)
+            if isinstance(loaded, Loadable):
+                return segments, loaded
+            kept.leave_out(loaded)
+        raise Refused(f"a broker would stop at more than {MOST_LEFT_OUT} batches", path=self._path)
+
+    def _segments(self, kept: _Kept) -> list[NewSegment]:
+        own = [segment.base_offset for segment in self._files.segments]
+        placed = [place_own(run) for run in _runs(kept.stretches)]
+        placed += [place_filling(filling, hole, own) for filling, hole in kept.filled.fillings]
+        segments = assemble(sorted(placed, key=lambda part: part.run.first_offset))
+        # An active segment says how far the log went, even if nothing of it is left.
+        empty = [file.base_offset for file in self._files.segments if not file.size] + own[-1:]
+        return with_empty(segments, sorted(set(empty)))
+
+    def _load_terms(self, kept: _Kept) -> LoadTerms:
+        runs = kept.runs()
+        end = runs[-1].last_offset + 1 if runs else 0
+        bases = [segment.base_offset for segment in self._files.segments]
+        start = self._terms.log_start_offset
+        # One behind the end must not stay (see the notes): the broker then begins with all that there is.
+        return replace(self._terms, log_start_offset=start if start <= max([end, *bases[-1:]]) else 0)
+
+    def _mtime_of(self, segment: NewSegment) -> int | None:
+        """That of the file that it goes on as, else of the one that its first bytes come from."""
+        by_base = self._numbers.get(segment.source)
+        by_path = self._numbers.get(segment.runs[0].path) if segment.runs else None
+        number = min((n for n in (by_base, by_path) if n is not None), default=None)
+        return None if number is None else self._all_files[number].mtime_ns
+
+    def _small_files(self, runs: Sequence[Run]) -> dict[str, bytes | None]:
+        """partition.metadata and leader-epoch-checkpoint, where they are to be other ones."""
+        found: dict[str, bytes | None] = {}
+        if self._files.metadata is None:
+            found |= self._metadata()
+        if self._files.epochs is not None:
+            given, is_wanted = self._known.entries, False
+        else:
+            replicas = [replica.epochs for replica in self._replicas if replica.epochs is not None]
+            given = sorted({entry for epochs in replicas for entry in epochs.entries}, key=lambda entry: entry.epoch)
+            is_wanted = bool(given) or _EPOCHS in self._files.damaged
+        right = right_entries(given, runs)
+        if is_wanted or right != given:
+            found[_EPOCHS.value] = build_leader_epoch_checkpoint(entries_of(runs, right))
+        return found
+
+    def _metadata(self) -> dict[str, bytes | None]:
+        given = next((replica.metadata for replica in self._replicas if replica.metadata is not None), None)
+        if given is not None:
+            return {_METADATA.value: build_partition_metadata(given)}
+        return {_METADATA.value: None} if _METADATA in self._files.damaged else {}
+
+
+def _runs(stretches: Sequence[Stretch]) -> list[Run]:
+    return [stretch for stretch in stretches if isinstance(stretch, Run)]
+
+
+def _cut(stretches: Sequence[Stretch], cuts: Sequence[int]) -> list[Stretch]:
+    """Runs in pieces, none of which has batches both below and from one of the (ascending) offsets on."""
+    found: list[Stretch] = []
+    for stretch in stretches:
+        found += cut_run(stretch, cuts) if isinstance(stretch, Run) else [stretch]
+    return found
+
+
+def _around(batch: Unloadable) -> tuple[list[Run], list[Run]]:
+    """The runs before and behind a batch of a run."""
+    run = batch.run
+    with LogFile(run.path) as file:
+        frame = FrameReader(file).find(batch.position, run.stop)
+        end = batch.position + frame.size if isinstance(frame, Frame) else run.stop
+        if run.batches == 1:
+            return [], []
+        parts = [
+            [part for part in walk_stretches(file, run.segment, start=start, end=stop) if isinstance(part, Run)]
+            for start, stop in ((run.start, batch.position), (end, run.stop))
+        ]
+    return parts[0], parts[1]
+
+
+def _as_rejected(batch: Unloadable, before: Sequence[Run], behind: Sequence[Run]) -> Rejected:
+    run = batch.run
+    start = before[-1].stop if before else run.start
+    stop = behind[0].start if behind else run.stop
+    return Rejected(run.path, run.segment, start, stop, UNLOADABLE, batch.reason)

@@ -1,0 +1,264 @@
+"""What salvage tells of its result: the answer, what became of each segment, and notes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from klogtool.format.names import FileKind
+from klogtool.plans.plan import SegmentVerdict
+from klogtool.salvage.assembly import NewSegment
+from klogtool.salvage.holes import Copy, Filling, Hole, Refusal
+from klogtool.salvage.loadable import Loadable
+from klogtool.salvage.losses import MISSING, Loss
+from klogtool.salvage.partition_files import PartitionFiles, SegmentFile
+from klogtool.salvage.stretches import Rejected, Run, Stretch
+
+UNLOADABLE = "unloadable"  # the cause for a batch that is sound, but that a broker would stop at
+_LEFTOVERS = (".deleted", ".cleaned")
+
+
+class Salvaged(Struct, frozen=True):
+    """All that salvage found and decided; see plans/salvage.py."""
+
+    files: PartitionFiles
+    replicas: Sequence[PartitionFiles]
+    stretches: Sequence[Stretch]
+    fillings: Sequence[tuple[Filling, Hole]]
+    refusals: Sequence[Refusal]
+    copies: Sequence[Copy]
+    segments: Sequence[NewSegment]
+    loadable: Loadable
+    lost: Sequence[Loss]
+
+    @property
+    def own_runs(self) -> list[Run]:
+        """What is kept of this partition."""
+        return [stretch for stretch in self.stretches if isinstance(stretch, Run)]
+
+    @property
+    def rejected(self) -> list[Rejected]:
+        """What is not."""
+        return [stretch for stretch in self.stretches if isinstance(stretch, Rejected)]
+
+
+def answer(salvaged: Salvaged) -> dict[str, Any]:
+    """The contract's answer (docs/contract.md), in JSON's types, and more beside it."""
+    runs = salvaged.own_runs
+    filling = [filling.run for filling, _ in salvaged.fillings]
+    return {
+        "kept_batches": sum(run.batches for run in runs),
+        "kept_records": sum(run.records for run in runs),
+        "lost": [asdict(loss) for loss in salvaged.lost],
+        "filled": list(_filled(salvaged.fillings)),
+        "filled_batches": sum(run.batches for run in filling),
+        "filled_records": sum(run.records for run in filling),
+        "mended": list(_mended([*runs, *filling])),
+        "diverging": [
+            {"from": copy.name, "first_offset": part.first_offset, "last_offset": part.last_offset}
+            for copy in salvaged.copies
+            for part in copy.diverging
+        ],
+        "rejected": [_rejected(part) for part in salvaged.rejected],
+        "log_end_offset": salvaged.loadable.log_end_offset,
+    }
+
+
+def _filled(fillings: Sequence[tuple[Filling, Hole]]) -> Iterator[dict[str, Any]]:
+    """What comes from a copy and goes into one hole without a gap is one."""
+    joined: list[dict[str, Any]] = []
+    holes: list[Hole] = []
+    for filling, hole in fillings:
+        first, last, name = filling.run.first_offset, filling.run.last_offset, filling.copy.name
+        if joined and holes[-1] is hole and joined[-1]["from"] == name and joined[-1]["last_offset"] + 1 == first:
+            joined[-1]["last_offset"] = last
+        else:
+            joined.append({"from": name, "first_offset": first, "last_offset": last})
+            holes.append(hole)
+    yield from joined
+
+
+def _mended(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    for run in runs:
+        for mend in run.mends:
+            yield {
+                "segment": run.segment,
+                "position": mend.position,
+                "field": mend.field,
+                "was": mend.was,
+                "is": mend.now,
+            }
+
+
+def _rejected(part: Rejected) -> dict[str, Any]:
+    return {
+        "file": os.path.basename(part.path),
+        "start": part.start,
+        "end": part.stop,
+        "cause": part.cause,
+        "detail": part.detail,
+        "first_offset": part.first_offset,
+        "last_offset": part.last_offset,
+    }
+
+
+# Segments.
+
+
+def verdicts(salvaged: Salvaged) -> Iterator[SegmentVerdict]:
+    """What becomes of each segment that there was, and which new ones there are."""
+    became: dict[int | None, list[NewSegment]] = {}
+    for segment in salvaged.segments:
+        became.setdefault(segment.source, []).append(segment)
+    parts: dict[str, list[Stretch]] = {}
+    for stretch in salvaged.stretches:
+        parts.setdefault(stretch.path, []).append(stretch)
+    missing = list(_missing(salvaged))
+    for file in salvaged.files.segments:
+        behind = [loss for base_offset, loss in missing if base_offset == file.base_offset]
+        yield _verdict(file, became.get(file.base_offset, []), parts.get(file.path, []), behind)
+    for segment in salvaged.segments:
+        if segment.source is None:
+            yield SegmentVerdict(segment.base_offset, "new", "only a copy has it", {"size": segment.size})
+
+
+def _missing(salvaged: Salvaged) -> Iterator[tuple[int, Loss]]:
+    """Losses of which there are no bytes, each behind the base offset of the segment in which they were."""
+    bases = [file.base_offset for file in salvaged.files.segments]
+    for loss in salvaged.lost:
+        first = loss.first_offset
+        if loss.cause == MISSING and first is not None:
+            holder = max((base for base in bases if base <= first), default=None)
+            if holder is not None:
+                yield holder, loss
+
+
+def _missing_text(loss: Loss) -> str:
+    if loss.last_offset is None:
+        return f"offsets from {loss.first_offset:,} on are missing after it"
+    span = f"offsets {loss.first_offset:,} to {loss.last_offset:,} are"
+    return f"{span if loss.first_offset != loss.last_offset else f'offset {loss.first_offset:,} is'} missing after it"
+
+
+def _verdict(
+    file: SegmentFile, became: Sequence[NewSegment], mine: Sequence[Stretch], missing: Sequence[Loss]
+) -> SegmentVerdict:
+    rejected = [part for part in mine if isinstance(part, Rejected)]
+    more = {"size": sum(segment.size for segment in became), "rejected_bytes": sum(part.size for part in rejected)}
+    reasons = []
+    if rejected:
+        causes = ", ".join(dict.fromkeys(part.cause for part in rejected))
+        reasons.append(f"{more['rejected_bytes']:,} of {file.size:,} bytes rejected: {causes}")
+    if mended := sum(len(run.mends) for run in mine if isinstance(run, Run)):
+        reasons.append(f"{mended} field{'s' * (mended > 1)} corrected")
+    filled = [run for segment in became for run in segment.runs if run.path != file.path]
+    if filled:
+        reasons.append(f"{sum(run.size for run in filled):,} bytes from copies")
+    names = [segment.base_offset for segment in became]
+    if names and names != [file.base_offset]:
+        reasons.append(f"continues as {', '.join(map(str, names))}")
+    if not became:
+        return SegmentVerdict(file.base_offset, "drop", "; ".join(["nothing of it is left", *reasons]), more)
+    action = "rewrite" if reasons else "keep"
+    told = [*(["it is empty"] if missing and not file.size else []), *reasons, *map(_missing_text, missing)]
+    return SegmentVerdict(file.base_offset, action, "; ".join(told) or "nothing is wrong with it", more)
+
+
+# Notes.
+
+
+def notes(salvaged: Salvaged, log_start_offset: int) -> Iterator[str]:
+    """What a person is to know besides."""
+    yield from _notes_on_files(salvaged)
+    yield from _notes_on_gaps(salvaged)
+    for copy in salvaged.copies:
+        yield from _notes_on_copy(salvaged, copy)
+    yield from _notes_on_txns(salvaged)
+    end = salvaged.loadable.log_end_offset
+    if log_start_offset > end:
+        yield (
+            f"log start offset {log_start_offset} is above the log end, {end}: a broker that finds it in "
+            "log-start-offset-checkpoint deletes all segments; leave that line out"
+        )
+    elif log_start_offset > min((segment.base_offset for segment in salvaged.segments), default=log_start_offset):
+        yield (
+            f"log start offset {log_start_offset}: if log-start-offset-checkpoint has no such line, the records "
+            "below it are readable again"
+        )
+
+
+def _notes_on_files(salvaged: Salvaged) -> Iterator[str]:
+    metadata, epochs = FileKind.PARTITION_METADATA, FileKind.LEADER_EPOCH_CHECKPOINT
+    now = salvaged.loadable.draft.files
+    for kind, reason in salvaged.files.damaged.items():
+        is_there = kind is epochs or kind.value in now
+        cure = "written again" if is_there else "left out; without it a broker treats the partition as a stray"
+        yield f"{kind.value} cannot be read ({reason}): it is {cure}"
+    if metadata.value in now and metadata.value not in salvaged.files.files:
+        yield f"{metadata.value} is missing, and comes from a replica"
+    for name in salvaged.files.names():
+        if name.kind is FileKind.LOG and name.suffix in _LEFTOVERS:
+            yield f"{name.name} is not read: the broker had moved it aside as corrupt"
+
+
+def _notes_on_gaps(salvaged: Salvaged) -> Iterator[str]:
+    """Whole segments that are not there."""
+    for loss in salvaged.lost:
+        if loss.cause == MISSING:
+            yield f"offsets {loss.first_offset} to {loss.last_offset} are missing: no segment has them"
+
+
+def _notes_on_copy(salvaged: Salvaged, copy: Copy) -> Iterator[str]:
+    for part in copy.diverging:
+        kind = "another form of the same records, perhaps compacted" if part.same_epoch else "other batches"
+        yield f"{copy.name} diverges at offsets {part.first_offset} to {part.last_offset}: {kind}"
+    refused: dict[str, list[Refusal]] = {}
+    for refusal in salvaged.refusals:
+        if refusal.copy is copy:
+            refused.setdefault(refusal.reason, []).append(refusal)
+    for reason, parts in refused.items():
+        yield f"{copy.name}: offsets {parts[0].first_offset} to {parts[-1].last_offset} are not taken: {reason}"
+    taken = [f.run for f, hole in salvaged.fillings if hole.last is None and f.copy is copy]
+    if taken:
+        yield (
+            f"{copy.name} continues where this log is cut off: offsets {taken[0].first_offset} to "
+            f"{taken[-1].last_offset} are taken from it"
+        )
+    end = salvaged.loadable.log_end_offset
+    if not refused and copy.runs and copy.runs[-1].last_offset >= end:
+        yield (
+            f"{copy.name} continues to offset {copy.runs[-1].last_offset}: not taken, because the end of this log "
+            "is sound"
+        )
+    first = min((run.first_offset for run in salvaged.own_runs), default=0)
+    if copy.runs and copy.runs[0].first_offset < min([first, *(f.run.first_offset for f, _ in salvaged.fillings)]):
+        yield (
+            f"{copy.name} starts at offset {copy.runs[0].first_offset}: records before the start of this log are "
+            "not taken"
+        )
+
+
+def _notes_on_txns(salvaged: Salvaged) -> Iterator[str]:
+    lost = [loss for loss in salvaged.lost if loss.first_offset is not None]
+    for txn in salvaged.loadable.open_txns:
+        is_behind = any(loss.last_offset is None or loss.last_offset > txn.first_offset for loss in lost)
+        may = "; its marker may be lost" if is_behind else ""
+        yield (
+            f"the transaction of producer {txn.producer_id} from offset {txn.first_offset} is open{may}: consumers "
+            "with read_committed wait there"
+        )
+    now = set(salvaged.loadable.aborted_txns)
+    for aborted in salvaged.files.aborted_txns:
+        is_kept = any(
+            run.first_offset < aborted.last_offset and run.last_offset >= aborted.first_offset
+            for run in salvaged.own_runs
+        )
+        if aborted not in now and is_kept:
+            yield (
+                f"the transaction of producer {aborted.producer_id}, offsets {aborted.first_offset} to "
+                f"{aborted.last_offset}, was aborted, but its marker is lost: its kept records look committed"
+            )

@@ -1,0 +1,256 @@
+"""A plan as it is saved: all but the bytes that it writes. Whoever carries it out decides again, and compares."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.broker.file_facts import Fact, sum_of
+from klogtool.errors import Refused, StalePlan
+from klogtool.json_rows import restored, row_line
+from klogtool.plans.decisions import decide, question_type
+from klogtool.plans.fields import MOST, Fields, WrongField
+from klogtool.plans.plan import Plan, Rename, Step, Truncate, Write
+from klogtool.plans.question import Question, read_question
+
+if TYPE_CHECKING:
+    from klogtool.broker.spools import MakeSpool
+
+
+SCHEMA = 1
+KEPT_BYTES = 256 << 20  # of contents in memory, over all plans; the others are decided again when their turn comes
+LIGHT_BYTES = 64 << 10  # contents of a plan that are kept in any case
+SUM = "sum"
+
+
+class SavedStep(Struct, frozen=True):
+    """A step without content: what it is called in JSON, the file below the plan's path, what else there is of it."""
+
+    kind: str
+    path: str
+    to: str | None = None
+    size: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Paths of the files that it changes, below the plan's."""
+        return (self.path,) if self.to is None else (self.path, self.to)
+
+
+class SavedPlan(Struct, frozen=True):
+    """row: the plan as JSON. plan: the plan itself, where it is still in memory. Paths of facts are absolute."""
+
+    row: Mapping[str, Any]
+    id: str
+    command: str
+    path: str
+    question: Question
+    facts: tuple[Fact, ...]
+    steps: tuple[SavedStep, ...]
+    plan: Plan | None = None
+
+    @classmethod
+    def of(cls, plan: Plan, *, with_content: bool = True) -> SavedPlan:
+        """A plan that was just made; without its content, or if that is not whole, it has to be made again."""
+        row = plan.as_json()
+        facts = (replace(fact, path=os.path.join(plan.path, fact.path).rstrip("/")) for fact in plan.facts)
+        whole = plan if with_content and plan.is_whole else None
+        steps = tuple(map(_saved_step, plan.steps))
+        return cls(row, row["id"], plan.command, plan.path, plan.question, tuple(facts), steps, whole)
+
+    def decided(self, make_spool: MakeSpool | None = None) -> Plan:
+        """The plan with all its content. Raises StalePlan if the same question has another answer now.
+
+        make_spool: for what is large, if that has to be asked.
+        """
+        if self.plan is not None:
+            return self.plan
+        for plan in decide(self.command, self.path, self.question, make_spool):
+            if plan.path == self.path and plan.id == self.id:
+                return plan
+        raise self.is_stale()
+
+    def is_stale(self) -> StalePlan:
+        """The error for a decision that is another one now."""
+        return StalePlan(f"'{self.command}' now decides differently than plan {self.id}", path=self.path)
+
+
+class KeptPlans:
+    """Plans in memory, as long as their contents fit; of those that do not, what is saved. `plans`: in order."""
+
+    def __init__(self) -> None:
+        self.plans: list[SavedPlan] = []
+        self._room_bytes = KEPT_BYTES
+
+    def keep(self, plan: Plan) -> SavedPlan:
+        """One more."""
+        contents = (step.content for step in plan.steps if isinstance(step, Write))
+        size = sum(len(part) for content in contents for part in content if isinstance(part, bytes))
+        fits = size <= max(self._room_bytes, LIGHT_BYTES)
+        self._room_bytes -= size if fits else 0
+        self.plans.append(SavedPlan.of(plan, with_content=fits))
+        return self.plans[-1]
+
+
+def decide_saved(
+    plans: Sequence[SavedPlan],
+    paths: Sequence[str],
+    spools_for: Callable[[str], MakeSpool | None] = lambda _: None,
+) -> list[SavedPlan]:
+    """The same plans, decided again, all at once. paths: what the command was asked, of which the plans are parts;
+    where that is not known, each is asked for itself. spools_for: what `decide` gets for one. Raises StalePlan if a
+    decision is another one now."""
+    paths = paths or list(dict.fromkeys(plan.path for plan in plans))
+    kept = KeptPlans()
+    wanted = {(plan.path, plan.id) for plan in plans}
+    for command, question in _questions(plans):
+        for path in paths:
+            for plan in decide(command, path, question, spools_for(path)):
+                if (plan.path, plan.id) in wanted:
+                    kept.keep(plan)
+    found = {(plan.path, plan.id): plan for plan in kept.plans}
+    missing = next((plan for plan in plans if (plan.path, plan.id) not in found), None)
+    if missing is not None:
+        raise missing.is_stale()
+    return [found[plan.path, plan.id] for plan in plans]
+
+
+def _questions(plans: Iterable[SavedPlan]) -> list[tuple[str, Question]]:
+    questions: list[tuple[str, Question]] = []
+    for plan in plans:
+        if (plan.command, plan.question) not in questions:
+            questions.append((plan.command, plan.question))
+    return questions
+
+
+def _saved_step(step: Step) -> SavedStep:
+    to = step.to if isinstance(step, Rename) else None
+    size = step.size if isinstance(step, Write | Truncate) else 0
+    return SavedStep(type(step).__name__.lower(), step.path, to, size)
+
+
+# As lines of JSON.
+
+
+def build_saved_plans(head: Mapping[str, Any], plans: Sequence[SavedPlan]) -> bytes:
+    """What is saved: the head (that of all JSON of klogtool, and what else there is to say), a line for each plan."""
+    return b"".join(map(_build_line, ({**head, "plans": len(plans)}, *(plan.row for plan in plans))))
+
+
+def _build_line(row: Mapping[str, Any]) -> bytes:
+    """With a sum of all else at the end, by which a line is known that somebody has changed."""
+    line = row_line(row).encode()
+    return line[:-1] + b',"%b":"%b"}\n' % (SUM.encode(), sum_of(line).encode())
+
+
+def parse_saved_plans(lines: Iterable[bytes], path: str) -> tuple[Mapping[str, Any], list[SavedPlan]]:
+    """The head and the plans of what was saved so. Raises Refused for anything else, which names the field."""
+    first, *rest = lines or [b""]
+    head = parse_head(first, path)
+    with _refused(path):
+        if head["plans"] != len(rest):
+            raise WrongField(f"{head['plans']} plans were saved, {len(rest)} are here")
+    return head, [_parse_plan(line, n, path) for n, line in enumerate(rest, 1)]
+
+
+def parse_head(line: bytes, path: str) -> Mapping[str, Any]:
+    """The first line of what was saved. Raises Refused for anything else."""
+    with _refused(path):
+        head = _parse_line(line, "the head")
+        if head.row.get("type") != "klogtool":
+            raise WrongField("the first line is no head")
+        if head.number("schema") != SCHEMA:
+            raise WrongField(f"schema is {head.number('schema')}, not {SCHEMA}")
+        head.number("plans")
+        head.text("command")
+        if "paths" in head.row:
+            Fields({"paths": [_absolute(name) for name in head.texts("paths")]})
+        _check_sum(line, head)
+        return head.row
+
+
+def paths_of(head: Mapping[str, Any]) -> list[str]:
+    """What the command was asked, by the head of what was saved."""
+    return list(head.get("paths", ()))
+
+
+def _parse_plan(line: bytes, n: int, path: str) -> SavedPlan:
+    with _refused(path, f"plan {n}"):
+        fields = _parse_line(line, "the line")
+        if fields.row.get("type") != "plan":
+            raise WrongField("type is not 'plan'")
+        facts = tuple(map(_parse_fact, fields.objects("facts")))
+        steps = tuple(map(_parse_step, fields.objects("steps")))
+        command = fields.text("command")
+        question = _parse_question(command, fields.object("arguments"))
+        found = SavedPlan(fields.row, fields.text("id"), command, fields.absolute("path"), question, facts, steps)
+        for name in ("segments", "notes"):
+            fields.list(name)
+        for name in ("bytes_freed", "bytes_held"):
+            fields.number(name, -MOST)
+        fields.object("answer")
+        _check_sum(line, fields)
+        return found
+
+
+def _parse_line(line: bytes, what: str) -> Fields:
+    try:
+        return Fields(restored(json.loads(line)))
+    except WrongField:
+        raise
+    except (ValueError, TypeError, RecursionError):  # TypeError: a name in base64 that is no text
+        raise WrongField(f"{what} is no line of JSON") from None
+
+
+def _check_sum(line: bytes, fields: Fields) -> None:
+    told, _, found = line.rstrip(b"\r\n").rpartition(b',"%b":' % SUM.encode())
+    if not told or found != b'"%b"}' % sum_of(told + b"}").encode():
+        raise WrongField(f"{SUM} does not match: somebody has changed the line")
+
+
+def _parse_question(command: str, arguments: Fields) -> Question:
+    try:
+        kind = question_type(command)
+    except Refused as error:
+        raise WrongField(f"command: {error.reason}") from None
+    return read_question(kind, arguments.row)
+
+
+def _parse_fact(fields: Fields) -> Fact:
+    ino = fields.number("ino") if "ino" in fields.row else None
+    ctime_ns = fields.number("ctime_ns", -MOST) if "ctime_ns" in fields.row else None
+    names, digest = (fields.text(name) if name in fields.row else None for name in ("names", "digest"))
+    known = fields.absolute("path"), fields.number("size"), fields.number("mtime_ns", -MOST)
+    return Fact(*known, ino, ctime_ns, names, digest)
+
+
+def _parse_step(fields: Fields) -> SavedStep:
+    kind, path = fields.text("step"), fields.inside("path")
+    if kind not in ("write", "truncate", "rename", "delete"):
+        raise WrongField(f"{fields.name_of('step')} is none: {kind}")
+    to = fields.inside("to") if kind == "rename" else None
+    size = fields.number("size") if kind in ("write", "truncate") else 0
+    if kind == "write":
+        for part in fields.objects("from"):
+            part.text("path") if "path" in part.row else part.number("size")
+    return SavedStep(kind, path, to, size)
+
+
+def _absolute(path: str) -> str:
+    return Fields({"paths": path}).absolute("paths")
+
+
+@contextmanager
+def _refused(path: str, what: str = "") -> Iterator[None]:
+    """What is wrong with a field, as an error of the file."""
+    try:
+        yield
+    except WrongField as error:
+        where = f"{what}: " if what else ""
+        raise Refused(f"not a plan that klogtool saved: {where}{error}", path=path) from None

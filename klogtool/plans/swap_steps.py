@@ -1,0 +1,80 @@
+"""The steps that put segments in place of others as the broker's cleaner does (LocalLog.replaceSegments).
+
+Killed between any two of them, a dir is one that LogLoader brings to what it was, or to what it is to be:
+
+ 1. All new files come to be, as `.cleaned`: those are deleted at a start, and the old segments are whole.
+ 2. They become `.swap`, those of the highest base offset first: as long as there is a `.cleaned`, a start deletes every
+    `.swap` at or above it.
+ 3. The old files become `.deleted`, from the first segment on: from here a start completes the swap.
+ 4. The new ones get their names, from the first segment on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from klogtool.broker.content import Content, content_size
+from klogtool.broker.draft import DraftFile
+from klogtool.broker.unified_log.overflow_split import CLEANED, DELETED, SWAP
+from klogtool.format.names import FileKind, build_file_name, parse_file_name
+from klogtool.plans.plan import Delete, Rename, Step, Write
+
+_KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+
+
+def swap_in(base_offsets: Iterable[int], state: dict[str, DraftFile], wanted: dict[str, DraftFile]) -> list[Step]:
+    """Steps for new segments of these base offsets, as far as they stay and differ. state: files as they are, which
+    are as they will be then; wanted: as they are to be."""
+    new = [base for base in sorted(base_offsets) if any(state.get(n) != wanted.get(n) for n in _names(base))]
+    new = [base for base in new if build_file_name(FileKind.LOG, base) in wanted]
+    steps: list[Step] = []
+    for base in new:
+        for name in _wanted_names(base, wanted):
+            steps.append(Write(name + CLEANED, wanted[name].content, wanted[name].mtime_ns))
+    for base in reversed(new):
+        steps += (Rename(name + CLEANED, name + SWAP) for name in _wanted_names(base, wanted))
+    for name in _replaced(new, state, wanted):
+        steps += _remove(name, state, wanted)
+    for base in new:
+        for name in _wanted_names(base, wanted):
+            steps.append(Rename(name + SWAP, name))
+            state[name] = wanted[name]
+    return steps
+
+
+def _names(base_offset: int) -> list[str]:
+    return [build_file_name(kind, base_offset) for kind in _KINDS]
+
+
+def _wanted_names(base_offset: int, wanted: dict[str, DraftFile]) -> list[str]:
+    return [name for name in _names(base_offset) if name in wanted]
+
+
+def _replaced(new: list[int], state: dict[str, DraftFile], wanted: dict[str, DraftFile]) -> list[str]:
+    """Files of segments that the new ones stand for: theirs, and those between them that are not to stay."""
+    bases = {file.base_offset for name in state if (file := parse_file_name(name)).kind in _KINDS and not file.suffix}
+    gone = (
+        {
+            base
+            for base in bases
+            if base is not None and base >= new[0] and build_file_name(FileKind.LOG, base) not in wanted
+        }
+        if new
+        else set()
+    )
+    return [name for base in sorted({*new, *gone}) for name in _names(base) if name in state]
+
+
+def _remove(name: str, state: dict[str, DraftFile], wanted: dict[str, DraftFile]) -> list[Step]:
+    """A file goes, or becomes the `.deleted` one that there is to be."""
+    doomed, found = wanted.get(name + DELETED), state.pop(name)
+    if doomed is None:
+        return [Delete(name)]
+    state[name + DELETED] = doomed
+    if _parts(doomed.content) == _parts(found.content) and doomed.mtime_ns in (None, found.mtime_ns):
+        return [Rename(name, name + DELETED)]
+    return [Write(name + DELETED, doomed.content, doomed.mtime_ns), Delete(name)]
+
+
+def _parts(content: Content) -> Content:
+    return tuple(part for part in content if content_size((part,)))

@@ -1,0 +1,343 @@
+"""compact --why: why a log is not being compacted, as far as its log dirs tell, and what to do about it.
+
+What holds a cleaner back is looked for in the order in which a broker meets it: what ends the cleaner's thread, so that
+nothing is compacted any more; what keeps it away from one log; what it breaks off at, after which the broker leaves the
+log alone until it is started again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from klogtool.broker.circumstances import Checkpoints, Offsets, is_log_dir, terms_of
+from klogtool.broker.cleaning.cleaner import clean
+from klogtool.broker.cleaning.dirty_range import LogToClean, find_log_to_clean, last_stable_offset
+from klogtool.broker.draft import Draft
+from klogtool.broker.timestamps import duration_text
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_segment import walk_entries
+from klogtool.errors import Corrupt, KlogError
+from klogtool.escape import quoted
+from klogtool.format.names import FileKind, PartitionDirState, TopicPartition, parse_file_name
+from klogtool.log.file import Unreadable
+from klogtool.log.folder import find_partition_dir_name, own_name
+from klogtool.log.logdir import LogDir
+from klogtool.log.opened import open_path
+from klogtool.log.side_file import find_content
+from klogtool.plans.compact import NOT_COMPACTED, CompactQuestion, find_first_dirty, why_due
+from klogtool.plans.recover_log_dir import walk_partition_dirs
+from klogtool.verify.cures import (
+    drop_line,
+    edit,
+    number_of_lines,
+    rebuild_index,
+    remove,
+    salvage,
+)
+
+_PRICE = "while the broker is down; costs one long cleaning"
+_CHECKPOINT = FileKind.CLEANER_CHECKPOINT
+_DEAD = "the cleaner thread dies of it, and this broker compacts nothing until it is restarted"
+
+
+class Reason(Struct, frozen=True):
+    """One thing that holds the cleaner back. id: a word for scripts; cure: a command, or what to do, or None."""
+
+    id: str
+    detail: str
+    cure: str | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Its fields."""
+        return {"reason": self.id, "detail": self.detail, "cure": self.cure, **self.more}
+
+
+class Standing(Struct, frozen=True):
+    """How it stands with a log, or with a log dir (range None). reasons: empty if nothing holds the cleaner back.
+
+    remaining: what would stay if nothing held it back, in records and bytes, and of how many; None if unknown.
+    """
+
+    path: str
+    reasons: tuple[Reason, ...]
+    range: LogToClean | None = None
+    uncleanable_bytes: int = 0
+    remaining: Mapping[str, int] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract's way (docs/contract.md): an answer line."""
+        told: dict[str, Any] = {"path": self.path, "reasons": [reason.as_json() for reason in self.reasons]}
+        if self.range is not None:
+            names = ("first_dirty_offset", "first_uncleanable_offset", "bound", "clean_bytes", "cleanable_bytes")
+            told |= {name: getattr(self.range, name) for name in names}
+            told |= {"cleanable_ratio": self.range.cleanable_ratio, "eligible": self.range.is_eligible}
+            told |= {"uncleanable_bytes": self.uncleanable_bytes, "remaining": self.remaining}
+        return told
+
+
+def walk_standings(paths: Sequence[str], question: CompactQuestion) -> Iterator[Standing]:
+    """Of each log dir of the paths (those of partitions included), then of each compacted partition.
+
+    Several log dirs are one broker's. Raises KlogError for what is neither, or cannot be read.
+    """
+    log_dirs = list(dict.fromkeys(found for path in paths if (found := _log_dir_of(path)) is not None))
+    broken = False
+    for log_dir, reasons in _checkpoint_reasons(log_dirs).items():
+        broken = broken or any(reason.more.get("ends_thread") for reason in reasons)
+        if reasons:
+            yield Standing(log_dir, tuple(reasons))
+    for path in paths:
+        if isinstance(open_path(path), LogDir):
+            checkpoints = Checkpoints(path if is_log_dir(path) else None)
+            for name, parsed, skipped in walk_partition_dirs(path):
+                if skipped is None and parsed.state is not PartitionDirState.STRAY:
+                    standing = standing_of(os.path.join(path, name), question, checkpoints, is_thread_dead=broken)
+                    if standing.reasons[0].id != "policy":
+                        yield standing
+        else:
+            yield standing_of(path, question, Checkpoints.beside(path), is_thread_dead=broken)
+
+
+def standing_of(
+    path: str, question: CompactQuestion, checkpoints: Checkpoints, *, is_thread_dead: bool = False
+) -> Standing:
+    """Of one partition. is_thread_dead: nothing is compacted on its broker, which was said already."""
+    terms = terms_of(path, question.circumstances, checkpoints=checkpoints)
+    checkpoint, unread = (None, []) if is_thread_dead else _first_dirty(path, checkpoints)
+    if question.first_dirty_offset is not None:
+        checkpoint = question.first_dirty_offset
+    try:
+        log = LoadedLog(Draft.of(path), terms)
+        found = find_log_to_clean(log, checkpoint, terms.now_ms)
+    except Unreadable:
+        raise
+    except KlogError as error:
+        return Standing(path, (*unread, _breaks_off(error.at_path(path), path)))
+    uncleanable = sum(segment.size for segment in log.segments.values(found.bound))
+    held_back = list(_held_back(log, found, path))
+    too_clean = _too_clean(log, found, path, question, is_held_back=bool(held_back))
+    reasons = [*unread, *_policy(log), *_reset(found), *held_back, *too_clean]
+    trouble, remaining = _trial(path, terms, found)
+    reasons += trouble
+    if all(reason.id == "keyless" for reason in reasons):
+        reasons.insert(0, Reason("cleaner-dead", f"see its log dir: {_DEAD}") if is_thread_dead else _due(log, found))
+    return Standing(path, tuple(reasons), found, uncleanable, remaining)
+
+
+# --- the checkpoints --------------------------------------------------------------------------------------------------
+
+
+def _log_dir_of(path: str) -> str | None:
+    whole = os.path.abspath(path)
+    return whole if isinstance(open_path(whole), LogDir) else Checkpoints.beside(whole).log_dir
+
+
+def _checkpoint_reasons(log_dirs: list[str]) -> dict[str, list[Reason]]:
+    """What is wrong with cleaner-offset-checkpoint in each, or in all together."""
+    reasons: dict[str, list[Reason]] = {log_dir: [] for log_dir in log_dirs}
+    read: dict[str, Offsets] = {}
+    for log_dir in log_dirs:
+        path = os.path.join(log_dir, _CHECKPOINT.value)
+        if not os.path.exists(path):
+            continue
+        try:
+            read[log_dir] = find_content(path)
+        except Corrupt as error:
+            reasons[log_dir].append(_unreadable(error, path))
+    seen: dict[TopicPartition, str] = {}
+    for log_dir, offsets in read.items():
+        for key in offsets:
+            reasons[log_dir] += _line_reasons(key, log_dir, seen.setdefault(key, log_dir), read, log_dirs)
+    return reasons
+
+
+def _first_dirty(path: str, checkpoints: Checkpoints) -> tuple[int | None, list[Reason]]:
+    """The partition's line; None, and why, if the file cannot be read."""
+    try:
+        return find_first_dirty(path, checkpoints), []
+    except Corrupt:
+        file = os.path.join(checkpoints.log_dir or "", _CHECKPOINT.value)
+        detail = f"{_CHECKPOINT.value} cannot be read, see its log dir: the log is treated as dirty from its start"
+        return None, [Reason("checkpoint-line", detail, remove(file, _PRICE))]
+
+
+def _unreadable(error: Corrupt, path: str) -> Reason:
+    is_number = error.kafka_class == "NumberFormatException"
+    what = _DEAD if is_number else "a broker takes the log dir offline"
+    detail = f"{_CHECKPOINT.value}: {error.reason}: {what}"
+    return Reason("checkpoint-line", detail, remove(path, _PRICE), {"ends_thread": is_number})
+
+
+def _line_reasons(
+    key: TopicPartition, log_dir: str, first: str, read: Mapping[str, Offsets], log_dirs: Sequence[str]
+) -> Iterator[Reason]:
+    """Of one line. first: the first log dir that has one for the partition; read: the checkpoints, by log dir."""
+    name = f"{key.topic}-{key.partition}"
+    if first != log_dir:
+        stale = log_dir if os.path.isdir(os.path.join(first, name)) else first
+        detail = f"{name} has a line in {_CHECKPOINT.value} of {first} and of {log_dir}: since 4.1 {_DEAD}"
+        lines = [drop_line(key), number_of_lines(len(read[stale]) - 1)]
+        cure = edit(os.path.join(stale, _CHECKPOINT.value), lines, "while the broker is down")
+        yield Reason("checkpoint-duplicate", detail, cure, {"ends_thread": True})
+    elif not any(os.path.isdir(os.path.join(other, name)) for other in log_dirs):
+        detail = (
+            f"{_CHECKPOINT.value} has a line for {name}, which is not there: harmless, unless it is on another disk"
+        )
+        yield Reason("checkpoint-stale", detail)
+
+
+# --- what keeps the cleaner away --------------------------------------------------------------------------------------
+
+
+def _policy(log: LoadedLog) -> Iterator[Reason]:
+    config = log.terms.config
+    if not config.compact:
+        yield Reason("policy", f"{NOT_COMPACTED}: it is {','.join(config.cleanup_policy) or 'empty'}")
+    if not config.log_cleaner_enable:
+        yield Reason("disabled", "log.cleaner.enable is false: this broker compacts nothing", "log.cleaner.enable=true")
+
+
+def _reset(found: LogToClean) -> Iterator[Reason]:
+    if found.is_reset:
+        detail = f"the line in {_CHECKPOINT.value} does not fit the log, which is treated as dirty from its start"
+        yield Reason("checkpoint-reset", detail)
+
+
+def _held_back(log: LoadedLog, found: LogToClean, path: str) -> Iterator[Reason]:
+    """Why not all up to the active segment can be cleaned."""
+    active = log.segments.last.base_offset
+    if found.bound >= active or found.first_dirty_offset >= active:
+        return
+    if found.why == "min.compaction.lag.ms":
+        lag = duration_text(log.terms.config.min_compaction_lag_ms)
+        detail = f"records from offset {found.bound:,} are younger than min.compaction.lag.ms ({lag})"
+        yield Reason("lag", detail, None, {"offset": found.bound})
+        return
+    stable = last_stable_offset(log)
+    txn = next((txn for txn in log.producers.ongoing_txns if txn.first_offset <= stable), None)
+    if stable < log.high_watermark and txn is not None:
+        yield _open_transaction(log, txn.producer_id, txn.first_offset, path)
+    else:
+        detail = f"the high watermark is {log.high_watermark:,}, the log ends at {log.log_end_offset:,}"
+        cure = "bring all replicas in sync: only replicated records are cleaned"
+        yield Reason("high-watermark", detail, cure, {"high_watermark": log.high_watermark})
+
+
+def _open_transaction(log: LoadedLog, producer_id: int, first_offset: int, path: str) -> Reason:
+    producer = log.producers.producers[producer_id]
+    began_ms = _timestamp_at(log, first_offset)
+    ago = "" if began_ms is None else f", {duration_text(max(0, log.terms.now_ms - began_ms))} ago"
+    detail = (
+        f"a transaction is open: producer {producer_id} epoch {producer.producer_epoch} started it at offset "
+        f"{first_offset:,}{ago}, its last write is at {producer.last_data_offset:,}, without a marker since"
+    )
+    name = find_partition_dir_name(own_name(path))
+    where = f"--topic {name.topic} --partition {name.partition}" if name else "--topic ... --partition ..."
+    cure = f"kafka-transactions.sh --bootstrap-server ... abort {where} --start-offset {first_offset}"
+    more = {
+        "producer_id": producer_id,
+        "producer_epoch": producer.producer_epoch,
+        "first_offset": first_offset,
+        "began_ms": began_ms,
+        "last_offset": producer.last_data_offset,
+    }
+    return Reason("transaction", detail, cure, more)
+
+
+def _timestamp_at(log: LoadedLog, offset: int) -> int | None:
+    segment = log.segments.floor(offset)
+    found = None if segment is None else segment.translate_offset(offset)
+    if segment is None or found is None:
+        return None
+    with segment.open_log() as file:
+        entry = next(walk_entries(file, found.position), None)
+        return None if entry is None or entry.max_timestamp < 0 else int(entry.max_timestamp)
+
+
+def _too_clean(
+    log: LoadedLog, found: LogToClean, path: str, question: CompactQuestion, *, is_held_back: bool
+) -> Iterator[Reason]:
+    """What could be cleaned is not enough, also if nothing held the cleaner back."""
+    if found.is_eligible:
+        return
+    active = log.segments.last
+    free = _as_if_free(log, found)
+    if not free.cleanable_bytes:
+        detail = f"only the active segment is dirty ({active.size:,} bytes), and it is never cleaned"
+        cure = "segment.bytes and segment.ms decide when it is rolled; klogtool roll shows when that is due"
+        yield Reason("active-segment", detail, cure)
+    elif not (is_held_back and free.is_eligible):
+        settings = "".join(
+            f" --config {quoted(f'{key}={value}')}" for key, value in question.circumstances.settings.items()
+        )
+        cure = f"klogtool compact {quoted(path)} --force{settings} --apply  # or lower min.cleanable.dirty.ratio"
+        yield Reason("ratio", why_due(log, found), cure)
+
+
+def _as_if_free(log: LoadedLog, found: LogToClean) -> LogToClean:
+    """The range as it would be up to the active segment."""
+    bound = log.segments.last.base_offset
+    dirty = log.segments.values(min(found.first_dirty_offset, bound), bound)
+    return replace(found, bound=bound, cleanable_bytes=sum(segment.size for segment in dirty))
+
+
+# --- what the cleaner does when it gets there -------------------------------------------------------------------------
+
+
+def _trial(path: str, terms: Any, found: LogToClean) -> tuple[list[Reason], Mapping[str, int] | None]:
+    """The log cleaned as if nothing held the cleaner back: what it breaks off at, or what would stay."""
+    log = LoadedLog(Draft.of(path), terms)
+    free = _as_if_free(log, found)
+    if free.bound <= found.first_dirty_offset:
+        return [], None
+    try:
+        _, stats = clean(log, free, terms.now_ms)
+    except Unreadable:
+        raise
+    except KlogError as error:
+        return [_breaks_off(error.at_path(path), path)], None
+    if stats.aborted:
+        detail = "offsets do not fit into a segment (KAFKA-6264): a broker splits it now, and cleans it another time"
+        return [Reason("overflow", detail)], None
+    total = stats.total
+    remaining = {
+        "records": total.messages_written,
+        "of_records": total.messages_written + sum(total.gone.values()),
+        "bytes": total.bytes_written,
+        "of_bytes": total.bytes_read,
+    }
+    keyless = total.keyless
+    detail = f"{keyless:,} records have no key: the cleaner deletes them (before 0.10 its thread died of one)"
+    return ([Reason("keyless", detail)] if keyless else []), remaining
+
+
+def _breaks_off(error: KlogError, path: str) -> Reason:
+    """What a broker's cleaner says of it: the log is uncleanable until the broker is started again."""
+    kafka_class = error.kafka_class or type(error).__name__
+    detail = f"the cleaner fails: {error} ({kafka_class}); a broker does not clean this log until it is restarted"
+    is_old = "Empty batches are only supported" in error.reason
+    is_damage = isinstance(error, Corrupt) and not is_old
+    cure = _cure_of_damage(error.path or path, path) if is_damage else None
+    return Reason("breaks-off", detail, cure, {"class": kafka_class, "position": error.position})
+
+
+def _cure_of_damage(damaged: str, partition: str) -> str:
+    """damaged: the file that cannot be read, or the partition dir."""
+    kind = parse_file_name(os.path.basename(damaged)).kind
+    if kind is FileKind.LOG:
+        return f"{salvage(partition)}  # keeps the sound batches"
+    if kind is FileKind.LEADER_EPOCH_CHECKPOINT:
+        return rebuild_index(partition, kind.value)
+    return f"klogtool verify {quoted(partition)}  # shows what is wrong, and how to repair it"
+
+
+def _due(log: LoadedLog, found: LogToClean) -> Reason:
+    detail = f"it is due ({why_due(log, found)}), and nothing here holds the cleaner back"
+    cure = "look for kafka-log-cleaner-thread in the broker's log-cleaner.log: it may be busy with other logs, or dead"
+    return Reason("due", detail, cure)

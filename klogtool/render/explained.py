@@ -1,0 +1,85 @@
+"""What a finding means, at length: the page of docs/findings.md, for a terminal.
+
+The page is a file of the package (a link to the one in docs/), so that there is one text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import textwrap
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from msgspec import Struct
+
+from klogtool.errors import KlogError
+from klogtool.escape import joined
+from klogtool.log.file import read_whole
+from klogtool.render.findings import LABELS, MEANINGS
+from klogtool.render.terminal import columns
+from klogtool.verify.findings import SEVERITIES
+
+PAGE = os.path.join(os.path.dirname(__file__), "findings.md")
+MOST_PAGE_BYTES = 1 << 20
+_SECTION = re.compile(r"^### `([a-z-]+)` \(\w+\)\n(.*?)(?=^##|\Z)", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
+WIDEST = 100  # longer lines are hard to read
+
+
+class Explanation(Struct, frozen=True):
+    """An id of a finding: its severity, in short what it means, and at length, paragraph by paragraph."""
+
+    id: str
+    severity: str
+    meaning: str
+    paragraphs: tuple[str, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """The contract's row (docs/contract.md)."""
+        told = {"id": self.id, "severity": self.severity, "meaning": self.meaning}
+        return {"type": "explanation", **told, "text": "\n\n".join(self.paragraphs)}
+
+
+def explain(finding_id: str) -> Explanation:
+    """The page of a finding. Raises KlogError for an id that there is not, with the nearest one."""
+    if finding_id not in SEVERITIES:
+        raise KlogError(f"no finding has the id '{finding_id}'{_nearest(finding_id)}")
+    page = read_whole(PAGE, limit=MOST_PAGE_BYTES).decode()
+    text = dict(_SECTION.findall(page)).get(finding_id, MEANINGS[finding_id])
+    paragraphs = (_plain(part) for part in text.strip().split("\n\n"))
+    severity = SEVERITIES[finding_id].value
+    return Explanation(finding_id, severity, MEANINGS[finding_id], tuple(paragraphs))
+
+
+def _plain(markdown: str) -> str:
+    """A paragraph in one line, without the marks of Markdown."""
+    return " ".join(_LINK.sub(r"\1", markdown).replace("`", "").split())
+
+
+def explanation_text(told: Explanation) -> str:
+    """For people: id and severity, then the paragraphs."""
+    return joined(_lines(told))
+
+
+def list_text() -> str:
+    """Every id, with what it means in short."""
+    width = min(columns(), WIDEST)
+    indent = max(map(len, SEVERITIES)) + 11
+    lines = []
+    for finding_id, severity in SEVERITIES.items():
+        head = f"{LABELS[severity]:<9}{finding_id:<{indent - 9}}"
+        lines += textwrap.wrap(MEANINGS[finding_id], width, initial_indent=head, subsequent_indent=" " * indent)
+    return joined(lines)
+
+
+def _lines(told: Explanation) -> Iterator[str]:
+    yield f"{LABELS[SEVERITIES[told.id]]:<9}{told.id}"
+    for paragraph in told.paragraphs:
+        yield ""
+        yield from textwrap.wrap(paragraph, min(columns(), WIDEST), break_long_words=False, break_on_hyphens=False)
+
+
+def _nearest(finding_id: str) -> str:
+    near = get_close_matches(finding_id.lower(), SEVERITIES, n=3)
+    return f"; did you mean {' or '.join(near)}?" if near else ""

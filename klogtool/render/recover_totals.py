@@ -1,0 +1,77 @@
+"""verify --recover of many partitions: what is summed up in a line, and what all of them come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from klogtool.plans.plan import Plan
+from klogtool.render.counts import count_text
+from klogtool.render.digest import Totals
+from klogtool.render.recover import scanned_bytes, unread_segments
+
+
+def recover_brief(plan: Plan) -> str | None:
+    """What is said of a plan together with others like it; None if it is shown by itself."""
+    answer = plan.answer
+    if "skipped" in answer:
+        return str(answer["skipped"])
+    return None if answer.get("split") or "log_end_offset" not in answer else "nothing is lost"
+
+
+class RecoverTotals(Totals):
+    """How many partitions lose records, how many offsets in all, and how much there is to be scanned."""
+
+    def __init__(self) -> None:
+        self._partitions = self._losing = self._offsets = self._uncounted = self._lacking = 0
+        self._scanned = self._scanned_bytes = self._unread_bytes = 0
+
+    def add(self, plan: Plan, *, is_loud: bool) -> None:
+        """One more plan. is_loud: records are lost by it, or are gone already."""
+        answer = plan.answer
+        if "log_end_offset" not in answer:
+            return
+        self._partitions += 1
+        if is_loud:
+            self._add_loss(answer)
+        self._scanned_bytes += scanned_bytes(plan)
+        self._scanned += bool(answer["recovered"])
+        self._unread_bytes += sum(unread_segments(plan).values())
+
+    def _add_loss(self, answer: Mapping[str, Any]) -> None:
+        behind, lost = answer["behind_end"], answer["lost"]
+        is_unseen = behind is not None and behind["clean_marker_false"] and behind["offsets"]
+        if not answer["loses_records"] and not is_unseen:
+            self._lacking += 1
+            return
+        self._losing += 1
+        if not answer["loses_records"]:
+            self._offsets += behind["offsets"]
+        elif lost is None:
+            self._uncounted += 1
+        else:
+            self._offsets += lost["last_offset"] - lost["first_offset"] + 1
+
+    def walk(self) -> Iterator[str]:
+        """A line for all; none where there is one partition."""
+        if self._partitions < 2:
+            return
+        of_all = f"of {count_text(self._partitions, 'partition')}"
+        told = (
+            f"this startup loses nothing more in any {of_all}"
+            if self._lacking
+            else (f"nothing is lost in any {of_all}")
+        )
+        if self._losing:
+            more = f", and damaged bytes at the end of {self._uncounted:,} of them" if self._uncounted else ""
+            verb = "LOSES" if self._losing == 1 else "LOSE"
+            told = f"{self._losing:,} {of_all} {verb} {count_text(self._offsets, 'offset')}{more}"
+        if self._lacking:
+            verb = "has" if self._lacking == 1 else "have"
+            told += f"; {count_text(self._lacking, 'partition')} {verb} damage or a gap already"
+        yield f"In all: {told}; {self._scanned:,} to be recovered, {self._scanned_bytes:,} bytes to scan."
+        if self._unread_bytes:
+            yield (
+                f"Not read: {self._unread_bytes:,} bytes, which a broker does not check at this startup. "
+                "klogtool verify looks for damage there."
+            )

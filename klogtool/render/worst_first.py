@@ -1,0 +1,93 @@
+"""Findings for people: the most dangerous first and in full, and of many a tally by id and by partition.
+
+As many as there are, memory is bounded: what is not shown in full is only counted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from heapq import nsmallest
+
+from klogtool.escape import joined
+from klogtool.render.findings import LABELS, FindingText
+from klogtool.render.plans import table_text
+from klogtool.verify.findings import Finding, Severity
+
+MOST_BLOCKS = 20
+MOST_PARTITIONS = 10
+_SEVERITIES = tuple(Severity)  # the gravest first
+# What goes on losing data, or keeps a broker or a log dir from starting, comes before what is lost already.
+_DANGER = (
+    "clean-marker-false",
+    "unreadable",
+    *("meta-properties-corrupt", "meta-properties-conflict", "checkpoint-corrupt", "duplicate-partition"),
+    *("foreign-folder", "epochs-corrupt", "partition-metadata-corrupt", "topic-id-mismatch"),
+    *("kraft-snapshot-corrupt", "quorum-state-corrupt"),
+    *("batch-crc", "foreign-bytes", "torn-batch", "segment-overlap", "offset-order", "batch-header"),
+    *("batch-attributes", "records-invalid"),
+)
+_RANKS = {finding_id: rank for rank, finding_id in enumerate(_DANGER)}
+
+_Held = tuple[int, int, int, Finding]  # severity, danger, when it came, itself
+
+
+class WorstFirst:
+    """Findings as they come, then what is shown of them. roots: the paths that were asked for."""
+
+    def __init__(self, roots: Sequence[str]) -> None:
+        self._roots = roots
+        self._held: list[_Held] = []
+        self._ids: Counter[tuple[int, str]] = Counter()
+        self._places: Counter[tuple[str, int, str]] = Counter()
+
+    def add(self, finding: Finding) -> None:
+        """One more."""
+        severity = _SEVERITIES.index(finding.severity)
+        self._held.append((severity, _RANKS.get(finding.id, len(_RANKS)), self._ids.total(), finding))
+        self._ids[severity, finding.id] += 1
+        self._places[self._place(finding.path), severity, finding.id] += 1
+        if len(self._held) >= 4 * MOST_BLOCKS:
+            self._held = self._worst()
+
+    def walk(self, text: FindingText) -> Iterator[str]:
+        """Paragraphs: blocks, the most dangerous first, and if not all have one, the tally."""
+        yield from (text.block(finding) for *_, finding in self._worst())
+        if self._ids.total() > MOST_BLOCKS:
+            yield joined(self._tally())
+
+    def _worst(self) -> list[_Held]:
+        return nsmallest(MOST_BLOCKS, self._held, key=lambda held: held[:3])
+
+    def _place(self, path: str) -> str:
+        """The partition, or the log dir's own file, that a finding is about."""
+        for root in self._roots:
+            inner = path.removeprefix(root.rstrip("/") + "/")
+            if inner != path:
+                first = inner.partition("/")[0]
+                return first if len(self._roots) == 1 else os.path.join(root, first)
+        return path
+
+    def _tally(self) -> Iterator[str]:
+        yield f"The {MOST_BLOCKS} above are the most dangerous of {self._ids.total():,} findings (-v shows all):"
+        partitions = Counter((severity, name) for _, severity, name in self._places)
+        rows = [
+            (LABELS[_SEVERITIES[severity]], name, f"{count:,}", f"in {partitions[severity, name]:,}")
+            for (severity, name), count in sorted(self._ids.items(), key=lambda item: (item[0][0], -item[1]))
+        ]
+        yield from (f"  {line}" for line in table_text(rows).splitlines())
+        yield from self._by_place()
+
+    def _by_place(self) -> Iterator[str]:
+        found: dict[str, list[tuple[int, int, str]]] = {}
+        for (place, severity, name), count in self._places.items():
+            found.setdefault(place, []).append((severity, -count, name))
+        if len(found) < 2:
+            return
+        worst = nsmallest(MOST_PARTITIONS, found.items(), key=lambda item: sorted(item[1]))
+        yield "The worst places:"
+        rows = [(place, ", ".join(f"{name} {-count:,}" for _, count, name in sorted(told))) for place, told in worst]
+        yield from (f"  {line}" for line in table_text(rows).splitlines())
+        if len(found) > len(worst):
+            yield f"  and {len(found) - len(worst):,} more"

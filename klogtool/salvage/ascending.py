@@ -1,0 +1,254 @@
+"""Which runs of a partition go together: offsets ascend from the first to the last, and as much as can be is kept.
+
+A damaged base offset makes its batch stand out of the row, and so does a batch, or a whole segment, that is there
+twice. A batch left out whose neighbours leave exactly the room that it needs had a damaged base offset: it is set
+right. All others that are left out are rejected.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.format.java_numbers import MAX_INT, MAX_LONG
+from klogtool.salvage.stretches import MAGIC, NO_EPOCH, Rejected, Run, Stretch, cut_run, set_field, split_last
+from klogtool.verify.heaviest_row import Frontier
+
+NEAR = 8  # how many damaged base offsets in a row are set right
+
+
+def ascending(stretches: Sequence[Stretch]) -> list[Stretch]:
+    """The same stretches in the same order; of runs that do not go together, those that are fewer are not kept.
+
+    stretches: of all segments, by base offset. Kept runs ascend over the whole partition.
+    """
+    items = _cut_where_they_meet(_cut_at_segments(stretches))
+    row = _Row(items)
+    if len(row.possible) == sum(isinstance(item, Run) for item in items) and row.ascends():
+        return items
+    return row.settled()
+
+
+def _cut_at_segments(stretches: Sequence[Stretch]) -> list[Stretch]:
+    """Runs that reach out of what their segment can hold, or back into what a damaged batch before them says that it
+    has, cut there."""
+    found: list[Stretch] = []
+    for item in stretches:
+        if isinstance(item, Run):
+            edges = {item.segment, item.segment + MAX_INT + 1}
+            if found and (claimed := _claimed(found[-1])) is not None:
+                edges.add(claimed[1] + 1)
+            found += cut_run(item, sorted(edges))
+        else:
+            found.append(item)
+    return found
+
+
+def _claimed(item: Stretch) -> tuple[int, int] | None:
+    """The offsets that the header of a damaged batch says that it has."""
+    if isinstance(item, Rejected) and item.first_offset is not None and item.last_offset is not None:
+        return item.first_offset, item.last_offset
+    return None
+
+
+def _cut_where_they_meet(items: list[Stretch]) -> list[Stretch]:
+    """Runs that others contradict, cut wherever one of those begins or ends."""
+    runs = [item for item in items if isinstance(item, Run)]
+    in_trouble = set(_in_trouble(runs))
+    if not in_trouble:
+        return items
+    edges = sorted({edge for run in in_trouble for edge in (run.first_offset, run.last_offset + 1)})
+    found: list[Stretch] = []
+    for item in items:
+        if isinstance(item, Run) and item in in_trouble and item.batches > 1:
+            inside = edges[bisect_right(edges, item.first_offset) : bisect_right(edges, item.last_offset)]
+            for piece in cut_run(item, inside) if inside else [item]:
+                # An edge that is left in it lies inside of its last batch.
+                is_whole = bisect_right(edges, piece.first_offset) == bisect_right(edges, piece.last_offset)
+                found += [piece] if is_whole else split_last(piece)
+        else:
+            found.append(item)
+    return found
+
+
+def _in_trouble(runs: Sequence[Run]) -> Iterator[Run]:
+    """Runs that begin at or below the end of one before them, or end at or behind the beginning of one after."""
+    highest = -1
+    lowest_behind = [MAX_LONG + 1] * (len(runs) + 1)
+    for n in range(len(runs) - 1, -1, -1):
+        lowest_behind[n] = min(lowest_behind[n + 1], runs[n].first_offset)
+    for n, run in enumerate(runs):
+        if run.first_offset <= highest or run.last_offset >= lowest_behind[n + 1]:
+            yield run
+        highest = max(highest, run.last_offset)
+
+
+class _Link(Struct, frozen=True):
+    """The best row that ends with an item. score: batches kept or set right, and what speaks for them otherwise.
+    before: the item before it, -1 none; mended: whether all between them are set right."""
+
+    score: tuple[int, int]
+    before: int = -1
+    mended: bool = False
+
+
+class _Row:
+    """The search for the row of runs that keeps most: of all that end before an item, the best one."""
+
+    def __init__(self, items: list[Stretch]) -> None:
+        self._items = items
+        self._segments = sorted({item.segment for item in items})
+        self.possible = set(self._possible())
+
+    def _possible(self) -> Iterator[int]:
+        """Items that may be kept, going by themselves and their segment only."""
+        beyond: Counter[int] = Counter()
+        below: Counter[int] = Counter()
+        runs = [(n, item) for n, item in enumerate(self._items) if isinstance(item, Run)]
+        for _, run in runs:
+            beyond[run.segment] += run.batches * (run.last_offset - run.segment > MAX_INT)
+            below[run.segment] += run.batches * (run.first_offset < run.segment)
+        for n, run in runs:
+            # One batch too far up, or below its segment's base offset, has a damaged header. More of them are there
+            # because a cleaner of old let a segment grow too far (KAFKA-5413), or because the file has a wrong name.
+            is_far = run.last_offset - run.segment > MAX_INT and beyond[run.segment] == 1
+            is_below = run.first_offset < run.segment and below[run.segment] == 1
+            is_number = run.first_offset >= 0 and run.last_offset <= MAX_LONG
+            if is_number and not (is_far or is_below or self._goes_back(n, run)):
+                yield n
+
+    def _goes_back(self, n: int, run: Run) -> bool:
+        """Whether a batch begins within a damaged one before it, whose header goes with the batch before that."""
+        claimed = _claimed(self._items[n - 1]) if n else None
+        if claimed is None or run.batches > 1 or not run.first_offset <= claimed[1]:
+            return False
+        before = self._items[n - 2] if n > 1 else self._before_all()
+        return isinstance(before, Run) and claimed[0] == before.last_offset + 1
+
+    def ascends(self) -> bool:
+        """Whether all go together."""
+        return not any(_in_trouble([item for item in self._items if isinstance(item, Run)]))
+
+    def settled(self) -> list[Stretch]:
+        """The items, those not in the best row rejected or set right."""
+        links, chosen = self._links(), []
+        # Of rows that weigh the same the one that ends lower: rather has one base offset too high a bit set.
+        at = max(links, key=lambda n: (links[n].score, -self._run(n).last_offset), default=-1)
+        while at >= 0:
+            chosen.append(at)
+            at = links[at].before
+        found: list[Stretch] = []
+        before, done = self._before_all(), 0
+        for n in reversed(chosen):
+            between = self._items[done:n]
+            found += self._mended(between, before) if links[n].mended else _left_out(between, before, self._run(n))
+            found.append(self._items[n])
+            before, done = self._run(n), n + 1
+        return found + _left_out(self._items[done:], before, None)
+
+    def _run(self, n: int) -> Run:
+        item = self._items[n]
+        if isinstance(item, Rejected):
+            raise TypeError("no run")
+        return item
+
+    def _before_all(self) -> Run:
+        """What stands for the batch before the first: it ends where the first segment begins."""
+        base = self._segments[0]
+        return Run("", base, 0, 0, base - 1, base - 1, 0, 0, MAGIC, NO_EPOCH)
+
+    def _links(self) -> dict[int, _Link]:
+        links: dict[int, _Link] = {}
+        frontier: Frontier[tuple[int, int]] = Frontier()
+        for n in sorted(self.possible):
+            run = self._run(n)
+            before = frontier.heaviest_up_to(run.first_offset - 1)
+            links[n] = self._best_link(n, links, -1 if before is None else before[1])
+            frontier.add(run.last_offset, links[n].score, n)
+        return links
+
+    def _best_link(self, n: int, links: dict[int, _Link], before: int) -> _Link:
+        run = self._run(n)
+        own = (run.batches, self._trust(n, before))
+        found = _Link(_sum(links[before].score if before >= 0 else (0, 0), own), before)
+        room = 0
+        for near in range(n - 1, max(-1, n - 1 - NEAR) - 1, -1):
+            if near in links or near < 0:
+                mended = sum(isinstance(item, Run) for item in self._items[near + 1 : n])
+                if mended and self._leaves_room(near, n, room):
+                    score = links[near].score if near >= 0 else (0, 0)
+                    found = max(found, _Link(_sum(score, own, (mended, 0)), near, True), key=lambda link: link.score)
+            needed = None if near < 0 else _offsets_of(self._items[near])
+            if needed is None:
+                break
+            room += needed
+        return found
+
+    def _trust(self, n: int, before: int) -> int:
+        """What speaks for a run, of those that cannot all be kept: that readers find it by its segment's name, that
+        its header has no other damage, that it begins where the one before it ends, in the file as well."""
+        run = self._run(n)
+        is_found = self._segments[bisect_right(self._segments, run.first_offset) - 1] == run.segment
+        end = self._run(before).last_offset if before >= 0 else self._before_all().last_offset
+        follows = before == n - 1 and run.first_offset == end + 1
+        return run.batches * is_found + (not run.mends) + follows
+
+    def _leaves_room(self, before: int, behind: int, room: int) -> bool:
+        """Whether just so many offsets lie between two runs, and what is between them fits their leader epochs."""
+        first = self._run(before) if before >= 0 else self._before_all()
+        second = self._run(behind)
+        epochs = [item.epoch for item in self._items[before + 1 : behind] if isinstance(item, Run)]
+        in_order = [epoch for epoch in (first.epoch, *epochs, second.epoch) if epoch != NO_EPOCH]
+        return second.first_offset - first.last_offset - 1 == room and in_order == sorted(in_order)
+
+    def _mended(self, between: Sequence[Stretch], before: Run) -> Iterator[Stretch]:
+        """Batches with the base offsets that follow on."""
+        following = before.last_offset + 1
+        for item in between:
+            yield with_first_offset(item, following) if isinstance(item, Run) else item
+            following += _offsets_of(item) or 0
+
+
+def _offsets_of(item: Stretch) -> int | None:
+    """How many offsets a single batch has, or a damaged one by its header; None of anything else."""
+    if isinstance(item, Run):
+        return item.offsets if item.batches == 1 else None
+    claimed = _claimed(item)
+    return None if claimed is None else claimed[1] - claimed[0] + 1
+
+
+def with_first_offset(run: Run, first_offset: int) -> Run:
+    """A single batch whose base offset is this one."""
+    shift = first_offset - run.first_offset
+    if not shift:
+        return run
+    # The field of an old message is its last offset.
+    was = run.last_offset if run.magic < MAGIC else run.first_offset
+    moved = replace(run, first_offset=first_offset, last_offset=run.last_offset + shift)
+    return set_field(moved, "base_offset", was, was + shift)
+
+
+def _sum(*scores: tuple[int, int]) -> tuple[int, int]:
+    return sum(score[0] for score in scores), sum(score[1] for score in scores)
+
+
+def _left_out(items: Sequence[Stretch], before: Run, behind: Run | None) -> list[Stretch]:
+    return [_rejected(item, before, behind) if isinstance(item, Run) else item for item in items]
+
+
+def _rejected(run: Run, before: Run, behind: Run | None) -> Rejected:
+    if run.last_offset - run.segment > MAX_INT:
+        cause, detail = "offset-overflow", f"offset {run.last_offset} is too far from its segment's base offset"
+    elif run.first_offset > before.last_offset and behind is not None and run.batches > 1:
+        cause, detail = "segment-overlap", f"offset {run.first_offset} is in segment {behind.segment}, too"
+    elif run.first_offset > before.last_offset:
+        cause, detail = "batch-header", f"base offset {run.first_offset} is above the base offset of the next batches"
+    elif run.segment != before.segment and before.path:
+        cause, detail = "segment-overlap", f"offset {run.first_offset} is in segment {before.segment}, too"
+    else:
+        cause, detail = "offset-order", f"base offset {run.first_offset} is not above {before.last_offset} before it"
+    return Rejected(run.path, run.segment, run.start, run.stop, cause, detail)

@@ -1,0 +1,79 @@
+"""Leader epochs in the headers of batches, set right in what salvage keeps; see epoch_order."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+
+from msgspec.structs import replace
+
+from klogtool.format.checkpoints import EpochEntry, assign_leader_epochs
+from klogtool.format.java_numbers import MAX_INT
+from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.salvage.stretches import MAGIC, NO_EPOCH, Rejected, Run, Stretch, set_field
+from klogtool.verify.epoch_order import wrong_epochs
+
+
+def mend_leader_epochs(stretches: Sequence[Stretch], known: LeaderEpochFileCache) -> list[Stretch]:
+    """The same stretches; single batches with a wrong epoch are mended, or rejected where no epoch is certain."""
+    numbers = [n for n, item in enumerate(stretches) if isinstance(item, Run) and item.magic == MAGIC]
+    runs = [run for n in numbers if isinstance(run := stretches[n], Run)]
+    found = list(stretches)
+    for n, right in wrong_epochs(runs, known).items():
+        found[numbers[n]] = _rejected(runs[n]) if right is None else with_epoch(runs[n], right)
+    return found
+
+
+def _rejected(run: Run) -> Rejected:
+    return Rejected(
+        run.path,
+        run.segment,
+        run.start,
+        run.stop,
+        "batch-header",
+        f"leader epoch {run.epoch} does not fit between the epochs before and after it",
+        run.first_offset,
+        run.last_offset,
+    )
+
+
+def with_epoch(run: Run, epoch: int) -> Run:
+    """A single batch with this leader epoch."""
+    if run.epoch == epoch:
+        return run
+    return replace(set_field(run, "partition_leader_epoch", run.epoch, epoch), epoch=epoch)
+
+
+def right_entries(entries: Sequence[EpochEntry], runs: Sequence[Run]) -> list[EpochEntry]:
+    """Those of a leader-epoch-checkpoint that the batches do not contradict: all before an epoch's start are of lower
+    epochs, all from there on of none below it. Of the first entry, whose start rises with that of the log, batches
+    before it may be of its own epoch."""
+    with_epoch = sorted((run for run in runs if run.epoch > NO_EPOCH), key=lambda run: run.first_offset)
+    firsts = [run.first_offset for run in with_epoch]
+    # Up to each run: the highest epoch and last offset. From each run on: the lowest epoch.
+    highest = list(accumulate((run.epoch for run in with_epoch), max, initial=NO_EPOCH))
+    last = list(accumulate((run.last_offset for run in with_epoch), max, initial=-1))
+    lowest = list(accumulate((run.epoch for run in reversed(with_epoch)), min, initial=MAX_INT))[::-1]
+
+    def is_right(entry: EpochEntry) -> bool:
+        n = bisect_left(firsts, entry.start_offset)
+        return lowest[n] >= entry.epoch > highest[n] and last[n] < entry.start_offset
+
+    first = [entry for entry in entries[:1] if all(_allows_first(entry, run) for run in with_epoch)]
+    return first + [entry for entry in entries[1:] if is_right(entry)]
+
+
+def _allows_first(entry: EpochEntry, run: Run) -> bool:
+    if run.first_offset >= entry.start_offset:
+        return run.epoch >= entry.epoch
+    return run.epoch == entry.epoch or (run.epoch < entry.epoch and run.last_offset < entry.start_offset)
+
+
+def entries_of(runs: Sequence[Run], known: Sequence[EpochEntry]) -> list[EpochEntry]:
+    """All epochs that the batches have, and the known ones (which they do not contradict), with where each began."""
+    starts = {entry.epoch: entry.start_offset for entry in known}
+    for run in runs:
+        if run.epoch > NO_EPOCH:
+            starts.setdefault(run.epoch, run.first_offset)
+    return assign_leader_epochs(EpochEntry(epoch, starts[epoch]) for epoch in sorted(starts))

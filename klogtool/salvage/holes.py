@@ -1,0 +1,286 @@
+"""Offsets that a partition has lost, and what other copies of it still have of them.
+
+A hole is a stretch of offsets between kept batches where damage lies, or where a whole segment is gone; behind the
+last kept batch it has no end. Gaps that compaction left are none. What fills a hole must go between its neighbours:
+offsets ascend, leader epochs do not go down, and the copy agrees with this one on both sides.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.salvage.copies import Diverging
+from klogtool.salvage.stretches import NO_EPOCH, Rejected, Run, Stretch, cut_run
+
+_THERE_TWICE = ("segment-overlap",)  # is not missing at the end
+
+
+class Hole(Struct, frozen=True):
+    """Offsets [first, last] that no kept batch has; last None: without end. before, behind: its neighbours, or None.
+
+    at: the number of the stretch before which it is to be filled. rejected: what lies in it.
+    """
+
+    at: int
+    first: int
+    last: int | None
+    before: Run | None
+    behind: Run | None
+    rejected: tuple[Rejected, ...] = ()
+
+    @property
+    def is_within_segment(self) -> bool:
+        """Whether both neighbours are of one segment."""
+        return self.before is not None and self.behind is not None and self.before.segment == self.behind.segment
+
+
+class Evidence(Struct, frozen=True):
+    """What tells of batches that no `.log` has. bases: ascending offsets of side files without a `.log`;
+    reaches: the log once reached up to here (exclusive), by its checkpoints and snapshots; swapped: spans of offsets of
+    cleaned segments, which may have replaced some already. is_compacted: so gaps between segments tell nothing.
+    log_start_offset: what is missing below it was deleted."""
+
+    bases: tuple[int, ...] = ()
+    reaches: int = 0
+    swapped: tuple[tuple[int, int], ...] = ()
+    is_compacted: bool = False
+    log_start_offset: int = 0
+
+
+def find_holes(stretches: Sequence[Stretch], evidence: Evidence) -> list[Hole]:
+    """All holes, in order. stretches: of the whole partition."""
+    return [gap for gap in walk_gaps(stretches, evidence) if _is_hole(gap, evidence)]
+
+
+def walk_gaps(stretches: Sequence[Stretch], evidence: Evidence) -> Iterator[Hole]:
+    """What lies before, between and behind kept runs, if only nothing: then `last` is below `first`."""
+    before: Run | None = None
+    rejected: list[Rejected] = []
+    for n, stretch in enumerate(stretches):
+        if isinstance(stretch, Rejected):
+            rejected.append(stretch)
+            continue
+        first = _first_behind(before, stretches, evidence)
+        yield Hole(n, first, stretch.first_offset - 1, before, stretch, tuple(rejected))
+        before, rejected = stretch, []
+    yield Hole(len(stretches), _first_behind(before, stretches, evidence), None, before, None, tuple(rejected))
+
+
+def _first_behind(before: Run | None, stretches: Sequence[Stretch], evidence: Evidence) -> int:
+    if before is not None:
+        return before.last_offset + 1
+    return min([stretch.segment for stretch in stretches] + list(evidence.bases), default=0)
+
+
+def is_evident(gap: Hole, evidence: Evidence) -> bool:
+    """Whether other files tell of batches in a gap."""
+    last = MAX_LONG if gap.last is None else gap.last
+    reaches_in = gap.last is None and evidence.reaches > gap.first
+    return reaches_in or bisect_left(evidence.bases, gap.first) < bisect_right(evidence.bases, last)
+
+
+def is_between_segments(gap: Hole, evidence: Evidence) -> bool:
+    """Whether a gap lies between two segments of a log that is not compacted: then a segment is gone."""
+    return gap.before is not None and gap.behind is not None and not gap.is_within_segment and not evidence.is_compacted
+
+
+def _is_hole(gap: Hole, evidence: Evidence) -> bool:
+    if gap.last is not None and gap.last < gap.first:
+        return False
+    end = MAX_LONG if gap.last is None else gap.last
+    if is_evident(gap, evidence) or any(gap.first <= last and first <= end for first, last in evidence.swapped):
+        return True
+    if gap.last is None:
+        return any(part.cause not in _THERE_TWICE for part in gap.rejected)
+    if gap.rejected:
+        return True
+    return is_between_segments(gap, evidence)
+
+
+def shows_cleaning(stretches: Sequence[Stretch]) -> bool:
+    """Whether offsets are missing inside of segments where nothing is damaged, as only cleaning leaves them."""
+    for before, stretch in zip((None, *stretches), stretches, strict=False):
+        if isinstance(stretch, Run):
+            if stretch.records < stretch.offsets:
+                return True
+            follows = isinstance(before, Run) and (before.segment, before.stop) == (stretch.segment, stretch.start)
+            if follows and isinstance(before, Run) and before.last_offset + 1 < stretch.first_offset:
+                return True
+    return False
+
+
+class Copy(Struct, frozen=True):
+    """Another copy of the partition. name: as it was given. runs: what is sound in it, ascending; empty: spans of
+    offsets between them, and behind the last, that it has no batch for, with no damage there; diverging: where it has
+    other batches than this one; epochs: of its leader-epoch-checkpoint."""
+
+    name: str
+    runs: Sequence[Run]
+    empty: Sequence[tuple[int, int | None]] = ()
+    diverging: Sequence[Diverging] = ()
+    epochs: LeaderEpochFileCache = field(default_factory=LeaderEpochFileCache)
+
+
+def copy_of(
+    name: str, stretches: Sequence[Stretch], diverging: Sequence[Diverging], epochs: LeaderEpochFileCache
+) -> Copy:
+    """A copy out of what lies in its files, in their order."""
+    empty: list[tuple[int, int | None]] = []
+    for before, stretch in pairwise(stretches):
+        if isinstance(before, Run) and isinstance(stretch, Run) and before.last_offset + 1 < stretch.first_offset:
+            empty.append((before.last_offset + 1, stretch.first_offset - 1))
+    if stretches and isinstance(stretches[0], Run) and stretches[0].segment < stretches[0].first_offset:
+        empty.insert(0, (stretches[0].segment, stretches[0].first_offset - 1))
+    if stretches and isinstance(stretches[-1], Run):
+        empty.append((stretches[-1].last_offset + 1, None))
+    return Copy(name, [run for run in stretches if isinstance(run, Run)], empty, diverging, epochs)
+
+
+class Filling(Struct, frozen=True):
+    """Batches of a copy that go into a hole."""
+
+    copy: Copy
+    run: Run
+
+
+class Refusal(Struct, frozen=True):
+    """Why batches of a copy that would be there are not taken."""
+
+    copy: Copy
+    first_offset: int
+    last_offset: int
+    reason: str
+
+
+class Filled(Struct):
+    """What copies give to holes. empty: spans of offsets that a copy has nothing for, though it is sound there."""
+
+    fillings: list[tuple[Filling, Hole]] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    empty: list[tuple[int, int | None]] = field(default_factory=list)
+
+
+def fill_hole(hole: Hole, copies: Sequence[Copy], known: LeaderEpochFileCache, filled: Filled) -> None:
+    """What the copies, one after the other, have for a hole goes into `filled`.
+
+    known: this partition's leader epochs, as far as its checkpoint tells. The copies' runs are to be cut at the
+    hole's edges and where known epochs begin.
+    """
+    found: list[Filling] = []
+    for copy in copies:
+        is_other = _diverges_at(copy, hole)
+        for part in _parts_left(hole, found):
+            for run in _runs_within(copy, part):
+                reason = _DIVERGES if is_other else _refusal(copy, hole, part, run, found, known)
+                if reason is None:
+                    found.append(Filling(copy, run))
+                else:
+                    filled.refusals.append(Refusal(copy, run.first_offset, run.last_offset, reason))
+        found.sort(key=lambda filling: filling.run.first_offset)
+        if not is_other and copy.runs and copy.runs[0].segment <= hole.first <= copy.runs[-1].last_offset + 1:
+            filled.empty += copy.empty
+    filled.fillings += [(filling, hole) for filling in found]
+
+
+def left_alone(gaps: Sequence[Hole], holes: Sequence[Hole], copies: Sequence[Copy]) -> Iterator[Refusal]:
+    """What copies have between kept batches where nothing is damaged. gaps: all there are, the copies are cut there."""
+    filled = {hole.at for hole in holes}
+    for gap in gaps:
+        if gap.at in filled or gap.before is None or gap.last is None or gap.last < gap.first:
+            continue
+        for copy in copies:
+            for run in _runs_within(copy, gap):
+                yield Refusal(copy, run.first_offset, run.last_offset, _UNDAMAGED)
+
+
+_UNDAMAGED = "nothing is damaged there, and a cleaner may have removed them here"
+_DIVERGES = "the copy has other batches, of another leader, beside it"
+
+
+def parts_left(hole: Hole, runs: Sequence[Run]) -> list[tuple[int, int | None]]:
+    """The spans of offsets of a hole that these runs (ascending, all in it) leave open."""
+    left: list[tuple[int, int | None]] = []
+    first = hole.first
+    for run in runs:
+        if first < run.first_offset:
+            left.append((first, run.first_offset - 1))
+        first = run.last_offset + 1
+    if hole.last is None or first <= hole.last:
+        left.append((first, hole.last))
+    return left
+
+
+def _parts_left(hole: Hole, found: Sequence[Filling]) -> list[Hole]:
+    """The same as holes, with their neighbours."""
+    runs = [filling.run for filling in found]
+    parts = []
+    for first, last in parts_left(hole, runs):
+        before = next((run for run in reversed(runs) if run.last_offset < first), hole.before)
+        behind = next((run for run in runs if last is not None and run.first_offset > last), hole.behind)
+        parts.append(replace(hole, first=first, last=last, before=before, behind=behind))
+    return parts
+
+
+def _runs_within(copy: Copy, hole: Hole) -> Iterator[Run]:
+    last = MAX_LONG if hole.last is None else hole.last
+    for run in copy.runs[bisect_left(copy.runs, hole.first, key=lambda run: run.last_offset) :]:
+        if run.first_offset > last:
+            return
+        pieces = cut_run(run, [hole.first, last + 1])
+        yield from (piece for piece in pieces if hole.first <= piece.first_offset and piece.last_offset <= last)
+
+
+def _refusal(
+    copy: Copy, hole: Hole, part: Hole, run: Run, found: Sequence[Filling], known: LeaderEpochFileCache
+) -> str | None:
+    """Why a run of the copy does not go there; None if it does."""
+    if run.epoch != NO_EPOCH:
+        lowest = max((r.epoch for r in _epochs_before(part, run, found)), default=NO_EPOCH)
+        if run.epoch < lowest:
+            return f"leader epoch {run.epoch} is below {lowest} before it"
+        if part.behind is not None and NO_EPOCH < part.behind.epoch < run.epoch:
+            return f"leader epoch {run.epoch} is above {part.behind.epoch} after it"
+        expected = known.epoch_for_offset(run.first_offset)
+        if expected is not None and (run.epoch < expected if hole.last is None else run.epoch != expected):
+            return f"leader epoch {run.epoch} is not {expected}, the epoch in leader-epoch-checkpoint"
+    if hole.last is None and (reason := _other_history(copy, hole, known)):
+        return reason
+    return None
+
+
+def _epochs_before(part: Hole, run: Run, found: Sequence[Filling]) -> Iterator[Run]:
+    if part.before is not None:
+        yield part.before
+    yield from (filling.run for filling in found if filling.run.last_offset < run.first_offset)
+
+
+def _diverges_at(copy: Copy, hole: Hole) -> bool:
+    """Whether another leader wrote what the copy has in place of the hole's neighbours."""
+    edges = [run.last_offset for run in (hole.before,) if run is not None]
+    edges += [run.first_offset for run in (hole.behind,) if run is not None]
+    return any(
+        not other.same_epoch and other.first_offset <= edge <= other.last_offset
+        for other in copy.diverging
+        for edge in edges
+    )
+
+
+def _other_history(copy: Copy, hole: Hole, known: LeaderEpochFileCache) -> str | None:
+    """Why the copy does not go on from where this one ends: they have not had the same leaders up to there."""
+    ours = {entry.epoch: entry.start_offset for entry in known.entries[1:]}
+    for entry in copy.epochs.entries[1:]:
+        if ours.get(entry.epoch, entry.start_offset) != entry.start_offset:
+            return (
+                f"leader epoch {entry.epoch} starts at offset {entry.start_offset} there, but at "
+                f"{ours[entry.epoch]} here"
+            )
+    if hole.before is not None and copy.runs and copy.runs[0].first_offset > hole.first:
+        return f"the copy starts at offset {copy.runs[0].first_offset}, after the end of this log"
+    return None

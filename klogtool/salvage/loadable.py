@@ -1,0 +1,148 @@
+"""A partition out of new segments that a broker loads, with the side files that its recovery makes of them.
+
+It is loaded as after a kill, from the first offset on: whatever a broker might look at, it looks at. A batch that would
+stop the load is left out, and all is loaded again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.broker.circumstances import LoadTerms
+from klogtool.broker.content import Content, read_content
+from klogtool.broker.draft import Draft
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.format.indexes import AbortedTxn, parse_txn_index
+from klogtool.format.names import FileKind, PartitionDirState, build_file_name, parse_file_name
+from klogtool.log.producer_state import TxnMetadata
+from klogtool.salvage.assembly import NewSegment
+from klogtool.salvage.stretches import Run
+
+_KEPT_KINDS = (FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE, FileKind.KRAFT_SNAPSHOT)
+_HARMFUL_ENDS = (".deleted", ".cleaned", ".swap")
+# What a batch that is sound by itself can be refused for, because of those before it.
+_OF_A_BATCH = ("InvalidTxnStateException",)
+
+
+class Unloadable(Struct, frozen=True):
+    """A batch that a broker would not load. position: in the file of its run."""
+
+    run: Run
+    position: int
+    reason: str
+
+
+class Loadable(Struct, frozen=True):
+    """The partition dir as it is to be. open_txns: transactions that no marker ends; aborted_txns: in its indexes."""
+
+    draft: Draft
+    log_end_offset: int
+    open_txns: Sequence[TxnMetadata]
+    aborted_txns: Sequence[AbortedTxn]
+
+
+def load(
+    path: str,
+    segments: Sequence[NewSegment],
+    small_files: dict[str, bytes | None],
+    terms: LoadTerms,
+    mtime_of: Callable[[NewSegment], int | None],
+) -> Loadable | Unloadable:
+    """The draft of a partition dir with just these segments, after a load and a clean stop.
+
+    small_files: contents that are new, by name; None: there is to be no such file. mtime_of: a segment's modification
+    time. Raises KlogError where a broker refuses for another reason, such as a setting.
+    """
+    draft = _draft(path, segments, small_files, mtime_of)
+    try:
+        log = LoadedLog(draft, replace(terms, recovery_point=0, is_clean=False))
+    except KlogError as error:
+        found = _find_batch(segments, draft, error)
+        if found is None:
+            raise
+        return found
+    for base_offset, stop in log.report.stopped_by.items():
+        if (found := _find_batch(segments, draft, stop, base_offset)) is not None:
+            return found
+        raise Refused(f"the result would not stay whole: {stop.reason}", path=path)
+    log.stop()
+    _restore_equal(draft)
+    return Loadable(draft, log.log_end_offset, log.producers.ongoing_txns, _aborted_txns(draft))
+
+
+def _aborted_txns(draft: Draft) -> list[AbortedTxn]:
+    names = [name for name in draft.names() if parse_file_name(name).kind is FileKind.TXN_INDEX]
+    return [entry for name in names for entry in parse_txn_index(draft.read(name))]
+
+
+def _draft(
+    path: str,
+    segments: Sequence[NewSegment],
+    small_files: dict[str, bytes | None],
+    mtime_of: Callable[[NewSegment], int | None],
+) -> Draft:
+    draft = Draft.of(path)
+    # Of a dir that is to be deleted a broker would not recover anything; what is salvaged from it lies elsewhere.
+    draft.path = path.removesuffix(PartitionDirState.DELETE.value)
+    draft.folders = draft.devices = frozenset()  # nor does what stands in the way of files there
+    for name in draft.names():
+        if not _stays(name):
+            draft.delete(name)
+    for name, data in small_files.items():
+        if data is None:
+            draft.delete(name)
+        else:
+            draft.write(name, data)
+    for segment in segments:
+        draft.write(build_file_name(FileKind.LOG, segment.base_offset), segment.content(), mtime_of(segment))
+        # Empty ones, or a broker would recover the segment twice.
+        for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+            draft.write(build_file_name(kind, segment.base_offset), b"")
+    return draft
+
+
+def _stays(name: str) -> bool:
+    """What a broker neither makes anew nor stops at."""
+    file = parse_file_name(name)
+    if file.kind is FileKind.FOREIGN:
+        return not name.endswith(_HARMFUL_ENDS)
+    return (file.kind in _KEPT_KINDS and not file.suffix) or file.kind is FileKind.LEADER_EPOCH_CHECKPOINT
+
+
+def _find_batch(
+    segments: Sequence[NewSegment], draft: Draft, error: KlogError, base_offset: int | None = None
+) -> Unloadable | None:
+    """The batch that an error is about, if leaving it out helps."""
+    if not isinstance(error, Corrupt) or error.position is None:
+        return None
+    if base_offset is None and error.kafka_class not in _OF_A_BATCH:
+        return None
+    for segment in segments:
+        path = os.path.join(draft.path, build_file_name(FileKind.LOG, segment.base_offset))
+        if segment.base_offset == base_offset or error.path == path:
+            run, position = segment.run_at(error.position)
+            return Unloadable(run, position, error.reason)
+    return None
+
+
+def _restore_equal(draft: Draft) -> None:
+    """Files that came out as they were are the ones that were there, with their times."""
+    for name in sorted(draft.changed()):
+        before, now = draft.before.get(name), draft.files.get(name)
+        if before is None or now is None or before.size != now.size:
+            continue
+        if before.content == now.content or (_is_small(now.content) and _equal(draft, name)):
+            draft.files[name] = before
+
+
+def _is_small(content: Content) -> bool:
+    return all(isinstance(part, bytes) for part in content)
+
+
+def _equal(draft: Draft, name: str) -> bool:
+    return read_content(draft.before[name].content) == draft.read(name)

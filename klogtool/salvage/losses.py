@@ -1,0 +1,145 @@
+"""What is lost with bytes that are rejected: offsets, by what is kept on both sides of them, and what copies gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from klogtool.salvage.holes import Evidence, Hole, is_between_segments, is_evident, parts_left
+from klogtool.salvage.stretches import Rejected, Run
+
+# Of these it cannot be said that records were in them.
+_MAY_BE_NOTHING = ("zero-tail", "segment-overlap")
+MISSING = "segment-missing"
+
+
+Span = tuple[int, int | None]
+
+
+class Loss(Struct, frozen=True):
+    """Bytes [start, end) of a segment that are not in the result, and the offsets that are not either.
+
+    No offset: the batches on both sides follow each other, or nothing tells of any. No last offset: nothing tells how
+    far the log went. cause: as of Rejected; MISSING where there are no bytes: other files tell of them, or a gap
+    between segments.
+    """
+
+    segment: int
+    start: int
+    end: int
+    first_offset: int | None
+    last_offset: int | None
+    cause: str
+
+
+def losses(gap: Hole, filled: Sequence[Run], empty: Sequence[Span], evidence: Evidence) -> list[Loss]:
+    """What is lost between kept batches. filled: what goes there, ascending; empty: spans of offsets that copies have
+    no batches for, though nothing of them is damaged there, ascending."""
+    hole = _with_end(gap, evidence.reaches, is_filled=bool(filled))
+    left = [part for span in parts_left(hole, filled) for part in _without(span, empty)]
+    if not left and (filled or hole.last is None or hole.first <= hole.last):
+        return []
+    if hole.last is None and filled and filled[0].first_offset == hole.first:
+        return []
+    found = []
+    for rejected, span in zip(hole.rejected, _spans(hole), strict=True):
+        found += [_loss(rejected, part) for part in _common(span, left)]
+    is_known = is_evident(gap, evidence) or is_between_segments(gap, evidence)
+    if not hole.rejected and hole.last is not None and hole.last >= evidence.log_start_offset and is_known:
+        found += [Loss(first, 0, 0, first, last, MISSING) for first, last in left]
+    return found
+
+
+def _loss(rejected: Rejected, span: Span | None) -> Loss:
+    first, last = (None, None) if span is None else span
+    return Loss(rejected.segment, rejected.start, rejected.stop, first, last, rejected.cause)
+
+
+def _without(span: Span, empty: Sequence[Span]) -> Iterator[Span]:
+    """What is left of a span. Of one without end only what itself has none takes that away."""
+    first, last = span
+    for begin, end in empty:
+        if (end is not None and end < first) or (last is not None and last < begin):
+            continue
+        if end is None and last is not None:  # copies may have ended earlier than this one
+            continue
+        if first < begin:
+            yield first, begin - 1
+        if end is None:
+            return
+        first = end + 1
+        if last is not None and first > last:
+            return
+    yield first, last
+
+
+def _with_end(hole: Hole, reaches: int, *, is_filled: bool) -> Hole:
+    """A hole at the end of the log, as far as anything tells where that was."""
+    if hole.last is not None:
+        return hole
+    told = [
+        part.last_offset for part in hole.rejected if part.last_offset is not None and _is_credible(part, is_filled)
+    ]
+    last = max([*told, reaches - 1], default=-1)
+    return Hole(hole.at, hole.first, last if last >= hole.first else None, hole.before, None, hole.rejected)
+
+
+def _is_credible(part: Rejected, is_filled: bool) -> bool:
+    """Whether to believe the offsets that a damaged header claims, at the end of the log: nothing else limits them."""
+    if part.first_offset is None or part.last_offset is None:
+        return False
+    return part.cause == "torn-batch" or (not is_filled and part.last_offset - part.first_offset < part.size)
+
+
+def _spans(hole: Hole) -> list[Span | None]:
+    """For each rejected stretch the offsets that were in it; all of the hole's are in one of them."""
+    if hole.last is not None and hole.last < hole.first:
+        return [None] * len(hole.rejected)
+    if not hole.rejected:
+        return []
+    likely = [part for part in hole.rejected if part.cause not in _MAY_BE_NOTHING] or list(hole.rejected)
+    if hole.last is None:
+        at_end = likely[:1] if likely[0].cause not in _MAY_BE_NOTHING else []
+        return [(hole.first, None) if part in at_end else None for part in hole.rejected]
+    shares = _shares(likely, hole.first, hole.last)
+    return [shares.get(part) for part in hole.rejected]
+
+
+def _shares(parts: Sequence[Rejected], first: int, last: int) -> dict[Rejected, Span]:
+    """Offsets [first, last] given to those who tell which are theirs, and what lies between to those who do not."""
+    shares: dict[Rejected, Span] = {}
+    waiting: list[Rejected] = []
+    following = first
+    for part in parts:
+        if part.first_offset is None or part.last_offset is None or not following <= part.first_offset:
+            waiting.append(part)
+            continue
+        if part.last_offset > last:
+            waiting.append(part)
+            continue
+        begin = part.first_offset
+        if following < begin and waiting:
+            shares[waiting[0]] = following, begin - 1
+        elif following < begin:
+            begin = following
+        waiting.clear()
+        shares[part] = begin, part.last_offset
+        following = part.last_offset + 1
+    if following <= last:
+        taker = waiting[0] if waiting else parts[-1]
+        shares[taker] = (following if waiting else (shares[taker][0]), last)
+    return shares
+
+
+def _common(span: Span | None, left: Sequence[Span]) -> Iterator[Span | None]:
+    """Where a span and what is left over have offsets in common; None once for a stretch that has none of its own."""
+    if span is None:
+        yield None
+        return
+    for part in left:
+        first = max(span[0], part[0])
+        ends = [end for end in (span[1], part[1]) if end is not None]
+        last = min(ends, default=None)
+        if last is None or first <= last:
+            yield first, last

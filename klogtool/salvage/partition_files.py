@@ -1,0 +1,147 @@
+"""A partition dir as salvage reads it: segments and small files, each as far as it is sound."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from klogtool.broker.draft import Draft, DraftFile
+from klogtool.broker.file_facts import listing_of
+from klogtool.errors import KlogError
+from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
+from klogtool.format.identity import PartitionMetadata, parse_partition_metadata
+from klogtool.format.indexes import AbortedTxn, parse_txn_index
+from klogtool.format.names import FileKind, FileName, TopicPartition, parse_file_name
+from klogtool.format.producer_snapshot import parse_producer_snapshot
+from klogtool.log.file import Unreadable
+from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.log.logdir import LogDir
+from klogtool.log.opened import open_path
+from klogtool.log.partition import Partition
+from klogtool.salvage.patchy import PatchyFile
+from klogtool.salvage.stretches import Rejected, Run, Stretch, walk_stretches
+
+_Value = TypeVar("_Value")
+
+INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+
+
+class SegmentFile(Struct, frozen=True):
+    """A `.log` that is in use."""
+
+    base_offset: int
+    name: str
+    path: str
+    size: int
+    mtime_ns: int | None
+
+    def stretches(self, *, jobs: int = 1, deep: bool = False) -> list[Stretch]:
+        """All of it; see walk_stretches. What the disk does not give is rejected. Raises Unreadable."""
+        with PatchyFile(self.path) as file:
+            found = list(walk_stretches(file, self.base_offset, jobs=jobs, deep=deep))
+            return [_or_unreadable(stretch, file) for stretch in found] if file.bad else found
+
+
+def _or_unreadable(stretch: Stretch, file: PatchyFile) -> Stretch:
+    bad = file.bad_within(stretch.start, stretch.stop) if isinstance(stretch, Rejected) else []
+    if isinstance(stretch, Run) or not bad:
+        return stretch
+    return replace(stretch, cause="unreadable", detail=f"the disk cannot read bytes {bad[0][0]:,} to {bad[-1][1]:,}")
+
+
+class PartitionFiles(Struct):
+    """What there is. swaps: cleaned segments that are to replace others. metadata, epochs: None where there is no such
+    file, or it is damaged (`damaged`: why, by kind). aborted_txns: by all indexes that can be read. reaches: up to
+    where the log once went at least (exclusive), by sound producer snapshots. listed: as `listing_of` has it."""
+
+    path: str
+    listed: tuple[int, frozenset[str]]
+    files: dict[str, DraftFile]
+    segments: list[SegmentFile]
+    swaps: list[SegmentFile]
+    metadata: PartitionMetadata | None = None
+    epochs: LeaderEpochFileCache | None = None
+    damaged: dict[FileKind, str] = field(default_factory=dict)
+    aborted_txns: list[AbortedTxn] = field(default_factory=list)
+    reaches: int = 0
+
+    @property
+    def topic_partition(self) -> TopicPartition | None:
+        """By the folder's name."""
+        return Partition(self.path).topic_partition
+
+    def names(self) -> list[FileName]:
+        """All names, taken apart."""
+        return [parse_file_name(name) for name in sorted(self.files)]
+
+    def orphans(self) -> set[int]:
+        """Base offsets of segments of which only indexes are left."""
+        bases = {segment.base_offset for segment in self.segments}
+        return {
+            name.base_offset
+            for name in self.names()
+            if name.kind in INDEX_KINDS and not name.suffix and name.base_offset is not None
+        } - bases
+
+
+def read_partition_files(path: str) -> PartitionFiles:
+    """A partition dir. Raises KlogError where there is none, or a file cannot be read."""
+    draft = Draft.of(path)
+    if isinstance(open_path(path), LogDir):
+        raise KlogError("a log dir: name one of its partition dirs", path=path)
+    found = PartitionFiles(path, draft.listed or listing_of(path), draft.files, _logs(draft, ""), _swaps(draft))
+    _read_small_files(draft, found)
+    return found
+
+
+def _logs(draft: Draft, suffix: str) -> list[SegmentFile]:
+    found = [
+        SegmentFile(name.base_offset, name.name, os.path.join(draft.path, name.name), file.size, file.mtime_ns)
+        for file, name in ((draft.files[name], parse_file_name(name)) for name in draft.names())
+        if name.kind is FileKind.LOG and name.suffix == suffix and name.base_offset is not None
+    ]
+    return sorted(found, key=lambda segment: (segment.base_offset, segment.name))
+
+
+def _swaps(draft: Draft) -> list[SegmentFile]:
+    """Segments that a cleaning has finished; one at or above the lowest half-made file is of a set that was not
+    complete (LogLoader.removeTempFilesAndCollectSwapFiles)."""
+    names = [parse_file_name(name) for name in draft.names()]
+    cleaned = [name.base_offset for name in names if name.suffix == ".cleaned" and name.base_offset is not None]
+    return [swap for swap in _logs(draft, ".swap") if not cleaned or swap.base_offset < min(cleaned)]
+
+
+def _read_small_files(draft: Draft, found: PartitionFiles) -> None:
+    metadata, epochs = FileKind.PARTITION_METADATA, FileKind.LEADER_EPOCH_CHECKPOINT
+    found.metadata = _parsed(draft, metadata.value, parse_partition_metadata, found.damaged)
+    found.epochs = _parsed(draft, epochs.value, _parse_epochs, found.damaged)
+    for file in found.names():
+        if file.suffix or file.base_offset is None:
+            continue
+        if file.kind is FileKind.TXN_INDEX:
+            found.aborted_txns += _parsed(draft, file.name, parse_txn_index, {}) or []
+        is_snapshot = file.kind is FileKind.PRODUCER_SNAPSHOT and file.base_offset > found.reaches
+        if is_snapshot and _parsed(draft, file.name, parse_producer_snapshot, {}) is not None:
+            found.reaches = file.base_offset
+
+
+def _parse_epochs(data: bytes) -> LeaderEpochFileCache:
+    return LeaderEpochFileCache(parse_leader_epoch_checkpoint(data))
+
+
+def _parsed(draft: Draft, name: str, parse: Callable[[bytes], _Value], damaged: dict[FileKind, str]) -> _Value | None:
+    """What a file says; None where it is not there, or is damaged, or the disk does not give it: `damaged` has why."""
+    if name not in draft:
+        return None
+    try:
+        return parse(draft.read(name))
+    except KlogError as error:
+        if isinstance(error, Unreadable) and error.errno != errno.EIO:
+            raise
+        damaged[parse_file_name(name).kind] = error.reason
+        return None

@@ -1,0 +1,375 @@
+"""A segment in stretches: runs of batches that prove themselves, and what lies between them.
+
+A run's batches follow each other in the file, their checksums hold and nothing in their headers is impossible, their
+offsets ascend, and their leader epoch is the same. A batch whose checksum holds over it once its length or magic is
+set right, fields that no checksum covers, is a run of its own that is mended. Whether runs fit each other is not
+looked at here.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from operator import gt, le
+from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool import kernels
+from klogtool.broker.content import Content, FileRange
+from klogtool.errors import KlogError
+from klogtool.format.batch import parse_batch
+from klogtool.format.batch_proof import FACTS, NOT_TOLD, EntryFacts, Judged, batch_facts, message_of
+from klogtool.format.fields import field_positions
+from klogtool.format.framing import LOG_OVERHEAD, Frame, walk_frames
+from klogtool.format.layouts import BATCH_HEADER
+from klogtool.log.file import LogFile
+from klogtool.log.probing import Probe
+from klogtool.log.proving import RowPool, walk_proved
+from klogtool.log.windows import walk_windows
+from klogtool.verify.log_damage import Damage, DamageJudge
+
+NO_EPOCH = -1
+MAGIC = 2
+WIDTH = len(FACTS)
+
+
+class Mend(Struct, frozen=True):
+    """A field outside of the checksum that is set right. position: of the batch in its file; at: of the field;
+    data: the field's bytes."""
+
+    position: int
+    at: int
+    field: str
+    was: int
+    now: int
+    data: bytes
+
+
+class Run(Struct, frozen=True):
+    """Sound batches, bytes [start, stop) of the file at `path`, which is that of segment `segment`.
+
+    magic, epoch: the format and leader epoch of all of them (the old formats have NO_EPOCH).
+    """
+
+    path: str
+    segment: int
+    start: int
+    stop: int
+    first_offset: int
+    last_offset: int
+    batches: int
+    records: int
+    magic: int
+    epoch: int
+    mends: tuple[Mend, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.stop - self.start
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets from the first to the last; more than records where a cleaner has been."""
+        return self.last_offset - self.first_offset + 1
+
+    def content(self) -> Content:
+        """Its bytes, mended fields in place."""
+        parts: list[FileRange | bytes] = []
+        at = self.start
+        for mend in sorted(self.mends, key=lambda mend: mend.at):
+            parts += [FileRange(self.path, at, mend.at)] * (at < mend.at)
+            parts.append(mend.data)
+            at = mend.at + len(mend.data)
+        return (*parts, FileRange(self.path, at, self.stop))
+
+
+class Rejected(Struct, frozen=True):
+    """Bytes [start, stop) of a segment that are not kept. cause: an id of verify's findings; detail: a sentence.
+
+    first_offset, last_offset: what was there, as far as these bytes tell.
+    """
+
+    path: str
+    segment: int
+    start: int
+    stop: int
+    cause: str
+    detail: str
+    first_offset: int | None = None
+    last_offset: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.stop - self.start
+
+
+Stretch: TypeAlias = Run | Rejected
+
+
+def walk_stretches(
+    file: LogFile,
+    segment: int,
+    cuts: Sequence[int] = (),
+    *,
+    start: int = 0,
+    end: int | None = None,
+    jobs: int = 1,
+    deep: bool = False,
+) -> Iterator[Stretch]:
+    """All bytes [start, end) of a segment's file, in order. segment: its base offset; start: where an entry begins.
+
+    cuts: ascending offsets; no run has batches both below and from one of them on. deep: a batch whose records
+    cannot be read is rejected. Raises Unreadable.
+    """
+    return _Walk(file, segment, cuts, file.size if end is None else end, jobs, deep=deep).stretches(start)
+
+
+def cut_run(run: Run, cuts: Sequence[int]) -> Sequence[Run]:
+    """A run in pieces, none of which has batches both below and from one of these (ascending) offsets on."""
+    if run.batches == 1 or bisect_right(cuts, run.first_offset) == bisect_right(cuts, run.last_offset):
+        return [run]
+    with LogFile(run.path) as file:
+        pieces = walk_stretches(file, run.segment, cuts, start=run.start, end=run.stop)
+        return [piece for piece in pieces if isinstance(piece, Run)]
+
+
+def split_last(run: Run) -> list[Run]:
+    """A run without its last batch, if it has more, and that batch."""
+    if run.batches == 1:
+        return [run]
+    at = run.start
+    with LogFile(run.path) as file:
+        windows = walk_windows(file, kernels.whole_frames(), start=run.start, end=run.stop)
+        last = deque((window for window in windows if window.cut), maxlen=1)
+        for window in last:
+            for frame in walk_frames(window.data, 0, window.cut):
+                at = window.base + frame.position
+        parts = [walk_stretches(file, run.segment, start=a, end=b) for a, b in ((run.start, at), (at, run.stop))]
+        return [part for stretches in parts for part in stretches if isinstance(part, Run)]
+
+
+def set_field(run: Run, name: str, was: int, value: int) -> Run:
+    """A run of a single batch with another value in a field. An old message has base_offset and length in the same
+    place, under other names."""
+    at, kind = next((at, kind) for field, at, kind in field_positions(BATCH_HEADER) if field == name)
+    return replace(run, mends=(*run.mends, Mend(run.start, run.start + at, name, was, value, kind.build(value))))
+
+
+class _Walk:
+    def __init__(self, file: LogFile, segment: int, cuts: Sequence[int], end: int, jobs: int, *, deep: bool) -> None:
+        self._deep = deep
+        self._file, self._segment, self._end, self._jobs = file, segment, end, jobs
+        self._probe = Probe(file, end=end, lowest=segment)
+        self._judge = DamageJudge(self._probe, segment, deep=deep)
+        self._runs = _Builder(file.path, segment, cuts, self._probe)
+        self._last_offset = segment - 1
+
+    def stretches(self, at: int) -> Iterator[Stretch]:
+        pool = RowPool()
+        while at < self._end:
+            for proved in walk_proved(self._file, at, pool, end=self._end, jobs=self._jobs, deep=self._deep):
+                for rows, count in proved.rows:
+                    yield from self._runs.add_rows(rows, count)
+                at = proved.reached
+            if at < self._end:
+                for stretch in self._not_plain(at):
+                    yield from self._runs.add(stretch)
+                    at = stretch.stop
+        yield from self._runs.take()
+
+    def _not_plain(self, at: int) -> Iterator[Stretch]:
+        """What begins at a byte where no plain entry does."""
+        judged = self._probe.judge(at, deep=self._deep)
+        if judged is not None:
+            yield self._judged(judged)
+            return
+        for damage in self._judge.judge(at, self._runs.last_offset):
+            inside = self._proved_inside(damage)
+            if inside is not None:
+                yield self._rejected(at, inside, damage.id, damage.detail, None, None)
+                return
+            yield self._damaged(damage)
+            at = damage.end
+
+    def _proved_inside(self, damage: Damage) -> int | None:
+        """Where in damaged bytes an entry proves itself, unless it is one inside of a damaged one's records: then that
+        one ends where another proves itself, or the log does."""
+        if damage.entry is not None or damage.end == self._end or self._probe.judge(damage.end) is not None:
+            return None
+        found = self._probe.next_proved(damage.start + 1)
+        return found if found is not None and found < damage.end else None
+
+    def _judged(self, judged: Judged) -> Stretch:
+        facts = judged.facts
+        if judged.is_sound:
+            return self._runs.run_of(facts)
+        cause = "batch-attributes" if judged.contradiction is not None else "records-invalid"
+        detail = f"the checksum matches, but {judged.contradiction or judged.records_contradiction}"
+        return self._rejected(facts.position, facts.end, cause, detail, facts.first_offset, facts.last_offset)
+
+    def _damaged(self, damage: Damage) -> Stretch:
+        if damage.entry is None or not damage.entry.is_sound or damage.field is None:
+            first, last = self._claimed(damage)
+            return self._rejected(damage.start, damage.end, damage.id, damage.detail, first, last)
+        run = self._runs.run_of(damage.entry.facts)
+        if damage.field == "magic":
+            was = self._probe.head(damage.start)[_MAGIC_AT]
+            return set_field(run, "magic", was - 256 if was > 127 else was, MAGIC)
+        was = int.from_bytes(self._probe.head(damage.start)[_LENGTH_AT:LOG_OVERHEAD], "big", signed=True)
+        return set_field(run, "length", was, damage.size - LOG_OVERHEAD)
+
+    def _claimed(self, damage: Damage) -> tuple[int | None, int | None]:
+        """The offsets that a damaged batch says that it has, if its length is right and it says so twice: what its
+        neighbours say is looked at later."""
+        frame = self._probe.frame(damage.start) if damage.id == "batch-crc" else None
+        if not isinstance(frame, Frame) or frame.size != damage.size or frame.magic != MAGIC:
+            return damage.first_offset, damage.last_offset
+        if not self._probe.looks_like_entry(damage.start):
+            return None, None
+        facts = batch_facts(parse_batch(self._probe.head(damage.start)))
+        if facts.last_offset - facts.first_offset + 1 != facts.records_count:
+            return None, None
+        return facts.first_offset, facts.last_offset
+
+    def _rejected(
+        self, start: int, stop: int, cause: str, detail: str, first: int | None, last: int | None
+    ) -> Rejected:
+        if first is not None and (first == NOT_TOLD or last is None or not self._segment <= first <= last):
+            first = last = None
+        return Rejected(self._file.path, self._segment, start, stop, cause, detail, first, last)
+
+
+_HIGH = 1 << 40
+_LENGTH_AT, _MAGIC_AT = (
+    next(at for field, at, _ in field_positions(BATCH_HEADER) if field == name) for name in ("length", "magic")
+)
+_FIRST, _LAST, _RECORDS, _MAGIC, _EPOCH = (
+    FACTS.index(name) for name in ("first_offset", "last_offset", "records_count", "magic", "partition_leader_epoch")
+)
+
+
+def _run_of(path: str, segment: int, facts: EntryFacts) -> Run:
+    first, last = facts.first_offset, facts.last_offset
+    if first == NOT_TOLD:
+        first = last
+    elif last < first:
+        # A base offset so high that the last one wraps around; and a wrapper that says less than its last message.
+        first, last = (first, last + (1 << 64)) if facts.magic >= MAGIC else (last, last)
+    return Run(
+        path,
+        segment,
+        facts.position,
+        facts.end,
+        first,
+        last,
+        1,
+        facts.records_count,
+        facts.magic,
+        facts.partition_leader_epoch,
+    )
+
+
+class _Builder:
+    """Puts batches together to runs. last_offset: of the last batch so far."""
+
+    def __init__(self, path: str, segment: int, cuts: Sequence[int], probe: Probe) -> None:
+        self._path, self._segment, self._cuts, self._probe = path, segment, cuts, probe
+        self.last_offset = segment - 1
+        self._run: Run | None = None
+        self._below: int | None = None  # the first cut that this run does not reach
+
+    def add(self, stretch: Stretch) -> Iterator[Stretch]:
+        """One more stretch; gives the run before it if they do not go together."""
+        if isinstance(stretch, Rejected):
+            yield from self.take()
+            yield stretch
+            return
+        run, self.last_offset = self._run, stretch.last_offset
+        if run is None or not self._goes_on(run, stretch):
+            yield from self.take()
+            nth = bisect_right(self._cuts, stretch.first_offset)
+            self._run, self._below = stretch, self._cuts[nth] if nth < len(self._cuts) else None
+            return
+        self._run = replace(
+            run,
+            stop=stretch.stop,
+            last_offset=stretch.last_offset,
+            batches=run.batches + stretch.batches,
+            records=run.records + stretch.records,
+        )
+
+    def add_rows(self, rows: array[int], count: int) -> Iterator[Stretch]:
+        """Plain entries, one behind the other in the file."""
+        firsts = rows[_FIRST : count * WIDTH : WIDTH]
+        cuts = self._cuts[bisect_right(self._cuts, firsts[0]) : bisect_right(self._cuts, firsts[-1])]
+        edges = sorted({0, *(bisect_left(firsts, cut) for cut in cuts), count})
+        for start, stop in pairwise(edges):
+            yield from self._add_part(rows[start * WIDTH : stop * WIDTH], stop - start)
+
+    def _add_part(self, rows: array[int], count: int) -> Iterator[Stretch]:
+        together = self._together(rows, count)
+        if together is not None:
+            yield from self.add(together)
+            return
+        for at in range(0, count * WIDTH, WIDTH):
+            yield from self.add(self.run_of(EntryFacts(*rows[at : at + WIDTH])))
+
+    def run_of(self, facts: EntryFacts) -> Run:
+        """A run of one entry."""
+        run = _run_of(self._path, self._segment, facts)
+        return self._looked_into(run) if facts.first_offset == NOT_TOLD else run
+
+    def _looked_into(self, run: Run) -> Run:
+        """A wrapper with its first offset and number of records, if it can be opened. The inner messages of one of
+        magic 0 have offsets of their own, under its checksum: the last one is the wrapper's."""
+        message = message_of(self._probe.read(run.start, run.size), run.start)
+        # Under a wrapper of magic 1 offsets are relative, and must not come out below 0.
+        message = message if run.magic == 0 else replace(message, offset=_HIGH)
+        try:
+            offsets = [record.offset for record in message.records()]
+        except KlogError:
+            return run
+        run = replace(run, first_offset=min(offsets[0], offsets[-1]), records=len(offsets))
+        if run.magic != 0:
+            return replace(run, first_offset=run.last_offset - (offsets[-1] - run.first_offset))
+        if run.last_offset == offsets[-1]:
+            return run
+        mended = set_field(run, "base_offset", run.last_offset, offsets[-1])
+        return replace(mended, last_offset=offsets[-1])
+
+    def _together(self, rows: array[int], count: int) -> Run | None:
+        """All these entries as one run, if they are one: without a line of Python for each of them."""
+        whole = count * WIDTH
+        firsts, lasts = rows[_FIRST:whole:WIDTH], rows[_LAST:whole:WIDTH]
+        records, magics, epochs = (rows[column:whole:WIDTH] for column in (_RECORDS, _MAGIC, _EPOCH))
+        if magics.count(MAGIC) < count or epochs.count(epochs[0]) < count:
+            return None
+        if any(map(gt, firsts, lasts)) or any(map(le, firsts[1:], lasts)):
+            return None
+        if bisect_right(self._cuts, firsts[0]) != bisect_right(self._cuts, firsts[-1]):
+            return None
+        start, end = EntryFacts(*rows[:WIDTH]).position, EntryFacts(*rows[whole - WIDTH : whole]).end
+        path, segment = self._path, self._segment
+        return Run(path, segment, start, end, firsts[0], lasts[-1], count, sum(records), MAGIC, epochs[0])
+
+    def take(self) -> Iterator[Run]:
+        """The run that is under way, if there is one."""
+        run, self._run = self._run, None
+        if run is not None:
+            yield run
+
+    def _goes_on(self, run: Run, batch: Run) -> bool:
+        return (
+            batch.start == run.stop
+            and (batch.magic, batch.epoch) == (run.magic, run.epoch)
+            and batch.first_offset > run.last_offset
+            and (self._below is None or batch.first_offset < self._below)
+            and not (run.mends or batch.mends)
+        )

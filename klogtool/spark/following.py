@@ -1,0 +1,132 @@
+"""Partitions that grow, followed by their files: how far there is something to read, and what the tasks read of it.
+
+Knows nothing of Spark: `streaming` is the face that Spark sees. What became lost is an error before any of it is
+written to the checkpoint, so that a disk that was away can come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from klogtool.errors import Refused
+from klogtool.format.uuids import build_uuid
+from klogtool.spark.copies import Copy, end_of
+from klogtool.spark.filters import Bounds
+from klogtool.spark.offsets import DATA_LOSS_CURE, Wanted, name_of, resolve
+from klogtool.spark.options import Query
+from klogtool.spark.planning import Split, split, wanted_copies
+from klogtool.spark.reached import Key, LogNow, Reached, Step, changed_text, first_of, gone_text, lost_between, step_of
+from klogtool.spark.read_committed import find_committed
+
+Offsets = Mapping[Key, Reached]
+
+
+class Follower:
+    """Follows the partitions of a query."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+
+    def begin(self, notes: list[str]) -> dict[Key, Reached]:
+        """Where the query's startingOffsets say. Raises Refused where a topic is not there."""
+        copies = _with_names(wanted_copies(self.query, notes))
+        return {key_of(w.copy): Reached(w.start, _topic_id(w.copy)) for w in resolve(self.query, copies, notes)}
+
+    def look(self) -> dict[Key, LogNow]:
+        """All logs that are there now."""
+        return {key: self._now(copy) for key, copy in self._copies([]).items()}
+
+    def steps(self, before: Offsets, now: Mapping[Key, LogNow]) -> dict[Key, Step]:
+        """What there is to read. Raises Refused where some of it is gone, unless failOnDataLoss is off."""
+        steps = {key: step_of(before.get(key), log) for key, log in now.items()}
+        if self.query.fails_on_data_loss:
+            after = {key: step.reached for key, step in steps.items()}
+            self._tell(_lost(before, after, {key: log.start for key, log in now.items()}), [])
+        return steps
+
+    def splits(self, before: Offsets, after: Offsets, notes: list[str]) -> list[Split]:
+        """What tasks read between two offsets. Raises Refused where some of that is gone, unless failOnDataLoss is off:
+        then `notes` gets a line for each loss."""
+        copies = self._copies(notes)
+        starts = {key: copy.log_start_offset for key, copy in copies.items()}
+        lost, wanted = _lost(before, after, starts), []
+        for key, reached in after.items():
+            found = self._wanted(copies.get(key), key, before.get(key), reached, lost)
+            wanted += [] if found is None else [found]
+        self._tell(lost, notes)
+        return split(self.query, wanted, Bounds())
+
+    def _wanted(
+        self, copy: Copy | None, key: Key, before: Reached | None, after: Reached, lost: list[str]
+    ) -> Wanted | None:
+        """What is read of a partition. lost: gets what was to be read, and is not there any more."""
+        first = first_of(before, after, 0 if copy is None else copy.log_start_offset)
+        if first >= after.end:
+            return None
+        if copy is None:
+            lost.append(gone_text([key]))
+            return None
+        topic_id = _topic_id(copy)
+        if after.topic_id is not None and topic_id not in (None, after.topic_id):
+            lost.append(changed_text(key, after, Reached(end_of(copy), topic_id)))
+            return None
+        end = min(after.end, end_of(copy))
+        if end < after.end:
+            lost.append(changed_text(key, after, Reached(end, after.topic_id)))
+        aborted = find_committed(copy).aborted if self.query.is_committed_only else ()
+        return Wanted(copy, max(first, copy.log_start_offset), end, aborted) if end > first else None
+
+    def _tell(self, lost: list[str], notes: list[str]) -> None:
+        if not self.query.fails_on_data_loss:
+            notes += lost
+        elif lost:
+            more = len(lost) - 1
+            others = f" ({more} more partition{'s' * (more > 1)} lost data)" if more else ""
+            raise Refused(f"{lost[0]}{others}", cure=DATA_LOSS_CURE)
+
+    def _copies(self, notes: list[str]) -> dict[Key, Copy]:
+        """A stream goes on where a topic is gone: what that means is decided by how far it was read."""
+        return {key_of(copy): copy for copy in _with_names(wanted_copies(self.query, notes, may_be_gone=True))}
+
+    def _now(self, copy: Copy) -> LogNow:
+        end = end_of(copy)
+        stable = find_committed(copy).last_stable_offset if self.query.is_committed_only else None
+        return LogNow(copy.log_start_offset, end, end if stable is None else min(end, stable), _topic_id(copy))
+
+
+def _lost(before: Offsets, after: Offsets, starts: Mapping[Key, int]) -> list[str]:
+    """What a stream misses between two offsets. starts: the log start offset of each partition that is there."""
+    gone = [key for key in before if key not in after]
+    lost = [gone_text(gone)] if gone else []
+    told = (lost_between(key, before.get(key), reached, starts.get(key, 0)) for key, reached in after.items())
+    return lost + [text for text in told if text is not None]
+
+
+def _with_names(copies: Iterable[Copy]) -> list[Copy]:
+    return [copy for copy in copies if copy.topic is not None]
+
+
+def _topic_id(copy: Copy) -> str | None:
+    found = copy.topic_id
+    return None if found is None else build_uuid(found)
+
+
+def key_of(copy: Copy) -> Key:
+    """Topic and partition of a copy that has a name."""
+    if copy.topic is None or copy.partition is None:
+        raise Refused(f"{name_of(copy)} is no partition dir, by its name")
+    return copy.topic, copy.partition
+
+
+def shared(steps: Mapping[Key, Step], most: int | None) -> dict[Key, Reached]:
+    """How far each partition is read if all together give at most so many offsets, None for no limit.
+
+    They share by what each of them has, as in Spark's kafka source; whoever has some gives at least one, or a partition
+    of few would wait for ever.
+    """
+    total: Any = sum(step.offsets for step in steps.values())
+    if most is None or most >= total:
+        return {key: step.reached for key, step in steps.items()}
+    parts = {key: max(most * step.offsets // total, min(step.offsets, 1)) for key, step in steps.items()}
+    return {key: step.shortened(parts[key]).reached for key, step in steps.items()}

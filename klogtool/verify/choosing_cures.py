@@ -1,0 +1,225 @@
+"""Which cure each finding of a partition gets. It is chosen when all of them are known: one decides about the others.
+
+The rule: no cure takes away what another one would keep. A broker's recovery cuts the log at its first damage, so it is
+named only where nothing sound lies behind that. A log that is damaged has no side files that can be built anew.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.escape import quoted
+from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
+from klogtool.log.partition import Partition
+from klogtool.verify.cures import (
+    move_out,
+    move_out_of_partition,
+    parent_of,
+    rebuild_index,
+    recover,
+    remove,
+    salvage,
+)
+from klogtool.verify.findings import Finding, Severity
+from klogtool.verify.log_end import find_next_offset
+from klogtool.verify.segment_report import SegmentReport
+
+CLEAN, UNCLEAN = "clean", "unclean"
+CUT_BY_RECOVERY = frozenset({"torn-batch", "zero-tail", "foreign-bytes", "batch-crc"})
+IN_LOG = CUT_BY_RECOVERY | {
+    "batch-header",
+    "batch-attributes",
+    "offset-order",
+    "offset-overflow",
+    "records-invalid",
+    "segment-overlap",
+}
+STOPS_RECOVERY = frozenset(
+    {"unreadable", "epochs-corrupt", "partition-metadata-corrupt", "segment-name", "txnindex-entry"}
+)
+LEFTOVERS = ("leftover-cleaned", "leftover-swap")
+_EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
+_OF_ONE_SEGMENT = {
+    **dict.fromkeys(("index-missing", "index-size", "index-order", "index-entry"), "index"),
+    **dict.fromkeys(
+        ("timeindex-missing", "timeindex-size", "timeindex-order", "timeindex-entry", "timeindex-max"), "timeindex"
+    ),
+}
+_OF_ALL_SEGMENTS = {
+    **dict.fromkeys(("txnindex-missing", "txnindex-size", "txnindex-entry"), "txnindex"),
+    **dict.fromkeys(("snapshot-corrupt", "snapshot-content"), "snapshot"),
+    **dict.fromkeys(("epochs-corrupt", "epochs-content", "epochs-missing"), _EPOCHS),
+}
+
+
+class State(Struct, frozen=True):
+    """What is known of a partition dir. reports: of its segments; is_whole: all of them were read, and all is known.
+
+    is_clean: a broker would take the last stop for clean.
+    """
+
+    path: str
+    reports: Sequence[SegmentReport]
+    is_whole: bool
+    is_clean: bool
+
+    @property
+    def log_end_offset(self) -> int:
+        """Behind the last sound batch."""
+        return self.reports[-1].next_offset if self.reports else 0
+
+
+def with_cures(found: Sequence[Finding], state: State) -> list[Finding]:
+    """The findings of a partition, each with what mends it; a cure that one has already stays.
+
+    A dir that a broker was about to delete is moved away whole.
+    """
+    if Partition(state.path).state is PartitionDirState.DELETE:
+        away = move_out(state.path, parent_of(state.path))
+        return [finding if _is_normal(finding) else replace(finding, cure=away) for finding in found]
+    cures = _Cures(found, state)
+    return [finding if finding.cure else replace(finding, cure=cures.of(finding)) for finding in found]
+
+
+class _Cures:
+    def __init__(self, found: Sequence[Finding], state: State) -> None:
+        self._state = state
+        self._in_log = [finding for finding in found if _is_in_log(finding)]
+        self._damaged = {_base_offset(finding) for finding in self._in_log}
+        self._ids = {finding.id for finding in found if not finding.is_unchecked}
+        self._of_names = [finding.cure for finding in found if finding.id == "segment-name" and finding.cure]
+        self._of_log = self._choose_for_log()
+        self._of_leftovers = self._choose_for_leftovers(found)
+
+    def of(self, finding: Finding) -> str | None:
+        """The cure of one finding; None where there is nothing to do, or nothing that helps."""
+        if _is_in_log(finding):
+            return self._of_log
+        if finding.id in LEFTOVERS:
+            return self._of_leftovers
+        if finding.id in _OF_ONE_SEGMENT:
+            return self._of_index(finding)
+        if finding.id in _OF_ALL_SEGMENTS:
+            return self._of_side_file(_OF_ALL_SEGMENTS[finding.id])
+        return self._of_other(finding)
+
+    # The log.
+
+    def _choose_for_log(self) -> str:
+        """For whatever is damaged in it: one cure for all, so that no order of cures matters."""
+        if self._ends_sound_but_for_its_tail():
+            return recover(self._state.path, UNCLEAN if self._state.is_clean else None)
+        return self._salvage()
+
+    def _salvage(self) -> str:
+        """Behind what gets names out of the way at which no log is loaded, a salvaged one neither."""
+        return " && ".join([*self._of_names, salvage(self._state.path, deep="records-invalid" in self._ids)])
+
+    def _ends_sound_but_for_its_tail(self) -> bool:
+        """Whether recovery cuts nothing but the damaged end of the last segment, behind which nothing sound lies."""
+        state = self._state
+        if not state.is_whole or not state.reports or self._ids & {*STOPS_RECOVERY, *LEFTOVERS}:
+            return False
+        last = state.reports[-1]
+        sound_end = last.sound[-1][1] if last.sound else 0
+        return len(last.sound) <= 1 and all(
+            finding.id in CUT_BY_RECOVERY
+            and finding.path == last.path
+            and finding.start is not None
+            and finding.start >= sound_end
+            for finding in self._in_log
+        )
+
+    # Leftovers.
+
+    def _choose_for_leftovers(self, found: Sequence[Finding]) -> str:
+        swaps = [f.path for f in found if f.id == "leftover-swap" and f.path.endswith(FileKind.LOG.value + ".swap")]
+        if self._in_log or not self._state.is_whole or self._ids & STOPS_RECOVERY or self._would_shorten(swaps):
+            return self._salvage()
+        return recover(self._state.path, CLEAN)
+
+    def _would_shorten(self, swaps: Sequence[str]) -> bool:
+        """Whether these cleaned segments would take the place of the log's end, and do not reach as far.
+
+        The cleaner leaves the last segment alone, and a split keeps every batch: such a file does not belong here.
+        """
+        ends = [find_next_offset(path) for path in swaps]
+        if not self._state.reports or not ends:
+            return False
+        end = max(ends)
+        return end < self._state.log_end_offset and self._state.reports[-1].base_offset < end
+
+    # Side files.
+
+    def _of_index(self, finding: Finding) -> str:
+        base = _base_offset(finding)
+        if base in self._damaged:
+            return self._of_log
+        epochs = [rebuild_index(self._state.path, _EPOCHS)] if "epochs-corrupt" in self._ids else []
+        return " && ".join([*epochs, rebuild_index(self._state.path, _OF_ONE_SEGMENT[finding.id], base)])
+
+    def _of_side_file(self, kind: str) -> str:
+        if self._in_log:
+            return self._of_log
+        # What rebuilds them loads the log as a broker does, and stops at what stops a broker.
+        leftovers = [self._of_leftovers] if self._ids & {*LEFTOVERS} else []
+        names = [] if leftovers else self._of_names
+        chain = " && ".join([*names, *leftovers, rebuild_index(self._state.path, kind)])
+        return f"first repair partition.metadata, then {chain}" if "partition-metadata-corrupt" in self._ids else chain
+
+    # Others.
+
+    def _of_other(self, finding: Finding) -> str | None:
+        if finding.is_unchecked:
+            return None
+        if finding.id == "unreadable":
+            return self._of_unreadable(finding.path)
+        if finding.id == "snapshot-stray":
+            return remove(finding.path, "a broker deletes it at startup, too")
+        if finding.id == "segment-gap" and finding.severity.value != "info":
+            copy = f"klogtool salvage {quoted(self._state.path)} --replica COPY --output DIR"
+            return f"if a replica has these offsets, take them from it: {copy}"
+        return None
+
+    def _of_unreadable(self, path: str) -> str:
+        try:
+            mode = os.stat(path).st_mode
+        except OSError:
+            mode = stat.S_IFREG
+        if not stat.S_ISREG(mode) and path != self._state.path:
+            return move_out_of_partition(path) + self._and_rebuild(path)
+        if not os.access(path, os.R_OK):
+            return "run klogtool as the broker's user, or as root"
+        return salvage(self._state.path)
+
+    def _and_rebuild(self, path: str) -> str:
+        """An index that a folder stands in the way of."""
+        name = parse_file_name(os.path.basename(path))
+        if self._in_log or name.suffix or name.base_offset is None:
+            return ""
+        kind = name.kind.value.removeprefix(".")
+        return (
+            f" && {rebuild_index(self._state.path, kind, name.base_offset)}" if kind in ("index", "timeindex") else ""
+        )
+
+
+def _base_offset(finding: Finding) -> int | None:
+    return parse_file_name(os.path.basename(finding.path)).base_offset
+
+
+def _is_in_log(finding: Finding) -> bool:
+    return finding.id in IN_LOG or _is_above_name(finding)
+
+
+def _is_normal(finding: Finding) -> bool:
+    return finding.severity is Severity.INFO
+
+
+def _is_above_name(finding: Finding) -> bool:
+    """Whether a segment's name lies above its first batch: salvage names it anew."""
+    return finding.id == "segment-name" and finding.first_offset is not None

@@ -1,0 +1,58 @@
+"""The base offset of a log's last batch, held against the end that a clean stop has noted.
+
+No checksum covers a base offset. Every other batch stands between two neighbours; behind the last one only the recovery
+point tells: a clean stop sets it to the log's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from klogtool.errors import KlogError
+from klogtool.format.framing import Frame
+from klogtool.log.file import LogFile
+from klogtool.log.frames import FrameReader
+from klogtool.verify.findings import Finding
+from klogtool.verify.segment_report import SegmentReport
+
+RECORD_BATCH_MAGIC = 2
+
+
+def find_right_offset(first_offset: int, last_offset: int, lowest: int, closed_at: int) -> int | None:
+    """The base offset with which a last batch ends where the log was closed; None if its own is as good.
+
+    lowest: behind the batch before. A log that was written to since then goes on behind its old end, and has no room.
+    """
+    right = closed_at - (last_offset - first_offset + 1)
+    return right if lowest <= right < first_offset else None
+
+
+def verify_last_batch(reports: Sequence[SegmentReport], closed_at: int | None) -> Iterator[Finding]:
+    """A finding if the log's last batch lies beyond the log's end. reports: of all segments, by base offset."""
+    last = reports[-1] if reports else None
+    if last is None or closed_at is None or closed_at >= last.next_offset or last.is_damaged or not last.sound:
+        return
+    lowest = max(last.base_offset, reports[-2].next_offset if len(reports) > 1 else 0)
+    try:
+        yield from _judged(last, lowest, closed_at)
+    except KlogError:  # it has changed since it was read
+        return
+
+
+def _judged(last: SegmentReport, lowest: int, closed_at: int) -> Iterator[Finding]:
+    with LogFile(last.path) as file:
+        reader, (at, end) = FrameReader(file), last.sound[-1]
+        while isinstance(frame := reader.find(at, end), Frame):
+            last_offset, at = reader.last_offset(frame), frame.position + frame.size
+            if at < end:
+                lowest = max(lowest, last_offset + 1)
+                continue
+            right = find_right_offset(frame.offset, last_offset, lowest, closed_at)
+            if right is not None and frame.magic == RECORD_BATCH_MAGIC:
+                detail = (
+                    f"the base offset is {frame.offset}, but the log was closed at {closed_at}, so it must be {right}"
+                )
+                yield Finding(
+                    "batch-header", last.path, detail, frame.position, at, right, closed_at - 1, "base_offset"
+                )
+            return

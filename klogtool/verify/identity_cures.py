@@ -1,0 +1,94 @@
+"""What mends files that say whose a log dir or a partition is: from what other files of the same disk tell."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from klogtool.errors import KlogError
+from klogtool.format.identity import parse_partition_metadata
+from klogtool.format.java_numbers import parse_java_int
+from klogtool.format.java_text import parse_properties
+from klogtool.format.names import FileKind
+from klogtool.format.uuids import build_uuid, is_reserved_directory_id, parse_uuid
+from klogtool.log.file import read_whole
+from klogtool.log.logdir import LogDir
+from klogtool.log.partition import Partition
+from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.verify.cures import edit, write_lines
+
+NODE_ID_KEYS = {"1": "node.id", "0": "broker.id"}
+MOST_PROPERTIES_BYTES = 1 << 20  # four lines
+
+
+def write_meta_properties(path: str, log_dirs: Sequence[LogDir]) -> str:
+    """To write meta.properties anew, with what can be read of it and what the broker's other log dirs have."""
+    own = _properties(path)
+    found = dict(_identity(own))
+    for other in log_dirs:
+        for key, value in _identity(_properties(os.path.join(other.path, FileKind.META_PROPERTIES.value))):
+            if key != "directory.id":
+                found.setdefault(key, value)
+    version = "1" if "node.id" in found else "0"
+    wanted = ("cluster.id", NODE_ID_KEYS[version])
+    if not all(key in found for key in wanted):
+        return (
+            "write it again with these lines: version=1, cluster.id=ID, node.id=N; "
+            "the cluster id is in meta.properties of any other broker or controller"
+        )
+    present = [key for key in (*wanted, "directory.id") if key in found]
+    return write_lines(path, [f"version={version}", *(f"{key}={found[key]}" for key in present)])
+
+
+def drop_directory_id(path: str, why: str) -> str:
+    """To have a broker make a new directory.id."""
+    return edit(path, [r"/^\s*directory\.id\s*[=:]/d"], why)
+
+
+def _properties(path: str) -> Mapping[str, str]:
+    try:
+        return parse_properties(read_whole(path, limit=MOST_PROPERTIES_BYTES))
+    except KlogError:
+        return {}
+
+
+def _identity(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """What is there, and can be right."""
+    for key in ("cluster.id", "directory.id", *NODE_ID_KEYS.values()):
+        value = properties.get(key)
+        if value and value.isascii() and value.isprintable() and _is_possible(key, value):
+            yield key, value
+
+
+def _is_possible(key: str, value: str) -> bool:
+    try:
+        if key == "directory.id":
+            return not is_reserved_directory_id(parse_uuid(value))
+        return key == "cluster.id" or parse_java_int(value) >= 0
+    except KlogError:
+        return False
+
+
+def write_partition_metadata(path: str, topic_id: str | None, remark: str = "") -> str:
+    """To write partition.metadata anew. topic_id: None if it is not known."""
+    if topic_id is None:
+        return (
+            "write it again with two lines: version: 0, then topic_id: and the id that kafka-topics.sh --describe shows"
+        )
+    return write_lines(path, ["version: 0", f"topic_id: {topic_id}"], remark)
+
+
+def find_topic_id(topic: str, partitions: Iterable[Partition]) -> str | None:
+    """The id that most partitions of a topic have."""
+    ids = Counter(topic_id for p in partitions if p.topic == topic and (topic_id := read_topic_id(p)) is not None)
+    return ids.most_common(1)[0][0] if ids else None
+
+
+def read_topic_id(partition: Partition) -> str | None:
+    """By partition.metadata; None where it cannot be read."""
+    path = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
+    try:
+        return build_uuid(parse_partition_metadata(read_whole(path, limit=MOST_TEXT_BYTES)).topic_id)
+    except KlogError:
+        return None

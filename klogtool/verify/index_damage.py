@@ -1,0 +1,214 @@
+"""What is wrong with the offset and the time index beside a log: by themselves, and against the log.
+
+A sparse index is fine, a false entry is not. Brokers up to 3.9.0, and 4.0.0, made one entry for a set of batches:
+its last offset (up to 1.1 its first), at the position where the set begins. So an entry is false only if no batch
+begins at its position, if its offset is below that batch's, or if it reaches into the batch of the next entry.
+
+The order of entries is also checked by kernels/_scan.pxi.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from klogtool import kernels
+from klogtool.format.indexes import (
+    OFFSET_INDEX_ENTRY_SIZE,
+    TIME_INDEX_ENTRY_SIZE,
+    entries_before_zero_tail,
+    unpack_offset_index,
+    unpack_time_index,
+)
+from klogtool.format.names import FileKind
+from klogtool.log.file import LogFile
+from klogtool.verify.findings import Finding
+
+MOST_RUNS = 1000  # of wrong entries that are told one by one
+PIECE_BYTES = 1 << 20
+
+
+class Ranges:
+    """Ranges of numbers, both ends inclusive, added in ascending order; those that touch become one."""
+
+    def __init__(self) -> None:
+        self._firsts, self._lasts = array("q"), array("q")
+
+    def add(self, first: int, last: int) -> None:
+        """One more, none of the former begins behind it."""
+        if self._lasts and first <= self._lasts[-1] + 1:
+            self._lasts[-1] = max(last, self._lasts[-1])
+        else:
+            self._firsts.append(first)
+            self._lasts.append(last)
+
+    def __contains__(self, number: int) -> bool:
+        at = bisect_right(self._firsts, number) - 1
+        return at >= 0 and number <= self._lasts[at]
+
+
+Pair: TypeAlias = tuple[int, int]
+
+
+class Kind(Struct, frozen=True):
+    """What the two indexes differ in: how their findings begin, an entry's bytes, how it is read and told, and which
+    entry may stand behind which."""
+
+    file_kind: FileKind
+    name: str
+    entry_size: int
+    unpack: Callable[[bytes], Iterator[Pair]]
+    follows: Callable[[Pair, Pair], bool]
+    words: Callable[[Pair, int], str]
+
+
+OFFSETS = Kind(
+    FileKind.OFFSET_INDEX,
+    "index",
+    OFFSET_INDEX_ENTRY_SIZE,
+    unpack_offset_index,
+    lambda entry, before: entry[0] > before[0] and entry[1] > before[1],
+    lambda entry, base: f"offset {base + entry[0]} at byte {entry[1]}",
+)
+TIMES = Kind(
+    FileKind.TIME_INDEX,
+    "timeindex",
+    TIME_INDEX_ENTRY_SIZE,
+    unpack_time_index,
+    lambda entry, before: entry[0] > before[0] and entry[1] >= before[1],
+    lambda entry, base: f"timestamp {entry[0]} at offset {base + entry[1]}",
+)
+BEFORE_ALL = (-1, -1)
+
+
+class IndexFile:
+    """One index of a segment, and what is found wrong with it.
+
+    data: the entries that are in order, as bytes. Whole entries behind `count` are zeros. most_entries: more than the
+    log can have batches are not read.
+    """
+
+    def __init__(self, file: LogFile, kind: Kind, base_offset: int, most_entries: int) -> None:
+        self.path, self.kind, self.base_offset = file.path, kind, base_offset
+        size = kind.entry_size
+        self.size, self.whole = file.size, file.size // size
+        count = _entries_before_zeros(file, size)
+        self.count, self.too_many = min(count, most_entries), count > most_entries
+        self.data = file.read(0, self.count * size)
+        self._last = self.data[-size:]
+        self._numbers: array[int] | None = None
+        self._disordered, self._false = _Runs(), _Runs()
+        if not _in_order(kind, self.data):
+            self._leave_out_disorder()
+
+    def __len__(self) -> int:
+        return len(self.data) // self.kind.entry_size
+
+    def entry(self, number: int) -> Pair:
+        """An entry of `data`: the numbers it holds."""
+        size = self.kind.entry_size
+        return next(self.kind.unpack(self.data[number * size : (number + 1) * size]))
+
+    def last_with(self, column: int, value: int, before: int) -> int:
+        """The last entry before number `before` that has this value in a column (one has)."""
+        return next(n for n in range(before - 1, -1, -1) if self.entry(n)[column] == value)
+
+    def _leave_out_disorder(self) -> None:
+        """Entries that do not fit between their neighbours are left out of `data`."""
+        kind, entries = self.kind, list(self.kind.unpack(self.data))
+        kept: list[int] = []
+        for number, entry in enumerate(entries):
+            if kind.follows(entry, entries[kept[-1]] if kept else BEFORE_ALL):
+                kept.append(number)
+            elif self._is_odd(entries, kept, number):
+                self._disordered.add(kept.pop(), "")
+                kept.append(number)
+            else:
+                self._disordered.add(number, "")
+        size = kind.entry_size
+        self._numbers = array("q", kept)
+        self.data = b"".join(self.data[number * size : (number + 1) * size] for number in kept)
+
+    def _is_odd(self, entries: list[Pair], kept: list[int], number: int) -> bool:
+        """Whether it is rather the entry before this one that is wrong: this one goes with those around it."""
+        follows, entry = self.kind.follows, entries[number]
+        if not kept or not follows(entry, entries[kept[-2]] if len(kept) > 1 else BEFORE_ALL):
+            return False
+        if number + 1 == len(entries):
+            return False
+        after = entries[number + 1]
+        return follows(after, entry) and not follows(after, entries[kept[-1]])
+
+    def last_as_read(self) -> Pair | None:
+        """The last whole entry as a broker reads it, zeros included; None if there is none."""
+        if self.whole > self.count:
+            return (0, 0)
+        return next(self.kind.unpack(self._last), None)
+
+    def note_false(self, kept: int, why: str) -> None:
+        """An entry that the log contradicts, by its number in `data`."""
+        self._false.add(kept if self._numbers is None else self._numbers[kept], why)
+
+    def findings(self) -> Iterator[Finding]:
+        """All of them; the cure is for who knows the segment."""
+        name, size = self.kind.name, self.kind.entry_size
+        for first, last, _ in sorted(self._disordered.found):
+            yield self._entries(f"{name}-order", first, last, "not in ascending order with the entries around")
+        for first, last, why in sorted(self._false.found):
+            yield self._entries(f"{name}-entry", first, last, why)
+        if self.too_many:
+            detail = "more entries than the log can have batches"
+            yield Finding(f"{name}-entry", self.path, detail, start=self.count * size, end=self.whole * size)
+        elif self.count < self.whole:
+            detail = f"{self.whole - self.count} entries of zeros at the end: preallocated and not used"
+            yield Finding("index-untrimmed", self.path, detail, start=self.count * size, end=self.whole * size)
+        if self.size > self.whole * size:
+            detail = f"{self.size} bytes are not a multiple of an entry's {size}"
+            yield Finding(f"{name}-size", self.path, detail, start=self.whole * size, end=self.size)
+
+    def _entries(self, finding_id: str, first: int, last: int, why: str) -> Finding:
+        size = self.kind.entry_size
+        count = "an entry" if first == last else f"{last - first + 1} entries"
+        return Finding(finding_id, self.path, f"{count}: {why}", start=first * size, end=(last + 1) * size)
+
+
+class _Runs:
+    """Numbers of entries, each with a reason: (first, last, reason of the first) for those that lie together."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[int, int, str]] = []
+
+    def add(self, number: int, why: str) -> None:
+        """One more, mostly behind all others."""
+        if self.found:
+            first, last, reason = self.found[-1]
+            if first - 1 <= number <= last + 1 or len(self.found) >= MOST_RUNS:
+                self.found[-1] = min(first, number), max(last, number), reason
+                return
+        self.found.append((number, number, why))
+
+
+def _in_order(kind: Kind, data: bytes) -> bool:
+    if kernels.native is not None:
+        return bool(kernels.native.entries_in_order(data, kind is TIMES))
+    entries = list(kind.unpack(data))
+    return all(map(kind.follows, entries, [BEFORE_ALL, *entries]))
+
+
+def _entries_before_zeros(file: LogFile, entry_size: int) -> int:
+    """Entries before the run of zeros that an index may end with: of one that was not trimmed, most of it."""
+    at = file.size // entry_size * entry_size
+    step = PIECE_BYTES // entry_size * entry_size
+    zeros = bytes(min(at, step))
+    while at > 0:
+        start = max(0, at - step)
+        piece = file.read(start, at - start)
+        found = 0 if piece == zeros[: len(piece)] else entries_before_zero_tail(piece, entry_size)
+        if found:
+            return start // entry_size + found
+        at = start
+    return 0

@@ -1,0 +1,162 @@
+"""The offset and the time index of a segment held against its log, entry by entry as the log goes by."""
+
+from __future__ import annotations
+
+from klogtool.format.batch_proof import EntryFacts
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.succession import Succession, Why
+from klogtool.log.probing import Probe
+from klogtool.verify.index_damage import IndexFile, Ranges
+
+
+class IndexJudge:
+    """Judges index entries in front of which a succession stopped; what is damaged in the log says nothing of them.
+
+    Either index may be missing.
+    """
+
+    def __init__(
+        self, succession: Succession, probe: Probe, offset_index: IndexFile | None, time_index: IndexFile | None
+    ) -> None:
+        self._succession, self._probe = succession, probe
+        self._offset_index, self._time_index = offset_index, time_index
+        self._damaged_bytes, self._missing_offsets, self._some_missing = Ranges(), Ranges(), False
+        self._doubtful_position = -1
+
+    def note_damage(self, start: int, end: int) -> None:
+        """Bytes of the log that no entry was found in."""
+        self._damaged_bytes.add(start, end - 1)
+        self._some_missing = True
+
+    def note_next(self, entry: EntryFacts) -> None:
+        """The next entry that was found: what was damaged before it had offsets below its own."""
+        if self._some_missing:
+            if entry.lowest_offset - 1 > self._succession.last_offset:
+                self._missing_offsets.add(self._succession.last_offset + 1, entry.lowest_offset - 1)
+            self._some_missing = False
+
+    def note_disorder(self, entry: EntryFacts) -> None:
+        """The offset of this entry, or of the one before, is not what it was: offsets from there up to what follows say
+        nothing of the indexes."""
+        succession = self._succession
+        self._doubtful_position = entry.position
+        after = self._probe.judge(entry.end) if entry.end < self._probe.end else None
+        if after is not None:
+            highest = after.facts.lowest_offset - 1
+        else:
+            highest = max(entry.last_offset, succession.last_offset) if entry.end < self._probe.end else MAX_LONG
+        self._missing_offsets.add(succession.before_offset + 1, max(highest, succession.last_offset))
+        succession.index_noted = succession.time_noted = -1
+
+    def judge(self, why: int, entry: EntryFacts) -> None:
+        """Note the index entry as false, if it is, and go on behind it."""
+        succession = self._succession
+        if why == Why.INDEX:
+            self._judge_offset(entry)
+        elif why == Why.INDEX_REACH:
+            self._note_reach()
+            succession.index_noted = -1
+        elif why == Why.TIME:
+            self._judge_time(entry)
+        elif why == Why.TIME_REACH:
+            self._note_time_reach()
+            succession.time_noted = -1
+
+    def contradicts_offset(self, why: int, entry: EntryFacts) -> bool:
+        """Whether it is rather the entry's offset that is wrong: nothing follows that could tell, no offset is missing
+        before, but the one between this and the index's."""
+        succession, index = self._succession, self._offset_index
+        if why != Why.INDEX or index is None or entry.end < self._probe.end or succession.gaps:
+            return False
+        relative_offset, position = index.entry(succession.index_at)
+        return position == entry.position and relative_offset > succession.last_offset - succession.base_offset
+
+    def finish(self, valid_end: int) -> None:
+        """The rest of both indexes; the last entry of the log that proves itself ends at byte `valid_end`."""
+        succession, has_tail = self._succession, valid_end < self._probe.end
+        highest = max(-1, succession.last_offset - succession.base_offset)
+        if self._offset_index is not None:
+            self._finish_offsets(self._offset_index)
+            if succession.index_noted > highest and not has_tail:
+                self._note_reach()
+        if self._time_index is not None:
+            self._finish_times(self._time_index, has_tail=has_tail)
+            if succession.time_noted > highest and not has_tail:
+                self._note_time_reach()
+
+    def _finish_offsets(self, index: IndexFile) -> None:
+        for number in range(self._succession.index_at, len(index)):
+            position = index.entry(number)[1]
+            if position >= self._probe.end:
+                self._note_offset(number, f"the log has only {self._probe.end} bytes")
+            elif position not in self._damaged_bytes:
+                self._note_offset(number, "no batch starts there")
+
+    def _finish_times(self, index: IndexFile, *, has_tail: bool) -> None:
+        succession = self._succession
+        for number in range(succession.time_at, len(index)):
+            relative_offset = index.entry(number)[1]
+            behind = succession.base_offset + relative_offset > succession.last_offset
+            if not self._is_missing(relative_offset) and not (has_tail and behind):
+                self._note_time(number)
+
+    # Offset index.
+
+    def _judge_offset(self, entry: EntryFacts) -> None:
+        succession, index = self._succession, self._offset_index
+        assert index is not None  # it has this entry
+        number, succession.index_at = succession.index_at, succession.index_at + 1
+        position = index.entry(number)[1]
+        if position == entry.position and not self._has_doubtful_offset(entry):
+            least = entry.first_offset if entry.tells_first_offset else self._succession.last_offset + 1
+            self._note_offset(number, f"the batch there starts at offset {least}")
+        elif position < entry.position and position not in self._damaged_bytes:
+            self._note_offset(number, "no batch starts there")
+
+    def _has_doubtful_offset(self, entry: EntryFacts) -> bool:
+        """Whether it is the log's entry that is wrong: what follows it says so, too."""
+        if entry.position == self._doubtful_position:
+            return True
+        after = self._probe.judge(entry.end) if entry.end < self._probe.end else None
+        return after is not None and after.facts.tells_first_offset and after.facts.first_offset <= entry.last_offset
+
+    def _note_offset(self, number: int, why: str) -> None:
+        _note(self._offset_index, number, why)
+
+    def _note_reach(self) -> None:
+        succession, index = self._succession, self._offset_index
+        assert index is not None  # it has noted an entry
+        if not self._is_missing(succession.index_noted):
+            number = index.last_with(0, succession.index_noted, succession.index_at)
+            self._note_offset(number, "the batches from there to the next entry end below it")
+
+    # Time index.
+
+    def _judge_time(self, entry: EntryFacts) -> None:
+        succession, index = self._succession, self._time_index
+        assert index is not None  # it has this entry
+        number, succession.time_at = succession.time_at, succession.time_at + 1
+        timestamp, relative_offset = index.entry(number)
+        if entry.position == self._doubtful_position or self._is_missing(relative_offset):
+            return
+        if timestamp != entry.max_timestamp or not self._has_doubtful_offset(entry):
+            self._note_time(number)
+
+    def _note_time(self, number: int) -> None:
+        _note(self._time_index, number, "this is not the largest timestamp up to there")
+
+    def _note_time_reach(self) -> None:
+        succession, index = self._succession, self._time_index
+        assert index is not None  # it has noted an entry
+        if not self._is_missing(succession.time_noted):
+            number = index.last_with(1, succession.time_noted, succession.time_at)
+            _note(index, number, "the messages with this timestamp end below it")
+
+    def _is_missing(self, relative_offset: int) -> bool:
+        """Whether an offset lies where the log is damaged."""
+        return self._succession.base_offset + relative_offset in self._missing_offsets
+
+
+def _note(index: IndexFile | None, number: int, why: str) -> None:
+    assert index is not None  # it has this entry
+    index.note_false(number, f"{index.kind.words(index.entry(number), index.base_offset)}, but {why}")

@@ -1,0 +1,276 @@
+"""What is wrong with bytes of a log that do not prove to be an entry, and where the log goes on behind them.
+
+A stretch is looked at from its first byte on: is it the end of the log, torn or full of zeros; an entry whose frame
+fits, so that its bytes were changed; one that fits once its length or magic is put right; or no entry at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice, pairwise
+
+from msgspec import Struct
+
+from klogtool.format.batch import CRC_COVERS_FROM, INT_MAX, RECORD_BATCH_OVERHEAD, parse_batch
+from klogtool.format.batch_proof import Judged, batch_facts
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame
+from klogtool.format.resync import LARGEST_SOUGHT_BYTES
+from klogtool.log.probing import Probe
+
+OFFSET_BYTES = 8
+LEAST_ZERO_TAIL_BYTES = HEADER_SIZE_UP_TO_MAGIC + 1  # fewer zeros may belong to what lies before them
+MOST_STEPS = 64  # from frame to frame, to see whether they lead to an entry that proves itself
+WRONG_BATCH, WRONG_MESSAGE = "the batch does not match its checksum", "the message does not match its checksum"
+MANY_WRONG_BATCHES = 1000  # who has met so many takes those that come then many at a time (judge_run)
+MOST_HEADS = 1024  # that are tried as the place where an entry with a wrong length ends
+
+
+class Damage(Struct, frozen=True):
+    """Bytes [start, end) that are damaged; id, field and detail as in Finding.
+
+    first_offset, last_offset: what was there, as far as it can be told. entry: it can be read all the same, by who
+    knows of the damage. count: how many entries, of a run of which each has the same.
+    """
+
+    id: str
+    start: int
+    end: int
+    detail: str
+    first_offset: int | None = None
+    last_offset: int | None = None
+    field: str | None = None
+    entry: Judged | None = None
+    count: int = 1
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.end - self.start
+
+
+class DamageJudge:
+    """Judges stretches of one log. base_offset: its segment's."""
+
+    def __init__(self, probe: Probe, base_offset: int, *, deep: bool = False) -> None:
+        self._probe, self._base_offset, self._deep = probe, base_offset, deep
+
+    def judge(self, at: int, last_offset: int) -> list[Damage]:
+        """What is wrong from byte `at` on, where no entry proves itself; not empty, one behind the other.
+
+        last_offset: of the entry before. What follows the last one is to be judged in its turn.
+        """
+        probe, end = self._probe, self._probe.end
+        if probe.zeros_from() <= at:
+            return [self._zeros(at, last_offset)]
+        if end - at <= HEADER_SIZE_UP_TO_MAGIC:
+            return [self._torn(at, end, last_offset)]
+        return (
+            self._wrong_magic(at)
+            or self._wrong_bytes(self._sure_step(at, last_offset), last_offset)
+            or self._wrong_length(at)
+            or self._wrong_bytes(self._cautious_steps(at), last_offset)
+            or self._part_of_entry(at, last_offset)
+            or self._no_entry(at, last_offset)
+        )
+
+    def judge_run(self, at: int, last_offset: int) -> Damage | None:
+        """Batches from `at` on, each with a sound header and wrong bytes, as one; None if it is not so simple."""
+        end, count, last = self._probe.walk_unproved(at, last_offset)
+        if not count:
+            return None
+        first = parse_batch(self._probe.head(at)).base_offset
+        return Damage("batch-crc", at, end, WRONG_BATCH, first, last, count=count)
+
+    # The end of the log.
+
+    def _zeros(self, at: int, last_offset: int) -> Damage:
+        end = self._probe.end
+        if end - at < OFFSET_BYTES and self._may_begin_entry(at, last_offset):
+            return self._torn(at, end, last_offset)
+        return Damage("zero-tail", at, end, f"{end - at} zeros from here to the end of the file")
+
+    def _torn(self, at: int, end: int, last_offset: int) -> Damage:
+        head = self._probe.head(at)
+        if len(head) <= HEADER_SIZE_UP_TO_MAGIC:
+            return Damage("torn-batch", at, end, f"the file ends {end - at} bytes after the last batch")
+        first, last = self._offsets(head, last_offset, None)
+        detail = f"the file ends {end - at} bytes into a batch of {self._probe.claimed_size(at)} bytes"
+        return Damage("torn-batch", at, end, detail, first, last)
+
+    def _may_begin_entry(self, at: int, last_offset: int) -> bool:
+        """Whether the first bytes may be those of an offset behind the last one."""
+        prefix = self._probe.head(at)[:OFFSET_BYTES]
+        missing = OFFSET_BYTES - len(prefix)
+        lowest = int.from_bytes(prefix + bytes(missing), "big")
+        highest = int.from_bytes(prefix + b"\xff" * missing, "big")
+        return lowest <= self._base_offset + INT_MAX and highest > last_offset
+
+    # An entry, but for a field or some bytes of it.
+
+    def _wrong_magic(self, at: int) -> list[Damage]:
+        frame = self._probe.frame(at)
+        if not isinstance(frame, Frame) or frame.magic == 2:
+            return []
+        judged = self._probe.judge_as_batch(at, frame.size, deep=self._deep)
+        return [] if judged is None else [_wrong_magic(judged, frame.magic)]
+
+    def _wrong_bytes(self, steps: list[int], last_offset: int) -> list[Damage]:
+        """Frames that lead to where the log goes on, or ends: so the lengths are right, and what is under the checksums
+        is not."""
+        damages = []
+        for start, stop in pairwise(steps):
+            first, last = self._offsets(self._probe.head(start), last_offset, stop)
+            detail = WRONG_MESSAGE if self._magic(start) < 2 else WRONG_BATCH
+            damages.append(Damage("batch-crc", start, stop, detail, first, last))
+            last_offset = last_offset if last is None else last
+        return damages
+
+    def _steps(self, at: int, most: int, is_next: Callable[[int], bool]) -> list[int]:
+        """Where frames begin from `at` on, and where the last one ends; empty if they lead nowhere."""
+        steps = [at]
+        for _ in range(most):
+            frame = self._probe.frame(steps[-1])
+            if not isinstance(frame, Frame):
+                return []
+            steps.append(steps[-1] + frame.size)
+            if is_next(steps[-1]):
+                return steps
+        return []
+
+    def _sure_step(self, at: int, last_offset: int) -> list[int]:
+        """One step to where the log goes on. A wrong length may lead there, too, past entries that are sound."""
+        steps = self._steps(at, 1, self._is_next)
+        passed = self._probe.next_proved(at + 1) if steps else None
+        while passed is not None and passed < steps[-1]:
+            judged = self._probe.judge(passed)
+            if judged is None or judged.facts.last_offset <= last_offset:
+                return steps
+            passed, last_offset = judged.facts.end, judged.facts.last_offset
+        return [] if steps and passed == steps[-1] and passed != self._probe.next_proved(at + 1) else steps
+
+    def _cautious_steps(self, at: int) -> list[int]:
+        """The same by weaker signs, so they must not lead past an entry that proves itself."""
+        steps = self._steps(at, MOST_STEPS, self._may_be_next)
+        following = self._probe.next_proved(at + 1)
+        return [] if steps and following is not None and steps[-1] > following else steps
+
+    def _is_next(self, at: int) -> bool:
+        """Whether the log goes on or ends there, for sure. A message's header proves nothing."""
+        probe = self._probe
+        return at == probe.end or (self._magic(at) == 2 and probe.looks_like_entry(at)) or probe.judge(at) is not None
+
+    def _may_be_next(self, at: int) -> bool:
+        """The same, perhaps: a message, an entry that is torn, or some bytes of its header."""
+        probe, left = self._probe, self._probe.end - at
+        if 0 < left <= HEADER_SIZE_UP_TO_MAGIC and probe.zeros_from() > at:
+            return self._may_begin_entry(at, self._base_offset - 1)
+        return self._is_next(at) or probe.zeros_from() <= at or probe.looks_like_entry(at, even_torn=True)
+
+    def _magic(self, at: int) -> int:
+        """What the header there says; -1 if it ends before that."""
+        head = self._probe.head(at)
+        return head[HEADER_SIZE_UP_TO_MAGIC - 1] if len(head) >= HEADER_SIZE_UP_TO_MAGIC else -1
+
+    def _wrong_length(self, at: int) -> list[Damage]:
+        """The checksum matches up to another place than the length says, and there the log goes on, or ends."""
+        probe, magic = self._probe, self._magic(at)
+        if magic > 2:
+            return []
+        judge = probe.judge_as_batch if magic == 2 else probe.judge_as_message
+        for stop in self._checked_ends(at) if magic == 2 else self._possible_ends(at)[:MOST_STEPS]:
+            judged = judge(at, stop - at, deep=self._deep)
+            if judged is not None:
+                return [_wrong_length(judged, probe.claimed_size(at))]
+        return []
+
+    def _checked_ends(self, at: int) -> list[int]:
+        """Where a batch may end, and its checksum holds."""
+        head = self._probe.head(at)
+        if len(head) < RECORD_BATCH_OVERHEAD:
+            return []
+        stop = self._probe.find_crc32c(at + CRC_COVERS_FROM, self._possible_ends(at), parse_batch(head).crc)
+        return [] if stop is None else [stop]
+
+    def _possible_ends(self, at: int) -> list[int]:
+        """Where an entry may end that begins here: where another one may begin, or nothing follows."""
+        probe, following = self._probe, self._probe.next_proved(at + 1)
+        farthest = min(probe.end if following is None else following, at + LARGEST_SOUGHT_BYTES)
+        least = at + (LOG_OVERHEAD + MIN_LENGTH)
+        ends = set(islice(probe.heads(least, farthest), MOST_HEADS))
+        zeros = probe.zeros_from()
+        # The last bytes of a batch may well be zeros, and those behind it, too.
+        ends.update(range(max(zeros, least), min(zeros + MOST_STEPS, farthest)))
+        return sorted({*ends, farthest})
+
+    def _part_of_entry(self, at: int, last_offset: int) -> list[Damage]:
+        """A header that may be an entry's, and too few or too many bytes behind it."""
+        probe = self._probe
+        if not probe.looks_like_entry(at, even_torn=True):
+            return []
+        size, following = probe.claimed_size(at), probe.next_proved(at + 1)
+        if following is None and size > probe.end - at:
+            return [self._torn(at, probe.end, last_offset)]
+        stop = min(at + size, probe.end if following is None else following)
+        first, last = self._offsets(probe.head(at), last_offset, following)
+        detail = (
+            f"the batch does not match its checksum; its length field says {size} bytes, and no batch follows there"
+        )
+        return [Damage("batch-crc", at, stop, detail, first, last)]
+
+    # Anything else.
+
+    def _no_entry(self, at: int, last_offset: int) -> list[Damage]:
+        probe, end, zeros = self._probe, self._probe.end, self._probe.zeros_from()
+        following = probe.next_proved(at + 1)
+        if following is not None:
+            first, last = self._missing(last_offset, following)
+            return [Damage("foreign-bytes", at, following, "no batch starts here", first, last)]
+        if end - zeros < LEAST_ZERO_TAIL_BYTES:
+            return [Damage("foreign-bytes", at, end, "no batch starts here, and none follows")]
+        tail = Damage("zero-tail", zeros, end, f"{end - zeros} zeros from here to the end of the file")
+        if zeros - at < RECORD_BATCH_OVERHEAD and self._may_begin_entry(at, last_offset):
+            return [Damage("torn-batch", at, zeros, "the header of a batch is incomplete, zeros follow"), tail]
+        return [Damage("foreign-bytes", at, zeros, "no batch starts here, and none follows"), tail]
+
+    # Offsets.
+
+    def _offsets(self, head: bytes, last_offset: int, following: int | None) -> tuple[int | None, int | None]:
+        """What the header of a damaged entry says, if that goes between its neighbours; else what is missing there."""
+        next_offset = self._first_offset(following)
+        if len(head) == RECORD_BATCH_OVERHEAD:
+            facts = batch_facts(parse_batch(head))
+            last = facts.last_offset if facts.magic >= 2 else facts.first_offset
+            highest = self._base_offset + INT_MAX if next_offset is None else next_offset - 1
+            if last_offset < facts.first_offset <= last <= highest:
+                return facts.first_offset, last
+        return self._missing(last_offset, following)
+
+    def _missing(self, last_offset: int, following: int | None) -> tuple[int | None, int | None]:
+        next_offset = self._first_offset(following)
+        if next_offset is None or next_offset <= last_offset + 1:
+            return None, None
+        return last_offset + 1, next_offset - 1
+
+    def _first_offset(self, position: int | None) -> int | None:
+        """Of the entry there, if it looks like one that tells."""
+        if position is None or not self._probe.looks_like_entry(position):
+            return None
+        frame = self._probe.frame(position)
+        return frame.offset if isinstance(frame, Frame) and frame.magic == 2 else None
+
+
+def _wrong_magic(judged: Judged, magic: int) -> Damage:
+    detail = f"the magic is {magic}, but the checksum matches for magic 2"
+    return _readable(judged, "magic", detail)
+
+
+def _wrong_length(judged: Judged, size_told: int) -> Damage:
+    told = f"{size_told} bytes" if size_told else "fewer bytes than a batch can have"
+    detail = f"its length field says {told}, but its checksum matches for {judged.facts.size} bytes"
+    return _readable(judged, "length", detail)
+
+
+def _readable(judged: Judged, field: str, detail: str) -> Damage:
+    facts = judged.facts
+    first = facts.first_offset if facts.tells_first_offset else None
+    return Damage("batch-header", facts.position, facts.end, detail, first, facts.last_offset, field, judged)

@@ -1,0 +1,41 @@
+"""How far a log goes, by the headers of its batches alone: to choose between copies, not to judge them."""
+
+from __future__ import annotations
+
+import os
+
+from klogtool.errors import KlogError
+from klogtool.format.framing import Frame
+from klogtool.log.file import LogFile
+from klogtool.log.frames import FrameReader
+from klogtool.log.partition import Partition
+
+
+def find_next_offset(path: str) -> int:
+    """Behind the last whole batch of a `.log`; 0 if it has none, or cannot be read."""
+    next_offset, at = 0, 0
+    try:
+        with LogFile(path) as file:
+            reader = FrameReader(file)
+            while isinstance(frame := reader.find(at, file.size), Frame):
+                next_offset, at = reader.last_offset(frame) + 1, at + frame.size
+    except KlogError:
+        return next_offset
+    return next_offset
+
+
+def find_log_end(partition: Partition) -> int:
+    """Behind the last batch of a partition's last segment, its name at least; 0 if it has none, or cannot be read."""
+    try:
+        segments = partition.segments
+    except KlogError:
+        return 0
+    return max(segments[-1].base_offset, find_next_offset(segments[-1].path)) if segments else 0
+
+
+def find_log_bytes(partition: Partition) -> int:
+    """Bytes of its segments; 0 if they cannot be seen."""
+    try:
+        return sum(os.path.getsize(segment.path) for segment in partition.segments)
+    except (KlogError, OSError):
+        return 0

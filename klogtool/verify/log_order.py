@@ -1,0 +1,260 @@
+"""Entries that are sound by themselves and do not go with their neighbours: whose fault is it?
+
+Base offset and leader epoch lie outside of the checksum, so that either may be damaged in a batch that proves itself.
+One that is, stands out between the one before and the one behind. A log that goes back, and stays there, is another
+matter: then it is the order that is wrong.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.format.batch import INT_MAX, NO_PARTITION_LEADER_EPOCH, NO_SEQUENCE, increment_sequence
+from klogtool.format.batch_proof import FACTS, EntryFacts
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.succession import EpochStart, Succession, Why, facts_at
+from klogtool.format.zigzag import to_signed
+from klogtool.log.probing import Probe
+from klogtool.verify.log_damage import Damage
+
+NEAR_OFFSETS = 1 << 20  # gaps that compaction makes are smaller, mostly
+_LONG_MASK = (1 << 64) - 1
+_FIRST, _LAST = FACTS.index("first_offset"), FACTS.index("last_offset")
+_EPOCH = FACTS.index("partition_leader_epoch")
+
+
+class OrderJudge:
+    """Judges the entries in front of which a succession stopped, and puts right what it knows, or their facts, so that
+    it can go on.
+
+    next_base: the base offset of the next segment, if there is one. epochs: those fetched from the succession so far.
+    """
+
+    def __init__(self, succession: Succession, probe: Probe, next_base: int | None, epochs: list[EpochStart]) -> None:
+        self._succession, self._probe, self._next_base, self._epochs = succession, probe, next_base, epochs
+        self._overflowing: EntryFacts | None = None
+
+    def judge(self, why: int, rows: array[int], number: int) -> list[Damage]:
+        """What is wrong with the entry whose facts have this number in `rows`, or with the one before it.
+
+        INDEX: the index knows its offset better.
+        """
+        entry = facts_at(rows, number)
+        start = number * len(FACTS)
+        if why == Why.OFFSET:
+            return [self._offset(entry, rows, start)]
+        if why == Why.OVERFLOW:
+            return self._overflow(entry, rows, start)
+        if why == Why.INDEX:
+            return [self._correct(entry, self._succession.last_offset + 1, rows, start)]
+        if why == Why.EPOCH:
+            return [self._epoch(entry, rows, start)]
+        return [self._sequence(entry)]
+
+    def finish(self) -> list[Damage]:
+        """What can only be told at the end of the log: how far it goes."""
+        entry, succession = self._overflowing, self._succession
+        if entry is None:
+            return []
+        detail = (
+            "offsets from here on are more than 2147483647 above the base offset of the segment, "
+            f"{succession.base_offset}"
+        )
+        last = max(entry.last_offset, succession.last_offset)  # the log may go back behind it
+        return [Damage("offset-overflow", entry.position, self._end(), detail, entry.lowest_offset, last)]
+
+    def _end(self) -> int:
+        """Byte behind the last entry that was taken."""
+        return EntryFacts(*self._succession.previous).end
+
+    def _previous(self) -> EntryFacts | None:
+        return EntryFacts(*self._succession.previous) if self._succession.batches else None
+
+    def _after(self, entry: EntryFacts) -> EntryFacts | None:
+        """The entry that follows, if it proves itself."""
+        if entry.end >= self._probe.end:
+            return None
+        judged = self._probe.judge(entry.end)
+        return None if judged is None else judged.facts
+
+    # Offsets.
+
+    def _offset(self, entry: EntryFacts, rows: array[int], start: int) -> Damage:
+        """Either this entry's offset is wrong or that of the one before, or none is: the log goes back.
+
+        One that goes beyond the last offset there is, and so ends below its start, is wrong whatever was before.
+        """
+        succession, previous = self._succession, self._previous()
+        lowest, before = entry.lowest_offset, succession.last_offset
+        mine = self._better_offset(entry)
+        if previous is not None and not _is_copy(entry, previous) and entry.last_offset >= lowest:
+            theirs = _guess(previous, succession.before_offset + 1, lowest - _span(previous))
+            if theirs.likelihood > mine.likelihood:
+                return self._correct_previous(previous, theirs.offset)
+            if mine.likelihood:
+                return self._correct(entry, mine.offset, rows, start)
+        elif previous is None and mine.likelihood:
+            return self._correct(entry, mine.offset, rows, start)
+        lowest = max(lowest, -MAX_LONG)  # so that a Java long is below it
+        succession.last_offset = lowest - 1
+        succession.gaps += 1
+        if entry.tells_first_offset:
+            rows[start + _FIRST] = lowest
+        rows[start + _LAST] = max(lowest, entry.last_offset)
+        return _offset_order(entry, before, succession.base_offset)
+
+    def _overflow(self, entry: EntryFacts, rows: array[int], start: int) -> list[Damage]:
+        """Too far from the base offset: either its own is wrong, or all from here on are."""
+        mine = self._better_offset(entry)
+        if mine.likelihood:
+            return [self._correct(entry, mine.offset, rows, start)]
+        self._overflowing, self._succession.highest_offset = entry, MAX_LONG
+        return []
+
+    def _better_offset(self, entry: EntryFacts) -> _Guess:
+        """What an entry's first offset would be, were it wrong.
+
+        It lies behind the entry before and in front of what follows. If nothing follows that tells, it can only be
+        said to be wrong where the right one is likely: the next, or in a log with gaps one that is not far.
+        """
+        succession, after = self._succession, self._offset_after(entry)
+        least, most = succession.last_offset + 1, succession.highest_offset + 1 - _span(entry)
+        if after is not None:
+            return _guess(entry, least, min(after - _span(entry), most))
+        if succession.gaps or not entry.tells_first_offset:
+            guess = _guess(entry, least, min(least + NEAR_OFFSETS, most))
+            return _Guess(_SOME_BIT if guess.likelihood >= _BIT else _NO_ROOM, guess.offset)
+        guess = _guess(entry, least, min(least, most))
+        return guess if guess.likelihood == _ONLY_ONE_BY_BYTE else _Guess(_NO_ROOM, least)
+
+    def _correct_previous(self, previous: EntryFacts, first: int) -> Damage:
+        succession = self._succession
+        succession.last_offset = first + _span(previous) - 1
+        if self._epochs and self._epochs[-1][1] == previous.first_offset:
+            epoch, _, *others = self._epochs[-1]
+            self._epochs[-1] = epoch, first, *others  # type: ignore[assignment]
+        if succession.batches == 1:
+            succession.first_offset = first
+        return _wrong_offset(previous, first)
+
+    def _correct(self, entry: EntryFacts, first: int, rows: array[int], start: int) -> Damage:
+        if entry.tells_first_offset:
+            rows[start + _FIRST] = first
+        else:
+            first = self._succession.last_offset + 1  # the least that it can be, which keeps the next in order
+        rows[start + _LAST] = min(first + _span(entry) - 1, MAX_LONG)
+        return _wrong_offset(entry, first)
+
+    def _offset_after(self, entry: EntryFacts) -> int | None:
+        """The first offset of what follows an entry; None if that cannot be told."""
+        if entry.end >= self._probe.end:
+            return self._next_base
+        after = self._after(entry)
+        return None if after is None else after.lowest_offset
+
+    # Leader epochs.
+
+    def _epoch(self, entry: EntryFacts, rows: array[int], start: int) -> Damage:
+        succession, previous, epoch = self._succession, self._previous(), entry.partition_leader_epoch
+        if epoch < NO_PARTITION_LEADER_EPOCH:
+            rows[start + _EPOCH] = NO_PARTITION_LEADER_EPOCH
+            return _wrong_epoch(entry, "no epoch is below -1")
+        after = self._after(entry)
+        if after is not None and after.partition_leader_epoch >= succession.epoch:
+            rows[start + _EPOCH] = succession.epoch
+            return _wrong_epoch(
+                entry, f"it is {succession.epoch} before this batch and {after.partition_leader_epoch} after it"
+            )
+        if (
+            previous is not None
+            and previous.partition_leader_epoch == succession.epoch > succession.before_epoch
+            and epoch >= succession.before_epoch
+        ):
+            succession.epoch = succession.latest_epoch = succession.before_epoch
+            if self._epochs:
+                self._epochs.pop()
+            return _wrong_epoch(previous, f"it is {succession.before_epoch} before this batch and {epoch} after it")
+        detail = f"leader epoch {epoch} follows leader epoch {succession.epoch}"
+        succession.epoch = epoch
+        return _damage("epoch-order", entry, detail)
+
+    # Sequence numbers.
+
+    def _sequence(self, entry: EntryFacts) -> Damage:
+        last = self._succession.last_sequence(entry.producer_id)
+        self._succession.forget_producer(entry.producer_id)
+        detail = (
+            f"producer {entry.producer_id} with epoch {entry.producer_epoch} continues with sequence number "
+            f"{entry.base_sequence}, not {increment_sequence(last, 1) if last != NO_SEQUENCE else 0}"
+        )
+        return _damage("sequence-gap", entry, detail)
+
+
+def _span(entry: EntryFacts) -> int:
+    """How many offsets an entry takes; of a wrapper it is not known."""
+    delta = to_signed(entry.last_offset - entry.first_offset, 64) if entry.tells_first_offset else 0
+    return min(max(0, delta), INT_MAX) + 1
+
+
+class _Guess(Struct, frozen=True):
+    """An offset that would be right, and how likely it is that another was made of it."""
+
+    likelihood: int
+    offset: int
+
+
+_NO_ROOM, _ROOM, _BYTE, _SOME_BIT, _BIT, _ONLY_ONE, _ONLY_ONE_BY_BYTE = range(7)
+
+
+def _guess(entry: EntryFacts, lowest: int, highest: int) -> _Guess:
+    """The first offset in [lowest, highest] that differs from the entry's in a bit, or a byte, or at all."""
+    if lowest > highest:
+        return _Guess(_NO_ROOM, lowest)
+    found = entry.lowest_offset
+    by_bit = [offset for bit in range(64) if lowest <= (offset := to_signed(found ^ 1 << bit, 64)) <= highest]
+    by_byte = [offset for at in range(0, 64, 8) if (offset := _with_byte(found, at, lowest)) <= highest]
+    if lowest == highest:
+        return _Guess(_ONLY_ONE_BY_BYTE if by_byte else _ONLY_ONE, lowest)
+    if by_bit:
+        return _Guess(_BIT, min(by_bit))
+    return _Guess(_BYTE, min(by_byte)) if by_byte else _Guess(_ROOM, lowest)
+
+
+def _with_byte(offset: int, at: int, lowest: int) -> int:
+    """The smallest number from `lowest` on that differs only in the byte at this bit; 2^64 if there is none."""
+    rest = (offset & _LONG_MASK) & ~(0xFF << at)
+    byte = max(0, -((rest - lowest) >> at))
+    return rest | byte << at if byte <= 0xFF else _LONG_MASK + 1
+
+
+def _is_copy(entry: EntryFacts, previous: EntryFacts) -> bool:
+    """Whether it is the same batch once more."""
+    return replace(entry, position=previous.position) == previous
+
+
+def _wrong_offset(entry: EntryFacts, first: int) -> Damage:
+    detail = f"the base offset is {entry.lowest_offset}, but the batches around it say {first}"
+    last = first + _span(entry) - 1
+    return Damage("batch-header", entry.position, entry.end, detail, first, last, "base_offset")
+
+
+def _wrong_epoch(entry: EntryFacts, why: str) -> Damage:
+    detail = f"the leader epoch is {entry.partition_leader_epoch}; {why}"
+    return _damage("batch-header", entry, detail, "partition_leader_epoch")
+
+
+def _offset_order(entry: EntryFacts, before: int, base_offset: int) -> Damage:
+    lowest = entry.lowest_offset
+    if lowest < base_offset:
+        return _damage("offset-order", entry, f"offset {lowest} is below the base offset of the segment, {base_offset}")
+    if entry.last_offset < lowest:
+        detail = f"offsets continue from {lowest} beyond the largest possible offset, {MAX_LONG}"
+        return Damage("offset-order", entry.position, entry.end, detail, lowest, MAX_LONG)
+    return _damage("offset-order", entry, f"offset {lowest} follows offset {before}")
+
+
+def _damage(finding_id: str, entry: EntryFacts, detail: str, field: str | None = None) -> Damage:
+    return Damage(finding_id, entry.position, entry.end, detail, entry.lowest_offset, entry.last_offset, field)

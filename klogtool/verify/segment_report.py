@@ -1,0 +1,74 @@
+"""What is told to a verification of a segment, and what it tells beside its findings."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from klogtool.format.indexes import NO_TIMESTAMP
+
+DEFAULT_INDEX_INTERVAL_BYTES = 4096
+
+
+class EpochRun(Struct, frozen=True):
+    """Batches of a segment that follow each other and carry the same leader epoch.
+
+    first_offset: of the first; last_offset: of the last. magic, position: of the first.
+    """
+
+    epoch: int
+    first_offset: int
+    last_offset: int
+    batches: int = 1
+    magic: int = 2
+    position: int = 0
+
+
+class SegmentContext(Struct, frozen=True):
+    """What is known of a segment from around it.
+
+    now_ms: what is later than that is implausible. next_base: base offset of the next segment, None for the last.
+    is_active: the last segment of a log, which a broker appends to. is_clean: the log dir has a marker of a clean stop.
+    index_interval_bytes: so much of a log may be without an index entry.
+    """
+
+    now_ms: int
+    next_base: int | None = None
+    is_active: bool = False
+    is_clean: bool = False
+    index_interval_bytes: int = DEFAULT_INDEX_INTERVAL_BYTES
+
+
+class SegmentReport(Struct):
+    """What was found in a segment's log, damage apart.
+
+    next_offset: behind the last batch that proved itself; the base offset if none did. bytes: of those that did. sound:
+    where such batches follow each other, as spans of bytes. is_damaged: whether any bytes are no sound batch;
+    has_damaged_tail: those behind the last one. is_complete: False if the log could not be read to its end. has_gaps:
+    whether offsets are missing between its batches, or in one. largest_timestamp: -1 if there is none. epochs: leader
+    epochs in the order of the log, -1 where a batch or message has none. false_epochs: position, first and last offset
+    of each batch whose epoch is told to be false, or out of order.
+    """
+
+    path: str
+    base_offset: int
+    next_offset: int
+    size: int = 0
+    first_offset: int | None = None
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    sound: tuple[tuple[int, int], ...] = ()
+    is_damaged: bool = False
+    has_damaged_tail: bool = False
+    is_complete: bool = True
+    has_gaps: bool = False
+    has_producers: bool = False
+    has_old_messages: bool = False
+    largest_timestamp: int = NO_TIMESTAMP
+    epochs: list[EpochRun] = field(default_factory=list)
+    false_epochs: list[tuple[int, int, int]] = field(default_factory=list)
+
+    @property
+    def last_offset(self) -> int | None:
+        """Of the last batch that proved itself."""
+        return self.next_offset - 1 if self.batches else None

@@ -1,0 +1,514 @@
+"""Every damage under some paths, as findings; then a summary. Nothing is written.
+
+Several log dirs are those of one broker. Segments are read on several threads; findings come in the order of names,
+whatever the threads do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from klogtool.broker.circumstances import CLEAN, Checkpoints, Circumstances, find_compaction, is_log_dir
+from klogtool.errors import KlogError
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.names import FileKind, PartitionDirState
+from klogtool.log.in_order import in_order
+from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir, knows_topic_ids
+from klogtool.log.opened import Opened, open_path
+from klogtool.log.partition import Partition
+from klogtool.log.segment import Segment
+from klogtool.log.side_file import kind_of
+from klogtool.verify.choosing_cures import State, with_cures
+from klogtool.verify.findings import Finding, Severity
+from klogtool.verify.identity_cures import find_topic_id, write_partition_metadata
+from klogtool.verify.segment_report import SegmentContext, SegmentReport
+from klogtool.verify.verify_kraft import topic_ids_by_metadata, verify_kraft_snapshot
+from klogtool.verify.verify_log_dirs import (
+    CHECKPOINTS,
+    PartitionEnds,
+    verify_against_logs,
+    verify_log_dirs,
+    verify_topic_ids,
+)
+from klogtool.verify.verify_names import METADATA_PARTITION, Layout, verify_names
+from klogtool.verify.verify_partition import (
+    Surroundings,
+    as_normal_gap,
+    verify_partition,
+    verify_segment_name,
+)
+from klogtool.verify.verify_segment import verify_segment
+
+WITHOUT_TOPIC_ID = ("partition-metadata-corrupt", "partition-metadata-missing")
+LARGE_BYTES = 32 << 20
+
+
+class VerifyOptions(Struct, frozen=True):
+    """How to verify. subset: (n, t), the n-th of t parts of the partitions. max_seconds: begin no segment after them,
+    but for the very first.
+
+    seconds: how many have passed since the beginning; on_progress: told of bytes that were read;
+    on_partition: told of each partition that is done.
+    """
+
+    circumstances: Circumstances
+    deep: bool = False
+    jobs: int = 1
+    subset: tuple[int, int] = (1, 1)
+    max_seconds: float | None = None
+    seconds: Callable[[], float] = lambda: 0.0
+    on_progress: Callable[[int], None] = lambda _: None
+    on_partition: Callable[[], None] = lambda: None
+
+    def is_time_up(self) -> bool:
+        """Whether no further segment is to be begun."""
+        return self.max_seconds is not None and self.seconds() >= self.max_seconds
+
+
+class Summary(Struct):
+    """What was read, and how many findings there were of each severity.
+
+    left_out_*: what was not, since it belongs to another subset or time was up; of a partition that was begun, the
+    segments that were not. was_time_up: whether any of it was left out for want of time.
+    """
+
+    partitions: int = 0
+    files: int = 0
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    errors: int = 0
+    warnings: int = 0
+    infos: int = 0
+    left_out_partitions: int = 0
+    left_out_segments: int = 0
+    was_time_up: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing was left out."""
+        return not self.left_out_partitions and not self.left_out_segments
+
+    def add(self, other: Summary) -> None:
+        """What was read of a partition."""
+        for name in ("partitions", "files", "batches", "records", "bytes", "left_out_segments"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def count(self, finding: Finding) -> None:
+        """One more finding."""
+        match finding.severity:
+            case Severity.ERROR:
+                self.errors += 1
+            case Severity.WARNING:
+                self.warnings += 1
+            case Severity.INFO:
+                self.infos += 1
+
+
+class Target(Struct, frozen=True):
+    """A partition dir that is verified, or of which only the file `only` is."""
+
+    partition: Partition
+    around: Surroundings
+    log_dir: LogDir | None = None
+    only: str | None = None
+
+
+class VerifiedPartition(Struct, frozen=True):
+    """What was found in a partition. ends: what its log dir is to know; counted: what was read of it.
+
+    is_readable: its folder could be listed; is_metadata: it is that of `__cluster_metadata`.
+    """
+
+    findings: tuple[Finding, ...]
+    ends: PartitionEnds
+    counted: Summary
+    is_readable: bool
+    is_metadata: bool = False
+
+
+VerifyElsewhere: TypeAlias = Callable[[Sequence[Target]], Iterable[VerifiedPartition]]
+
+
+def verify(
+    paths: Sequence[str], options: VerifyOptions, *, elsewhere: VerifyElsewhere | None = None
+) -> Iterator[Finding | Summary]:
+    """All findings, then a summary.
+
+    elsewhere: verifies the partitions, each by `verify_target`, and gives what it found in their order; without it that
+    is done here. Raises KlogError for a path that there is not, or that is nothing of Kafka's, before anything else is
+    read.
+    """
+    once = {os.path.realpath(path): path for path in reversed(paths)}  # the first of several names for the same
+    opened = [(path, open_path(path)) for path in reversed(once.values())]
+    return _Verification(opened, options, elsewhere).run()
+
+
+def verify_target(target: Target, options: VerifyOptions) -> VerifiedPartition:
+    """One partition by itself: what can be said of it without the others."""
+    alone = _Verification([], options)
+    alone.targets = [target]
+    ((_, found),) = alone.verified_partitions()
+    return found
+
+
+class _Begun(Struct):
+    """A partition on its way: what is known so far."""
+
+    target: Target
+    layout: Layout | None = None
+    findings: list[Finding] = field(default_factory=list)
+    reports: list[SegmentReport] = field(default_factory=list)
+    counted: Summary = field(default_factory=Summary)
+
+
+class _SegmentShare(Struct, frozen=True):
+    """A segment to be read; path None: of none, so that a partition without segments comes up, too. is_large: so that
+    several threads are of use within it."""
+
+    begun: _Begun
+    path: str | None = None
+    context: SegmentContext | None = None
+    is_large: bool = False
+
+
+_Scan: TypeAlias = tuple[list[Finding], SegmentReport] | None
+
+
+class _Verification:
+    """One run: what is to be verified, and what has been counted."""
+
+    def __init__(
+        self, opened: Sequence[tuple[str, Opened]], options: VerifyOptions, elsewhere: VerifyElsewhere | None = None
+    ) -> None:
+        self.options, self.summary, self._elsewhere = options, Summary(), elsewhere
+        self._log_dirs = [LogDir(path) for path, thing in opened if isinstance(thing, LogDir)]
+        self._ends: dict[str, list[PartitionEnds]] = {log_dir.path: [] for log_dir in self._log_dirs}
+        self._checkpoints: dict[str, Checkpoints] = {}  # by log dir
+        self._verified: list[Partition] = []  # in log dirs
+        self._metadata: Partition | None = None
+        self._has_begun = False
+        self.targets = [target for log_dir in self._log_dirs for target in self._targets_in(log_dir)]
+        self._root_files: list[str] = []
+        for path, thing in opened:
+            if isinstance(thing, Partition):
+                self.targets.append(Target(Partition(path), self._around(path)))
+            elif not isinstance(thing, LogDir):
+                self._add_file(path)
+
+    def run(self) -> Iterator[Finding | Summary]:
+        """All of it."""
+        for finding in without_repeats(self._findings()):
+            self.summary.count(finding)
+            yield finding
+        self.summary.seconds = self.options.seconds()
+        yield self.summary
+
+    def _findings(self) -> Iterator[Finding]:
+        yield from verify_log_dirs(self._log_dirs)
+        for path in self._root_files:
+            yield from _verify_root_file(path)
+        yield from self._partitions()
+        for log_dir in self._log_dirs:
+            yield from verify_against_logs(log_dir, self._ends[log_dir.path])
+        if self._log_dirs:
+            yield from verify_topic_ids(self._verified, self._ids_by_metadata())
+
+    def _ids_by_metadata(self) -> dict[str, str] | None:
+        if self._metadata is None:
+            return None
+        return topic_ids_by_metadata(verify_names(self._metadata)[0])
+
+    # What is to be verified.
+
+    def _targets_in(self, log_dir: LogDir) -> Iterator[Target]:
+        checkpoints = Checkpoints(log_dir.path)
+        with_ids = knows_topic_ids(log_dir)
+        for partition in log_dir.partitions:
+            yield Target(partition, self._surroundings(partition, checkpoints, with_ids), log_dir)
+
+    def _around(self, path: str) -> Surroundings:
+        checkpoints = Checkpoints.beside(path)
+        with_ids = checkpoints.log_dir is not None and knows_topic_ids(LogDir(checkpoints.log_dir))
+        return self._surroundings(Partition(path), checkpoints, with_ids)
+
+    def _surroundings(self, partition: Partition, checkpoints: Checkpoints, with_ids: bool) -> Surroundings:
+        given = self.options.circumstances
+        log_start_offset, recovery_point = given.log_start_offset, given.recovery_point
+        if log_start_offset is None:
+            log_start_offset = _checkpointed(partition, checkpoints, FileKind.LOG_START_CHECKPOINT)
+        if recovery_point is None:
+            recovery_point = _checkpointed(partition, checkpoints, FileKind.RECOVERY_POINT_CHECKPOINT)
+        is_clean = checkpoints.has_clean_marker if given.last_stop is None else given.last_stop == CLEAN
+        return Surroundings(log_start_offset or 0, recovery_point, is_clean, with_ids)
+
+    def _add_file(self, path: str) -> None:
+        folder = os.path.dirname(path) or "."
+        if kind_of(path) in KINDS_IN_LOG_DIR:
+            self._root_files.append(path)
+        else:
+            self.targets.append(Target(Partition(folder), self._around(folder), only=os.path.basename(path)))
+
+    # Partitions, segment by segment.
+
+    def _partitions(self) -> Iterator[Finding]:
+        if self._elsewhere is None:
+            found = self.verified_partitions()
+        else:
+            found = zip(self.targets, self._elsewhere(self.targets), strict=True)
+        for target, verified in found:
+            self._add(target, verified)
+            for finding in verified.findings:
+                yield self._with_topic_id(finding, target) if finding.id in WITHOUT_TOPIC_ID else finding
+
+    def _with_topic_id(self, finding: Finding, target: Target) -> Finding:
+        """With what mends partition.metadata: the id that the topic has elsewhere."""
+        topic = target.partition.topic
+        beside = Checkpoints.beside(target.partition.path).log_dir
+        log_dirs = self._log_dirs or ([] if beside is None else [LogDir(beside)])
+        partitions = [partition for log_dir in log_dirs for partition in log_dir.partitions]
+        topic_id = None if topic is None else _id_by_metadata(topic, partitions) or find_topic_id(topic, partitions)
+        path = os.path.join(target.partition.path, FileKind.PARTITION_METADATA.value)
+        return replace(finding, cure=write_partition_metadata(path, topic_id))
+
+    def verified_partitions(self) -> Iterator[tuple[Target, VerifiedPartition]]:
+        """Each target with what was found in it."""
+        begun: _Begun | None = None
+        for piece, scanned in self._scanned():
+            if begun is not None and piece.begun is not begun:
+                yield begun.target, self._with_gaps_explained(begun.target, _finished(begun))
+            begun = piece.begun
+            if scanned is not None:
+                _take(begun, *scanned)
+        if begun is not None:
+            yield begun.target, self._with_gaps_explained(begun.target, _finished(begun))
+
+    def _with_gaps_explained(self, target: Target, verified: VerifiedPartition) -> VerifiedPartition:
+        """Gaps between segments are normal where the log's surroundings say that its topic is compacted."""
+        gaps = [found for found in verified.findings if found.id == "segment-gap" and not found.is_normal]
+        why = self._compaction_of(target.partition) if gaps else None
+        if why is None:
+            return verified
+        explained = (as_normal_gap(found, why) if found in gaps else found for found in verified.findings)
+        return replace(verified, findings=tuple(explained))
+
+    def _checkpoints_in(self, log_dir: str) -> Checkpoints:
+        if log_dir not in self._checkpoints:
+            self._checkpoints[log_dir] = Checkpoints(log_dir if is_log_dir(log_dir) else None)
+        return self._checkpoints[log_dir]
+
+    def _compaction_of(self, partition: Partition) -> str | None:
+        topic_partition = partition.topic_partition
+        if topic_partition is None:
+            return None
+        beside = self._checkpoints_in(os.path.dirname(os.path.abspath(partition.path)))
+        others = (self._checkpoints_in(os.path.abspath(log_dir.path)) for log_dir in self._log_dirs)
+        knowing = next((known for known in (beside, *others) if known.cluster.metadata is not None), beside)
+        config, sources = self.options.circumstances.settled_for(topic_partition.topic, knowing.cluster)
+        return find_compaction(topic_partition, config, sources, beside)
+
+    def _scanned(self) -> Iterator[tuple[_SegmentShare, _Scan]]:
+        """Each piece with what was found: small ones several at a time, large ones by several threads each."""
+        jobs = self.options.jobs
+        for is_large, pieces in groupby(self._pieces(), key=lambda piece: piece.is_large):
+            if is_large:
+                yield from ((piece, self._scan(piece, jobs)) for piece in pieces)
+            else:
+                yield from in_order(lambda: self._scan, pieces, jobs)
+
+    def _pieces(self) -> Iterator[_SegmentShare]:
+        number, parts = self.options.subset
+        for n, target in enumerate(self.targets):
+            if n % parts != number - 1 or self._is_time_up():
+                self._leave_out(target)
+                continue
+            begun = _Begun(target)
+            yield _SegmentShare(begun)
+            for path, context in self._segments(begun):
+                if self._is_time_up():
+                    begun.counted.left_out_segments += 1
+                else:
+                    self._has_begun = True
+                    yield _SegmentShare(begun, path, context, is_large=_size_of(path) >= LARGE_BYTES)
+
+    def _is_time_up(self) -> bool:
+        """Whether no further segment is to be begun. The first one is, however long it took to get there."""
+        is_up = self._has_begun and self.options.is_time_up()
+        self.summary.was_time_up |= is_up
+        return is_up
+
+    def _segments(self, begun: _Begun) -> list[tuple[str, SegmentContext]]:
+        """The segments that are to be read, once the names in the folder have."""
+        try:
+            begun.layout, begun.findings = verify_names(begun.target.partition)
+        except KlogError as error:
+            begun.findings.append(Finding("unreadable", begun.target.partition.path, error.reason))
+            return []
+        layout, only = begun.layout, begun.target.only
+        segments = list(self._with_context(layout, begun.target.around))
+        if only is not None and kind_of(only) is FileKind.LOG and not only.endswith(FileKind.LOG.value):
+            return [(layout.path_of(only), SegmentContext(self.options.circumstances.now_ms))]  # a .swap or the like
+        return segments if only is None else _segments_for(only, layout, segments)
+
+    def _with_context(self, layout: Layout, around: Surroundings) -> Iterator[tuple[str, SegmentContext]]:
+        given, bases = self.options.circumstances, [*layout.segments, None]
+        interval = given.config_for(layout.partition.topic or "").index_interval_bytes
+        for name, following in zip(layout.segments.values(), bases[1:], strict=True):
+            is_active = following is None
+            yield layout.path_of(name), SegmentContext(given.now_ms, following, is_active, around.is_clean, interval)
+
+    def _scan(self, piece: _SegmentShare, jobs: int = 1) -> _Scan:
+        if piece.path is None or piece.context is None:
+            return None
+        findings: list[Finding] = []
+        scan = verify_segment(
+            Segment(piece.path),
+            piece.context,
+            deep=self.options.deep,
+            jobs=jobs,
+            on_progress=self.options.on_progress,
+        )
+        while True:
+            try:
+                findings.append(next(scan))
+            except StopIteration as end:
+                return findings, end.value
+
+    def _leave_out(self, target: Target) -> None:
+        self.summary.left_out_partitions += 1
+        if target.log_dir is not None:
+            self._ends[target.log_dir.path].append(PartitionEnds(target.partition))
+
+    def _add(self, target: Target, verified: VerifiedPartition) -> None:
+        """What a log dir is to know of a partition."""
+        self.summary.add(verified.counted)
+        if target.log_dir is None:
+            return
+        self._ends[target.log_dir.path].append(verified.ends)
+        if verified.is_readable:
+            self._verified.append(target.partition)
+        if verified.is_metadata:
+            self._metadata = target.partition
+
+
+def _id_by_metadata(topic: str, partitions: Iterable[Partition]) -> str | None:
+    for partition in partitions:
+        if partition.topic_partition == METADATA_PARTITION:
+            try:
+                return (topic_ids_by_metadata(verify_names(partition)[0]) or {}).get(topic)
+            except KlogError:
+                return None
+    return None
+
+
+def _take(begun: _Begun, findings: list[Finding], report: SegmentReport) -> None:
+    misnamed = list(verify_segment_name(report))
+    begun.findings += misnamed
+    begun.findings += (f for f in findings if not (misnamed and f.id == "offset-order" and f.start == 0))
+    begun.reports.append(report)
+    begun.counted.batches += report.batches
+    begun.counted.records += report.records
+    begun.counted.bytes += report.size
+
+
+def _finished(begun: _Begun) -> VerifiedPartition:
+    """All findings of a partition, in the order of its files."""
+    target, layout, findings, counted = begun.target, begun.layout, begun.findings, begun.counted
+    is_whole = layout is not None and not counted.left_out_segments
+    if layout is not None:
+        counted.files = 1 if target.only else layout.files
+    if layout is not None and is_whole:
+        findings += verify_partition(layout, begun.reports, target.around)
+        findings = _without_false_order(findings)
+    counted.partitions = int(target.only is None)
+    ends = _ends_of(begun) if is_whole else PartitionEnds(target.partition)
+    state = State(target.partition.path, begun.reports, is_whole and target.only is None, target.around.is_clean)
+    findings = with_cures(findings, state)
+    if target.only is not None:
+        only = os.path.join(target.partition.path, target.only)
+        findings = [finding for finding in findings if finding.path == only]
+    if target.partition.state is PartitionDirState.DELETE:  # only what stops a broker counts: it may be half gone
+        findings = [finding for finding in findings if finding.severity is not Severity.WARNING]
+    in_order = tuple(sorted(without_repeats(findings), key=_by_place))
+    return VerifiedPartition(in_order, ends, counted, layout is not None, layout is not None and layout.is_metadata)
+
+
+def without_repeats(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The same; a file that cannot be read is told once, whoever wanted to read it."""
+    told = set()
+    for finding in findings:
+        is_of_file = finding.id == "unreadable" and not finding.is_unchecked
+        if not is_of_file or finding.path not in told:
+            yield finding
+        if is_of_file:
+            told.add(finding.path)
+
+
+def _without_false_order(findings: list[Finding]) -> list[Finding]:
+    """Where a batch is known to have a wrong leader epoch, that is why epochs are not in order."""
+    wrong = {(found.path, found.start) for found in findings if found.field == "partition_leader_epoch"}
+    return [found for found in findings if found.id != "epoch-order" or (found.path, found.start) not in wrong]
+
+
+def _by_place(finding: Finding) -> tuple[str, int]:
+    """By file and byte; what is about the whole file comes last."""
+    return finding.path, MAX_LONG if finding.start is None else finding.start
+
+
+def _checkpointed(partition: Partition, checkpoints: Checkpoints, kind: FileKind) -> int | None:
+    """A partition's offset in a checkpoint; None also where that cannot be read, which is told of the log dir."""
+    if partition.topic_partition is None:
+        return None
+    try:
+        return checkpoints.find(kind, partition.topic_partition)[0]
+    except KlogError:
+        return None
+
+
+def _ends_of(begun: _Begun) -> PartitionEnds:
+    """What a partition's segments told. A dir without segments is an empty log, which begins at 0."""
+    partition, reports = begun.target.partition, begun.reports
+    if not reports:
+        return PartitionEnds(partition, 0, 0)
+    last = reports[-1]
+    if not last.is_complete:
+        return PartitionEnds(partition, reports[0].base_offset)
+    tail = (last.sound[-1][1] if last.sound else 0) if last.has_damaged_tail else None
+    return PartitionEnds(partition, reports[0].base_offset, last.next_offset, last.path, tail)
+
+
+def _segments_for(
+    only: str, layout: Layout, segments: list[tuple[str, SegmentContext]]
+) -> list[tuple[str, SegmentContext]]:
+    """The segments that must be read to judge one file."""
+    kind = kind_of(only)
+    if kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+        log = layout.path_of(only.partition(".")[0] + FileKind.LOG.value)
+        return [(path, context) for path, context in segments if path == log]
+    needs_log = kind in (FileKind.TXN_INDEX, FileKind.PRODUCER_SNAPSHOT, FileKind.LEADER_EPOCH_CHECKPOINT)
+    return segments if needs_log else []
+
+
+def _size_of(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:  # told when it is opened
+        return 0
+
+
+def _verify_root_file(path: str) -> Iterator[Finding]:
+    """A file of a log dir's root alone: what it says of logs that are not read is not judged."""
+    kind, log_dir = kind_of(path), LogDir(os.path.dirname(path) or ".")
+    if kind is FileKind.BOOTSTRAP_SNAPSHOT:
+        yield from verify_kraft_snapshot(path)
+    elif kind in CHECKPOINTS:
+        yield from verify_against_logs(log_dir, [PartitionEnds(p) for p in log_dir.partitions], only=kind)
+    elif kind is FileKind.META_PROPERTIES:
+        yield from (finding for finding in verify_log_dirs([log_dir]) if finding.path == path)

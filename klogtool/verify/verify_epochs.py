@@ -1,0 +1,204 @@
+"""leader-epoch-checkpoint, held against the leader epochs that the batches themselves carry."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from klogtool.errors import KlogError
+from klogtool.format.checkpoints import EpochEntry, assign_leader_epochs, parse_leader_epoch_checkpoint
+from klogtool.format.names import FileKind
+from klogtool.log.file import Unreadable, read_whole
+from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.log.segment import Segment
+from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.verify.epoch_order import wrong_epochs
+from klogtool.verify.findings import Finding
+from klogtool.verify.segment_report import EpochRun, SegmentReport
+from klogtool.verify.stops import Outcome, stop_of
+from klogtool.verify.verify_names import Layout
+
+IMPOSSIBLE = -2  # an epoch that no batch can have
+
+
+def read_epochs(path: str) -> list[EpochEntry] | Finding:
+    """The lines of the file, or what is wrong with it."""
+    try:
+        lines = parse_leader_epoch_checkpoint(read_whole(path, limit=MOST_TEXT_BYTES))
+        assign_leader_epochs(lines)
+        return lines
+    except Unreadable as error:
+        return Finding("unreadable", path, error.reason)
+    except KlogError as error:
+        stop = stop_of(error)
+        what = "takes the log dir offline" if stop.outcome is Outcome.OFFLINE else "does not start"
+        return Finding("epochs-corrupt", path, f"{error.reason}: a broker {what} ({error.kafka_class})", stop=stop)
+
+
+def verify_epochs(
+    layout: Layout, reports: Sequence[SegmentReport], log_start_offset: int, log_end_offset: int | None
+) -> Iterator[Finding]:
+    """Findings of leader-epoch-checkpoint, and of batches whose leader epoch their neighbours or this file contradict.
+
+    reports: of all segments, in order. Offsets below log_start_offset are no reader's any more, and a broker has
+    forgotten their epochs. log_end_offset: None if it is not known for certain: after a log was cut in a gap of its
+    offsets it is higher than its batches say, until the next start.
+    """
+    lines = yield from _read(layout)
+    cache = LeaderEpochFileCache(lines or ())
+    runs = yield from _verify_fields(reports, cache)
+    told = _believable(_remembered(_without_doubt(runs, reports)))
+    path = layout.path_of(FileKind.LEADER_EPOCH_CHECKPOINT.value)
+    if lines is not None:
+        wrong = _wrong_lines(lines, log_end_offset) or _wrong_epoch(told, cache, reports, log_start_offset)
+        if wrong is not None:
+            yield Finding("epochs-content", path, wrong)
+    elif told and FileKind.LEADER_EPOCH_CHECKPOINT.value not in layout.present:
+        detail = f"the log has {_epochs(told)}; followers cannot find where their logs diverge"
+        yield Finding("epochs-missing", path, detail)
+
+
+def _read(layout: Layout) -> Generator[Finding, None, list[EpochEntry] | None]:
+    """The lines of the file, as the value of `yield from`; None if it is not there, or cannot be read."""
+    path = layout.find(FileKind.LEADER_EPOCH_CHECKPOINT)
+    if path is None:
+        return None
+    lines = read_epochs(path)
+    if isinstance(lines, Finding):
+        yield lines
+        return None
+    return lines
+
+
+def _verify_fields(
+    reports: Sequence[SegmentReport], known: LeaderEpochFileCache
+) -> Generator[Finding, None, list[EpochRun]]:
+    """A finding for each batch with a wrong epoch; the runs with the right ones are the value of `yield from`.
+
+    Those that the scans of the segments have told are not told again.
+    """
+    told = {(report.path, position) for report in reports for position, _, _ in report.false_epochs}
+    placed = [
+        (report, replace(run, epoch=IMPOSSIBLE) if (report.path, run.position) in told else run)
+        for report in reports
+        for run in report.epochs
+    ]
+    found: list[EpochRun | None] = [run for _, run in placed]
+    numbers = [n for n, (_, run) in enumerate(placed) if run.magic >= 2]
+    for n, right in wrong_epochs([placed[n][1] for n in numbers], known).items():
+        report, run = placed[numbers[n]]
+        why = "it does not fit between the epochs before and after it"
+        if right is not None:
+            why = f"the batches around it and leader-epoch-checkpoint say {right}"
+        if (report.path, run.position) not in told:
+            yield _wrong_field(run, report.path, why)
+        found[numbers[n]] = None if right is None else replace(run, epoch=right)
+    return [run for run in found if run is not None]
+
+
+def _without_doubt(runs: Sequence[EpochRun], reports: Sequence[SegmentReport]) -> list[EpochRun]:
+    """The runs without the batches at their ends whose epoch was told to be false: they may be of another run."""
+    by_first = {first: last for report in reports for _, first, last in report.false_epochs if first <= last}
+    by_last = {last: first for first, last in by_first.items()}
+    found = []
+    for run in runs:
+        first, last = run.first_offset, run.last_offset
+        while first in by_first:
+            first = by_first[first] + 1
+        while last in by_last:
+            last = by_last[last] - 1
+        if first <= last:
+            found.append(replace(run, first_offset=first, last_offset=last))
+    return found
+
+
+def _wrong_field(run: EpochRun, path: str, why: str) -> Finding:
+    return Finding(
+        "batch-header",
+        path,
+        f"the leader epoch is {run.epoch}; {why}",
+        run.position,
+        _end_of(path, run.position),
+        run.first_offset,
+        run.last_offset,
+        "partition_leader_epoch",
+    )
+
+
+def _end_of(path: str, position: int) -> int | None:
+    """The byte behind the batch that begins at one."""
+    try:
+        batch = next(Segment(path).batches(position), None)
+    except KlogError:
+        return None
+    return None if batch is None else batch.position + batch.size
+
+
+def _wrong_lines(lines: list[EpochEntry], log_end_offset: int | None) -> str | None:
+    entries = assign_leader_epochs(lines)
+    if entries != lines:
+        return "epochs or their start offsets do not increase: if lines contradict each other, the later line is used"
+    if log_end_offset is not None and entries and entries[-1].start_offset > log_end_offset:
+        last = entries[-1]
+        return f"epoch {last.epoch} starts at {last.start_offset}, but the log ends at {log_end_offset}"
+    return None
+
+
+def _wrong_epoch(
+    told: list[EpochRun], cache: LeaderEpochFileCache, reports: Sequence[SegmentReport], log_start_offset: int
+) -> str | None:
+    """Batches are looked for only if the epoch of the log start seems wrong: it may lie in a gap."""
+    if next(_wrong_epochs(told, cache, log_start_offset), None) is None:
+        return None
+    return next(_wrong_epochs(told, cache, _first_kept(reports, log_start_offset)), None)
+
+
+def _wrong_epochs(told: Sequence[EpochRun], cache: LeaderEpochFileCache, first: int) -> Iterator[str]:
+    for run in (run for run in told if run.last_offset >= first):
+        for offset in (max(run.first_offset, first), run.last_offset):
+            stored = cache.epoch_for_offset(offset)
+            if stored != run.epoch:
+                by_file = "unknown" if stored is None else str(stored)
+                yield f"the epoch of offset {offset} is {run.epoch} in the log, but {by_file} in this file"
+
+
+def _first_kept(reports: Sequence[SegmentReport], log_start_offset: int) -> int:
+    """The first offset of a batch from the log start on. A gap may lie between: where all records are deleted, a broker
+    forgets the epoch, and learns it again from the next batch that it appends (LeaderEpochFileCache.assign)."""
+    holder = next((report for report in reports if report.next_offset > log_start_offset), None)
+    if holder is None or holder.first_offset is None:
+        return log_start_offset
+    try:
+        for batch in Segment(holder.path).batches():
+            if batch.last_offset >= log_start_offset:
+                return max(batch.base_offset or 0, log_start_offset)
+    except KlogError:
+        pass  # the damage is told by the scan
+    return log_start_offset
+
+
+def _remembered(runs: Sequence[EpochRun]) -> list[EpochRun]:
+    """Without those before a message of an old format, which makes a broker forget all epochs."""
+    forgotten = max((n for n, run in enumerate(runs) if run.epoch < 0), default=-1)
+    return list(runs[forgotten + 1 :])
+
+
+def _believable(runs: list[EpochRun]) -> list[EpochRun]:
+    """Without the runs that stand out of their neighbours: a damaged epoch, which the scan tells of."""
+    kept: list[EpochRun] = []
+    for n, run in enumerate(runs):
+        later = runs[n + 1].epoch if n + 1 < len(runs) else run.epoch
+        is_peak = run.epoch > later and (not kept or kept[-1].epoch <= later)
+        if is_peak or (kept and run.epoch < kept[-1].epoch):
+            continue
+        if kept and kept[-1].epoch == run.epoch:
+            kept[-1] = replace(kept[-1], last_offset=run.last_offset)
+        else:
+            kept.append(run)
+    return kept
+
+
+def _epochs(told: list[EpochRun]) -> str:
+    first, last = told[0].epoch, told[-1].epoch
+    return f"leader epoch {first}" if first == last else f"leader epochs {first} to {last}"

@@ -1,0 +1,203 @@
+"""What only a KRaft cluster's metadata log has beside it: snapshots and quorum-state; and the topic ids it knows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from klogtool.errors import KlogError
+from klogtool.format.control import ControlRecordType, parse_control_type_id
+from klogtool.format.identity import parse_quorum_state
+from klogtool.format.internal.records import METADATA, parse_metadata_record
+from klogtool.format.names import FileKind
+from klogtool.log.entries import Message, RecordBatch
+from klogtool.log.file import Unreadable, read_whole
+from klogtool.log.segment import KraftSnapshot
+from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.verify.cures import move_out, move_out_of_partition, remove
+from klogtool.verify.findings import Finding
+from klogtool.verify.stops import Stop, refuses
+from klogtool.verify.verify_names import Layout
+
+# The frame of a metadata record and its type, in the first bytes of its value: MetadataRecordType.
+FROM_A_CONTROLLER = (
+    "stop this controller and another controller of the cluster, and copy its folder __cluster_metadata-0"
+)
+METADATA_VERSION = "metadata.version"
+TOPIC_RECORD, REMOVE_TOPIC_RECORD = b"\x01\x02", b"\x01\x09"
+
+
+def verify_kraft(layout: Layout, log_start_offset: int) -> Iterator[Finding]:
+    """Findings of the snapshots and of quorum-state beside the metadata log, which begins at log_start_offset.
+
+    Of the snapshots a broker reads the newest at its start, and no other: only that one can stop it.
+    """
+    damaged = {}
+    for offset, name in layout.kraft_snapshots.items():
+        damaged[offset] = list(verify_kraft_snapshot(layout.path_of(name)))
+    sound = [offset for offset, findings in damaged.items() if not findings]
+    is_needed = log_start_offset > 0 and max(sound, default=-1) < log_start_offset
+    for offset, findings in damaged.items():
+        for finding in findings:
+            is_newest = offset == max(damaged)
+            cure = FROM_A_CONTROLLER if is_needed else finding.cure
+            yield replace(finding, cure=cure, stop=finding.stop if is_newest else None)
+    yield from _missing_snapshot(layout, log_start_offset)
+    path = layout.find(FileKind.QUORUM_STATE)
+    if path is not None:
+        yield from verify_quorum_state(path)
+
+
+def _missing_snapshot(layout: Layout, log_start_offset: int) -> Iterator[Finding]:
+    newest = max(layout.kraft_snapshots, default=None)
+    if log_start_offset == 0 or (newest is not None and newest >= log_start_offset):
+        return
+    told = (
+        "Inconsistent snapshot state: there must be a snapshot at an offset larger then the current log start "
+        f"offset {log_start_offset}"
+    )
+    yield Finding(
+        "kraft-snapshot-corrupt",
+        layout.path,
+        f"the log starts at {log_start_offset}, and no snapshot reaches that offset: a broker does not start",
+        last_offset=log_start_offset - 1,
+        cure=FROM_A_CONTROLLER,
+        stop=refuses("IllegalStateException", told),
+    )
+
+
+def verify_kraft_snapshot(path: str) -> Iterator[Finding]:
+    """Findings of a `.checkpoint`, or a bootstrap.checkpoint: one at most."""
+    try:
+        _read_through(KraftSnapshot(path))
+    except Unreadable as error:
+        stop = refuses("UncheckedIOException", "Failed to read records into memory") if os.path.isdir(path) else None
+        yield Finding("unreadable", path, error.reason, stop=stop)
+    except KlogError as error:
+        is_bootstrap = os.path.basename(path) == FileKind.BOOTSTRAP_SNAPSHOT.value
+        stop = _stop_of_bootstrap(path) if is_bootstrap else _stop_of(error)
+        outcome = "a broker reads it all the same" if stop is None else "a broker that needs it does not start"
+        cure = move_out(path, os.path.dirname(path) or ".") if is_bootstrap else move_out_of_partition(path)
+        detail = f"{error.reason}: {outcome}"
+        yield Finding("kraft-snapshot-corrupt", path, detail, start=error.position, cure=cure, stop=stop)
+
+
+def _stop_of(error: KlogError) -> Stop | None:
+    """As RecordsSnapshotReader and RecordsIterator have it: they check less than is to be there."""
+    return None if error.kafka_class is None else refuses(error.kafka_class, error.kafka_message or error.reason)
+
+
+def _stop_of_bootstrap(path: str) -> Stop | None:
+    """BatchFileReader looks at no checksum, and takes what is whole: it has to name the metadata.version."""
+    try:
+        for batch in KraftSnapshot(path).batches():
+            if not batch.is_control and any(_names_metadata_version(record.value) for record in batch.records()):
+                return None
+    except KlogError:
+        pass
+    told = "No FeatureLevelRecord for metadata.version was found in the bootstrap metadata from the binary bootstrap"
+    return refuses("RuntimeException", f"{told} metadata file: {path}")
+
+
+def _names_metadata_version(value: bytes | None) -> bool:
+    message = None if value is None else parse_metadata_record(METADATA, value)
+    return message is not None and message.name == "FeatureLevelRecord" and message.values["name"] == METADATA_VERSION
+
+
+def _read_through(snapshot: KraftSnapshot) -> None:
+    """Raises KlogError if it is not as RecordsSnapshotWriter leaves it: with Kafka's class where a broker ends at it,
+    and else, at the end, of the first thing that a broker does not mind."""
+    batch: RecordBatch | None = None
+    mild: KlogError | None = None
+    for entry in snapshot.batches():
+        expected = 0 if batch is None else batch.last_offset + 1
+        is_first, batch = batch is None, _checked(entry)
+        if is_first and "SNAPSHOT_HEADER" not in _control_types(batch):
+            raise _refused("does not start with a snapshot header", batch, "IllegalStateException", _NO_HEADER)
+        if batch.base_offset != expected and mild is None:
+            mild = KlogError(f"a batch starts at {batch.base_offset}, not at {expected}", position=batch.position)
+    tail = snapshot.tail_bytes()
+    if batch is None:
+        raise _refused("contains no whole batch", None, "NoSuchElementException", "No value present")
+    if tail and mild is None:
+        mild = KlogError(f"ends inside a batch: it has {tail} bytes of it", position=batch.position + batch.size)
+    if "SNAPSHOT_FOOTER" not in _control_types(batch) and mild is None:
+        mild = KlogError("does not end with a snapshot footer", position=batch.position)
+    if mild is not None:
+        raise mild
+
+
+_NO_HEADER = "First batch is not a control batch with at least one record"
+
+
+def _checked(entry: RecordBatch | Message) -> RecordBatch:
+    if not isinstance(entry, RecordBatch):
+        raise _refused("contains a message of an old format", entry, "IllegalStateException")
+    if entry.magic != 2:
+        raise _refused(f"a batch has the magic {entry.magic}", entry, "CorruptRecordException")
+    if not entry.crc_valid:
+        raise _refused("a batch does not match its checksum", entry, "CorruptRecordException")
+    return entry
+
+
+def _refused(
+    reason: str, entry: RecordBatch | Message | None, kafka_class: str, message: str | None = None
+) -> KlogError:
+    position = 0 if entry is None else entry.position
+    return KlogError(reason, position=position, kafka_class=kafka_class, kafka_message=message)
+
+
+def _control_types(batch: RecordBatch) -> list[str]:
+    """By the names that ControlRecordType has for them."""
+    if not batch.is_control:
+        return []
+    return [ControlRecordType.of(parse_control_type_id(record.key)).name for record in batch.records()]
+
+
+def verify_quorum_state(path: str) -> Iterator[Finding]:
+    """A finding if the file of that path is damaged."""
+    try:
+        parse_quorum_state(read_whole(path, limit=MOST_TEXT_BYTES))
+    except Unreadable as error:
+        yield Finding("unreadable", path, error.reason)
+    except KlogError as error:
+        cure = remove(path, "a new election writes it again")
+        stop = refuses(error.kafka_class or "UncheckedIOException", error.reason)
+        yield Finding("quorum-state-corrupt", path, f"{error.reason}: a broker does not start", cure=cure, stop=stop)
+
+
+# Topic ids.
+
+
+def topic_ids_by_metadata(layout: Layout) -> dict[str, str] | None:
+    """The id of each topic that the cluster knows, by the newest snapshot and the log behind it.
+
+    None where that cannot be read to its end: then nothing is known of any topic.
+    """
+    topics: dict[str, str] = {}
+    try:
+        snapshot_offset = max(layout.kraft_snapshots, default=0)
+        if layout.kraft_snapshots:
+            _apply(layout.path_of(layout.kraft_snapshots[snapshot_offset]), topics, 0)
+        for segment in layout.partition.segments:
+            _apply(segment.path, topics, snapshot_offset)
+    except KlogError:
+        return None
+    return {name: topic_id for topic_id, name in topics.items()}
+
+
+def _apply(path: str, topics: dict[str, str], start_offset: int) -> None:
+    for batch in KraftSnapshot(path).batches():
+        if not isinstance(batch, RecordBatch) or not batch.crc_valid:
+            raise KlogError("a batch does not match its checksum", path=path, position=batch.position)
+        if batch.is_control or batch.last_offset < start_offset:
+            continue
+        for record in batch.records():
+            if record.value is not None and record.value.startswith((TOPIC_RECORD, REMOVE_TOPIC_RECORD)):
+                message = parse_metadata_record(METADATA, record.value)
+                if message.name == "TopicRecord":
+                    topics[message.values["topicId"]] = message.values["name"]
+                else:
+                    topics.pop(message.values["topicId"], None)

@@ -1,0 +1,527 @@
+"""What is wrong with the log dirs of a broker, beside what is wrong with their partitions one by one.
+
+Several log dirs are those of one broker. What a broker makes of each state was seen on real ones, or read in
+LogManager, MetaPropertiesEnsemble and CheckpointFile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.errors import KlogError
+from klogtool.escape import quoted
+from klogtool.format.checkpoints import parse_offset_checkpoint
+from klogtool.format.identity import MetaProperties, parse_meta_properties
+from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.format.uuids import build_uuid, is_reserved_directory_id
+from klogtool.log.file import LogFile, Unreadable, read_whole
+from klogtool.log.folder import list_folder
+from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir, knows_topic_ids
+from klogtool.log.partition import Partition
+from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.verify.cures import (
+    drop_line,
+    edit,
+    move_out,
+    number_of_lines,
+    parent_of,
+    remove,
+    set_line,
+)
+from klogtool.verify.findings import Finding
+from klogtool.verify.identity_cures import (
+    MOST_PROPERTIES_BYTES,
+    drop_directory_id,
+    read_topic_id,
+    write_meta_properties,
+    write_partition_metadata,
+)
+from klogtool.verify.log_end import find_log_bytes, find_log_end
+from klogtool.verify.stops import Outcome, Stop, offline, refuses, stop_of
+from klogtool.verify.verify_kraft import verify_kraft_snapshot
+from klogtool.verify.verify_names import METADATA_TOPIC
+
+CHECKPOINTS = (
+    FileKind.RECOVERY_POINT_CHECKPOINT,
+    FileKind.REPLICATION_CHECKPOINT,
+    FileKind.LOG_START_CHECKPOINT,
+    FileKind.CLEANER_CHECKPOINT,
+)
+MOST_ENTRIES_TOLD = 20
+ANOTHER_BROKER = "one of the two disks belongs to another broker: remove it from log.dirs"
+WRITTEN_ANEW = ("meta-properties-missing", "meta-properties-corrupt")
+_ROOT_NAMES = {kind.value for kind in KINDS_IN_LOG_DIR}
+LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
+
+
+class PartitionEnds(Struct, frozen=True):
+    """What the verification of a partition dir told of its log; None what it did not come to.
+
+    base_offset: of the first segment. log_end_offset: behind the last sound batch. damaged_tail: the last segment and
+    the byte in it from which on it is damaged.
+    """
+
+    partition: Partition
+    base_offset: int | None = None
+    log_end_offset: int | None = None
+    last_segment: str | None = None
+    damaged_tail: int | None = None
+
+
+def has_clean_marker(log_dir: LogDir) -> bool:
+    """Whether a broker would take the last stop for clean: its file need only be there."""
+    return os.path.exists(os.path.join(log_dir.path, FileKind.CLEAN_SHUTDOWN.value))
+
+
+# What is there before any log has been read.
+
+
+def verify_log_dirs(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
+    """Findings of names, of meta.properties and bootstrap.checkpoint, and of partitions that are there twice."""
+    identities: dict[str, MetaProperties] = {}
+    for log_dir in log_dirs:
+        yield from _verify_names(log_dir)
+        for finding in _verify_meta_properties(log_dir, identities):
+            is_to_be_written = finding.cure is None and finding.id in WRITTEN_ANEW
+            yield replace(finding, cure=write_meta_properties(finding.path, log_dirs)) if is_to_be_written else finding
+        bootstrap = os.path.join(log_dir.path, FileKind.BOOTSTRAP_SNAPSHOT.value)
+        if os.path.lexists(bootstrap):
+            yield from verify_kraft_snapshot(bootstrap)
+    yield from _conflicts(identities)
+    yield from _duplicates(log_dirs)
+
+
+def _verify_names(log_dir: LogDir) -> Iterator[Finding]:
+    for name in log_dir.foreign_folders:
+        path = os.path.join(log_dir.path, name)
+        if name in _ROOT_NAMES:
+            detail = "a folder in the place of a file: a broker does not start"
+            yield Finding("unreadable", path, detail, stop=_foreign(path, name))
+            continue
+        detail = "its name is not topic-partition: a broker does not start"
+        yield Finding("foreign-folder", path, detail, cure=_cure_of_folder(log_dir, name), stop=_foreign(path, name))
+    for file in list_folder(log_dir.path).files:
+        if file.kind not in KINDS_IN_LOG_DIR:
+            path = os.path.join(log_dir.path, file.name)
+            yield Finding("foreign-file", path, "not a file of a log dir: a broker leaves it alone")
+    yield from _verify_clean_marker(os.path.join(log_dir.path, FileKind.CLEAN_SHUTDOWN.value))
+    if log_dir.partitions and not has_clean_marker(log_dir):
+        detail = (
+            "there is no clean shutdown marker: a broker that starts here recovers every log from its recovery point"
+        )
+        yield Finding("unclean-shutdown", log_dir.path, detail)
+
+
+def _foreign(path: str, name: str) -> Stop:
+    form = "topic-partition or topic-partition.uniqueId-delete (if marked for deletion)"
+    return refuses(
+        "KafkaException",
+        f"Found directory {path}, '{name}' is not in the form of {form}.\n"
+        "Kafka's log directories (and children) should only contain Kafka topic data.",
+    )
+
+
+def _verify_clean_marker(path: str) -> Iterator[Finding]:
+    """A finding if it is there and cannot be read: a broker goes by its being there."""
+    if os.path.lexists(path):
+        try:
+            with LogFile(path):
+                return
+        except Unreadable as error:
+            yield Finding("unreadable", path, error.reason)
+
+
+def _cure_of_folder(log_dir: LogDir, name: str) -> str:
+    if name == "lost+found":
+        return (
+            "fsck needs this folder at the root of the disk, so leave it: use a sub-folder of the disk as the log dir, "
+            "move everything else into it, and set log.dirs to it"
+        )
+    return move_out(os.path.join(log_dir.path, name), log_dir.path)
+
+
+def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaProperties]) -> Iterator[Finding]:
+    path = os.path.join(log_dir.path, FileKind.META_PROPERTIES.value)
+    if not os.path.lexists(path):
+        if _knows_meta_properties(log_dir):
+            detail = "a broker does not start if a log dir has none"
+            how = "(have you run `kafka-storage.sh` to format the directory?)"
+            told = f"No `meta.properties` found in {log_dir.path} {how}"
+            yield Finding("meta-properties-missing", path, detail, stop=refuses("RuntimeException", told))
+        return
+    try:
+        identity = parse_meta_properties(read_whole(path, limit=MOST_PROPERTIES_BYTES))
+    except Unreadable as error:
+        yield unreadable_file(path, error)
+        return
+    except KlogError as error:
+        detail = f"{error.reason}: a broker takes the log dir offline"
+        stop = offline(error.kafka_class or "RuntimeException", error.reason)
+        yield Finding("meta-properties-corrupt", path, detail, stop=stop)
+        return
+    identities[path] = identity
+    # KafkaRaftServer.initializeLogDirs, in its order. Version 0 may lack both: no broker wrote cluster.id before 2.4.
+    missing = "node" if identity.node_id is None else "cluster" if identity.cluster_id is None else None
+    if missing == "node" or (missing and knows_topic_ids(log_dir)):
+        stop = refuses("RuntimeException", f"Error: {missing} ID not found in {log_dir.path}")
+        yield Finding("meta-properties-corrupt", path, f"it has no {missing}.id: a broker does not start", stop=stop)
+    if identity.directory_id is not None and is_reserved_directory_id(identity.directory_id):
+        reserved = build_uuid(identity.directory_id)
+        detail = f"directory.id {reserved} is reserved: a broker does not start"
+        cure = drop_directory_id(path, "a broker creates a new id")
+        stop = refuses("RuntimeException", f"Invalid reserved directory ID {reserved} found in {log_dir.path}")
+        yield Finding("meta-properties-corrupt", path, detail, cure=cure, stop=stop)
+
+
+def unreadable_file(path: str, error: Unreadable) -> Finding:
+    """A finding of a file that cannot be opened. With a folder in its place no broker can either; what may not be read
+    here may be open to a broker."""
+    if not os.path.isdir(path):
+        return Finding("unreadable", path, error.reason)
+    stop = offline("IOException", "Is a directory")
+    return Finding("unreadable", path, error.reason, cure=move_out(path, parent_of(path)), stop=stop)
+
+
+def _knows_meta_properties(log_dir: LogDir) -> bool:
+    """Brokers write it since 0.9; since 0.10.1 there is a `.timeindex` beside each `.log` to tell by."""
+    return knows_topic_ids(log_dir) or any(
+        file.kind is FileKind.TIME_INDEX
+        for partition in log_dir.partitions
+        if os.access(partition.path, os.R_OK)
+        for file in list_folder(partition.path).files
+    )
+
+
+def _conflicts(identities: Mapping[str, MetaProperties]) -> Iterator[Finding]:
+    first = next(iter(identities), "")
+    for path, identity in identities.items():
+        known = identities[first]
+        if None not in (known.cluster_id, identity.cluster_id) and known.cluster_id != identity.cluster_id:
+            detail = f"cluster.id is {identity.cluster_id}, but {known.cluster_id} in {first}: a broker does not start"
+            told = f"Invalid cluster.id in: {path}. Expected {known.cluster_id}, but read {identity.cluster_id}"
+            yield _conflict(path, detail, "cluster_id", ANOTHER_BROKER, told)
+        if None not in (known.node_id, identity.node_id) and known.node_id != identity.node_id:
+            detail = f"node.id is {identity.node_id}, but {known.node_id} in {first}: a broker does not start"
+            told = (
+                f"Stored node id {identity.node_id} doesn't match previous node id {known.node_id} in {path}. If you "
+                "moved your data, make sure your configured node id matches. If you intend to create a new node, you "
+                "should remove all data in your data directories."
+            )
+            yield _conflict(path, detail, "node_id", ANOTHER_BROKER, told)
+    owners: dict[bytes, str] = {}
+    for path, identity in identities.items():
+        if identity.directory_id is None:
+            continue
+        owner = owners.setdefault(identity.directory_id, path)
+        if owner != path:
+            directory_id = build_uuid(identity.directory_id)
+            detail = f"directory.id {directory_id} is also in {owner}: a broker does not start"
+            cure = drop_directory_id(path, "use this if this log dir is the copy: a broker creates a new id")
+            told = (
+                f"Duplicate directory ID Optional[{directory_id}] found. It was the ID of {os.path.dirname(owner)}, "
+                f"but also of {os.path.dirname(path)}"
+            )
+            yield _conflict(path, detail, "directory_id", cure, told)
+
+
+def _conflict(path: str, detail: str, field: str, cure: str, told: str) -> Finding:
+    stop = refuses("RuntimeException", told)
+    return Finding("meta-properties-conflict", path, detail, field=field, cure=cure, stop=stop)
+
+
+def _duplicates(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
+    owners: dict[tuple[TopicPartition | None, PartitionDirState], str] = {}
+    for partition in (partition for log_dir in log_dirs for partition in log_dir.partitions):
+        key = partition.topic_partition, partition.state
+        if partition.state not in LIVE or _is_ignored(partition):
+            continue
+        owner = owners.setdefault(key, partition.path)
+        if owner != partition.path:
+            detail = f"{key[0]} is also in {owner}: a broker does not start"
+            cure = _cure_of_duplicate(owner, partition.path)
+            yield Finding("duplicate-partition", partition.path, detail, cure=cure, stop=_twice(owner, partition))
+
+
+def _twice(owner: str, partition: Partition) -> Stop:
+    """As KafkaRaftServer has it of the metadata log, LogManager of all others."""
+    if partition.topic == METADATA_TOPIC:
+        return refuses(
+            "KafkaException",
+            f"Found unexpected metadata location in data directory `{partition.path}` (the configured metadata "
+            f"directory is {os.path.dirname(owner)}).",
+        )
+    if partition.state is PartitionDirState.FUTURE:
+        return refuses("IllegalStateException", f"Duplicate log directories found: {partition.path}, {owner}")
+    return refuses(
+        "IllegalStateException",
+        f"Duplicate log directories for {partition.topic_partition} are found in both {partition.path} and {owner}. It "
+        "is likely because log directory failure happened while broker was replacing current replica with future "
+        "replica. Recover broker from this failure by manually deleting one of the two directories for this partition. "
+        "It is recommended to delete the partition in the log directory that is known to have failed recently.",
+    )
+
+
+def _cure_of_duplicate(*paths: str) -> str:
+    """The one that ends earlier goes; of two that end together, the smaller one."""
+    ends = {path: find_log_end(Partition(path)) for path in paths}
+    worse, better = sorted(paths, key=lambda path: (ends[path], find_log_bytes(Partition(path)), path == paths[0]))
+    told = f"its log ends at {ends[worse]}, the log of {quoted(better)} at {ends[better]}"
+    return f"{move_out(worse, parent_of(worse))}  # {told}"
+
+
+def _is_ignored(partition: Partition) -> bool:
+    """A broker reads `__cluster_metadata-0` on its own, and no other partition of that topic."""
+    return partition.topic == METADATA_TOPIC and partition.partition != 0
+
+
+# What the logs themselves have told.
+
+
+class Stated(Struct, frozen=True):
+    """What the files of a log dir's root say of its logs. offsets: by checkpoint, of those that can be read."""
+
+    path: str
+    offsets: Mapping[FileKind, Mapping[TopicPartition, int]]
+    is_clean: bool
+
+    def of(self, wanted: Collection[TopicPartition | None]) -> Stated:
+        """What they say of these partitions."""
+        offsets = {
+            kind: {name: offset for name, offset in by_name.items() if name in wanted}
+            for kind, by_name in self.offsets.items()
+        }
+        return Stated(self.path, offsets, self.is_clean)
+
+
+def verify_against_logs(
+    log_dir: LogDir, ends: Sequence[PartitionEnds], *, only: FileKind | None = None
+) -> Iterator[Finding]:
+    """Findings of the root checkpoints and of the clean marker.
+
+    ends: of the partition dirs in this log dir, those that were left out without offsets. only: one checkpoint.
+    """
+    stated, unreadable = read_stated(log_dir, CHECKPOINTS if only is None else (only,))
+    yield from unreadable
+    yield from verify_stated(stated, ends, with_marker=only is None)
+
+
+def read_stated(log_dir: LogDir, kinds: Sequence[FileKind] = CHECKPOINTS) -> tuple[Stated, list[Finding]]:
+    """What the root files say, and findings of the checkpoints that cannot be read."""
+    read: dict[FileKind, dict[TopicPartition, int]] = {}
+    found: list[Finding] = []
+    for kind in kinds:
+        path = os.path.join(log_dir.path, kind.value)
+        if os.path.lexists(path):
+            found += _read_checkpoint(path, kind, read)
+    return Stated(log_dir.path, read, has_clean_marker(log_dir)), found
+
+
+def verify_stated(stated: Stated, ends: Sequence[PartitionEnds], *, with_marker: bool = True) -> Iterator[Finding]:
+    """Findings of what is stated and is not so; with_marker: also of the clean marker."""
+    starts = stated.offsets.get(FileKind.LOG_START_CHECKPOINT, {})
+    for kind, offsets in stated.offsets.items():
+        path = os.path.join(stated.path, kind.value)
+        false = list(_false_entries(kind, offsets, ends, starts if stated.is_clean else None))
+        cure = _cure_of_entries(path, kind, offsets, false)
+        for entry in false[:MOST_ENTRIES_TOLD]:
+            first_offset = None if entry.is_nowhere else min(entry.offset, MAX_OFFSET)
+            yield Finding("checkpoint-entry", path, entry.detail, first_offset=first_offset, cure=cure)
+        if len(false) > MOST_ENTRIES_TOLD:
+            more = f"{len(false) - MOST_ENTRIES_TOLD} more such entries"
+            yield Finding("checkpoint-entry", path, more, cure=cure)
+    if stated.is_clean and with_marker:
+        yield from _false_markers(stated, ends)
+
+
+_COSTS = {
+    FileKind.RECOVERY_POINT_CHECKPOINT: "a recovery of all segments after an unclean shutdown, so repair damaged "
+    "logs first",
+    FileKind.REPLICATION_CHECKPOINT: "nothing, once all replicas are in sync",
+    FileKind.LOG_START_CHECKPOINT: "deleted records that become readable again",
+    FileKind.CLEANER_CHECKPOINT: "one long cleaning",
+}
+_WITHOUT_NUMBERS = {
+    FileKind.RECOVERY_POINT_CHECKPOINT: "a broker treats it as empty, and recovers every log from its start",
+    FileKind.REPLICATION_CHECKPOINT: "a broker serves no partition of this log dir",
+    FileKind.LOG_START_CHECKPOINT: "a broker treats it as empty, and deleted records become readable again",
+    FileKind.CLEANER_CHECKPOINT: "the log cleaner of the whole broker stops",
+}
+
+
+def _read_checkpoint(path: str, kind: FileKind, read: dict[FileKind, dict[TopicPartition, int]]) -> Iterator[Finding]:
+    try:
+        read[kind] = parse_offset_checkpoint(read_whole(path, limit=MOST_TEXT_BYTES))
+    except Unreadable as error:
+        yield unreadable_file(path, error)
+    except KlogError as error:
+        stop: Stop | None = stop_of(error)
+        if stop is not None and stop.outcome is Outcome.REFUSES:  # caught, there
+            is_unserved = kind is FileKind.REPLICATION_CHECKPOINT
+            stop = Stop(Outcome.UNSERVED, stop.kafka_class, stop.message) if is_unserved else None
+            outcome = _WITHOUT_NUMBERS[kind]
+        else:
+            outcome = "a broker takes the log dir offline"
+        cure = remove(path, f"costs {_COSTS[kind]}")
+        yield Finding("checkpoint-corrupt", path, f"{error.reason}: {outcome}", cure=cure, stop=stop)
+
+
+class _FalseEntry(Struct, frozen=True):
+    """A line of a checkpoint. right: the offset that it should have; None if there is no such partition."""
+
+    topic_partition: TopicPartition
+    offset: int
+    wrong: str
+    right: int | None
+
+    @property
+    def is_nowhere(self) -> bool:
+        return self.right is None
+
+    @property
+    def detail(self) -> str:
+        return f"{self.topic_partition}: the checkpoint says {self.offset}, {self.wrong}"
+
+
+def _false_entries(
+    kind: FileKind,
+    offsets: Mapping[TopicPartition, int],
+    ends: Sequence[PartitionEnds],
+    starts: Mapping[TopicPartition, int] | None,
+) -> Iterator[_FalseEntry]:
+    """starts: the log start offsets, if all checkpoints were written at the same time, by a clean stop."""
+    by_name: dict[TopicPartition | None, list[PartitionEnds]] = defaultdict(list)
+    for end in ends:
+        by_name[end.partition.topic_partition].append(end)
+    for topic_partition, offset in offsets.items():
+        here = by_name.get(topic_partition)
+        if here is None:
+            yield _FalseEntry(topic_partition, offset, "but there is no such partition in this log dir", None)
+            continue
+        alive = [end for end in here if end.partition.state in LIVE]
+        wrong = _wrong_offset(kind, offset, alive, None if starts is None else starts.get(topic_partition, 0))
+        if wrong is not None:
+            yield _FalseEntry(topic_partition, offset, *wrong)
+
+
+MAX_OFFSET = 2**63 - 1
+
+
+def _wrong_offset(
+    kind: FileKind, offset: int, alive: list[PartitionEnds], log_start_offset: int | None
+) -> tuple[str, int] | None:
+    """What is wrong with an entry, and the offset that it should have: the nearest one that the log allows, and of
+    what would delete or leave out records, the log's beginning."""
+    known = [end.log_end_offset for end in alive if end.log_end_offset is not None]
+    starts = [end.base_offset for end in alive if end.base_offset is not None]
+    if offset < 0:
+        return "but no offset is below zero", min(starts, default=0)
+    if not known or len(known) < len(alive):
+        return None
+    if offset > max(known):
+        right = max(known) if kind in _NEVER_BELOW else min(starts, default=0)
+        return f"the log ends at {max(known)}{_BEYOND[kind]}", right
+    if log_start_offset is not None and kind in _NEVER_BELOW and starts:
+        start = max(min(starts), log_start_offset if log_start_offset <= max(known) else 0)
+        if offset < start:
+            return f"the log starts at {start}", start
+    return None
+
+
+def _cure_of_entries(
+    path: str, kind: FileKind, offsets: Mapping[TopicPartition, int], false: Sequence[_FalseEntry]
+) -> str:
+    """One command for all false lines of a file, so that the number of lines in its second line stays right."""
+    if len(false) > MOST_ENTRIES_TOLD:
+        return remove(path, f"costs {_COSTS[kind]}")
+    gone = sum(entry.is_nowhere for entry in false)
+    keys = [(entry.topic_partition, entry.right) for entry in false]
+    commands = [drop_line(key) if right is None else set_line(key, right) for key, right in keys]
+    if gone:
+        commands.append(number_of_lines(len(offsets) - gone))
+    is_loss = kind in _NEVER_BELOW and any(entry.right is not None and entry.right < entry.offset for entry in false)
+    return edit(path, commands, "first check whether a replica has the missing records" if is_loss else "")
+
+
+_NEVER_BELOW = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
+_BEYOND = {
+    FileKind.RECOVERY_POINT_CHECKPOINT: ": records that were flushed are lost",
+    FileKind.REPLICATION_CHECKPOINT: ": records that all replicas had are lost",
+    FileKind.LOG_START_CHECKPOINT: ": a broker deletes ALL of the log at startup",
+    FileKind.CLEANER_CHECKPOINT: ": the cleaner starts again from the beginning",
+}
+
+
+def _false_markers(stated: Stated, ends: Iterable[PartitionEnds]) -> Iterator[Finding]:
+    marker = os.path.join(stated.path, FileKind.CLEAN_SHUTDOWN.value)
+    seen = f"klogtool verify --recover {quoted(stated.path)} --last-stop unclean"
+    cure = remove(
+        marker, f"repair damaged logs first: a broker then recovers all logs, and {seen} shows what that costs"
+    )
+    recovery_points = stated.offsets.get(FileKind.RECOVERY_POINT_CHECKPOINT, {})
+    for end in ends:
+        partition = end.partition
+        if partition.state not in LIVE or end.log_end_offset is None or partition.topic == METADATA_TOPIC:
+            continue  # the metadata log is recovered in any case
+        name = partition.topic_partition
+        flushed = recovery_points.get(name, 0) if name is not None else 0
+        path = end.last_segment or partition.path
+        if end.damaged_tail is not None:
+            detail = (
+                "is damaged at its end, although there is a clean shutdown marker: a broker does not check, "
+                "and appends after the damage"
+            )
+            yield Finding("clean-marker-false", path, detail, start=end.damaged_tail, cure=cure)
+        elif flushed > end.log_end_offset:
+            detail = (
+                f"ends at {end.log_end_offset}, but ended at {flushed} at the clean shutdown: offsets are "
+                "assigned twice"
+            )
+            yield Finding(
+                "clean-marker-false",
+                path,
+                detail,
+                first_offset=end.log_end_offset,
+                last_offset=flushed - 1,
+                cure=cure,
+            )
+
+
+# Topic ids, over all log dirs.
+
+
+def verify_topic_ids(partitions: Iterable[Partition], by_metadata: Mapping[str, str] | None) -> Iterator[Finding]:
+    """Findings of partitions of one topic that have different ids, or not the one that the cluster's metadata has.
+
+    by_metadata: ids by topic, or None where the metadata is not at hand.
+    """
+    ids: dict[str, dict[str, str]] = defaultdict(dict)  # topic: partition dir: id
+    for partition in partitions:
+        if partition.state in LIVE and partition.topic is not None and partition.topic != METADATA_TOPIC:
+            topic_id = read_topic_id(partition)
+            if topic_id is not None:
+                ids[partition.topic][partition.path] = topic_id
+    for topic, by_path in ids.items():
+        by_cluster = None if by_metadata is None else by_metadata.get(topic)
+        likely = by_cluster or Counter(by_path.values()).most_common(1)[0][0]
+        for path, topic_id in by_path.items():
+            if topic_id != likely:
+                whose = "in the cluster's metadata" if by_cluster else "in its other partitions"
+                yield Finding(
+                    "topic-id-mismatch",
+                    os.path.join(path, FileKind.PARTITION_METADATA.value),
+                    f"the id of {topic} is {topic_id} here, but {likely} {whose}: a broker treats the partition as "
+                    "a stray, "
+                    "renames it, and creates an empty one",
+                    cure=_cure_of_topic_id(path, likely),
+                )
+
+
+def _cure_of_topic_id(partition: str, topic_id: str) -> str:
+    path = os.path.join(partition, FileKind.PARTITION_METADATA.value)
+    remark = "only if its records belong to this topic; otherwise move the folder out of the log dir"
+    return write_partition_metadata(path, topic_id, remark)

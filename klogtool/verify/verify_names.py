@@ -1,0 +1,254 @@
+"""What the names in a partition dir say: the files in the roles a broker gives them, and the names that bode ill.
+
+The rules are those of LogLoader, which tells files apart by their names alone; what is in them is not looked at here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from klogtool.errors import Corrupt, KlogError
+from klogtool.format.names import (
+    FileKind,
+    FileName,
+    TopicPartition,
+    build_file_name,
+    parse_base_offset,
+    parse_file_name,
+)
+from klogtool.log.file import LogFile
+from klogtool.log.folder import list_folder
+from klogtool.log.partition import Partition, has_partition_files
+from klogtool.verify.cures import move_out_of_partition, renaming
+from klogtool.verify.findings import Finding
+from klogtool.verify.stops import Stop, refuses
+
+METADATA_TOPIC = "__cluster_metadata"
+METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
+INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+TEXT_KINDS = (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA)
+
+
+class Layout(Struct, frozen=True):
+    """A partition dir by names. segments, snapshots, kraft_snapshots: offset to name, ascending.
+
+    names: of all files that can be read, whatever they are. present: also of what cannot be, and of folders in
+    the place of a file; segments and snapshots have these, too. files: how many there are at all.
+    """
+
+    partition: Partition
+    names: frozenset[str]
+    present: frozenset[str]
+    segments: dict[int, str]
+    snapshots: dict[int, str]
+    kraft_snapshots: dict[int, str]
+    files: int
+
+    @property
+    def path(self) -> str:
+        """The partition dir."""
+        return self.partition.path
+
+    @property
+    def is_metadata(self) -> bool:
+        """Whether it is the log of a KRaft cluster's metadata."""
+        return self.partition.topic_partition == METADATA_PARTITION
+
+    def path_of(self, name: str) -> str:
+        """Where a file of it lies."""
+        return os.path.join(self.path, name)
+
+    def find(self, kind: FileKind, base_offset: int | None = None) -> str | None:
+        """The path of a file, by its kind and for a segment's its base offset; None if there is none."""
+        name = kind.value if base_offset is None else build_file_name(kind, base_offset)
+        return self.path_of(name) if name in self.names else None
+
+
+def verify_names(partition: Partition) -> tuple[Layout, list[Finding]]:
+    """The files of a partition dir, and what their names tell. Raises KlogError if the folder cannot be listed."""
+    folder = list_folder(partition.path)
+    findings = [_judge_folder(partition.path, name) for name in folder.folders]
+    readable = []
+    for file in folder.files:
+        refusal = _refusal(os.path.join(partition.path, file.name))
+        if refusal is None:
+            readable.append(file)
+        else:
+            findings.append(refusal)
+    present = [*folder.files, *map(parse_file_name, filter(_is_place_of_file, folder.folders))]
+    layout = _layout(partition, readable, present, len(folder.files))
+    judged = [finding for file in readable if (finding := _judge(layout, file))]
+    return layout, [*findings, *judged, *_leftovers(layout, readable)]
+
+
+def _layout(partition: Partition, readable: list[FileName], present: list[FileName], count: int) -> Layout:
+    def by_offset(kind: FileKind) -> dict[int, str]:
+        found = {
+            file.base_offset: file.name
+            for file in present
+            if file.kind is kind and not file.suffix and file.base_offset is not None
+        }
+        if kind is FileKind.LOG:
+            found = {offset: name for offset, name in found.items() if name == build_file_name(kind, offset)}
+        return dict(sorted(found.items()))
+
+    return Layout(
+        partition,
+        frozenset(file.name for file in readable),
+        frozenset(file.name for file in present),
+        by_offset(FileKind.LOG),
+        by_offset(FileKind.PRODUCER_SNAPSHOT),
+        by_offset(FileKind.KRAFT_SNAPSHOT),
+        count,
+    )
+
+
+def _refusal(path: str) -> Finding | None:
+    """What stands against opening a file; a broker looks whether it may read every regular file (LogLoader)."""
+    try:
+        with LogFile(path):
+            return None
+    except KlogError as error:
+        return Finding("unreadable", path, error.reason)
+
+
+def _is_place_of_file(name: str) -> bool:
+    """Whether a folder is called as a file of a partition's is."""
+    file = parse_file_name(name)
+    return not file.suffix and has_partition_files([name])
+
+
+def _judge_folder(path: str, name: str) -> Finding:
+    where = os.path.join(path, name)
+    if _is_place_of_file(name):
+        return Finding("unreadable", where, "a folder in the place of a file: a broker cannot read it")
+    return Finding("foreign-file", where, "not a folder of Kafka: a broker leaves it alone")
+
+
+def _judge(layout: Layout, file: FileName) -> Finding | None:
+    """What a name tells, but for .cleaned and .swap, which only count together."""
+    path = layout.path_of(file.name)
+    if file.name.endswith(".deleted"):
+        return Finding("leftover-deleted", path, "was about to be deleted: a broker deletes it at startup")
+    if file.name.endswith((".cleaned", ".swap")):
+        return None
+    if file.kind is FileKind.KRAFT_SNAPSHOT and layout.is_metadata:
+        return _judge_kraft_snapshot(file, path)
+    if file.suffix:
+        known = file.suffix == ".tmp" and not file.kind.has_base_offset
+        return None if known else Finding("foreign-file", path, "not a file of Kafka: a broker leaves it alone")
+    if file.kind.has_base_offset:
+        return _judge_offset(layout, file, path)
+    if file.kind in TEXT_KINDS or (file.kind is FileKind.QUORUM_STATE and layout.is_metadata):
+        return None
+    return Finding("foreign-file", path, "not a file of a partition: a broker leaves it alone")
+
+
+def _judge_kraft_snapshot(file: FileName, path: str) -> Finding | None:
+    if file.base_offset is None:
+        return Finding(
+            "kraft-snapshot-corrupt",
+            path,
+            "the name has no end offset and epoch: a broker does not start",
+            cure=move_out_of_partition(path),
+            stop=_stop_of_snapshot_name(file.name),
+        )
+    if file.suffix:
+        return Finding("leftover-deleted", path, "an unfinished snapshot: a broker deletes it at startup")
+    return None
+
+
+def _stop_of_snapshot_name(name: str) -> Stop:
+    """As Snapshots.parse cuts it up: 20 digits, a character, 10 digits."""
+    for start, end in ((0, 20), (21, 31)):
+        if len(name) < end:
+            return refuses("StringIndexOutOfBoundsException", f"begin {start}, end {end}, length {len(name)}")
+        if not name[start:end].isdecimal():
+            return refuses("NumberFormatException", f'For input string: "{name[start:end]}"')
+    return refuses("NumberFormatException", f'For input string: "{name}"')
+
+
+def _judge_offset(layout: Layout, file: FileName, path: str) -> Finding | None:
+    if file.base_offset is None:
+        return _no_offset(file.name, path)
+    canonical = build_file_name(file.kind, file.base_offset)
+    if file.kind is FileKind.LOG:
+        if file.base_offset < 0:
+            return Finding("segment-name", path, "no offset is below zero", cure=move_out_of_partition(path))
+        if file.name != canonical:
+            detail = f"the name has not 20 digits: a broker creates an empty {canonical} and never reads this file"
+            is_free = canonical not in layout.names
+            cure = renaming(path, layout.path_of(canonical)) if is_free else move_out_of_partition(path)
+            return Finding("segment-name", path, detail, cure=cure)
+    if file.kind in INDEX_KINDS:
+        log = build_file_name(FileKind.LOG, file.base_offset)
+        if log not in layout.present:
+            detail = f"there is no {log}: a broker deletes this file at startup"
+            return Finding("orphan-file", path, detail, first_offset=file.base_offset)
+        if file.name != canonical:
+            return Finding(
+                "foreign-file",
+                path,
+                f"the name has not 20 digits: a broker reads {canonical} and leaves this file alone",
+            )
+    return None
+
+
+def _no_offset(name: str, path: str) -> Finding:
+    try:
+        parse_base_offset(name)
+        why = "its offset cannot be read"
+    except Corrupt as error:
+        why = f"{error.kafka_class}: {error.reason}" if error.kafka_class else error.reason
+    return Finding(
+        "segment-name",
+        path,
+        f"the name is not an offset: a broker does not start ({why})",
+        cure=move_out_of_partition(path),
+    )
+
+
+# What an interrupted cleaning, split or deletion left: LogLoader.removeTempFilesAndCollectSwapFiles.
+
+
+def _leftovers(layout: Layout, files: list[FileName]) -> Iterator[Finding]:
+    names = [file.name for file in files if file.name.endswith((".cleaned", ".swap"))]
+    offsets = {name: _offset_or_none(name) for name in names}
+    cleaned = [offset for name, offset in offsets.items() if name.endswith(".cleaned") and offset is not None]
+    lowest_cleaned = min(cleaned, default=None)
+    for name, offset in offsets.items():
+        path = layout.path_of(name)
+        if offset is None:
+            yield _no_offset(name, path)
+        elif name.endswith(".cleaned"):
+            detail = "not finished by the cleaner or by a split: a broker deletes it and keeps the segments as they are"
+            yield Finding("leftover-cleaned", path, detail, first_offset=offset)
+        else:
+            detail = _fate_of_swap(layout, name, offset, lowest_cleaned)
+            yield Finding("leftover-swap", path, detail, first_offset=offset)
+
+
+def _offset_or_none(name: str) -> int | None:
+    try:
+        return parse_base_offset(name)
+    except Corrupt:
+        return None
+
+
+def _fate_of_swap(layout: Layout, name: str, offset: int, lowest_cleaned: int | None) -> str:
+    final = name.removesuffix(".swap")
+    if lowest_cleaned is not None and offset >= lowest_cleaned:
+        return (
+            "a .cleaned file at or below it shows that the swap was not ready: a broker deletes it, and nothing is lost"
+        )
+    if not final.endswith(FileKind.LOG.value):
+        return f"a broker renames it to {final}"
+    index = build_file_name(FileKind.OFFSET_INDEX, offset, ".swap")
+    unindexed = "" if index in layout.names else f"; without {index} its index will be zeros, and is not rebuilt"
+    return (
+        f"a broker completes the swap: it deletes the files of the segments that this one replaces, "
+        f"and renames it to {final}{unindexed}"
+    )

@@ -1,0 +1,178 @@
+"""What is wrong with a partition dir, beside what its segments show one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.errors import KlogError
+from klogtool.format.identity import parse_partition_metadata
+from klogtool.format.names import FileKind, PartitionDirState
+from klogtool.log.file import Unreadable, read_whole
+from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.verify.closed_end import verify_last_batch
+from klogtool.verify.findings import Finding
+from klogtool.verify.segment_report import SegmentReport
+from klogtool.verify.stops import Outcome, stop_of
+from klogtool.verify.verify_epochs import verify_epochs
+from klogtool.verify.verify_kraft import verify_kraft
+from klogtool.verify.verify_names import Layout
+from klogtool.verify.verify_producers import verify_producers
+
+
+class Surroundings(Struct, frozen=True):
+    """What is known of a partition from around it.
+
+    log_start_offset: by its checkpoint, 0 if there is none. recovery_point: likewise, None if there is none; after a
+    clean stop it is the log's end. is_clean: whether the log dir has a marker of a clean stop.
+    knows_topic_ids: whether the brokers that wrote the log dir gave topics ids, so that partition.metadata is missed.
+    """
+
+    log_start_offset: int = 0
+    recovery_point: int | None = None
+    is_clean: bool = False
+    knows_topic_ids: bool = False
+
+
+_ALONE = Surroundings()
+
+
+def verify_partition(
+    layout: Layout, reports: Sequence[SegmentReport], around: Surroundings = _ALONE
+) -> Iterator[Finding]:
+    """Findings of the partition as a whole and of its side files; those of names and of segments are not among them.
+
+    reports: of all segments, by base offset.
+    """
+    base_offset = reports[0].base_offset if reports else 0
+    log_end_offset = reports[-1].next_offset if reports else 0
+    log_start_offset = max(around.log_start_offset, base_offset)
+    yield from _verify_chain(reports, log_start_offset)
+    closed_at = around.recovery_point if around.is_clean else None
+    yield from verify_last_batch(reports, closed_at)
+    certain_end = None if closed_at is None else max(closed_at, log_end_offset)
+    if _may_have_producers(layout, reports):
+        yield from verify_producers(layout, reports, log_start_offset, certain_end)
+    yield from _missing_snapshots(layout, reports, around)
+    yield from verify_epochs(layout, reports, log_start_offset, certain_end)
+    yield from verify_partition_metadata(layout, around)
+    if layout.is_metadata:
+        yield from verify_kraft(layout, log_start_offset)
+
+
+def _may_have_producers(layout: Layout, reports: Sequence[SegmentReport]) -> bool:
+    if layout.snapshots or any(report.has_producers for report in reports):
+        return True
+    return any(name.endswith(FileKind.TXN_INDEX.value) for name in layout.names)
+
+
+# How the segments follow each other.
+
+
+def _verify_chain(reports: Sequence[SegmentReport], log_start_offset: int) -> Iterator[Finding]:
+    is_cleaned = any(report.has_gaps and not report.is_damaged for report in reports)
+    for before, after in pairwise(reports):
+        if not (before.is_complete and after.is_complete):
+            continue  # what is in a file that cannot be read, nobody knows
+        if before.next_offset > after.base_offset:
+            yield _overlap(before, after)
+        elif max(before.next_offset, log_start_offset) < _begins(after) and not before.has_damaged_tail:
+            gap = Finding(
+                "segment-gap",
+                after.path,
+                f"the segment before ends at {before.next_offset}",
+                first_offset=before.next_offset,
+                last_offset=_begins(after) - 1,
+            )
+            yield as_normal_gap(gap, "offsets are missing inside segments, too") if is_cleaned else gap
+
+
+def as_normal_gap(gap: Finding, why: str) -> Finding:
+    """The same of a log that is compacted. why: what says so."""
+    return replace(gap, detail=f"{gap.detail}: compacted ({why})", is_normal=True)
+
+
+def _begins(report: SegmentReport) -> int:
+    """The offset that a segment begins at: its name's, or that of its first batch where that is lower."""
+    return report.base_offset if report.first_offset is None else min(report.base_offset, report.first_offset)
+
+
+def verify_segment_name(report: SegmentReport) -> Iterator[Finding]:
+    """A finding if the first batch of a segment lies below the offset in its name."""
+    if _begins(report) < report.base_offset:
+        detail = f"the first batch starts at {report.first_offset}: a broker that recovers this segment does not start"
+        yield Finding(
+            "segment-name",
+            report.path,
+            detail,
+            first_offset=report.first_offset,
+            last_offset=report.base_offset - 1,
+        )
+
+
+def _overlap(before: SegmentReport, after: SegmentReport) -> Finding:
+    name = before.path.rpartition("/")[2]
+    return Finding(
+        "segment-overlap",
+        after.path,
+        f"{name} reaches up to {before.next_offset - 1}: for offsets that are in both, readers get one segment or "
+        "the other",
+        first_offset=after.base_offset,
+        last_offset=before.next_offset - 1,
+    )
+
+
+# Snapshots that are not there.
+
+
+def _missing_snapshots(layout: Layout, reports: Sequence[SegmentReport], around: Surroundings) -> Iterator[Finding]:
+    """Brokers from 2.8 on keep one at the base of each segment but the first, and one at the end after a clean stop;
+    earlier ones only the newest."""
+    if not any(report.has_producers for report in reports):
+        return
+    due = [r.base_offset for r in reports[1:] if r.is_complete] if around.knows_topic_ids else []
+    is_closed = around.is_clean and layout.partition.state is PartitionDirState.CURRENT
+    if is_closed and reports[-1].is_complete and not reports[-1].has_damaged_tail:
+        due.append(reports[-1].next_offset)
+    missing = [offset for offset in due if offset not in layout.snapshots and offset > around.log_start_offset]
+    if not layout.snapshots and (missing or not due):
+        detail = (
+            "there is no snapshot at all: after a clean shutdown a broker forgets all producers, and accepts duplicates"
+        )
+        yield Finding("snapshot-missing", layout.path, detail)
+        return
+    for offset in missing:
+        detail = f"there is no snapshot at {offset}: a broker rebuilds it from the one before"
+        yield Finding("snapshot-missing", layout.path, detail, first_offset=offset)
+
+
+# Text files.
+
+
+def verify_partition_metadata(layout: Layout, around: Surroundings) -> Iterator[Finding]:
+    """Findings of partition.metadata."""
+    path = layout.find(FileKind.PARTITION_METADATA)
+    if path is None:
+        is_there = FileKind.PARTITION_METADATA.value in layout.present  # and cannot be read, which is told
+        if around.knows_topic_ids and not layout.is_metadata and not is_there:
+            detail = "a broker treats the partition as a stray, renames it, and creates an empty one"
+            where = layout.path_of(FileKind.PARTITION_METADATA.value)
+            yield Finding("partition-metadata-missing", where, detail)
+        return
+    yield from judge_partition_metadata(path)
+
+
+def judge_partition_metadata(path: str) -> Iterator[Finding]:
+    """A finding if the file of that path is damaged."""
+    try:
+        parse_partition_metadata(read_whole(path, limit=MOST_TEXT_BYTES))
+    except Unreadable as error:
+        yield Finding("unreadable", path, error.reason)
+    except KlogError as error:
+        stop = stop_of(error)
+        what = "takes the log dir offline" if stop.outcome is Outcome.OFFLINE else "does not start"
+        detail = f"{error.reason}: a broker {what} ({error.kafka_class})"
+        yield Finding("partition-metadata-corrupt", path, detail, stop=stop)

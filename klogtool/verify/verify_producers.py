@@ -1,0 +1,472 @@
+"""Transaction indexes and producer snapshots, held against what the segments themselves tell of producers.
+
+A replay reads what recovery would read (`log.producer_replay`). It cannot know everything: data that retention or
+the cleaner dropped, producers that a broker forgot by the clock, bytes that are damaged. So an entry counts as false
+only if the log contradicts it: readers would see aborted records, or miss committed ones; or if nothing was dropped
+so far (`_Replay.is_exact`), and it is not what the log says to the letter.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Generator, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
+
+from klogtool.errors import KlogError
+from klogtool.format.batch import RecordBatch
+from klogtool.format.indexes import ABORTED_TXN_SIZE, AbortedTxn, walk_txn_index
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.names import FileKind, build_file_name
+from klogtool.format.producer_snapshot import ProducerStateEntry, parse_producer_snapshot
+from klogtool.kernels import crc32c
+from klogtool.log.file import Unreadable, read_whole
+from klogtool.log.producer_replay import NOTHING, Aborted, Halt, Stop, make_replay, replay_segment
+from klogtool.log.segment import Segment
+from klogtool.verify.findings import Finding
+from klogtool.verify.stable_offsets import StableOffsets, false_entry
+from klogtool.verify.verify_names import Layout
+
+if TYPE_CHECKING:
+
+    class Scanned(Protocol):
+        """What a scan of a segment must have told: see verify_segment."""
+
+        @property
+        def path(self) -> str:
+            """The `.log`."""
+
+        @property
+        def base_offset(self) -> int:
+            """Of its name."""
+
+        @property
+        def first_offset(self) -> int | None:
+            """Of its first sound batch."""
+
+        @property
+        def next_offset(self) -> int:
+            """Behind its last sound batch; its base offset if it has none."""
+
+        @property
+        def sound(self) -> tuple[tuple[int, int], ...]:
+            """Where whole, valid batches follow each other: spans of bytes."""
+
+        @property
+        def is_damaged(self) -> bool:
+            """Whether there are bytes in it that are no sound batch."""
+
+        @property
+        def has_gaps(self) -> bool:
+            """Whether offsets between its first and last batch are missing, as after compaction."""
+
+        @property
+        def has_producers(self) -> bool:
+            """Whether any batch has a producer id."""
+
+
+MOST_SIDE_FILE_BYTES = 256 << 20  # five million producers, or eight million aborted transactions in a segment
+MOST_FINDINGS_OF_A_FILE = 10
+
+
+def verify_producers(
+    layout: Layout, segments: Sequence[Scanned], log_start_offset: int, certain_end: int | None = None
+) -> Iterator[Finding]:
+    """Findings of every `.txnindex` and `.snapshot` of a partition, in the order of the log.
+
+    segments: all of them, by base offset. certain_end: where the log ended when it was closed, if that is known.
+    """
+    replay = _Replay(segments[0].base_offset if segments else 0, log_start_offset)
+    log_end_offset = segments[-1].next_offset if segments else 0
+    within = [offset for offset in layout.snapshots if replay.known_from <= offset <= log_end_offset]
+    for offset, name in layout.snapshots.items():
+        if offset < replay.known_from:
+            yield from _verify_older_snapshot(layout.path_of(name), offset)
+    is_cut = bool(segments) and segments[-1].is_damaged
+    stable_offsets = StableOffsets(MAX_LONG if is_cut else max(log_end_offset, certain_end or 0))
+    for n, segment in enumerate(segments):
+        end = segments[n + 1].base_offset if n + 1 < len(segments) else log_end_offset + 1
+        marks = within[bisect_left(within, segment.base_offset) : bisect_left(within, end)]
+        if n and segments[n - 1].next_offset != segment.base_offset:
+            replay.lose_track()
+        yield from _verify_segment(layout, segment, replay, marks, stable_offsets)
+        if replay.gave_up:
+            return
+    yield from stable_offsets.finish(replay.open_from())
+    beyond = [layout.path_of(name) for offset, name in layout.snapshots.items() if offset > log_end_offset]
+    may_be = len(beyond) == 1 and (certain_end is None or max(layout.snapshots) <= certain_end)
+    for path in beyond:
+        yield from _verify_snapshot_beyond(path, log_end_offset, replay, may_be=may_be)
+
+
+class _Replay:
+    """The producers of a log so far, and how far they can be relied on.
+
+    known_from: nothing is known of what came before this offset. is_exact: nothing that came behind it is missing;
+    is_unbroken: nothing but what a cleaner drops.
+    gave_up: there are more producers or open transactions than are kept track of. aborted, lone_aborts: of the segment
+    that is being read.
+    """
+
+    def __init__(self, known_from: int, log_start_offset: int) -> None:
+        self.known_from, self.log_start_offset = known_from, log_start_offset
+        self.producers = make_replay(log_start_offset)
+        self.is_exact, self.is_unbroken, self.gave_up = True, True, False
+        self.aborted: list[Aborted] = []
+        self.lone_aborts: dict[int, list[tuple[int, int]]] = {}  # by offset: producers, what they did before
+        self._is_damaged = False
+
+    def begin_segment(self, segment: Scanned) -> None:
+        """The next segment. Of a damaged one no transaction is believed that ends in it, or is open at its end."""
+        if self._is_damaged:
+            self.lose_track()
+        self._is_damaged = segment.is_damaged
+        self.aborted, self.lone_aborts = [], {}
+        begins_late = segment.first_offset is not None and segment.first_offset > segment.base_offset
+        if segment.is_damaged or segment.has_gaps or begins_late:
+            self.is_exact = False
+        self.is_unbroken = self.is_unbroken and not segment.is_damaged
+
+    def lose_track(self) -> None:
+        """Some of the log is missing here: transactions that are open now may have ended in it."""
+        self.is_exact = self.is_unbroken = False
+        self.producers.lose_track()
+
+    def open_from(self) -> int | None:
+        """Where the first transaction began that is open now; None if none is, or if that is not certain."""
+        readable = [first for first, _ in self.producers.open_txns() if first >= self.log_start_offset]
+        return readable[0] if readable and self.is_unbroken else None
+
+    def fetch(self) -> int:
+        """Take over the transactions that have ended; how many."""
+        aborted, lone = self.producers.fetch_aborted(), self.producers.fetch_lone_aborts()
+        if self._is_damaged:
+            aborted = [replace(txn, is_known=False) for txn in aborted]
+        self.aborted += aborted
+        for offset, producer_id, before in lone:
+            self.lone_aborts.setdefault(offset, []).append((producer_id, before))
+        return len(aborted) + len(lone)
+
+
+def _verify_segment(
+    layout: Layout, segment: Scanned, replay: _Replay, marks: list[int], stable_offsets: StableOffsets
+) -> Iterator[Finding]:
+    replay.begin_segment(segment)
+    spans = segment.sound if segment.has_producers else ()
+    for halt in replay_segment(replay.producers, segment.path, spans, marks):
+        match halt.why:
+            case Stop.MARK:
+                yield from _verify_snapshot(layout.path_of(layout.snapshots[halt.mark]), halt.mark, replay)
+            case Stop.IMPOSSIBLE:
+                replay.lose_track()
+                yield from _impossible(segment.path, halt)
+            case Stop.FULL if not replay.fetch():
+                replay.gave_up = True
+                return
+    replay.fetch()
+    yield from _verify_txn_index(layout, segment, replay, stable_offsets)
+    yield from stable_offsets.end_segment(replay.aborted, segment.next_offset, replay.open_from())
+
+
+def _impossible(path: str, halt: Halt) -> Iterator[Finding]:
+    """Data out of its transaction. A marker that cannot be read is told by the scan."""
+    batch = next(Segment(path).batches(halt.position))
+    if isinstance(batch, RecordBatch) and not batch.is_control:
+        yield Finding(
+            "batch-attributes",
+            path,
+            f"data outside a transaction, while a transaction of producer {batch.producer_id} is open: a broker "
+            "that recovers "
+            "this segment does not start (InvalidTxnStateException)",
+            start=halt.position,
+            end=halt.position + halt.size,
+            first_offset=batch.base_offset,
+            last_offset=batch.last_offset,
+        )
+
+
+# Transaction indexes.
+
+
+def _verify_txn_index(
+    layout: Layout, segment: Scanned, replay: _Replay, stable_offsets: StableOffsets
+) -> Iterator[Finding]:
+    path = layout.find(FileKind.TXN_INDEX, segment.base_offset)
+    if path is None:
+        if build_file_name(FileKind.TXN_INDEX, segment.base_offset) not in layout.present:
+            yield from _missing_txn_index(layout, segment, replay)
+        return
+    try:
+        data = read_whole(path, limit=MOST_SIDE_FILE_BYTES)
+    except KlogError as error:
+        yield Finding("unreadable", path, error.reason)
+        return
+    if rest := len(data) % ABORTED_TXN_SIZE:
+        detail = f"{rest} bytes after the last whole entry: what a broker appends next cannot be read"
+        yield Finding("txnindex-size", path, detail, start=len(data) - rest, end=len(data))
+    check = _TxnIndexCheck(path, segment, replay, stable_offsets)
+    yield from _first_few(check.findings(data), path)
+
+
+def _missing_txn_index(layout: Layout, segment: Scanned, replay: _Replay) -> Iterator[Finding]:
+    exposed = [txn for txn in replay.aborted if txn.visible_from != NOTHING and txn.is_known]
+    if exposed:
+        yield Finding(
+            "txnindex-missing",
+            segment.path.removesuffix(FileKind.LOG.value) + FileKind.TXN_INDEX.value,
+            f"{_count(len(exposed), 'aborted transaction')} of this segment are in no index",
+            first_offset=min(txn.visible_from for txn in exposed),
+            last_offset=exposed[-1].last_offset,
+        )
+
+
+class _TxnIndexCheck:
+    """One `.txnindex` against the replay of its segment."""
+
+    def __init__(self, path: str, segment: Scanned, replay: _Replay, stable_offsets: StableOffsets) -> None:
+        self.path, self.segment, self.replay = path, segment, replay
+        self.stable_offsets = stable_offsets
+        self.expected = {txn.last_offset: txn for txn in replay.aborted}
+
+    def findings(self, data: bytes) -> Iterator[Finding]:
+        """False entries in their order, then missing ones."""
+        previous: AbortedTxn | None = None
+        found = set()
+        try:
+            for n, entry in enumerate(walk_txn_index(data)):
+                found.add(entry.last_offset)
+                wrong = self._order(entry, previous) or self._wrong(entry) or self.stable_offsets.wrong(entry)
+                if wrong:
+                    yield false_entry(self.path, n, entry, wrong)
+                else:
+                    self.stable_offsets.add(self.path, n, entry)
+                previous = entry
+        except KlogError as error:
+            at = error.position or 0
+            detail = f"{error.reason}: a broker does not start"
+            yield Finding("txnindex-entry", self.path, detail, at, at + ABORTED_TXN_SIZE)
+            return
+        for offset, txn in self.expected.items():
+            if offset not in found and txn.visible_from != NOTHING and txn.is_known:
+                yield self._missing(txn)
+
+    def _order(self, entry: AbortedTxn, previous: AbortedTxn | None) -> str | None:
+        if previous is not None and entry.last_offset <= previous.last_offset:
+            return f"its marker, {entry.last_offset}, is not above the marker of the entry before"
+        if min(entry.producer_id, entry.first_offset, entry.last_stable_offset) < 0:
+            return "no producer id and no offset is below zero"
+        if entry.last_offset < self.segment.base_offset:
+            return f"its marker, {entry.last_offset}, is below the segment: a broker recovers the segment at startup"
+        return None
+
+    def _wrong(self, entry: AbortedTxn) -> str | None:
+        txn = self.expected.get(entry.last_offset)
+        if txn is None:
+            return self._wrong_unexpected(entry)
+        if txn.producer_id != entry.producer_id:
+            return f"the marker at {entry.last_offset} belongs to producer {txn.producer_id}"
+        if not txn.is_known:
+            return None
+        if txn.visible_to != NOTHING and entry.first_offset > txn.visible_to:
+            return f"the transaction started at {txn.first_offset}: records before {entry.first_offset} look committed"
+        if entry.first_offset <= txn.before < txn.first_offset:  # else the log goes back: it tells nothing
+            return _decided_before(txn.before)
+        return self._not_exact(entry, txn) or self._wrong_last_stable_offset(entry, txn)
+
+    def _wrong_unexpected(self, entry: AbortedTxn) -> str | None:
+        """Of an entry for which the replay has no transaction."""
+        markers = self.replay.lone_aborts.get(entry.last_offset)
+        if markers is None:
+            return None if self.segment.is_damaged else f"there is no ABORT marker at {entry.last_offset}"
+        # Where the log goes back, an offset may come twice. A broker that recovers went by one of the markers.
+        wrong = [self._wrong_at_marker(entry, *marker) for marker in markers]
+        return None if None in wrong else wrong[0]
+
+    def _wrong_at_marker(self, entry: AbortedTxn, producer_id: int, before: int) -> str | None:
+        """Of an entry at a marker that ends nothing. before: the last offset of what its producer did before."""
+        if producer_id != entry.producer_id:
+            return f"the marker at {entry.last_offset} belongs to producer {producer_id}"
+        if entry.first_offset <= before:
+            return _decided_before(before)
+        if self.replay.is_exact and entry.first_offset >= self.replay.known_from:
+            return "the producer had no transaction open there"
+        return None
+
+    def _not_exact(self, entry: AbortedTxn, expected: Aborted) -> str | None:
+        if not self.replay.is_exact or entry.first_offset == expected.first_offset:
+            return None
+        is_older = (
+            entry.first_offset < self.replay.known_from or expected.first_offset < self._floor <= entry.first_offset
+        )
+        return None if is_older else f"the transaction started at {expected.first_offset}"
+
+    def _wrong_last_stable_offset(self, entry: AbortedTxn, txn: Aborted) -> str | None:
+        """A reader stops looking for aborted transactions at an entry whose last stable offset is behind its fetch.
+
+        Before the marker it must be where the first open transaction began; behind it, it may be where the next one
+        does, since a follower looks at all of a set of batches first.
+        """
+        stable, expected = entry.last_stable_offset, txn.last_stable_offset
+        if txn.open_from != NOTHING and stable > txn.open_from:
+            return f"a transaction that started at {txn.open_from} was open: readers would miss it"
+        is_told = self.replay.is_exact and self._floor <= min(stable, expected)
+        if is_told and stable <= entry.last_offset and stable != expected:
+            return (
+                f"the first open transaction started at {expected}"
+                if expected <= entry.last_offset
+                else "no transaction was open"
+            )
+        return None
+
+    @property
+    def _floor(self) -> int:
+        """Where what a broker remembers may begin."""
+        return max(self.replay.known_from, self.replay.log_start_offset)
+
+    def _missing(self, txn: Aborted) -> Finding:
+        return Finding(
+            "txnindex-entry",
+            self.path,
+            f"no entry for the transaction of producer {txn.producer_id} from {txn.first_offset} to {txn.last_offset}",
+            first_offset=txn.visible_from,
+            last_offset=txn.last_offset,
+        )
+
+
+def _decided_before(before: int) -> str:
+    return f"this entry also covers older data of the producer, up to {before}, whose outcome was decided before"
+
+
+# Producer snapshots.
+
+
+def _verify_snapshot(path: str, offset: int, replay: _Replay) -> Iterator[Finding]:
+    entries = yield from _read_snapshot(path)
+    if entries is None:
+        return
+    check = _SnapshotCheck(offset, replay)
+    wrong = [why for entry in entries if (why := check.wrong(entry))]
+    wrong += check.missing(entries)
+    if wrong:
+        yield Finding("snapshot-content", path, _joined(wrong))
+
+
+def _verify_older_snapshot(path: str, offset: int) -> Iterator[Finding]:
+    """One from before the log begins, of which little can be said."""
+    entries = yield from _read_snapshot(path)
+    if wrong := [why for entry in entries or [] if (why := _beyond(entry, offset))]:
+        yield Finding("snapshot-content", path, _joined(wrong))
+
+
+def _verify_snapshot_beyond(path: str, log_end_offset: int, replay: _Replay, *, may_be: bool) -> Iterator[Finding]:
+    """One beyond the end of the log. may_be: it could be as it should; if a log is cut in a gap of its offsets and then
+    closed, it ends where it was cut, and the state is that of its last batch."""
+    entries = yield from _read_snapshot(path)
+    if entries is None:
+        return
+    check = _SnapshotCheck(log_end_offset, replay)
+    wrong = [why for entry in entries if (why := check.wrong(entry))] or check.missing(entries)
+    if wrong or not may_be:
+        detail = f"the log ends at {log_end_offset}: a broker deletes the snapshot at startup"
+        yield Finding("snapshot-stray", path, "; ".join([detail, *wrong[:1]]), first_offset=log_end_offset)
+
+
+class _SnapshotCheck:
+    """One snapshot against the state of the replay where all batches below its offset have been taken."""
+
+    def __init__(self, offset: int, replay: _Replay) -> None:
+        self.offset, self.replay = offset, replay
+        self._seen: set[int] = set()
+
+    def wrong(self, entry: ProducerStateEntry) -> str | None:
+        """What the log says against an entry."""
+        beyond = _beyond(entry, self.offset)
+        if beyond or entry.producer_id in self._seen:
+            return beyond or f"producer {entry.producer_id} is there twice"
+        self._seen.add(entry.producer_id)
+        found = self.replay.producers.find(entry.producer_id)
+        if found is None:
+            is_invented = self.replay.is_exact and entry.last_offset >= self.replay.known_from
+            return f"producer {entry.producer_id} wrote nothing at {entry.last_offset}" if is_invented else None
+        known, last_marker = found
+        if self.replay.is_exact:
+            differs = next(self._differences(entry, known, last_marker), None)
+            return None if differs is None else f"producer {entry.producer_id}: {differs}"
+        if known.has_batch and entry.has_batch and known.last_offset > entry.last_offset:
+            return f"producer {entry.producer_id}: its batch up to {known.last_offset} is missing"
+        return None
+
+    def missing(self, entries: list[ProducerStateEntry]) -> list[str]:
+        """Open transactions that the snapshot does not know; a producer without one may have been forgotten by time."""
+        if not self.replay.is_exact:
+            return []
+        present = {entry.producer_id for entry in entries}
+        return [
+            f"producer {producer_id}: its transaction, open since {first_offset}, is missing"
+            for first_offset, producer_id in self.replay.producers.open_txns()
+            if producer_id not in present and first_offset >= self.replay.log_start_offset
+        ]
+
+    def _differences(self, entry: ProducerStateEntry, known: ProducerStateEntry, last_marker: int) -> Iterator[str]:
+        """Fields that are not what the log says, those apart that may come from before it begins."""
+        names = ["producer_epoch", "timestamp"]
+        # A producer that was forgotten, and then only marked, has no batch.
+        is_only_marked = not entry.has_batch and last_marker > known.last_offset
+        if not is_only_marked and (known.has_batch or entry.last_offset >= self.replay.known_from):
+            names.append("last_sequence")
+            # Up to 1.x a marker counted as a producer's last batch, but for the sequence.
+            if entry.offset_delta != 0 or entry.last_offset != last_marker:
+                names += ["last_offset", "offset_delta"]
+        if entry.coordinator_epoch >= 0 and (known.coordinator_epoch >= 0 or self.replay.known_from == 0):
+            names.append("coordinator_epoch")
+        if not self._is_older_txn(entry.current_txn_first_offset, known.current_txn_first_offset):
+            names.append("current_txn_first_offset")
+        for name in names:
+            stored, told = getattr(entry, name), getattr(known, name)
+            if stored != told:
+                yield f"{name} is {stored}, but {told} in the log"
+
+    def _is_older_txn(self, stored: int | None, told: int | None) -> bool:
+        if stored is not None and stored < self.replay.known_from:
+            return True
+        return told is not None and told < self.replay.log_start_offset
+
+
+def _beyond(entry: ProducerStateEntry, offset: int) -> str | None:
+    for name in ("last_offset", "current_txn_first_offset"):
+        stored = getattr(entry, name)
+        if stored is not None and stored >= offset:
+            return f"producer {entry.producer_id}: {name} is {stored}, above all offsets of the snapshot"
+    return None
+
+
+def _read_snapshot(path: str) -> Generator[Finding, None, list[ProducerStateEntry] | None]:
+    """Its entries, as the value of `yield from`; None if it cannot be read, which is a finding."""
+    try:
+        return parse_producer_snapshot(read_whole(path, limit=MOST_SIDE_FILE_BYTES), crc32c)
+    except Unreadable as error:
+        yield Finding("unreadable", path, error.reason)
+    except KlogError as error:
+        detail = f"{error.reason}: a broker deletes it at startup and uses the one before"
+        yield Finding("snapshot-corrupt", path, detail)
+    return None
+
+
+def _joined(wrong: list[str]) -> str:
+    more = len(wrong) - 3
+    return "; ".join(wrong[:3]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _first_few(findings: Iterator[Finding], path: str) -> Iterator[Finding]:
+    """Garbage of a megabyte is not told entry by entry."""
+    kept = list(islice(findings, MOST_FINDINGS_OF_A_FILE))
+    yield from kept
+    more = sum(1 for _ in findings)
+    if more:
+        yield Finding(kept[0].id, path, f"{more} more such entries")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,202 @@
+"""Everything that is wrong with one segment's log, offset index and time index: none missed, none made up.
+
+Other files of a partition, and what segments are to each other, are judged elsewhere, from the report.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator
+
+from msgspec.structs import replace
+
+from klogtool.broker.timestamps import LARGEST_MS, unit_of
+from klogtool.errors import KlogError
+from klogtool.format.indexes import NO_TIMESTAMP
+from klogtool.format.names import FileKind
+from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.folder import list_folder
+from klogtool.log.segment import Segment
+from klogtool.verify.findings import Finding
+from klogtool.verify.index_damage import OFFSETS, TIMES, IndexFile, Kind
+from klogtool.verify.log_damage import Damage
+from klogtool.verify.log_walk import LogWalk
+from klogtool.verify.segment_report import SegmentContext, SegmentReport
+
+MOST_FINDINGS = 1000  # of one kind in a segment; the rest are told as one
+SMALLEST_ENTRY_BYTES = 26  # a message of magic 0 with neither key nor value
+# A broker that writes one of these makes a .timeindex for every segment.
+KINDS_SINCE_TIME_INDEX = frozenset(
+    {
+        FileKind.TIME_INDEX,
+        FileKind.TXN_INDEX,
+        FileKind.PRODUCER_SNAPSHOT,
+        FileKind.LEADER_EPOCH_CHECKPOINT,
+        FileKind.PARTITION_METADATA,
+    }
+)
+
+
+def verify_segment(
+    segment: Segment,
+    context: SegmentContext,
+    *,
+    deep: bool = False,
+    jobs: int = 1,
+    on_progress: Callable[[int], None] | None = None,
+) -> Generator[Finding, None, SegmentReport]:
+    """Findings of a segment's `.log`, `.index` and `.timeindex`; the report is what the generator returns.
+
+    deep: decompress and parse every record. jobs: threads. on_progress: is told of bytes done, in pieces. A file that
+    cannot be read is a finding. Raises Corrupt for a segment whose name is no offset.
+    """
+    base_offset = max(0, segment.base_offset)
+    report = SegmentReport(segment.path, base_offset, base_offset)
+    try:
+        with LogFile(segment.path) as file:
+            report.size = file.size
+            verification = _Verification(segment, file, context, report)
+            yield from verification.findings(deep=deep, jobs=jobs, on_progress=on_progress)
+    except KlogError as error:
+        report.is_complete, report.is_damaged = False, True
+        yield Finding("unreadable", segment.path, error.reason, start=error.position)
+    return report
+
+
+class _Verification:
+    """One segment: what its findings need to be told."""
+
+    def __init__(self, segment: Segment, file: LogFile, context: SegmentContext, report: SegmentReport) -> None:
+        self._segment, self._file, self._context, self._report = segment, file, context, report
+        self._unreadable: list[Finding] = []
+        self._offset_index, self._time_index = self._open(OFFSETS), self._open(TIMES)
+
+    def _open(self, kind: Kind) -> IndexFile | None:
+        """An index, None if there is none, or none that can be read."""
+        path = self._segment.side_path(kind.file_kind)
+        try:
+            with LogFile(path) as file:
+                most_entries = self._file.size // SMALLEST_ENTRY_BYTES + 1
+                return IndexFile(file, kind, self._report.base_offset, most_entries)
+        except Unreadable as error:
+            if error.errno != errno.ENOENT:
+                self._unreadable.append(Finding("unreadable", path, error.reason, start=error.position))
+            return None
+
+    def findings(self, *, deep: bool, jobs: int, on_progress: Callable[[int], None] | None) -> Iterator[Finding]:
+        """Those of the log, then those of the indexes."""
+        indexes = self._offset_index, self._time_index
+        walk = LogWalk(
+            self._file, self._report.base_offset, self._context, indexes, deep=deep, jobs=jobs, on_progress=on_progress
+        )
+        try:
+            yield from self._told(walk.walk())
+        finally:
+            walk.fill(self._report)
+        yield from self._future(walk)
+        yield from self._unreadable
+        yield from self._index_findings(walk)
+
+    # The log.
+
+    def _told(self, damages: Iterable[Damage]) -> Iterator[Finding]:
+        """Each as a finding; of very many of a kind, the rest as one."""
+        told: Counter[str] = Counter()
+        rests: dict[str, Damage] = {}
+        for damage in damages:
+            self._report.is_damaged |= damage.field == "base_offset"
+            self._note_epoch(damage)
+            told[damage.id] += damage.count
+            if told[damage.id] <= MOST_FINDINGS:
+                yield self._finding(damage)
+            else:
+                rests[damage.id] = _joined(rests.get(damage.id, damage), damage)
+        for name, damage in rests.items():
+            count = told[name] - MOST_FINDINGS
+            yield self._finding(replace(damage, detail=f"{count} more like those before, the first: {damage.detail}"))
+
+    def _note_epoch(self, damage: Damage) -> None:
+        first, last = damage.first_offset, damage.last_offset
+        if damage.field == "partition_leader_epoch" and first is not None and last is not None:
+            self._report.false_epochs.append((damage.start, first, last))
+
+    def _finding(self, damage: Damage) -> Finding:
+        return Finding(
+            damage.id,
+            self._file.path,
+            damage.detail,
+            damage.start,
+            damage.end,
+            damage.first_offset,
+            damage.last_offset,
+            damage.field,
+        )
+
+    def _future(self, walk: LogWalk) -> Iterator[Finding]:
+        count, start, end, first_offset, last_offset, timestamp = walk.future
+        if not count:
+            return
+        now_ms = self._context.now_ms
+        what = "a batch has a timestamp" if count == 1 else f"{count} batches have timestamps"
+        why = (
+            f"later than now ({now_ms})" if timestamp <= LARGEST_MS else f"in {unit_of(timestamp)}, as their size shows"
+        )
+        detail = f"{what} {why}, the largest {timestamp}: retention by time will wait for it"
+        lowest, highest = sorted((first_offset, last_offset))  # the log may go back between them
+        yield Finding("timestamp-implausible", self._file.path, detail, start, end, lowest, highest)
+
+    # The indexes.
+
+    def _index_findings(self, walk: LogWalk) -> Iterator[Finding]:
+        unreadable = {finding.path for finding in self._unreadable}
+        for kind, index in ((OFFSETS, self._offset_index), (TIMES, self._time_index)):
+            if index is not None:
+                yield from index.findings()
+            elif self._segment.side_path(kind.file_kind) not in unreadable and self._is_missed(kind, walk):
+                path = self._segment.side_path(kind.file_kind)
+                yield Finding(f"{kind.name}-missing", path, self._words_for_missing(kind))
+        if self._time_index is not None and not self._context.is_active:
+            yield from self._timeindex_max(self._time_index)
+
+    def _timeindex_max(self, index: IndexFile) -> Iterator[Finding]:
+        last, largest = index.last_as_read(), self._report.largest_timestamp
+        known = NO_TIMESTAMP if last is None else last[0]
+        if known < largest:
+            what = "has no entry" if last is None else f"ends with timestamp {known}"
+            detail = f"it {what}, but the log has {largest}: retention and lookups by time use the index"
+            yield Finding("timeindex-max", index.path, detail)
+
+    def _is_missed(self, kind: Kind, walk: LogWalk) -> bool:
+        """Whether a broker would have left this index beside such a log.
+
+        It makes the files when it first looks into them: the time index at the first append, the offset index at the
+        first entry or the first read. So one that is killed may leave an active segment without the latter.
+        """
+        if self._report.size == 0:
+            return False
+        if kind is TIMES:
+            return self._knows_time_index()
+        was_killed = self._context.is_active and not self._context.is_clean
+        has_no_entry = walk.last_position <= self._context.index_interval_bytes
+        return not (was_killed and has_no_entry and self._time_index is not None)
+
+    def _knows_time_index(self) -> bool:
+        """Whether brokers from 0.10.1 on have written here, which make one for each segment."""
+        if self._report.batches and not self._report.has_old_messages:
+            return True
+        folder = list_folder(os.path.dirname(self._segment.path) or ".")
+        return any(file.kind in KINDS_SINCE_TIME_INDEX for file in folder.files)
+
+    def _words_for_missing(self, kind: Kind) -> str:
+        if kind is TIMES and self._offset_index is not None:
+            return "a broker creates an empty one; retention and lookups then use the time of the file"
+        return "a broker reads the whole segment at startup to rebuild it"
+
+
+def _joined(damage: Damage, more: Damage) -> Damage:
+    first = min((d.first_offset for d in (damage, more) if d.first_offset is not None), default=None)
+    last = max((d.last_offset for d in (damage, more) if d.last_offset is not None), default=None)
+    end = max(damage.end, more.end)
+    return replace(damage, end=end, first_offset=first, last_offset=last, entry=None)

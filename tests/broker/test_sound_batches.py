@@ -1,0 +1,56 @@
+"""Soundness, ends and epochs of whole logs: both readers say the same."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+from unittest.mock import patch
+
+import pytest
+from readers import READERS, Reader, told
+from recovery_logs import BASE_OFFSET, recovery_log, wounded
+
+from klogtool import kernels
+from klogtool.broker.content import FileRange
+from klogtool.broker.unified_log import mapped_pieces
+from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.broker.unified_log.sound_batches import find_sound_end, has_epochs_of
+from klogtool.errors import KlogError
+from klogtool.format.checkpoints import EpochEntry
+from klogtool.log import mapped
+from klogtool.log.leader_epochs import LeaderEpochFileCache
+
+pytestmark = pytest.mark.skipif(kernels.native is None, reason="the kernels are not built")
+
+
+def answers(path: pathlib.Path, jobs: int, known: LeaderEpochFileCache) -> list[object]:
+    """What is said of the log, by whichever reader runs."""
+    found: list[object] = []
+    with ContentFile(path, (FileRange(str(path), 0, path.stat().st_size),)) as file:
+        for ask in (lambda: find_sound_end(file, jobs), lambda: has_epochs_of(file, known, BASE_OFFSET + 3)):
+            try:
+                found.append(ask())
+            except KlogError as error:
+                found.append(told(error))
+    return found
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("seed", range(4))
+def test_both_readers_say_the_same(tmp_path: pathlib.Path, seed: int, jobs: int) -> None:
+    path, kinds = tmp_path / "log", set()
+    for n in range(50):
+        rng = random.Random(f"{seed}-{n}")
+        path.write_bytes(wounded(rng, recovery_log(rng, rng.choice((0, 1, 60, 300)))))
+        # Without an epoch before the first: a log that begins in epoch 3, or goes on to 4 somewhere, agrees or not.
+        known = LeaderEpochFileCache(
+            [EpochEntry(0, 0)] if n % 2 else [EpochEntry(3, 5), EpochEntry(4, BASE_OFFSET + 70)]
+        )
+        spans = patch.object(mapped_pieces, "SPAN_BYTES", rng.choice((300, 2000, 8 << 20)))
+        left = []
+        for reader in READERS:
+            with Reader(reader).reading(), spans, patch.object(mapped, "MAPPED_FROM_BYTES", 1):
+                left.append(answers(path, jobs, known))
+        assert left[0] == left[1], f"log {n} of seed {seed}"
+        kinds |= {str(left[0][1]), type(left[0][0]).__name__}
+    assert {"True", "False"} <= kinds

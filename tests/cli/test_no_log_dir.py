@@ -1,0 +1,112 @@
+"""A folder that is neither a log dir nor a partition dir: every command says so, and which log dirs lie below it."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+import pytest
+from running import FIXTURES, ROOT, run_here, tree_of
+
+from klogtool.cli.main import COMMANDS
+
+DISKS = FIXTURES / "two-disks/logdir"
+# What a command needs beside a path; those that are not here take a saved plan or a journal.
+NEEDED = {
+    "dump-log": [[], ["--format", "json"], ["--format", "arrow", "--output", "OUT"]],
+    "verify": [[], ["--recover"], ["--recover", "--mark-clean", "--apply"], ["--recover", "--output", "OUT"]],
+    "lookup": [["--offset", "0"], ["--timestamp", "latest"], ["--leader-epoch", "0"]],
+    "read": [["--offset", "0"]],
+    "txns": [[]],
+    "salvage": [[], ["--output", "OUT"]],
+    "rebuild-index": [[], ["--apply"]],
+    "append": [["--records", "/dev/null"], ["--records", "/dev/null", "--apply"]],
+    "truncate": [["--to", "0"], ["--to", "0", "--apply"]],
+    "roll": [[], ["--force", "--apply"]],
+    "retain": [[], ["--apply"]],
+    "delete-records": [["--before", "0"], ["--before", "0", "--apply"]],
+    "compact": [[], ["--why"], ["--force", "--apply"]],
+}
+CALLS = [(command, options) for command, several in NEEDED.items() for options in several]
+
+
+def test_every_command_that_takes_a_log_dir_is_tried() -> None:
+    assert set(COMMANDS) - set(NEEDED) == {"apply", "undo", "spark", "explain", "help"}
+
+
+@pytest.mark.parametrize(
+    ("command", "options"), CALLS, ids=lambda part: " ".join(part) if isinstance(part, list) else part
+)
+def test_the_log_dirs_below_are_named(command: str, options: list[str], tmp_path: pathlib.Path) -> None:
+    shutil.copytree(DISKS, tmp_path / "disks")
+    before = tree_of(tmp_path / "disks")
+    given = [str(tmp_path / "out") if option == "OUT" else option for option in options]
+    done = run_here([command, str(tmp_path / "disks"), *given], tmp_path)
+    first, second = done.told.splitlines()
+    assert (done.status, first.partition(": it has")[0]) == (
+        4,
+        f"klogtool: {tmp_path}/disks: neither a log dir nor a partition dir",
+    )
+    assert second == f"Log dirs below it: {tmp_path}/disks/d1 {tmp_path}/disks/d2"
+    assert tree_of(tmp_path / "disks") == before
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize("name", ["empty", "other", "logs", "app-1"])
+def test_where_there_are_none_it_is_said_what_to_name(name: str, tmp_path: pathlib.Path) -> None:
+    for path in ("other/x.txt", "logs/x.log", "app-1/app.log", "app-1/20240131.log"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).touch()
+    (tmp_path / "empty").mkdir()
+    for command in ("verify", "dump-log", "retain"):
+        done = run_here([command, name], tmp_path)
+        assert (done.status, done.out) == (4, b"")
+        assert [line.split(":")[0] for line in done.told.splitlines()] == [
+            "klogtool",
+            "Name a log dir (a folder with meta.properties), a partition dir such as orders-0, or a file of one.",
+        ]
+
+
+def test_what_is_named_can_be_pasted(tmp_path: pathlib.Path) -> None:
+    shutil.copytree(DISKS / "d1", tmp_path / "a b/it's")
+    shutil.copytree(DISKS / "d2", tmp_path / "$(d)")
+    second = run_here(["verify", "."], tmp_path).told.splitlines()[1]
+    done = run_here(["verify", *shlex.split(second.partition(": ")[2])], tmp_path)
+    assert (done.status, done.told) == (0, "")
+
+
+def test_columns_of_such_a_folder_are_refused_and_not_empty() -> None:
+    pytest.importorskip("pyarrow")
+    import klogtool
+
+    with pytest.raises(klogtool.Unsupported, match="neither a log dir nor a partition dir"):
+        list(klogtool.columns(DISKS))
+
+
+@pytest.mark.slow
+def test_the_recipe_for_ci_finds_no_damage_but_new_damage(tmp_path: pathlib.Path) -> None:
+    page = (ROOT / "docs/verify.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^## In CI$.*?^```\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    shutil.copytree(FIXTURES, tmp_path / "fixtures")
+    (tmp_path / "klogtool").write_text(f'#!/bin/sh\nexec {sys.executable} -m klogtool "$@"\n')
+    (tmp_path / "klogtool").chmod(0o755)
+
+    def run(script: str) -> int:
+        path = {"PATH": f"{tmp_path}:/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+        done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=path, capture_output=True, check=False)
+        assert b"neither a log dir" not in done.stderr
+        return done.returncode
+
+    assert run(block) == 0
+    known = [json.loads(line) for line in (tmp_path / "known.json").read_text().splitlines()]
+    assert {row["id"] for row in known if row.get("severity") == "error"} >= {"batch-crc", "torn-batch"}
+    assert sum(row.get("records", 0) for row in known) > 1000
+    damaged = tmp_path / "fixtures/transactions/logdir/t-0/00000000000000000007.log"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    functions, *_, last = [line for line in block.splitlines() if line.strip()]
+    assert run(f"{functions}\n{last}") != 0

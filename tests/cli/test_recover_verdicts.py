@@ -1,0 +1,382 @@
+"""What `verify --recover` says of a log is held against all that tells of it: nothing is called whole that is not."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from damage import flip_bit, overwrite, tear_at
+from running import FIXTURES, Done, run_here
+from working import NOW_MS, WORK, put_input, words_of
+
+SOURCE = FIXTURES / "transactions" / "logdir"
+END, BASE = 62, 38  # of t-0: its end, and the base offset of its active segment
+MARKER = ".kafka_cleanshutdown"
+HIGH_WATERMARKS, RECOVERY_POINTS = "replication-offset-checkpoint", "recovery-point-offset-checkpoint"
+
+
+@pytest.fixture
+def log_dir(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Cleanly stopped: t-0 with segments 0, 7, 36, 38 and 62 offsets."""
+    return pathlib.Path(shutil.copytree(SOURCE, tmp_path / "logs"))
+
+
+def name_of(base: int, kind: str = "log") -> str:
+    return f"{base:020d}.{kind}"
+
+
+def run(log_dir: pathlib.Path, *words: str) -> Done:
+    return run_here([*words, "--now", str(NOW_MS)], log_dir.parent)
+
+
+def answer_of(done: Done, name: str = "t-0") -> dict[str, Any]:
+    rows = map(json.loads, done.out.splitlines())
+    (found,) = (row["answer"] for row in rows if row.get("type") == "plan" and row["path"].endswith("/" + name))
+    return dict(found)
+
+
+def recover(log_dir: pathlib.Path, *more: str) -> tuple[int, list[str], dict[str, Any]]:
+    """The exit status, the lines that people see of t-0, and the answer of its plan."""
+    shown, asked = (
+        run(log_dir, "verify", "--recover", "logs/t-0", *more, *form) for form in ((), ("--format", "json"))
+    )
+    assert shown.status == asked.status
+    return shown.status, shown.out.decode().splitlines(), answer_of(asked)
+
+
+def forget(log_dir: pathlib.Path, *names: str) -> None:
+    """Without these checkpoints of the log dir."""
+    for name in names:
+        (log_dir / name).unlink()
+
+
+# ---------------------------------------------------------------- a false end, under a clean marker
+
+
+def tear(partition: pathlib.Path) -> None:
+    """The last batch ends 13 bytes early; the last index entry points to it."""
+    log = partition / name_of(BASE)
+    tear_at(log, log.stat().st_size - 13)
+
+
+def empty(partition: pathlib.Path) -> None:
+    (partition / name_of(BASE)).write_bytes(b"")
+
+
+def lose_active_segment(partition: pathlib.Path) -> None:
+    for path in partition.glob(f"{BASE:020d}.*"):
+        path.unlink()
+
+
+def break_index(partition: pathlib.Path) -> None:
+    """The last index entry points to the last bytes of the file: a broker takes the segment for empty."""
+    index, size = partition / name_of(BASE, "index"), (partition / name_of(BASE)).stat().st_size
+    overwrite(index, index.stat().st_size - 4, (size - 5).to_bytes(4, "big"))
+
+
+def flip_in_last_batch(partition: pathlib.Path) -> None:
+    log = partition / name_of(BASE)
+    flip_bit(log, log.stat().st_size - 5)
+
+
+def add_stray_bytes(partition: pathlib.Path) -> None:
+    log = partition / name_of(BASE)
+    log.write_bytes(log.read_bytes() + b"\1" * 10)
+
+
+# Of each wound: where a broker ends the log, up to where it went, how many records lie behind that end and are sound.
+FALSE_ENDS: Mapping[Callable[[pathlib.Path], None], tuple[int, int, int]] = {
+    tear: (BASE, END, 22),
+    empty: (BASE, END, 0),
+    lose_active_segment: (BASE, END, 0),
+    break_index: (BASE, END, 24),
+    flip_in_last_batch: (END, END, 0),
+    add_stray_bytes: (END, END, 0),
+}
+every_false_end = pytest.mark.parametrize("wound", FALSE_ENDS, ids=lambda wound: wound.__name__)
+
+
+@every_false_end
+def test_a_clean_marker_over_a_false_end_is_called_false(
+    log_dir: pathlib.Path, wound: Callable[[pathlib.Path], None]
+) -> None:
+    end, reaches, records = FALSE_ENDS[wound]
+    wound(log_dir / "t-0")
+    status, lines, answer = recover(log_dir)
+    assert status == 1
+    assert "the clean marker is FALSE" in lines[0]
+    assert "nothing is lost" not in lines[0]
+    assert answer["log_end_offset"] == end  # as a broker has it
+    behind = answer["behind_end"]
+    assert behind["clean_marker_false"] is True
+    assert (behind["offsets"], behind["sound_records"]) == (reaches - end, records)
+    if end < reaches:
+        assert f"offsets {end} to {reaches - 1}" in lines[0]
+        assert answer["below_high_watermark"]["offsets"] == reaches - end
+
+
+@every_false_end
+def test_the_same_by_the_bytes_alone(log_dir: pathlib.Path, wound: Callable[[pathlib.Path], None]) -> None:
+    """Without checkpoints and snapshots only the file tells, if anything is in it."""
+    forget(log_dir, HIGH_WATERMARKS, RECOVERY_POINTS)
+    (log_dir / "t-0" / name_of(END, "snapshot")).unlink()
+    wound(log_dir / "t-0")
+    status, _, answer = recover(log_dir)
+    if wound in (empty, lose_active_segment):
+        assert (status, answer["behind_end"]) == (0, None)
+    else:
+        assert status == 1
+        assert answer["behind_end"]["told_by"] == []
+        assert answer["behind_end"]["sound_records"] == FALSE_ENDS[wound][2]
+
+
+TELLERS = {
+    "high watermark": (HIGH_WATERMARKS, "0\n1\nt 0 62\n"),
+    "recovery point": (RECOVERY_POINTS, "0\n1\nt 0 62\n"),
+    "producer snapshot": ("t-0/" + name_of(END, "snapshot"), None),
+    "leader epoch": ("t-0/leader-epoch-checkpoint", "0\n2\n0 0\n3 62\n"),
+    "index without its .log": ("t-0/" + name_of(END, "index"), ""),
+}
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("by", TELLERS)
+def test_each_teller_suffices(log_dir: pathlib.Path, by: str, is_clean: bool) -> None:
+    name, text = TELLERS[by]
+    snapshot = (log_dir / "t-0" / name_of(END, "snapshot")).read_bytes()
+    forget(log_dir, HIGH_WATERMARKS, RECOVERY_POINTS, "t-0/" + name_of(END, "snapshot"))
+    if not is_clean:
+        forget(log_dir, MARKER)
+    empty(log_dir / "t-0")
+    (log_dir / name).write_bytes(snapshot if text is None else text.encode())
+    status, lines, answer = recover(log_dir)
+    assert status == 1
+    (told,) = answer["behind_end"]["told_by"]
+    assert (told["by"], told["offset"], told["where"]) == (by, END, pathlib.Path(name).name)
+    assert answer["behind_end"]["clean_marker_false"] is is_clean
+    assert "offsets 38 to 61" in lines[0]
+    assert any(f"{by} 62 ({pathlib.Path(name).name})" in line for line in lines)
+
+
+def test_a_recovery_point_that_was_given_does_not_hide_the_one_on_the_disk(log_dir: pathlib.Path) -> None:
+    forget(log_dir, HIGH_WATERMARKS, MARKER, "t-0/" + name_of(END, "snapshot"))
+    empty(log_dir / "t-0")
+    _, _, answer = recover(log_dir, "--recovery-point", "0")
+    assert [told["by"] for told in answer["behind_end"]["told_by"]] == ["recovery point"]
+
+
+def test_an_undamaged_log_dir_is_whole(log_dir: pathlib.Path) -> None:
+    done = run(log_dir, "verify", "--recover", "logs")
+    assert done.status == 0
+    lines = [line for line in done.out.decode().splitlines() if not line.startswith("  ")]
+    *verdicts, in_all, not_read = lines
+    assert len(verdicts) == 5
+    assert all(": nothing is lost; ends at offset" in line for line in verdicts)
+    assert in_all.startswith("In all: nothing is lost in any of 5 partitions")
+    assert not_read.startswith("Not read: ")
+
+
+def test_what_a_broker_trusts_at_its_start_is_not_called_read(log_dir: pathlib.Path) -> None:
+    sizes = [path.stat().st_size for path in (log_dir / "t-0").glob("*.log")]
+    clean = run(log_dir, "verify", "--recover", "logs/t-0")
+    assert f"  not read   {sum(map(bool, sizes))} segments, {sum(sizes):,} bytes" in clean.out.decode()
+    unclean = run(log_dir, "verify", "--recover", "logs/t-0", "--last-stop", "unclean", "--recovery-point", "0")
+    assert "not read" not in unclean.out.decode()
+
+
+def test_marking_clean_says_what_the_checkpoints_promised(log_dir: pathlib.Path) -> None:
+    empty(log_dir / "t-0")
+    done = run(log_dir, "verify", "--recover", "logs", "--mark-clean", "--last-stop", "unclean")
+    lines = done.out.decode().splitlines()
+    assert done.status == 1
+    assert "t-0: MISSING offsets 38 to 61 at its end; ends at offset 38" in lines
+    assert any("t-0 ends at offset 38, but reached 62" in line and line.startswith("logs:") for line in lines)
+
+
+# ---------------------------------------------------------------- what a cut takes
+
+
+def test_a_cut_below_the_high_watermark_is_called_what_it_is(log_dir: pathlib.Path) -> None:
+    forget(log_dir, MARKER)
+    tear(log_dir / "t-0")
+    status, lines, answer = recover(log_dir)
+    assert status == 1
+    assert lines[0] == (
+        "t-0: LOSES offsets 60 to 61: the last batch was only partly written (233 of 246 bytes); ends at offset 60"
+    )
+    assert answer["lost"] == {"first_offset": 60, "last_offset": 61}
+    assert answer["below_high_watermark"] == {
+        "high_watermark": 62,
+        "first_offset": 60,
+        "last_offset": 61,
+        "offsets": 2,
+    }
+    assert any(line.startswith("  replicated 2 offsets (60 to 61) below the high watermark 62") for line in lines)
+
+
+def test_a_log_start_behind_the_end_loses_the_whole_log(log_dir: pathlib.Path) -> None:
+    (log_dir / "log-start-offset-checkpoint").write_text("0\n1\nt 0 99\n")
+    status, lines, answer = recover(log_dir)
+    assert (status, answer["lost"]) == (1, {"first_offset": 0, "last_offset": 61})
+    assert lines[0].startswith("t-0: LOSES offsets 0 to 61")
+
+
+# ---------------------------------------------------------------- a segment that is gone
+
+
+def lose_segment(log_dir: pathlib.Path, base: int, *, keeps: str | None = None) -> None:
+    for path in (log_dir / "t-0").glob(f"{base:020d}.*"):
+        if path.suffix != keeps:
+            path.unlink()
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_segment_that_is_gone_is_named(log_dir: pathlib.Path, is_clean: bool) -> None:
+    lose_segment(log_dir, 7)
+    if not is_clean:
+        forget(log_dir, MARKER)
+    status, lines, answer = recover(log_dir)
+    assert status == 1
+    assert lines[0] == "t-0: MISSING offsets 7 to 35, gone already; ends at offset 62"
+    assert answer["missing"] == [
+        {"first_offset": 7, "last_offset": 35, "before": 0, "behind": 36, "told_by": None},
+    ]
+    assert answer["loses_records"] is False
+    found = map(json.loads, run(log_dir, "verify", "logs", "--format", "json").out.splitlines())
+    (gap,) = (row for row in found if row.get("id") == "segment-gap")
+    assert (gap["severity"], gap["first_offset"], gap["last_offset"]) == ("warning", 7, 35)
+    salvaged = run(log_dir, "salvage", "logs/t-0", "--format", "json")
+    assert salvaged.status == 1
+    lost = answer_of(salvaged)["lost"]
+    assert [(loss["first_offset"], loss["last_offset"], loss["cause"]) for loss in lost] == [(7, 35, "segment-missing")]
+
+
+def test_a_first_segment_of_which_an_index_is_left(log_dir: pathlib.Path) -> None:
+    lose_segment(log_dir, 0, keeps=".index")
+    status, lines, answer = recover(log_dir)
+    assert (status, lines[0]) == (1, "t-0: MISSING offsets 0 to 6, gone already; ends at offset 62")
+    assert answer["missing"][0]["told_by"] == name_of(0, "index")
+
+
+SIGNS: Mapping[str, tuple[Callable[[pathlib.Path], None], tuple[str, ...]]] = {
+    "setting of the topic": (lambda _: None, ("--config", "cleanup.policy=compact")),
+    "setting of the broker": (lambda _: None, ("--config", "log.cleanup.policy=delete,compact")),
+    "the cleaner's checkpoint": (
+        lambda log_dir: (log_dir / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 36\n") and None,
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+def test_compaction_explains_a_gap(log_dir: pathlib.Path, sign: str) -> None:
+    prepare, options = SIGNS[sign]
+    lose_segment(log_dir, 7)
+    prepare(log_dir)
+    status, lines, answer = recover(log_dir, *options)
+    assert (status, answer["missing"]) == (0, [])
+    assert lines[0] == "t-0: nothing is lost; ends at offset 62"
+    rows = map(json.loads, run(log_dir, "verify", "logs", "--format", "json", *options).out.splitlines())
+    assert [row["severity"] for row in rows if row.get("id") == "segment-gap"] == ["info"]
+    assert run(log_dir, "salvage", "logs/t-0", *options).status == 0
+
+
+def test_gaps_inside_of_segments_explain_those_between(tmp_path: pathlib.Path) -> None:
+    """As cleaning leaves them. (The config is not known there, and the cleaner's checkpoint is gone.)"""
+    for source in sorted((FIXTURES / "groups" / "logdir").glob("*-0")):
+        log_dir = tmp_path / source.name / "logs"
+        shutil.copytree(source, log_dir / "t-0")
+        _, _, answer = recover(log_dir)
+        assert answer["missing"] == []
+
+
+def test_below_the_log_start_nothing_is_missing(log_dir: pathlib.Path) -> None:
+    lose_segment(log_dir, 7)
+    (log_dir / "log-start-offset-checkpoint").write_text("0\n1\nt 0 36\n")
+    status, _, answer = recover(log_dir)
+    assert (status, answer["missing"]) == (0, [])
+    assert run(log_dir, "salvage", "logs/t-0").status == 0
+
+
+# ---------------------------------------------------------------- a partition that a broker hides
+
+
+def test_without_its_topic_id_a_partition_comes_up_empty(log_dir: pathlib.Path) -> None:
+    forget(log_dir, "t-0/partition.metadata")
+    status, lines, answer = recover(log_dir)
+    assert status == 1
+    assert lines[0].startswith("t-0: HIDDEN as a stray: it has no partition.metadata")
+    assert answer["stray"]
+    whole = run(log_dir, "verify", "--recover", "logs")
+    assert whole.out.decode().startswith(lines[0])
+
+
+def test_where_brokers_knew_no_topic_ids_none_is_missed() -> None:
+    for fixture in ("magic-0", "magic-1", "three-magics"):
+        assert run_here(["verify", "--recover", f"{fixture}/logdir"], FIXTURES).status == 0
+
+
+# ---------------------------------------------------------------- other commands over such a log
+
+
+LOADING = {
+    "lookup": ["lookup", "logs/t-0", "--offset", "3"],
+    "read": ["read", "logs/t-0", "--offset", "0", "--max-bytes", "1000", "--format", "json"],
+    "txns": ["txns", "logs/t-0"],
+}
+
+
+@pytest.mark.parametrize("command", LOADING)
+def test_commands_that_look_say_that_the_end_is_false(log_dir: pathlib.Path, command: str) -> None:
+    tear(log_dir / "t-0")
+    done = run(log_dir, *LOADING[command])
+    assert "the clean marker is FALSE" in done.err
+    assert "offsets 38 to 61" in done.err
+
+
+@pytest.mark.parametrize("work", sorted(WORK.keys() - {"roll", "batches", "requests"}))
+def test_commands_that_write_say_so_first(log_dir: pathlib.Path, work: str) -> None:
+    put_input(log_dir.parent / "given")
+    tear(log_dir / "t-0")
+    words = words_of(work, log_dir / "t-0", log_dir.parent / "given")
+    done = run_here(words, log_dir.parent)
+    if work == "delete":  # up to an offset that a broker does not find there
+        assert (done.status, done.out) == (3, b"")
+        assert "the clean marker is FALSE" in done.err
+        assert "offsets 38 to 61" in done.err
+    else:
+        assert done.out.decode().startswith("t-0: LOSES offsets 38 to 61: the clean marker is FALSE")
+        assert done.status == 1
+
+
+# ---------------------------------------------------------------- the exit status of what was done
+
+
+@pytest.mark.parametrize("how", ["--apply", "--output", "apply PLAN", "apply --resume"])
+def test_what_loses_records_exits_as_its_plan(log_dir: pathlib.Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    forget(log_dir, MARKER)
+    tear(log_dir / "t-0")
+    words = ["verify", "--recover", "logs/t-0"]
+    assert run(log_dir, *words).status == 1
+    if how == "--apply":
+        assert run(log_dir, *words, "--apply").status == 1
+    elif how == "--output":
+        (log_dir.parent / "out").mkdir()
+        assert run(log_dir, *words, "--output", "out/t-0").status == 1
+    elif how == "apply PLAN":
+        assert run(log_dir, *words, "--plan-out", "plan").status == 1
+        assert run_here(["apply", "plan"], log_dir.parent).status == 1
+    else:
+        from klogtool.disk import writer
+
+        with monkeypatch.context() as patched:
+            patched.setattr(writer, "finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            run(log_dir, *words, "--apply")
+        done = run_here(["apply", "--resume", "logs"], log_dir.parent)
+        assert done.status == 1, done
+    lost = log_dir if how != "--output" else log_dir.parent / "out"
+    assert (lost / "t-0" / name_of(BASE)).stat().st_size == 1829

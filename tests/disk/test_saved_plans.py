@@ -1,0 +1,243 @@
+"""Saved plans: what somebody has changed in one is refused in one line that names the field, and nothing is written."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from made import picture
+from running import FIXTURES, run_here
+
+from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.file_facts import sum_of
+from klogtool.plans.decisions import DECISIONS, question_type
+from klogtool.plans.question import read_question
+
+NOW = "--now 1700000400000"
+COMMANDS = {
+    "verify --recover": ("killed-mid-append/logdir/flip-bit-0", NOW),
+    "rebuild-index": ("transactions/logdir/t-0", "--only index"),
+    "salvage": ("killed-mid-append/logdir/flip-bit-0", NOW),
+    "append": ("transactions/logdir/t-0", f"--records records {NOW}"),
+    "truncate": ("transactions/logdir/t-0", f"--to 5 {NOW}"),
+    "roll": ("transactions/logdir/t-0", f"--force {NOW}"),
+    "retain": ("transactions/logdir/t-0", f"--config retention.bytes=1 --purge {NOW}"),
+    "delete-records": ("transactions/logdir/t-0", f"--before 9 {NOW}"),
+    "compact": ("transactions/logdir/t-0", f"--config cleanup.policy=compact --force {NOW}"),
+}
+NAMES = sorted({name for command in COMMANDS for name in question_type(command).__struct_fields__} - {"circumstances"})
+NAMES += sorted(Circumstances(0).as_arguments())
+OTHERS: list[Any] = [None, True, 0, -1, 1 << 200, 1.5, "", "x", "a\0b", "\ud800", "../../x", "/etc", [], [[]], {}]
+GONE = object()
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module", params=COMMANDS)
+def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[pathlib.Path]:
+    """A folder with a copy of a log dir, and a plan of one command over it."""
+    where, options = COMMANDS[request.param]
+    box = tmp_path_factory.mktemp("saved")
+    log_dir, name = (FIXTURES / where).parent, os.path.basename(where)
+    (box / "logs").mkdir()
+    for file in log_dir.iterdir():
+        shutil.copytree(file, box / "logs" / name) if file.name == name else None
+        shutil.copy2(file, box / "logs") if file.is_file() else None
+    (box / "records").write_text('{"key":"a","value":"b"}\n')
+    words = [*request.param.split(), str(box / "logs" / name), *options.split(), "--plan-out", str(box / "plan")]
+    done = run_here(words, box)
+    assert (box / "plan").exists(), done.err
+    yield box
+    shutil.rmtree(box)
+
+
+def rows_of(path: pathlib.Path) -> Rows:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def build(rows: Rows, *, with_sums: bool) -> bytes:
+    """The lines of a plan. with_sums: as if klogtool itself had saved the wrong thing."""
+    lines = []
+    for row in rows:
+        if not isinstance(row, dict):
+            lines.append(json.dumps(row).encode())
+            continue
+        told = {name: value for name, value in row.items() if name != "sum"}
+        line = json.dumps(told, separators=(",", ":")).encode()
+        found = sum_of(line) if with_sums else row.get("sum")
+        lines.append(line[:-1] + b',"sum":%b}' % json.dumps(found).encode() if "sum" in row else line)
+    return b"\n".join(lines) + b"\n"
+
+
+def walk_places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where something is, in depth; of long lists the first two."""
+    if place:
+        yield place
+    if isinstance(value, dict):
+        for name in value:
+            yield from walk_places(value[name], (*place, name))
+    if isinstance(value, list):
+        for n in range(len(value) if not place else min(2, len(value))):
+            yield from walk_places(value[n], (*place, n))
+
+
+def changed(rows: Rows, place: tuple[Any, ...], value: Any) -> Rows:
+    found = copy.deepcopy(rows)
+    at: Any = found
+    for step in place[:-1]:
+        at = at[step]
+    if value is GONE:
+        del at[place[-1]]
+    else:
+        at[place[-1]] = value
+    return found
+
+
+def refused(box: pathlib.Path, data: bytes) -> str:
+    """The one line that `apply` has for it."""
+    (box / "changed").write_bytes(data)
+    done = run_here(["apply", str(box / "changed")], box)
+    assert done.status == 3, (data, done)
+    assert len(done.told.splitlines()) == 1, (data, done.told)
+    assert done.out == b"" or b"Plan" in done.out
+    return done.told
+
+
+def test_a_plan_as_it_was_saved_is_carried_out_and_taken_back(saved: pathlib.Path) -> None:
+    before = picture(saved / "logs")
+    done = run_here(["apply", str(saved / "plan")], saved)
+    assert done.status in (0, 1), done.err  # 1: records are lost by it, as the plan says
+    assert picture(saved / "logs") != before
+    assert run_here(["undo", str(saved / "logs")], saved).status == 0
+    assert picture(saved / "logs") == before
+
+
+@pytest.mark.slow
+def test_any_field_that_is_another_one(saved: pathlib.Path) -> None:
+    rows, before = rows_of(saved / "plan"), picture(saved)
+    places = list(walk_places(rows))
+    assert len(places) > 60
+    chosen = random.Random(25)
+    for place in places:
+        for value in (GONE, *chosen.sample(OTHERS, 3)):
+            mutated = changed(rows, place, value)
+            if mutated != rows:
+                told = refused(saved, build(mutated, with_sums=False))
+                assert "not a plan that klogtool saved" in told, (place, value)
+    (saved / "changed").unlink(missing_ok=True)
+    assert picture(saved) == before | {".": picture(saved)["."]}
+
+
+def test_a_field_of_another_type_is_named(saved: pathlib.Path) -> None:
+    """Also where the sum fits."""
+    rows, before = rows_of(saved / "plan"), picture(saved / "logs")
+    wrong: dict[tuple[Any, ...], Any] = {
+        (1, "path"): 7,
+        (1, "command"): [],
+        (1, "facts"): {},
+        (1, "facts", 0, "path"): None,
+        (1, "facts", 1, "size"): "large",
+        (1, "facts", 1, "mtime_ns"): 1.5,
+        (1, "facts", 1, "ctime_ns"): None,
+        (1, "facts", 1, "ino"): -1,
+        (1, "steps"): None,
+        (1, "steps", 0, "path"): "../../x",
+        (1, "steps", 0, "step"): "format",
+        (1, "arguments"): [],
+        (1, "arguments", "now_ms"): "now",
+        (1, "arguments", "config"): {"retention.ms": 5},
+        (1, "arguments", "config_sections"): [["a"]],
+        (1, "arguments", "jobs"): 1 << 40,
+        (1, "arguments", "last_stop"): "dirty",
+        (1, "answer"): 3,
+        (0, "paths"): ["relative"],
+        (0, "plans"): "1",
+    }
+    for place, value in wrong.items():
+        name = str(place[-1]) if isinstance(place[-1], str) else str(place[-2])
+        told = refused(saved, build(changed(rows, place, value), with_sums=True))
+        assert name in told, (place, told)
+    assert picture(saved / "logs") == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_argument_of_another_type_is_named(saved: pathlib.Path, name: str) -> None:
+    rows, before = rows_of(saved / "plan"), picture(saved / "logs")
+    for value in ({"a": {"b": 1}}, [[1]], 1.5):
+        told = refused(saved, build(changed(rows, (1, "arguments", name), value), with_sums=True))
+        assert f"arguments.{name}" in told
+    assert picture(saved / "logs") == before
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda data: data[: len(data) // 2], id="half"),
+        pytest.param(lambda data: data.splitlines(keepends=True)[0], id="no plan"),
+        pytest.param(lambda data: b"".join(data.splitlines(keepends=True)[1:]), id="no head"),
+        pytest.param(lambda data: data + data.splitlines(keepends=True)[-1], id="one twice"),
+        pytest.param(lambda data: data.replace(b":", b";"), id="no JSON"),
+        pytest.param(lambda data: data.replace(b'"size":', b'"size":1' + b"0" * 5000), id="a number of 5,000 digits"),
+        pytest.param(lambda data: b"\0" * 100, id="zeros"),
+        pytest.param(lambda _: b"", id="nothing"),
+    ],
+)
+def test_a_damaged_file(saved: pathlib.Path, damage: Callable[[bytes], bytes]) -> None:
+    before = picture(saved / "logs")
+    refused(saved, damage((saved / "plan").read_bytes()))
+    assert picture(saved / "logs") == before
+
+
+def test_as_json_it_is_an_answer(saved: pathlib.Path) -> None:
+    (saved / "changed").write_bytes((saved / "plan").read_bytes().replace(b'"facts":[', b'"facts":[7,'))
+    done = run_here(["apply", str(saved / "changed"), "--format", "json"], saved)
+    assert (done.status, done.told) == (3, "")
+    answer = json.loads(done.out.splitlines()[-1])
+    assert "facts[0]" in answer["error"]["message"]
+
+
+def test_a_question_is_read_back_as_it_was_asked(saved: pathlib.Path) -> None:
+    for row in rows_of(saved / "plan")[1:]:
+        question = read_question(question_type(row["command"]), row["arguments"])
+        assert json.loads(json.dumps(question.as_arguments())) == row["arguments"]
+
+
+def test_an_argument_that_the_command_does_not_have_is_refused(saved: pathlib.Path) -> None:
+    """It may be an option of a later version: without it the plan would be another one."""
+    rows, before = rows_of(saved / "plan"), picture(saved / "logs")
+    for name in ("keep_every", "circumstances", "\ud800"):
+        told = refused(saved, build(changed(rows, (1, "arguments", name), True), with_sums=True))
+        assert told.endswith(" is unknown\n")
+        assert "plan 1: arguments." in told
+    assert picture(saved / "logs") == before
+
+
+def test_every_command_that_decides_is_tried_here() -> None:
+    assert COMMANDS.keys() == DECISIONS.keys() - {"test"}
+
+
+@pytest.mark.parametrize("meanwhile", ["apply and undo", "cp -al logs backup", "chmod -R g+w logs", "put back"])
+def test_a_plan_is_still_good_where_no_byte_has_changed(saved: pathlib.Path, meanwhile: str) -> None:
+    before = picture(saved / "logs")
+    if meanwhile == "apply and undo":
+        assert run_here(["apply", str(saved / "plan")], saved).status in (0, 1)
+        assert run_here(["undo", str(saved / "logs")], saved).status == 0
+    elif meanwhile == "put back":
+        subprocess.run(["cp", "-a", "logs", "away"], cwd=saved, check=True)
+        shutil.rmtree(saved / "logs")
+        (saved / "away").rename(saved / "logs")
+    else:
+        subprocess.run(meanwhile.split(), cwd=saved, check=True)
+    done = run_here(["apply", str(saved / "plan")], saved)
+    assert done.status in (0, 1), done.err  # 1: records are lost by it, as the plan says
+    assert run_here(["undo", str(saved / "logs")], saved).status == 0
+    shutil.rmtree(saved / "backup", ignore_errors=True)
+    subprocess.run(["chmod", "-R", "g-w", "logs"], cwd=saved, check=True)
+    assert picture(saved / "logs") == before

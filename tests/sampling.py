@@ -1,0 +1,53 @@
+"""`--sample N`: of each test at most N cases, chosen by a seed that is printed, and no test that is marked `slow`.
+
+`make test` runs such a sample before every commit; `make test-all` runs all. conftest.py hands pytest's hooks on.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+from collections import defaultdict
+
+import pytest
+
+SEED = "KLOGTOOL_SAMPLE_SEED"
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """--sample and --seed."""
+    parser.addoption("--sample", type=int, metavar="N", help="run at most N cases of each test, and none that is slow")
+    parser.addoption("--seed", metavar="TEXT", help="which cases --sample chooses; default: others each time")
+
+
+def choose_seed(config: pytest.Config) -> None:
+    """The workers of xdist must choose the same cases: they have the environment of who starts them."""
+    if config.option.sample:
+        os.environ.setdefault(SEED, config.option.seed or secrets.token_hex(4))
+
+
+def left_out(config: pytest.Config) -> list[str]:
+    """What to say at the end: that this was a sample, and how to run the same one again."""
+    if not config.option.sample:
+        return []
+    what = f"{config.option.sample} cases of each test, none that is slow"
+    return [f"sample: {what}; the same again: --sample {config.option.sample} --seed {os.environ[SEED]}"]
+
+
+def keep_sample(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what the sample leaves out."""
+    most = config.option.sample
+    if not most:
+        return
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            cases[item.nodeid.partition("[")[0]].append(item)
+    kept = {id(item) for name, found in cases.items() for item in _some(found, most, f"{os.environ[SEED]} {name}")}
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+    items[:] = [item for item in items if id(item) in kept]
+
+
+def _some(cases: list[pytest.Item], most: int, seed: str) -> list[pytest.Item]:
+    return cases if len(cases) <= most else random.Random(seed).sample(cases, most)

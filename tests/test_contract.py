@@ -1,0 +1,85 @@
+"""docs/contract.md says what klogtool does: commands, exit statuses, ids of findings, fields of answers."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from running import ROOT, run_here
+
+from klogtool.cli import status
+from klogtool.cli.main import COMMANDS
+from klogtool.verify.findings import SEVERITIES
+
+PAGE = (ROOT / "docs/contract.md").read_text(encoding="utf-8")
+DAMAGED = "fixtures/killed-mid-append/logdir/flip-bit-0"
+SOUND = "fixtures/every-codec/logdir/append-4"
+RECORD = {"type": "record", "key": None, "value": {"utf8": "v"}, "headers": [], "timestamp": 1}
+# A command line for each row of the table of answers; {records} is a file.
+QUESTIONS = {
+    "verify --recover": f"verify --recover {DAMAGED}",
+    "rebuild-index": f"rebuild-index {SOUND}",
+    "salvage": f"salvage {DAMAGED}",
+    "lookup --offset": f"lookup {DAMAGED} --offset 45 --offset 47",
+    "lookup --timestamp": f"lookup {DAMAGED} --timestamp latest",
+    "lookup --leader-epoch": f"lookup {DAMAGED} --leader-epoch 0",
+    "read": f"read {DAMAGED} --offset 45 --max-bytes 100 --isolation read_committed",
+    "append": f"append {SOUND} --records {{records}} --now 1700000000000",
+    "truncate": f"truncate {DAMAGED} --to 46",
+    "roll": f"roll {DAMAGED} --incoming-bytes 9999999999",
+    "retain": f"retain {DAMAGED}",
+    "delete-records": f"delete-records {DAMAGED} --before 46",
+    "compact": f"compact {SOUND} --config cleanup.policy=compact",
+    "txns": f"txns {DAMAGED}",
+}
+TYPES = ("answer", "plan", "transaction")
+NOT_HERE = {"error", "transaction", "from"}  # of a call that is refused; the type of other lines; of --replica
+
+
+def table(heading: str) -> Iterator[list[str]]:
+    """The rows of the table with this heading, without the heading."""
+    found = re.search(rf"^\| {re.escape(heading)} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", PAGE, flags=re.MULTILINE)
+    assert found is not None, heading
+    return ([cell.strip() for cell in row.strip("|").split(" | ")] for row in found[1].splitlines())
+
+
+def test_every_command_is_there() -> None:
+    named = {word.split()[0] for _, cell in table("group") for word in re.findall("`([^`]+)`", cell)}
+    assert named == COMMANDS.keys() - {"help"}
+
+
+def test_every_exit_status_is_there() -> None:
+    numbers = (status.DONE, status.FOUND, status.USAGE, status.REFUSED, status.COULD_NOT)
+    assert [int(row[0]) for row in table("status")] == [*numbers, status.INTERRUPTED, status.READER_GONE]
+
+
+def test_every_finding_is_there_with_its_severity() -> None:
+    named = {name: severity for severity, cell in table("severity") for name in re.findall("`([^`]+)`", cell)}
+    assert named == {name: severity.value for name, severity in SEVERITIES.items()}
+
+
+def names_in(answer: Any) -> Iterator[str]:
+    """Names of fields, those of objects inside as well."""
+    for value in answer.values() if isinstance(answer, dict) else answer if isinstance(answer, list) else ():
+        yield from names_in(value)
+    yield from answer if isinstance(answer, dict) else ()
+
+
+def test_every_answer_has_its_row() -> None:
+    assert [row[0].strip("`") for row in table("command")] == list(QUESTIONS)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_an_answer_has_the_fields_of_its_row(question: str, tmp_path: pathlib.Path) -> None:
+    records = tmp_path / "records.jsonl"
+    records.write_text(json.dumps(RECORD) + "\n")
+    (told,) = (cell for name, cell in table("command") if name == f"`{question}`")
+    asked = [*QUESTIONS[question].format(records=records).split(), "--format", "json"]
+    rows = [json.loads(line) for line in run_here(asked, ROOT).out.splitlines()]
+    answers = [row["answer"] if row["type"] == "plan" else row for row in rows if row["type"] in TYPES]
+    fields = set(re.findall(r"`([a-z0-9_]+)`", told))
+    assert fields - NOT_HERE <= set(names_in(answers))

@@ -1,0 +1,110 @@
+"""The work of every command grows with the number of segments, leader epochs and partitions, and not with its square.
+
+Work is counted, not timed, at n, 2n and 4n. Where a thing costs the same however many there are, the step from 2n to 4n
+is twice the step from n to 2n. `make bench BENCH_ARGS="--only growth"` measures time.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeAlias
+from unittest.mock import patch
+
+import pytest
+from growing_runs import COMMANDS, MAIN, OF_A_LOG_DIR, SHAPES, words_of
+from running import run_here
+from work_done import Work
+
+Excess: TypeAlias = dict[str, tuple[int, int, int]]
+MOST_EXCESS = 0.1  # of the work at 4n; what n * n things cost is 0.37 of it, n log n at most 0.06
+FEW_STEPS = 50
+
+
+CASES = [("segments", command) for command in COMMANDS]
+CASES += [(shape, command) for shape in SHAPES if shape not in ("segments", "partitions") for command in MAIN]
+CASES += [("segments without side files", "lookup --offset"), ("segments without side files", "compact")]
+
+
+def work_of(shape: str, command: str, n: int, folder: pathlib.Path) -> Counter[str]:
+    make = SHAPES[shape][0]
+    log_dir = folder / f"log-dir-{n}"
+    words = words_of(command, make(log_dir, n), log_dir, n, folder)
+    work = Work()
+    with patch.object(os, "fsync", lambda _: None), patch.object(os, "fdatasync", lambda _: None), work.counted():
+        done = run_here(words, folder)
+    assert done.status in (0, 1, 3), done.err
+    for made in folder.iterdir():
+        shutil.rmtree(made, ignore_errors=True)
+    return work.steps
+
+
+def lasting_excess(shape: str, command: str, folder: pathlib.Path) -> Excess:
+    """Excess that is there at four times the size, too: what begins with the 20th finding is excess only once."""
+    n = SHAPES[shape][1]
+    work_of(shape, command, n, folder)  # imports what the command needs
+    found = excess(shape, command, n, folder)
+    return {name: row for name, row in excess(shape, command, 4 * n, folder).items() if name in found} if found else {}
+
+
+def excess(shape: str, command: str, n: int, folder: pathlib.Path) -> Excess:
+    """Functions whose work grows by too much, and all of them together: counts at n, 2n and 4n."""
+    one, two, four = (work_of(shape, command, times * n, folder) for times in (1, 2, 4))
+    for steps in (one, two, four):
+        steps["all"] = steps.total()
+    return excess_of(one, two, four)
+
+
+def excess_of(one: Counter[str], two: Counter[str], four: Counter[str]) -> Excess:
+    counts = {name: (one[name], two[name], four[name]) for name in four if four[name] > FEW_STEPS}
+    return {name: row for name, row in counts.items() if row[2] - 3 * row[1] + 2 * row[0] > MOST_EXCESS * row[2]}
+
+
+@pytest.mark.parametrize(("shape", "command"), CASES)
+def test_twice_as_much_of_a_partition_is_twice_the_work(shape: str, command: str, tmp_path: pathlib.Path) -> None:
+    assert lasting_excess(shape, COMMANDS[command], tmp_path) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", OF_A_LOG_DIR)
+def test_twice_as_many_partitions_are_twice_the_work(command: str, tmp_path: pathlib.Path) -> None:
+    assert lasting_excess("partitions", OF_A_LOG_DIR[command], tmp_path) == {}
+
+
+def looks_at_each_other(things: list[int]) -> int:
+    return sum(1 for one in things for other in things if one == other)
+
+
+def sorts_for_each(things: list[int]) -> int:
+    return len([sorted(things) for _ in things])
+
+
+def lists_for_each(things: list[int]) -> int:
+    return len([os.listdir("things") for _ in things])
+
+
+def looks_once(things: list[int]) -> int:
+    return len({thing: str(thing) for thing in sorted(things) if any((thing,))})
+
+
+SQUARES = {looks_at_each_other: True, sorts_for_each: True, lists_for_each: True, looks_once: False}
+
+
+@pytest.mark.parametrize("function", SQUARES)
+def test_work_that_grows_with_the_square_is_seen(
+    function: Callable[[list[int]], int], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "things").mkdir()
+    counts = []
+    for n in (8, 16, 32):
+        for thing in range(n):
+            (tmp_path / "things" / str(thing)).touch()
+        work = Work()
+        with work.counted():
+            function(list(range(n)))
+        counts.append(work.steps)
+    assert bool(excess_of(*counts)) is SQUARES[function]

@@ -1,0 +1,228 @@
+"""What is too large: an honest line or finding, never a traceback; and docs/limits.md has the values of the code."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from functools import cache
+
+import pytest
+from raw_batches import raw_batch
+from running import ROOT, run_apart, with_memory
+
+from klogtool.broker.appending.calls import MOST_LINE_BYTES
+from klogtool.cli.append import MOST_STDIN_BYTES
+from klogtool.cli.apply import MAX_PLAN_BYTES
+from klogtool.cli.circumstance_options import MOST_CONFIG_BYTES
+from klogtool.disk.journal import MAX_FILE_BYTES
+from klogtool.format import codecs
+from klogtool.format.batch import MOST_HEADERS
+from klogtool.format.message import MOST_ALLOCATED
+from klogtool.format.names import FileKind, build_file_name
+from klogtool.format.resync import LARGEST_SOUGHT_BYTES
+from klogtool.format.succession import MOST_PRODUCERS as MOST_WITH_SEQUENCES
+from klogtool.format.zigzag import build_zigzag
+from klogtool.log.producer_replay import MOST_OPEN_TXNS, MOST_PRODUCERS
+from klogtool.log.resync import GIVEN_UP_BYTES, MOST_EXTRA_BYTES
+from klogtool.log.side_file import MOST_INDEX_BYTES, MOST_TEXT_BYTES
+from klogtool.plans.salvage import MOST_LEFT_OUT
+from klogtool.verify import index_damage, stable_offsets, verify_producers, verify_segment
+from klogtool.verify.baseline import MOST_BASELINE_BYTES
+
+PAGE = ROOT / "docs/limits.md"
+MIB = 1 << 20
+MEMORY_BYTES = 900 * MIB
+INFLATED_BYTES = 400 * MIB
+SNAPPY_BLOCK_BYTES, SNAPPY_HEAD_BYTES = 32 << 10, 16  # as Kafka's library frames it
+# What the page says: the value of the code, and the number that the words mean.
+VALUES = {
+    "256 MiB (268,435,456)": (codecs.MAX_INFLATED_BYTES, 268_435_456),
+    "1,048,576": (MOST_HEADERS, 1_048_576),
+    "341 MiB (357,564,416)": (MOST_ALLOCATED, 357_564_416),
+    "2,147,483,647": (MOST_INDEX_BYTES, 2_147_483_647),
+    "128 MiB |": (LARGEST_SOUGHT_BYTES, 128 * MIB),
+    "1 GiB, then 128 MiB more": ((MOST_EXTRA_BYTES, GIVEN_UP_BYTES), (1024 * MIB, 128 * MIB)),
+    "10,000 |": (MOST_LEFT_OUT, 10_000),
+    "262,144": (MOST_PRODUCERS, 262_144),
+    "open transactions at a time | 65,536": (MOST_OPEN_TXNS, 65_536),
+    "sequence numbers are followed | 65,536": (MOST_WITH_SEQUENCES, 65_536),
+    "131,072": (stable_offsets.MOST_ENTRIES, 131_072),
+    "one kind in one segment | 1,000": (verify_segment.MOST_FINDINGS, 1000),
+    "1,000 runs": (index_damage.MOST_RUNS, 1000),
+    "transaction index | 10 |": (verify_producers.MOST_FINDINGS_OF_A_FILE, 10),
+    "`quorum-state` | 64 MiB": (MOST_TEXT_BYTES, 64 * MIB),
+    "in `verify` | 256 MiB": (verify_producers.MOST_SIDE_FILE_BYTES, 256 * MIB),
+    "`--config-file` | 16 MiB": (MOST_CONFIG_BYTES, 16 * MIB),
+    "`--baseline` | 256 MiB": (MOST_BASELINE_BYTES, 256 * MIB),
+    "a journal | 4 GiB": ((MAX_PLAN_BYTES, MAX_FILE_BYTES), (4096 * MIB, 4096 * MIB)),
+    "`--requests` | 256 MiB": (MOST_LINE_BYTES, 256 * MIB),
+    "standard input of `append` | 256 MiB": (MOST_STDIN_BYTES, 256 * MIB),
+}
+COMMANDS = {
+    "verify --deep": "verify --deep {log}",
+    "dump-log text": "dump-log {log} --print-data-log",
+    "dump-log json": "dump-log {log} --format json",
+    "dump-log arrow": "dump-log {log} --format arrow --output {out}",
+    "compact": "compact {log} --config cleanup.policy=compact --force",
+    "append": "append {new} --create --batches {file}",
+    "salvage --deep": "salvage {log} --deep --output {out}",
+    "txns": "txns {log}",
+    "lookup --timestamp": "lookup {log} --timestamp 1",
+    "read --records": "read {log} --offset 0 --max-bytes 1000000000 --records",
+}
+
+
+@pytest.mark.parametrize("told", VALUES)
+def test_the_page_has_the_limits_of_the_code(told: str) -> None:
+    assert told in PAGE.read_text()
+    in_code, as_told = VALUES[told]
+    assert in_code == as_told
+
+
+# A value of this size; at most so many times its size, and what a start takes.
+VALUE_BYTES = 60 * MIB
+START_BYTES = 72 * MIB  # Python, klogtool's modules, and what libraries keep
+PEAKS = {
+    "dump-log {log} --format json": 3.2,
+    "dump-log {log} --format json --resync": 3.2,
+    "read {log} --offset 0 --max-bytes 1000000000 --records --format json": 3.2,
+    "dump-log {log} --print-data-log": 3.2,
+    "dump-log {log} --print-data-log --resync": 3.2,
+    "read {log} --offset 0 --max-bytes 1000000000 --raw {out}": 1.5,
+    "verify --deep {log}": 2.2,
+    "salvage {log} --output {out}": 1.5,
+    "salvage --deep {log} --output {out}": 3.2,
+    "compact {log} --config cleanup.policy=compact --force --output {out}": 1.5,
+    "append {new} --create --batches {file} --config max.message.bytes=200000000 --output {out}": 1.5,
+    "append {new} --create --records {lines} --config max.message.bytes=200000000 --output {out}": 6.5,
+}
+# All but one byte needs six in JSON.
+VALUES_OF_A_RECORD = {"control characters": bytes([1]) * VALUE_BYTES, "no UTF-8": bytes([1, 255]) * (VALUE_BYTES // 2)}
+IN_A_CHILD = """
+import os, resource, sys
+pid = os.posix_spawn(sys.executable, [sys.executable, "-m", "klogtool", *sys.argv[1:]], os.environ)
+status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, file=sys.stderr)
+sys.exit(status)
+"""
+
+
+def peak_bytes(words: list[str]) -> int:
+    """Of a process of its own, started by a small one: a count begins with that of who starts it."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", IN_A_CHILD, *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return int(done.stderr.split()[-1])
+
+
+def record(value: bytes = b"\1", headers: bytes = b"\0") -> bytes:
+    body = b"\0\0\0\2k" + value + headers
+    return build_zigzag(len(body)) + body
+
+
+def sized(data: bytes) -> bytes:
+    return build_zigzag(len(data)) + data
+
+
+@pytest.fixture(scope="module", params=VALUES_OF_A_RECORD)
+def with_a_long_value(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder: pathlib.Path = tmp_path_factory.mktemp("long-value") / "t-0"
+    folder.mkdir()
+    value = VALUES_OF_A_RECORD[request.param]
+    (folder / build_file_name(FileKind.LOG, 0)).write_bytes(raw_batch(record(sized(value))))
+    with (folder.parent / "lines").open("wb") as lines:
+        lines.write(b'{"value":"' + b"v" * VALUE_BYTES + b'"}\n')
+    return folder
+
+
+@pytest.mark.parametrize("command", PEAKS)
+def test_memory_is_a_few_times_the_largest_value(
+    with_a_long_value: pathlib.Path, command: str, tmp_path: pathlib.Path
+) -> None:
+    log = with_a_long_value
+    named = {"log": log, "file": log / build_file_name(FileKind.LOG, 0), "out": tmp_path / "out"}
+    words = command.format(**named, new=tmp_path / "new-0", lines=log.parent / "lines").split()
+    assert peak_bytes(words) <= PEAKS[command] * VALUE_BYTES + START_BYTES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("command", ["verify --deep", "salvage --deep --output {out}"])
+def test_memory_of_a_batch_that_is_not_inflated_is_the_limit(codec: str, command: str, tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    data = bomb(codec)
+    (folder / build_file_name(FileKind.LOG, 0)).write_bytes(data)
+    words = [*command.format(out=tmp_path / "out").split(), str(folder)]
+    assert peak_bytes(words) <= codecs.MAX_INFLATED_BYTES + 2 * len(data) + START_BYTES
+
+
+@cache
+def bomb(codec: str) -> bytes:
+    """A batch of some megabytes at most that inflates to more than the limit."""
+    if codec == "snappy":
+        return raw_batch(_snappy_bomb(), codec=codec)
+    return raw_batch(codecs.compress(codec, record(sized(bytes(INFLATED_BYTES))), magic=2), codec=codec)
+
+
+def _snappy_bomb() -> bytes:
+    """Blocks that are all the same: to compress so much takes minutes."""
+    begins = record(sized(bytes(INFLATED_BYTES)))[:SNAPPY_BLOCK_BYTES]
+    block = codecs.compress("snappy", bytes(SNAPPY_BLOCK_BYTES), magic=2)[SNAPPY_HEAD_BYTES:]
+    return codecs.compress("snappy", begins, magic=2) + block * (INFLATED_BYTES // SNAPPY_BLOCK_BYTES)
+
+
+LOGS = {
+    **{f"{codec} bomb": (lambda codec=codec: bomb(codec)) for codec in ("gzip", "snappy", "lz4", "zstd")},
+    "huge value": lambda: raw_batch(record(sized(b"v" * 60 * MIB))),
+    "huge header count": lambda: raw_batch(record(headers=build_zigzag(2 * MOST_HEADERS) + b"\0\1" * 2 * MOST_HEADERS)),
+    "false header count": lambda: raw_batch(record(headers=build_zigzag(2**31 - 1))),
+    "false records count": lambda: raw_batch(record(), records_count=2**31 - 1),
+}
+
+
+@pytest.fixture(scope="module", params=LOGS)
+def log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder: pathlib.Path = tmp_path_factory.mktemp("limits") / "t-0"
+    folder.mkdir()
+    (folder / build_file_name(FileKind.LOG, 0)).write_bytes(LOGS[request.param]())
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_too_large_ends_in_an_honest_line(log: pathlib.Path, command: str, tmp_path: pathlib.Path) -> None:
+    file = log / build_file_name(FileKind.LOG, 0)
+    named = {"log": log, "file": file, "out": tmp_path / "out", "new": tmp_path / "new-0"}
+    words = COMMANDS[command].format(**named).split()
+    done = run_apart(*words, before=with_memory(MEMORY_BYTES), stdout=os.open(os.devnull, os.O_WRONLY))
+    assert "Traceback" not in done.err
+    assert "MemoryError" not in done.err
+    assert done.status in (0, 1, 3, 4), done.err
+    if done.status in (3, 4):
+        assert any(line.startswith("klogtool: ") for line in done.err.splitlines()), done.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+def test_a_batch_that_is_not_looked_into_is_told_and_kept(codec: str, tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    data = bomb(codec)
+    (folder / build_file_name(FileKind.LOG, 0)).write_bytes(data)
+    done = run_apart("verify", "--deep", folder, "--format", "json")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    (found,) = [row for row in rows if row.get("id") in ("unreadable", "records-invalid")]
+    assert (done.status, found["id"], found["start"], found["end"]) == (1, "unreadable", 0, len(data))
+    assert found["detail"] == "the records are not checked: inflates to more than 268435456 bytes"
+    assert "cure" not in found
+    done = run_apart("salvage", folder, "--deep", "--output", tmp_path / "out", "--format", "json")
+    (plan,) = [row for row in map(json.loads, done.out.splitlines()) if row["type"] == "plan"]
+    assert (done.status, plan["answer"]["kept_batches"], plan["answer"]["lost"]) == (0, 1, [])

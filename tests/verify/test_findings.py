@@ -1,0 +1,51 @@
+"""The list of ids: each has its severity, its sentence on the screen, its paragraph in the docs."""
+
+from __future__ import annotations
+
+import re
+
+from running import ROOT
+
+from klogtool.render.findings import MEANINGS, FindingText
+from klogtool.verify.findings import SEVERITIES, Finding
+
+PAGE = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
+HEADING = re.compile(r"^### `([a-z-]+)` \((\w+)\)$", re.MULTILINE)
+
+
+def test_every_id_has_its_paragraph_and_every_paragraph_its_id() -> None:
+    described = dict(HEADING.findall(PAGE))
+    assert described == {finding_id: severity.value for finding_id, severity in SEVERITIES.items()}
+    assert len(HEADING.findall(PAGE)) == len(described)
+
+
+def test_a_paragraph_says_more_than_the_screen() -> None:
+    sections = re.split(r"^#+ .*$", PAGE, flags=re.MULTILINE)
+    paragraphs = dict(zip(HEADING.findall(PAGE), [s for s in sections if s.strip()][-len(SEVERITIES) :], strict=False))
+    assert all(len(paragraph) > 80 for paragraph in paragraphs.values())
+
+
+def test_every_id_has_a_sentence() -> None:
+    assert MEANINGS.keys() == SEVERITIES.keys()
+    assert all(text.endswith(".") and len(text) < 200 for text in MEANINGS.values())
+
+
+def test_every_id_can_be_shown() -> None:
+    text = FindingText(["d"], width=80)
+    for finding_id in SEVERITIES:
+        block = text.block(Finding(finding_id, "d/t-0/x", "this is so", 1, 2, 3, 4, "length", "do this"))
+        assert block.splitlines()[0].split() == [block.split()[0], "t-0/x"]
+        assert block.splitlines()[1].split() == [
+            finding_id,
+            "length",
+            "bytes",
+            "1",
+            "to",
+            "2",
+            "offsets",
+            "3",
+            "to",
+            "4",
+        ]
+        assert "This is so." in block
+        assert block.splitlines()[-1] == "         →  do this"

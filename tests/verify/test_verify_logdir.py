@@ -1,0 +1,256 @@
+"""Log dirs: identity, names, checkpoints against the logs, the marker of a clean stop; over several of one broker."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+from collections.abc import Callable
+
+import pytest
+from damage import append_bytes, tear_at
+from verifying import edit_text, found, ids, rename, run_verify, told
+
+from klogtool.verify.findings import Finding
+
+CopyOf = Callable[[str], pathlib.Path]
+Path = pathlib.Path
+CHECKPOINTS = [
+    "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+]
+LEADER_EPOCHS_END = 78
+
+
+@pytest.fixture
+def log_dir(copy_of: CopyOf) -> Path:
+    """One partition, t-0, that ends at 78, and was closed cleanly."""
+    return copy_of("leader-epochs/logdir")
+
+
+@pytest.fixture
+def disks(copy_of: CopyOf) -> Path:
+    return copy_of("two-disks/logdir")
+
+
+def the_one(findings: list[Finding]) -> Finding:
+    (finding,) = findings
+    return finding
+
+
+# ---------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize("name", ["foo", ".hidden", "lost+found", "foo-bar", "t-0.bak", "x-", "-0", "x-0-delete"])
+def test_a_foreign_folder_stops_a_broker(log_dir: Path, name: str) -> None:
+    (log_dir / name).mkdir()
+    assert told(found(log_dir)) == [("foreign-folder", name)]
+
+
+@pytest.mark.parametrize("name", ["remote-log-index-cache", "__cluster_metadata-7"])
+def test_folders_that_brokers_leave_alone(log_dir: Path, name: str) -> None:
+    (log_dir / name).mkdir()
+    assert found(log_dir) == []
+
+
+def test_a_foreign_file_is_a_note(log_dir: Path) -> None:
+    (log_dir / "bar-0").write_bytes(b"")
+    (log_dir / ".lock").write_bytes(b"")
+    (log_dir / "meta.properties.tmp").write_bytes(b"")
+    assert [t for t in told(run_verify(log_dir)[0]) if t[0] != "snapshot-missing"] == [("foreign-file", "bar-0")]
+
+
+@pytest.mark.parametrize("name", ["t-00", "t-+0"])
+def test_a_partition_twice_in_a_log_dir(log_dir: Path, name: str) -> None:
+    shutil.copytree(log_dir / "t-0", log_dir / name)
+    finding = next(f for f in found(log_dir) if f.id == "duplicate-partition")
+    assert {Path(finding.path).name, finding.detail.split(":")[0].rpartition("/")[2]} == {"t-0", name}
+
+
+def test_a_partition_in_two_log_dirs(disks: Path) -> None:
+    shutil.copytree(disks / "d1/t-3", disks / "d2/t-3")
+    assert [f.path for f in found(disks / "d1", disks / "d2") if f.id == "duplicate-partition"] == [
+        str(disks / "d2/t-3")
+    ]
+    assert "duplicate-partition" not in ids(found(disks / "d2"))
+
+
+def test_a_future_dir_beside_its_partition_is_fine_but_not_two(disks: Path) -> None:
+    (future,) = disks.glob("d2/t-1.*-future")
+    assert found(disks / "d1", disks / "d2") == []
+    shutil.copytree(future, disks / "d1" / future.name.replace(".4", ".5"))
+    assert "duplicate-partition" in ids(found(disks / "d1", disks / "d2"))
+
+
+def test_the_same_log_dir_twice_is_one(disks: Path) -> None:
+    once, again = run_verify(disks / "d1"), run_verify(disks / "d1", str(disks / "d1") + "/", disks / "d2/../d1")
+    assert once == again
+
+
+# ---------------------------------------------------------------- meta.properties
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["version=7", "version=x", "version=1\nnode.id=1", "version=1\ncluster.id=x", "", "version=0\nnode.id=1"],
+)
+def test_an_identity_that_cannot_be_read(log_dir: Path, text: str) -> None:
+    (log_dir / "meta.properties").write_text(text)
+    assert told(found(log_dir)) == [("meta-properties-corrupt", "meta.properties")]
+
+
+def test_a_reserved_directory_id(log_dir: Path) -> None:
+    (log_dir / "meta.properties").write_text(
+        "version=1\nnode.id=1\ncluster.id=c\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAA\n"
+    )
+    assert told(found(log_dir)) == [("meta-properties-corrupt", "meta.properties")]
+
+
+def test_an_identity_is_missed_where_brokers_write_one(log_dir: Path, copy_of: CopyOf) -> None:
+    (log_dir / "meta.properties").unlink()
+    assert "meta-properties-missing" in ids(run_verify(log_dir)[0])
+    old = copy_of("magic-0/logdir")
+    (old / "meta.properties").unlink(missing_ok=True)
+    assert "meta-properties-missing" not in ids(run_verify(old)[0])
+
+
+@pytest.mark.parametrize("field", ["cluster.id", "node.id"])
+def test_log_dirs_of_two_brokers(disks: Path, field: str) -> None:
+    path = disks / "d2/meta.properties"
+    lines = [line for line in path.read_text().splitlines() if not line.startswith(field)]
+    path.write_text("\n".join([*lines, f"{field}=99"]))
+    finding = the_one(found(disks / "d1", disks / "d2"))
+    assert (finding.id, finding.path, finding.field) == (
+        "meta-properties-conflict",
+        str(path),
+        field.replace(".", "_"),
+    )
+    assert found(disks / "d2") == []
+
+
+def test_a_copied_disk(disks: Path) -> None:
+    shutil.copy(disks / "d1/meta.properties", disks / "d2/meta.properties")
+    finding = the_one(found(disks / "d1", disks / "d2"))
+    assert (finding.id, finding.field) == ("meta-properties-conflict", "directory_id")
+
+
+def test_a_bootstrap_checkpoint_that_is_garbage(log_dir: Path) -> None:
+    tear_at(log_dir / "bootstrap.checkpoint", 0)
+    assert told(found(log_dir)) == [("kraft-snapshot-corrupt", "bootstrap.checkpoint")]
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+@pytest.mark.parametrize(
+    "text", ["hello world", "7\n0\n", "0\n5\nt 0 1\n", "0\n-1\n", "0\n1\nt x 1\n", "0\n1\nt 0 x\n", "0\n1\n\n"]
+)
+def test_a_checkpoint_that_cannot_be_read(log_dir: Path, name: str, text: str) -> None:
+    (log_dir / name).write_text(text)
+    assert told(found(log_dir)) == [("checkpoint-corrupt", name)]
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+@pytest.mark.parametrize("text", ["", "0", "0\n0\n"])
+def test_an_empty_checkpoint_is_fine(log_dir: Path, name: str, text: str) -> None:
+    (log_dir / name).write_text(text)
+    assert found(log_dir) == []
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [("t 0 79", "the log ends at 78"), ("t 1 5", "no such partition"), ("u 0 5", "no such"), ("t 0 -5", "below zero")],
+)
+def test_an_entry_that_the_logs_contradict(log_dir: Path, name: str, entry: str, why: str) -> None:
+    (log_dir / name).write_text(f"0\n1\n{entry}\n")
+    finding = next(f for f in found(log_dir) if f.id == "checkpoint-entry")
+    assert finding.path == str(log_dir / name)
+    assert why in finding.detail
+
+
+@pytest.mark.parametrize(("name", "counts"), [*((name, True) for name in CHECKPOINTS[:2]), (CHECKPOINTS[3], False)])
+def test_an_entry_below_the_log_start(log_dir: Path, name: str, counts: bool) -> None:
+    """Only a clean stop writes all checkpoints at the same time; and the cleaner's may always be behind."""
+    (log_dir / "log-start-offset-checkpoint").write_text("0\n1\nt 0 60\n")
+    (log_dir / "t-0/leader-epoch-checkpoint").write_text("0\n1\n4 60\n")
+    (log_dir / name).write_text("0\n1\nt 0 59\n")
+    assert told(found(log_dir)) == ([("checkpoint-entry", name)] if counts else [])
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    assert found(log_dir) == []
+
+
+def test_an_entry_of_a_partition_that_is_about_to_go(disks: Path) -> None:
+    with (disks / "d2/recovery-point-offset-checkpoint").open("w") as file:
+        file.write("0\n3\nt 0 60\nt 1 14\nt 2 60\n")
+    assert found(disks / "d2") == []
+
+
+def test_very_many_false_entries_are_not_told_one_by_one(log_dir: Path) -> None:
+    lines = "".join(f"no-such-{n} 0 5\n" for n in range(100_000))
+    (log_dir / "cleaner-offset-checkpoint").write_text(f"0\n100000\n{lines}")
+    findings = found(log_dir)
+    assert len(findings) == 21
+    assert findings[-1].detail.startswith("99980 more")
+
+
+# ---------------------------------------------------------------- the clean marker
+
+
+def test_no_marker_is_a_note(log_dir: Path) -> None:
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    assert found(log_dir) == []
+    assert "unclean-shutdown" in ids(run_verify(log_dir)[0])
+
+
+@pytest.mark.parametrize(
+    "wound",
+    [
+        pytest.param(lambda log: tear_at(log, log.stat().st_size - 10), id="torn"),
+        pytest.param(lambda log: append_bytes(log, bytes(500)), id="zeros"),
+        pytest.param(lambda log: append_bytes(log, b"abc"), id="stray bytes"),
+        pytest.param(lambda log: append_bytes(log, b"\x7f" * 500), id="garbage"),
+        pytest.param(lambda log: tear_at(log, 0), id="emptied"),
+        pytest.param(lambda log: log.unlink(), id="gone"),
+    ],
+)
+def test_a_marker_over_a_damaged_tail(log_dir: Path, wound: Callable[[Path], None]) -> None:
+    wound(log_dir / f"t-0/{42:020d}.log")
+    assert "clean-marker-false" in ids(found(log_dir))
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    assert "clean-marker-false" not in ids(found(log_dir))
+
+
+def test_damage_amid_the_log_does_not_make_the_marker_false(log_dir: Path) -> None:
+    append_bytes(log_dir / f"t-0/{0:020d}.log", b"abc")
+    assert "clean-marker-false" not in ids(found(log_dir))
+
+
+# ---------------------------------------------------------------- topic ids
+
+
+def test_partitions_of_a_topic_with_different_ids(disks: Path) -> None:
+    edit_text(disks / "d2/t-2/partition.metadata", "topic_id: ", "topic_id: A")
+    text = (disks / "d2/t-2/partition.metadata").read_text()
+    (disks / "d2/t-2/partition.metadata").write_text(text[:-1])
+    finding = the_one(found(disks / "d1", disks / "d2"))
+    assert (finding.id, finding.path) == ("topic-id-mismatch", str(disks / "d2/t-2/partition.metadata"))
+
+
+def test_an_id_that_the_clusters_metadata_does_not_have(copy_of: CopyOf) -> None:
+    log_dir = copy_of("metadata/logdir")
+    shutil.copy(log_dir / "topic-0-0/partition.metadata", log_dir / "__transaction_state-0/partition.metadata")
+    finding = the_one(found(log_dir))
+    assert (finding.id, finding.path) == (
+        "topic-id-mismatch",
+        str(log_dir / "__transaction_state-0/partition.metadata"),
+    )
+    assert "in the cluster's metadata" in finding.detail
+
+
+def test_a_stray_may_be_of_another_generation(disks: Path) -> None:
+    (ghost,) = disks.glob("d1/ghost-0.*-stray")
+    rename(ghost, ghost.name.replace("ghost-0", "t-9"))
+    assert found(disks / "d1", disks / "d2") == []

@@ -1,0 +1,125 @@
+"""Names in a partition dir: what each means to a broker that starts there."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable
+
+import pytest
+from verifying import copy_file, found, ids, rename, run_verify, told
+
+CopyOf = Callable[[str], pathlib.Path]
+LOG, INDEX, TIMEINDEX = (f"{36:020d}.{kind}" for kind in ("log", "index", "timeindex"))
+
+
+@pytest.fixture
+def partition(copy_of: CopyOf) -> pathlib.Path:
+    return copy_of("transactions/logdir/t-0")
+
+
+def test_a_name_that_is_no_offset_stops_a_broker(partition: pathlib.Path) -> None:
+    names = ["foo.log", "foo.index", "foo.snapshot", "foo.swap", "x.log.swap", "foo.cleaned", "9" * 20 + ".log"]
+    for name in names:
+        (partition / name).write_bytes(b"")
+    assert sorted(told(found(partition))) == sorted(("segment-name", name) for name in names)
+
+
+def test_a_name_that_is_not_20_digits_is_never_read(partition: pathlib.Path) -> None:
+    rename(partition / f"{38:020d}.log", "38.log")
+    findings = found(partition)
+    assert ("segment-name", "38.log") in told(findings)
+    named = next(finding for finding in findings if finding.id == "segment-name")
+    assert named.cure == f"mv -n {partition}/38.log {partition}/{38:020d}.log"
+
+
+def test_an_offset_below_zero(partition: pathlib.Path) -> None:
+    (partition / f"-{5:020d}.log").write_bytes(b"")
+    assert told(found(partition)) == [("segment-name", f"-{5:020d}.log")]
+
+
+@pytest.mark.parametrize("name", ["README.txt", "quorum-state", f"{5:020d}-{1:010d}.checkpoint", f"{5:020d}.log.tmp"])
+def test_a_file_that_is_not_a_partitions_is_a_note(partition: pathlib.Path, name: str) -> None:
+    (partition / name).write_bytes(b"")
+    assert ("foreign-file", name) in told(run_verify(partition)[0])
+    assert found(partition) == []
+
+
+def test_a_text_file_that_was_being_written_is_nothing(partition: pathlib.Path) -> None:
+    (partition / "leader-epoch-checkpoint.tmp").write_bytes(b"")
+    assert run_verify(partition)[0] == run_verify(partition)[0]
+    assert "foreign-file" not in ids(run_verify(partition)[0])
+
+
+def test_indexes_without_their_log(partition: pathlib.Path) -> None:
+    (partition / LOG).unlink()
+    assert {told_of for told_of in told(found(partition)) if told_of[0] == "orphan-file"} == {
+        ("orphan-file", INDEX),
+        ("orphan-file", TIMEINDEX),
+    }
+
+
+# ---------------------------------------------------------------- leftovers
+
+
+def test_what_is_to_be_deleted_is_a_note(partition: pathlib.Path) -> None:
+    for name in (LOG, "foo"):
+        (partition / f"{name}.deleted").write_bytes(b"")
+    assert [t for t in told(run_verify(partition)[0]) if t[0] == "leftover-deleted"] == [
+        ("leftover-deleted", f"{LOG}.deleted"),
+        ("leftover-deleted", "foo.deleted"),
+    ]
+    assert found(partition) == []
+
+
+def details(partition: pathlib.Path, finding_id: str) -> dict[str, str]:
+    return {os.path.basename(f.path): f.detail for f in found(partition) if f.id == finding_id}
+
+
+def test_a_cleaning_that_was_interrupted(partition: pathlib.Path) -> None:
+    copy_file(partition / LOG, f"{LOG}.cleaned")
+    assert told(found(partition)) == [("leftover-cleaned", f"{LOG}.cleaned")]
+
+
+def test_a_swap_is_completed(partition: pathlib.Path) -> None:
+    for name in (LOG, INDEX, TIMEINDEX):
+        copy_file(partition / name, f"{name}.swap")
+    told_of = details(partition, "leftover-swap")
+    assert "completes the swap" in told_of[f"{LOG}.swap"]
+    assert "renames it" in told_of[f"{INDEX}.swap"]
+    assert "zeros" not in told_of[f"{LOG}.swap"]
+
+
+def test_a_swap_without_its_index(partition: pathlib.Path) -> None:
+    copy_file(partition / LOG, f"{LOG}.swap")
+    assert "zeros" in details(partition, "leftover-swap")[f"{LOG}.swap"]
+
+
+@pytest.mark.parametrize(("base", "outcome"), [(7, "deletes it"), (36, "deletes it"), (38, "completes the swap")])
+def test_a_swap_beside_a_cleaned_file(partition: pathlib.Path, base: int, outcome: str) -> None:
+    """LogLoader keeps a swap only below the lowest .cleaned."""
+    copy_file(partition / LOG, f"{LOG}.swap")
+    copy_file(partition / LOG, f"{base:020d}.log.cleaned")
+    assert outcome in details(partition, "leftover-swap")[f"{LOG}.swap"]
+
+
+# ---------------------------------------------------------------- what cannot be read
+
+
+def test_folders_in_the_place_of_files(partition: pathlib.Path) -> None:
+    (partition / LOG).unlink()
+    (partition / LOG).mkdir()
+    (partition / "leader-epoch-checkpoint").unlink()
+    (partition / "leader-epoch-checkpoint").mkdir()
+    (partition / "notes").mkdir()
+    findings = run_verify(partition)[0]
+    assert {("unreadable", LOG), ("unreadable", "leader-epoch-checkpoint"), ("foreign-file", "notes")} <= set(
+        told(findings)
+    )
+    assert "epochs-missing" not in ids(findings)
+
+
+def test_a_fifo_and_a_link_to_nowhere(partition: pathlib.Path) -> None:
+    os.mkfifo(partition / f"{99:020d}.log")
+    (partition / f"{98:020d}.log").symlink_to(partition / "nowhere")
+    assert set(told(found(partition))) == {("unreadable", f"{99:020d}.log"), ("unreadable", f"{98:020d}.log")}
