@@ -6,6 +6,7 @@ is twice the step from n to 2n. `make bench BENCH_ARGS="--only growth"` measures
 
 from __future__ import annotations
 
+import gc
 import os
 import pathlib
 import shutil
@@ -18,6 +19,8 @@ import pytest
 from growing_runs import COMMANDS, MAIN, OF_A_LOG_DIR, SHAPES, words_of
 from running import run_here
 from work_done import Work
+
+from klogtool.format.names import parse_file_name
 
 Excess: TypeAlias = dict[str, tuple[int, int, int]]
 MOST_EXCESS = 0.1  # of the work at 4n; what n * n things cost is 0.37 of it, n log n at most 0.06
@@ -108,3 +111,16 @@ def test_work_that_grows_with_the_square_is_seen(
             function(list(range(n)))
         counts.append(work.steps)
     assert bool(excess_of(*counts)) is SQUARES[function]
+
+
+def test_what_an_earlier_run_knows_does_not_change_the_count() -> None:
+    def names_parsed() -> Counter[str]:
+        work = Work()
+        with work.counted():
+            parse_file_name("00000000000000000007.log")
+        return work.steps
+
+    first = names_parsed()
+    assert first
+    gc.freeze()
+    assert names_parsed() == first
