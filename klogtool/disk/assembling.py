@@ -51,7 +51,10 @@ class Assembly(Struct, frozen=True):
         else:
             named = {os.path.basename(path.rstrip("/")): path for path in log_dirs}
         if len(named) < len(log_dirs):
-            raise Refused("log dirs of the same name cannot lie side by side: name them one at a time", path=output)
+            raise Refused(
+                "two of the log dirs have the same name, and the output has one folder per name: run this once per log dir",
+                path=output,
+            )
         made = cls(place, f"{place}.{uuid.uuid4().hex}.part", named)
         try:
             os.makedirs(os.path.join(made.stage, TASKS))

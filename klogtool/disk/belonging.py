@@ -80,10 +80,16 @@ class Belonging(Struct, frozen=True):
 
     def _beside(self, journal: str) -> str:
         if not journal.endswith(SUFFIX):
-            raise Refused(f"was called {self.journal}: a journal is called as its log dir and {SUFFIX}", path=journal)
+            raise Refused(
+                f"this journal was renamed: it was {self.journal}. Its name must be the log dir's name with {SUFFIX} appended",
+                path=journal,
+            )
         found = journal.removesuffix(SUFFIX)
         if not os.path.isdir(found):
-            raise Refused(f"its log dir is not beside it ({found}): move the two together", path=journal)
+            raise Refused(
+                f"the log dir of this journal is not beside it ({found} does not exist): move the two together",
+                path=journal,
+            )
         return found
 
     def _from_afar(self, journal: str, *, is_copy: bool) -> str:
@@ -91,7 +97,7 @@ class Belonging(Struct, frozen=True):
         places = [on_the_way] if is_copy else [self.log_dir, on_the_way]
         found = next((place for place in places if os.path.isdir(place) and self._may_be(place)), None)
         if found is None:
-            raise Refused(f"its log dir is not at {' or '.join(dict.fromkeys(places))}", path=journal)
+            raise Refused(f"the log dir of this journal is not at {' or '.join(dict.fromkeys(places))}", path=journal)
         return found
 
     def _may_be(self, place: str) -> bool:
@@ -105,15 +111,21 @@ class Belonging(Struct, frozen=True):
         now, known = identity_of(found), self.log_dir_is.directory_id
         is_the_one = _is_same(now, self.log_dir_is)
         if os.path.realpath(found) != found:
-            raise Refused("a link is where its log dir was: put the log dir itself there", path=found)
+            raise Refused(
+                "the log dir was here, now a symbolic link is: move the log dir itself back to this path", path=found
+            )
         if is_copy and (is_the_one or found == self.log_dir):
-            raise Refused(f"a copy of a journal, whose log dir is not a copy: {found}", path=journal)
+            raise Refused(
+                f"this journal is a copy, but the log dir it would change is the original: {found}", path=journal
+            )
         if is_the_one:
             return
         if known is not None and now.directory_id != known:
-            raise Refused(f"belongs to another log dir than {found}: not the same directory.id", path=journal)
+            raise Refused(
+                f"this journal belongs to another log dir: the directory.id of {found} is different", path=journal
+            )
         if not is_copy and journal != self.journal and self._is_still_there():
-            raise Refused(f"belongs to {self.log_dir}: move the two together", path=journal)
+            raise Refused(f"this journal belongs to {self.log_dir}: move the two together", path=journal)
 
     def _is_still_there(self) -> bool:
         return os.path.isdir(self.log_dir) and _is_same(identity_of(self.log_dir), self.log_dir_is)

@@ -49,7 +49,7 @@ class Dataset(Struct, frozen=True):
     def resume(cls, path: str) -> Dataset:
         """One that was begun, and not finished. Raises Refused where there is none."""
         if not os.path.exists(os.path.join(path, STATE, PLAN)):
-            raise Refused("nothing was begun here that could be resumed", path=path)
+            raise Refused("there is no unfinished export here to resume", path=path)
         return cls(os.path.abspath(path), _read(os.path.join(path, STATE, PLAN)))
 
     def replanned(self, plan: Mapping[str, Any]) -> Dataset:
@@ -105,7 +105,7 @@ class Dataset(Struct, frozen=True):
 def check_new(path: str, sources: Iterable[str]) -> None:
     """Raises Refused where nothing can be begun; what was begun there is told of."""
     if os.path.exists(os.path.join(path, STATE, PLAN)):
-        raise Refused("something was begun here and not finished: --resume goes on with it", path=path)
+        raise Refused("there is an unfinished export here: continue it with --resume", path=path)
     for source in sources:
         check_place(path, source)
 
@@ -173,7 +173,7 @@ def _read(path: str) -> dict[str, Any]:
     except OSError as error:
         raise unreadable(path, error) from error
     except ValueError as error:
-        raise KlogError("not what klogtool wrote", path=path) from error
+        raise KlogError("this file was damaged or changed since klogtool wrote it", path=path) from error
     if not isinstance(found, dict):
-        raise KlogError("not what klogtool wrote", path=path)
+        raise KlogError("this file was damaged or changed since klogtool wrote it", path=path)
     return found

@@ -64,18 +64,21 @@ class Facts:
         if is_folder:
             theirs = {name for name in names if os.path.join(fact.path, name) not in self._names}
             if found.st_mtime_ns != fact.mtime_ns or fact.names not in (None, names_sum(theirs)):
-                raise _stale(fact.path, "a file came or went")
+                raise _stale(fact.path, "a file was added or removed")
             return
         if found.st_size != fact.size:
-            raise _stale(fact.path, f"{found.st_size:,} bytes, {fact.size:,} then")
+            raise _stale(fact.path, f"its size is {found.st_size:,} bytes, it was {fact.size:,}")
         if found.st_mtime_ns != fact.mtime_ns:
-            raise _stale(fact.path, "written to since")
+            raise _stale(fact.path, "the file was modified")
         if fact.digest is not None and fact.digest == digest_of(fact.path, fact.size):
             return
         if fact.ino not in (None, found.st_ino):
-            raise _stale(fact.path, "another file of the same size and time")
+            raise _stale(fact.path, "another file with the same size and time took its place")
         if fact.ctime_ns is not None and fact.ctime_ns not in self.ctimes_by_us(found):
-            raise _stale(fact.path, "written to and its time set back, or linked, or its owner or mode changed")
+            raise _stale(
+                fact.path,
+                "its ctime is newer: it was modified and its mtime reset, or its links, owner or mode changed",
+            )
 
     def ctimes_by_us(self, found: os.stat_result) -> list[int]:
         """When a file was changed last, and when before that, as long as it was by us; the last one was not."""
@@ -110,7 +113,7 @@ def check_facts(plans: Iterable[SavedPlan]) -> None:
 
 
 def _stale(path: str, how: str) -> StalePlan:
-    return StalePlan(f"not as it was when the plan was made: {how}", path=path)
+    return StalePlan(f"changed since the plan was made: {how}", path=path)
 
 
 def looks_like_log_dir(path: str) -> bool:
@@ -132,8 +135,8 @@ def check_saving_place(path: str) -> None:
     """Raises Refused for a file of ours in a partition dir or log dir, or where there is one of that name already."""
     folder = os.path.dirname(os.path.realpath(path))
     if is_partition_dir(folder):
-        raise Refused("a partition dir is no place for it", path=path)
+        raise Refused("this file cannot be saved in a partition dir", path=path)
     if looks_like_log_dir(folder):
-        raise Refused("a log dir is no place for it", path=path)
+        raise Refused("this file cannot be saved in a log dir", path=path)
     if os.path.lexists(path):
         raise Refused("a file with that name exists already", path=path)

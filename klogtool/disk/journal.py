@@ -155,7 +155,7 @@ class Entry(Struct, frozen=True):
         try:
             yield
         except WrongField as error:
-            raise Corrupt(f"not a journal of klogtool's: {error}", path=self.place(PLAN)) from None
+            raise Corrupt(f"not a journal of klogtool: {error}", path=self.place(PLAN)) from None
 
 
 # Where journals are.
@@ -164,7 +164,10 @@ class Entry(Struct, frozen=True):
 def journal_of(log_dir: str) -> str:
     """Beside the log dir. Raises Refused where nothing can be beside it."""
     if os.path.dirname(log_dir) == log_dir:
-        raise Refused("there is no room beside it for the journal: name a folder with --journal", path=log_dir)
+        raise Refused(
+            "the journal cannot be beside it, because it is the root folder: name another place with --journal",
+            path=log_dir,
+        )
     return log_dir + SUFFIX
 
 
@@ -173,7 +176,7 @@ def check_journal(journal: str) -> None:
     folder = os.path.realpath(journal)
     while folder != os.path.dirname(folder):
         if looks_like_log_dir(folder) or is_partition_dir(folder):
-            raise Refused(f"a journal must not lie in a log dir: {folder}", path=journal)
+            raise Refused(f"a journal cannot be inside a log dir: {folder}", path=journal)
         folder = os.path.dirname(folder)
 
 
@@ -244,7 +247,7 @@ def make_journal(disk: Disk, journal: str, log_dir: str) -> None:
     except FileExistsError:  # somebody else has made it meanwhile
         return
     except OSError as error:
-        raise OSError(error.errno, f"{error.strerror}; --journal names another place", journal) from error
+        raise OSError(error.errno, f"{error.strerror}; name another place with --journal", journal) from error
     disk.describe(journal, replace(about(log_dir).permitted(), mtime_ns=None))
     disk.sync_dir(os.path.dirname(journal))
 

@@ -108,7 +108,7 @@ def _holder(path: str) -> str:
         for fields in map(str.split, locks):
             if fields[1] == "POSIX" and fields[-3].rpartition(":")[2] == inode:
                 return f"process {fields[-4]}"
-    return "a broker, or another klogtool,"
+    return "a broker or another klogtool process"
 
 
 def _remove(disk: Disk, folder: str, path: str, lock: int) -> None:

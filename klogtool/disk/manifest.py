@@ -129,12 +129,14 @@ def _fields_of(data: bytes, path: str) -> Fields:
     except (ValueError, RecursionError) as error:
         raise _no_manifest(error, path) from None
     if schema != SCHEMA:
-        raise KlogError(f"made by another klogtool: schema {schema}, not {SCHEMA}", path=path)
+        raise KlogError(
+            f"written by another version of klogtool: its schema is {schema}, this version reads {SCHEMA}", path=path
+        )
     return fields
 
 
 def _no_manifest(error: Exception, path: str) -> Corrupt:
-    return Corrupt(f"not a manifest of klogtool's: {error}", path=path)
+    return Corrupt(f"not a manifest of klogtool: {error}", path=path)
 
 
 class Home(Struct, frozen=True):
@@ -193,7 +195,7 @@ def _parse_record(row: Fields, home: Home) -> Record:
     after = {checked_inside(name): None if state is None else _parse_state(state) for name, state in row.items("after")}
     steps = tuple(_parse_step(step, home) for step in row.objects("steps"))
     if {name for step in steps for name in names_of(step)} - before.keys() or before.keys() != after.keys():
-        raise ValueError(f"{row.name_of('steps')} are about other files than {row.name_of('before')}")
+        raise ValueError(f"{row.name_of('steps')} and {row.name_of('before')} do not name the same files")
     return Record(row.text("plan"), home.found(row.inside("path")), folders, before, steps, after)
 
 
@@ -241,4 +243,4 @@ def _parse_step(row: Fields, home: Home) -> StagedStep:
         case "delete":
             return Delete(path)
         case other:
-            raise ValueError(f"{row.name_of('step')} is none: {other}")
+            raise ValueError(f"{row.name_of('step')} is not a known step: {other}")

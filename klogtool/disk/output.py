@@ -116,13 +116,16 @@ def check_place(output: str, source: str) -> None:
     if not os.path.isdir(parent):
         raise KlogError("no such folder", path=parent)
     if place == read or place.startswith(_with_slash(read)) or read.startswith(_with_slash(place)):
-        raise Refused(f"the result would lie in what it is made from, or around it: {source}", path=output)
+        raise Refused(f"the output would be inside its source, or contain it: {source}", path=output)
     if any(map(is_partition_dir, _ancestors(place))):
-        raise Refused("the result would lie in a partition dir", path=output)
+        raise Refused("the output cannot be inside a partition dir", path=output)
     for log_dir in log_dirs_around(output):
         check_free(log_dir)
     if looks_like_log_dir(parent) and find_partition_dir_name(own_name(place)) is None:
-        raise Refused("in a log dir, and not named as a partition dir: a broker would not start over it", path=output)
+        raise Refused(
+            "a broker refuses to start if a log dir has a folder that is not named as a partition",
+            path=output,
+        )
     _check_empty(place, output)
 
 
@@ -132,11 +135,11 @@ def _check_empty(place: str, output: str) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise Refused(f"cannot be the result's place: {(error.strerror or '').lower()}", path=output) from error
+        raise Refused(f"this cannot be the output folder: {(error.strerror or '').lower()}", path=output) from error
     if names:
-        raise Refused("not empty", path=output)
+        raise Refused("the output folder is not empty", path=output)
     if os.path.ismount(place):
-        raise Refused("a mount point cannot be replaced: name a folder in it", path=output)
+        raise Refused("the output folder is a mount point, which cannot be replaced: name a folder in it", path=output)
 
 
 def _is_around(path: str, source: str) -> bool:
@@ -189,7 +192,7 @@ def _below(source: str, path: str, names: Iterable[str]) -> list[str]:
     """Names below a plan's path as names below the source."""
     below = os.path.relpath(os.path.realpath(path), os.path.realpath(source))
     if below.split(os.sep)[0] == os.pardir:
-        raise Refused("the plan is not about what the result is made from", path=path)
+        raise Refused("the plan is about files outside the source of this output", path=path)
     return [os.path.normpath(os.path.join(below, name)) for name in names]
 
 
@@ -221,7 +224,7 @@ def _listed(source: str) -> tuple[dict[str, DraftFile], list[str]]:
 def _check_no_loop(source: str, entry: os.DirEntry[str]) -> None:
     around = _with_slash(os.path.realpath(entry.path))
     if entry.is_symlink() and _with_slash(os.path.realpath(os.path.dirname(entry.path))).startswith(around):
-        raise Refused("a link to a folder that it lies in cannot be copied", path=entry.path)
+        raise Refused("this link leads to a folder that contains it: that cannot be copied", path=entry.path)
 
 
 def _walk_written(folder: NewFolder, make_spool: MakeSpool | None) -> Iterator[tuple[str, DraftFile]]:
@@ -293,7 +296,7 @@ def _check_source(result: NewFolder) -> None:
         if found is None or found != file or (found.ino, found.ctime_ns) != (file.ino, file.ctime_ns):
             raise StalePlan("changed while it was copied", path=os.path.join(result.source, name))
     if _out_of_the_way(folders, set(_names_changed(result))) != result.folders:
-        raise StalePlan("a folder came or went while it was copied", path=result.source)
+        raise StalePlan("a folder was added or removed while it was copied", path=result.source)
 
 
 # Building it.

@@ -83,4 +83,4 @@ def _same(one: bytearray, other: bytearray, size: int) -> bool:
 
 def differs(path: str, position: int) -> OSError:
     """The error for a file that is not what was written to it."""
-    return OSError(errno.EIO, f"from byte {position} on it does not read as it was written", path)
+    return OSError(errno.EIO, f"reading back from byte {position} gives other bytes than were written", path)

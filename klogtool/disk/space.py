@@ -11,8 +11,8 @@ BLOCK_BYTES = 4096  # what a file takes at least, and the most that its last blo
 
 
 MORE_ROOM = (
-    "--journal DIR keeps what undo needs on another disk; klogtool undo --discard frees what former runs hold; "
-    "with --purge --no-undo nothing is kept."
+    "--journal DIR keeps the data for undo on another disk; klogtool undo --discard frees the data of earlier runs; "
+    "--purge --no-undo keeps nothing."
 )
 
 

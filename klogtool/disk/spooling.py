@@ -116,7 +116,7 @@ def _make_and_lock(disk: Disk, path: str, before: Callable[[], object]) -> int:
             if os.path.isdir(path):
                 return folder
             os.close(folder)
-    raise FileNotFoundError(errno.ENOENT, "it goes again and again", path)
+    raise FileNotFoundError(errno.ENOENT, "another process keeps deleting this folder", path)
 
 
 def clear_left(disk: Disk, journal: str) -> None:

@@ -210,7 +210,7 @@ def _keep_originals(ready: Staging, plan: Plan, names: Sequence[str]) -> dict[st
 
 def _find_original(path: str) -> Original | None:
     if os.path.islink(path) or os.path.isdir(path):
-        raise Refused("no regular file: it cannot be changed with undo", path=path)
+        raise Refused("not a regular file: a change to it cannot be undone", path=path)
     state = find_state(path)
     if state is None:
         return None

@@ -33,7 +33,7 @@ from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile
 
 COMPARED_BYTES = 1 << 20
-WRITTEN_TO = "written to since, by somebody else or a later run (undo that first)"
+WRITTEN_TO = "modified since that run, by somebody else or by a later run (undo the later run first)"
 
 
 def check_untouched(entry: Entry, manifest: Manifest) -> None:
@@ -45,7 +45,7 @@ def check_untouched(entry: Entry, manifest: Manifest) -> None:
 def _check_record(entry: Entry, record: Record, *, undoing: bool) -> None:
     for folder in (record.path, *record.folders):
         if os.path.realpath(folder) != folder:
-            raise Refused("a link is where the run had a folder", path=folder)
+            raise Refused("the run changed a folder here, now a symbolic link is in its place", path=folder)
     possible = record.possible_states()
     by_inode: dict[int, list[FileState]] = {}
     for state in (state for states in possible.values() for state in states):
@@ -58,12 +58,12 @@ def _check_record(entry: Entry, record: Record, *, undoing: bool) -> None:
     for name, states in possible.items():
         path, original = os.path.join(record.path, name), record.before[name]
         if os.path.islink(path):
-            raise Refused(f"{WRITTEN_TO}; what it was is kept in {entry.path}", path=path)
+            raise Refused(f"{WRITTEN_TO}; the earlier contents are kept in {entry.path}", path=path)
         found = find_state(path)
         if found is None or found.ino in kept or any(_is_still(path, found, state) for state in states):
             continue
         if not (undoing and original is not None and _is_being_mended(entry, path, original)):
-            raise Refused(f"{WRITTEN_TO}; what it was is kept in {entry.path}", path=path)
+            raise Refused(f"{WRITTEN_TO}; the earlier contents are kept in {entry.path}", path=path)
 
 
 def _is_still(path: str, found: FileState, known: FileState) -> bool:
@@ -82,16 +82,16 @@ def _check_kept(
         _check_tail(entry.place(original.tail), original)
     if original.kept is None:
         if not os.path.lexists(path):
-            raise Refused("gone, and not kept", path=path)
+            raise Refused("the file is gone, and no copy was kept", path=path)
         return None
     kept = entry.place(original.kept)
     found = find_state(kept)
     if found is None:
-        raise Refused("what was kept is gone", path=kept)
+        raise Refused("the copy that was kept is gone", path=kept)
     known = states if original.linked else [original.state]
     is_known = any(_is_still(kept, found, state) for state in known)
     if not is_known and not (undoing and _is_being_mended(entry, kept, original)):
-        raise Refused(WRITTEN_TO if original.linked else "not what was kept there", path=path)
+        raise Refused(WRITTEN_TO if original.linked else "the copy that was kept was modified", path=path)
     return found.ino if original.linked else None
 
 
@@ -99,7 +99,7 @@ def _check_tail(path: str, original: Original) -> None:
     size = original.state.size - original.cut
     found = find_state(path)
     if found is None or found.size != size or original.tail_digest not in (None, digest_of(path, size)):
-        raise Refused("what was cut off is not kept whole", path=path)
+        raise Refused("the bytes that were cut off are not kept in full", path=path)
 
 
 def _is_being_mended(entry: Entry, path: str, original: Original) -> bool:

@@ -296,7 +296,10 @@ def _steps_done(record: Record) -> int:
     found = {name: find_state(os.path.join(record.path, name)) for name in record.before}
     done = find_steps_done(record.states_before, record.steps, found)
     if done is None:
-        raise Refused("changed by somebody else since the run was cut short: undo it", path=record.path)
+        raise Refused(
+            "somebody else changed files since the run was cut short, so it cannot be finished: undo it",
+            path=record.path,
+        )
     return done
 
 
@@ -349,7 +352,7 @@ def _checked_after(record: Record) -> Names:
         path = os.path.join(record.path, name)
         found = find_state(path)
         if (found is None) != (wanted is None) or not _same(found, wanted):
-            raise OSError(errno.EIO, "not what it should have become", path)
+            raise OSError(errno.EIO, "after the last step this file is not as planned", path)
         after[name] = found if found is None or wanted is None else replace(found, digest=wanted.digest)
     return after
 
@@ -370,14 +373,19 @@ def resume(entry: Entry, *, disk: Disk | None = None, steps: StepsDone | None = 
     with _held(disk, entry):
         manifest = entry.manifest()
         if manifest is not None and manifest.progress is not Progress.STAGED:
-            raise Refused(f"nothing to finish: it is {manifest.progress.value}", path=entry.path)
+            raise Refused(f"there is nothing to finish: this run is {manifest.progress.value}", path=entry.path)
         if manifest is not None:
             finish(disk, entry, manifest, steps)
             return entry
         if entry.is_torn():
-            raise Refused("killed before it was written what is to be done: undo it", path=entry.path)
+            raise Refused(
+                "the run was killed before its plan was recorded, so it cannot be finished: undo it", path=entry.path
+            )
         if entry.has_moved():
-            raise Refused("nothing was changed yet, and log dir and journal were moved: undo it", path=entry.path)
+            raise Refused(
+                "it cannot be finished: nothing was changed yet, and log dir and journal have moved since. Undo it",
+                path=entry.path,
+            )
         head, plans, made, log_dir = entry.head(), entry.plans(), entry.made_folders(), entry.log_dir()
         clean(disk, entry, plans, entry.bases(), entry.folder_times())
         remove_made(disk, made)
@@ -422,7 +430,7 @@ def discard(entry: Entry, *, disk: Disk | None = None) -> None:
 def _held(disk: Disk, entry: Entry, *, is_discarded: bool = False) -> Iterator[None]:
     """The locks of the log dirs that the entry is about, as far as it says. is_discarded: the log dir may be gone."""
     if not os.path.isdir(entry.path):
-        raise KlogError("no such entry", path=entry.path)
+        raise KlogError("there is no such run in the journal", path=entry.path)
     if entry.is_torn():
         yield
         return

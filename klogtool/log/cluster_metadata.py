@@ -90,7 +90,7 @@ def _read_log(partition: Partition, found: ClusterMetadata, start: int) -> None:
     """What the log has from an offset on."""
     segments = partition.segments
     if segments and segments[0].base_offset > start:
-        found.problem = f"the log begins at offset {segments[0].base_offset}, the newest snapshot ends at {start}"
+        found.problem = f"the log begins at offset {segments[0].base_offset}, but the newest snapshot ends at {start}"
         return
     replay = _Replay(found, start)
     for n, segment in enumerate(segments):

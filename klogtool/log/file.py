@@ -104,7 +104,9 @@ def read_whole(path: str | os.PathLike[str], *, limit: int) -> bytes:
     """The bytes of a small file. Raises KlogError, also if it has more than `limit` bytes."""
     with LogFile(path) as file:
         if file.size > limit:
-            raise AboveLimit(f"{file.size} bytes are more than a file of its kind can have ({limit})", path=file.path)
+            raise AboveLimit(
+                f"{file.size} bytes are more than this kind of file can have (limit: {limit})", path=file.path
+            )
         return file.read(0, file.size)
 
 

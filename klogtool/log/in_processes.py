@@ -80,7 +80,7 @@ class _Worker:
         try:
             outcome, error = pickle.load(self._pipe)
         except EOFError:
-            raise ChildProcessError("a process that was at work has ended before its time") from None
+            raise ChildProcessError("a worker process ended too early (killed, perhaps for lack of memory)") from None
         if error is not None:
             raise error
         return outcome

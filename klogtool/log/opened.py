@@ -37,8 +37,8 @@ class NoLogDir(Unsupported):
 
     def __init__(self, path: str) -> None:
         super().__init__(
-            "neither a log dir nor a partition dir: it has no meta.properties, no checkpoint file of Kafka's, "
-            "and no partition dir with Kafka's files",
+            "neither a log dir nor a partition dir: it has no meta.properties, no checkpoint file of Kafka, "
+            "and no partition dir with files of Kafka",
             path=path,
         )
         found = find_log_dirs(path)
@@ -83,7 +83,7 @@ def _open_file(path: str) -> Opened:
         return EntriesFile(path)
     if kind in PARSERS_OF_PROPERTIES:
         return PropertiesFile(path)
-    raise Unsupported("by its name not a file of Kafka's that has something to read", path=path)
+    raise Unsupported("its name is not that of a Kafka file that klogtool can read", path=path)
 
 
 def _check_path(path: str) -> None:
@@ -93,4 +93,4 @@ def _check_path(path: str) -> None:
     except UnicodeEncodeError:
         impossible = True
     if impossible:
-        raise KlogError("not a possible path", path=ascii(path))
+        raise KlogError("this text cannot be a path", path=ascii(path))

@@ -18,7 +18,7 @@ class Fields:
 
     def __init__(self, value: Any, at: str = "") -> None:
         if not isinstance(value, dict):
-            raise WrongField(f"{at or 'the line'} is no object")
+            raise WrongField(f"{at or 'the line'} is not an object")
         self.row: Mapping[str, Any] = value
         self._at = at
 
@@ -38,21 +38,21 @@ class Fields:
         """A path below a folder: relative, and nowhere upwards."""
         path = self.text(name)
         if os.path.isabs(path) or os.pardir in path.split(os.sep):
-            raise WrongField(f"{self.name_of(name)} leads out of its folder")
+            raise WrongField(f"{self.name_of(name)} leads outside its folder")
         return path
 
     def absolute(self, name: str) -> str:
         """An absolute path."""
         path = self.text(name)
         if not os.path.isabs(path):
-            raise WrongField(f"{self.name_of(name)} is no absolute path")
+            raise WrongField(f"{self.name_of(name)} is not an absolute path")
         return path
 
     def number(self, name: str, least: int = 0) -> int:
         """A whole number."""
         value = self.row.get(name)
         if not isinstance(value, int) or isinstance(value, bool):
-            raise WrongField(f"{self.name_of(name)} is no whole number")
+            raise WrongField(f"{self.name_of(name)} is not a whole number")
         if not least <= value < MOST:
             raise WrongField(f"{self.name_of(name)} is out of range")
         return value
@@ -66,7 +66,7 @@ class Fields:
         """Any text."""
         value = self.row.get(name)
         if not isinstance(value, str):
-            raise WrongField(f"{self.name_of(name)} is no text")
+            raise WrongField(f"{self.name_of(name)} is not a string")
         return value
 
     def flag(self, name: str) -> bool:
@@ -84,7 +84,7 @@ class Fields:
         """A list."""
         value = self.row.get(name)
         if not isinstance(value, list):
-            raise WrongField(f"{self.name_of(name)} is no list")
+            raise WrongField(f"{self.name_of(name)} is not a list")
         return value
 
     def object(self, name: str) -> Fields:
@@ -104,9 +104,11 @@ class Fields:
 
     def _text(self, value: Any, name: str) -> str:
         if not isinstance(value, str) or "\0" in value:
-            raise WrongField(f"{name} is no text" if not isinstance(value, str) else f"{name} has a NUL in it")
+            raise WrongField(
+                f"{name} is not a string" if not isinstance(value, str) else f"{name} contains a NUL character"
+            )
         try:
             os.fsencode(value)
         except UnicodeEncodeError:
-            raise WrongField(f"{name} is not a possible path") from None
+            raise WrongField(f"{name} cannot be a path") from None
         return value

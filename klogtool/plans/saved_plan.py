@@ -155,7 +155,7 @@ def parse_saved_plans(lines: Iterable[bytes], path: str) -> tuple[Mapping[str, A
     head = parse_head(first, path)
     with _refused(path):
         if head["plans"] != len(rest):
-            raise WrongField(f"{head['plans']} plans were saved, {len(rest)} are here")
+            raise WrongField(f"{head['plans']} plans were saved, but {len(rest)} are in the file")
     return head, [_parse_plan(line, n, path) for n, line in enumerate(rest, 1)]
 
 
@@ -164,9 +164,9 @@ def parse_head(line: bytes, path: str) -> Mapping[str, Any]:
     with _refused(path):
         head = _parse_line(line, "the head")
         if head.row.get("type") != "klogtool":
-            raise WrongField("the first line is no head")
+            raise WrongField("the first line is not the head")
         if head.number("schema") != SCHEMA:
-            raise WrongField(f"schema is {head.number('schema')}, not {SCHEMA}")
+            raise WrongField(f"its schema is {head.number('schema')}, this version reads {SCHEMA}")
         head.number("plans")
         head.text("command")
         if "paths" in head.row:
@@ -205,13 +205,13 @@ def _parse_line(line: bytes, what: str) -> Fields:
     except WrongField:
         raise
     except (ValueError, TypeError, RecursionError):  # TypeError: a name in base64 that is no text
-        raise WrongField(f"{what} is no line of JSON") from None
+        raise WrongField(f"{what} is not valid JSON") from None
 
 
 def _check_sum(line: bytes, fields: Fields) -> None:
     told, _, found = line.rstrip(b"\r\n").rpartition(b',"%b":' % SUM.encode())
     if not told or found != b'"%b"}' % sum_of(told + b"}").encode():
-        raise WrongField(f"{SUM} does not match: somebody has changed the line")
+        raise WrongField(f"{SUM} does not match: the line was changed after klogtool saved it")
 
 
 def _parse_question(command: str, arguments: Fields) -> Question:
@@ -233,7 +233,7 @@ def _parse_fact(fields: Fields) -> Fact:
 def _parse_step(fields: Fields) -> SavedStep:
     kind, path = fields.text("step"), fields.inside("path")
     if kind not in ("write", "truncate", "rename", "delete"):
-        raise WrongField(f"{fields.name_of('step')} is none: {kind}")
+        raise WrongField(f"{fields.name_of('step')} is not a known step: {kind}")
     to = fields.inside("to") if kind == "rename" else None
     size = fields.number("size") if kind in ("write", "truncate") else 0
     if kind == "write":

@@ -77,7 +77,7 @@ def find_folders(log_dir: str, question: CompactQuestion) -> list[Folder]:
             others = [entry.name for entry in entries if entry.is_dir() and entry.name not in found]
     except OSError as error:
         raise unreadable(log_dir, error) from error
-    return [*found.values(), *(Folder(log_dir, name, "no partition dir", is_partition=False) for name in others)]
+    return [*found.values(), *(Folder(log_dir, name, "not a partition dir", is_partition=False) for name in others)]
 
 
 def of_topics(folders: Sequence[Folder], topics: Sequence[str]) -> list[Folder]:
@@ -89,7 +89,7 @@ def of_topics(folders: Sequence[Folder], topics: Sequence[str]) -> list[Folder]:
     return [
         folder
         if folder.why_not is not None or (name is not None and name.topic in topics)
-        else replace(folder, why_not="of another topic")
+        else replace(folder, why_not="its topic was not chosen")
         for folder, name in zip(folders, names, strict=True)
     ]
 
@@ -158,7 +158,7 @@ def _compact_in_shares(session: Session, stage: str, question: CompactQuestion, 
     except SparkFailed:
         raise
     except KlogError as error:
-        log_info(f"{folder.path}: compacted by one task: {error}")
+        log_info(f"{folder.path}: compacted by a single task instead: {error}")
         return None
 
 

@@ -113,7 +113,7 @@ def _no_constant(name: str) -> NoReturn:
 def _no_json(batch: pa.RecordBatch, name: str, row: int) -> Corrupt:
     topic, partition = (batch.column(column)[row].as_py() for column in ("topic", "partition"))
     offset = batch.column("offset")[row].as_py()
-    return Corrupt(f"the {name} of {topic}-{partition} at offset {offset} is no JSON")
+    return Corrupt(f"the {name} of {topic}-{partition} at offset {offset} is not valid JSON")
 
 
 def days_of(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -141,7 +141,7 @@ def find_copies(places: Iterable[Place], *, may_be_gone: bool = False) -> list[C
         for copy in _copies_in(place):
             found.setdefault(copy.folder, copy)
     if not found and not may_be_gone:
-        raise Refused("no partition dir with a .log file is there", path=places[0].uri)
+        raise Refused("no partition dir with a .log file was found", path=places[0].uri)
     return sorted(found.values(), key=lambda copy: (copy.topic or "", _number(copy), copy.folder))
 
 
@@ -216,7 +216,7 @@ def choose(copies: Iterable[Copy], notes: list[str]) -> list[Copy]:
         _check_topic_ids(same)
         best = max(same, key=_worth)
         others = ", ".join(copy.folder for copy in same if copy is not best)
-        notes.append(f"{topic}-{partition} lies there {len(same)} times: {best.folder} is read, not {others}")
+        notes.append(f"{topic}-{partition} was found {len(same)} times: {best.folder} is read, not {others}")
         chosen.append(best)
     return chosen
 
@@ -239,6 +239,6 @@ def _check_topic_ids(same: list[Copy]) -> None:
     if len(ids) > 1:
         one, other, *_ = ids.values()
         raise Refused(
-            f"topic {one.topic} lies there more than once, with different topic ids ({one.folder}, {other.folder}): "
+            f"topic {one.topic} was found more than once, with different topic ids ({one.folder}, {other.folder}): "
             "load them one at a time"
         )

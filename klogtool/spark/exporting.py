@@ -106,7 +106,7 @@ def resume_export(path: str) -> Export:
         how = HowToExport.of_json(dataset.plan["how"])
         splits = tuple(Split(tuple(map(_piece_of_json, pieces))) for pieces in dataset.plan["splits"])
     except (KeyError, TypeError, ValueError) as error:
-        raise KlogError("not what klogtool wrote", path=path) from error
+        raise KlogError("this file was damaged or changed since klogtool wrote it", path=path) from error
     return Export(dataset, how, splits)
 
 
@@ -114,11 +114,13 @@ def with_mode(export: Export, mode: str) -> Export:
     """The same with another mode, for what is not done yet. Raises Refused where some of it is done in a mode that may
     have left something out: the rows would be of two modes."""
     if mode not in MODES:
-        raise Refused(f"option mode is to be one of {', '.join(MODES)}, got {mode}")
+        raise Refused(f"option mode must be one of {', '.join(MODES)}, got {mode}")
     if mode == export.how.mode:
         return export
     if export.how.mode != "FAILFAST" and export.dataset.done():
-        raise Refused(f"some of it was written with --mode {export.how.mode}: it goes on with that, or begins anew")
+        raise Refused(
+            f"part of it was written with --mode {export.how.mode}: continue with that mode, or start a new export"
+        )
     how = replace(export.how, options={**export.how.options, "mode": mode})
     dataset = export.dataset.replanned({**export.dataset.plan, "how": how.as_json()})
     return Export(dataset, how, export.splits)
@@ -162,7 +164,9 @@ def _check_as_listed(piece: SegmentRange) -> None:
         return
     with suppress(FileNotFoundError):  # who reads it says so
         if (size := os.path.getsize(piece.log.path)) < piece.log.size:
-            raise StalePlan(f"{size:,} bytes, {piece.log.size:,} when it was listed", path=piece.log.path)
+            raise StalePlan(
+                f"its size is {size:,} bytes, it was {piece.log.size:,} when it was listed", path=piece.log.path
+            )
 
 
 class _Open:

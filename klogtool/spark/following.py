@@ -115,7 +115,7 @@ def _topic_id(copy: Copy) -> str | None:
 def key_of(copy: Copy) -> Key:
     """Topic and partition of a copy that has a name."""
     if copy.topic is None or copy.partition is None:
-        raise Refused(f"{name_of(copy)} is no partition dir, by its name")
+        raise Refused(f"{name_of(copy)} does not have the name of a partition dir")
     return copy.topic, copy.partition
 
 

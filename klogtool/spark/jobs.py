@@ -54,8 +54,8 @@ def register_in(spark: Any) -> None:
             context.pythonExec = sys.executable
         else:
             warnings.warn(
-                f"Spark asks {context.pythonExec} of the PATH for format('klog'), not this Python: "
-                f"export {PYTHON}={sys.executable} before the job starts, if that is there on every machine",
+                f"Spark runs {context.pythonExec} from PATH for format('klog'), not this Python: "
+                f"export {PYTHON}={sys.executable} before the job starts, if that path exists on every machine",
                 stacklevel=3,
             )
     spark.dataSource.register(find_data_source())

@@ -24,7 +24,7 @@ from klogtool.spark.heads import FAR_PIECE_BYTES, Head, find_position, walk_head
 from klogtool.spark.options import EARLIEST, LATEST, Bound, Query
 from klogtool.spark.read_committed import AbortedRange, Committed, find_committed
 
-DATA_LOSS_CURE = "To go on without these data, set the option failOnDataLoss to false."
+DATA_LOSS_CURE = "To continue without these records, set the option failOnDataLoss to false."
 
 
 class Wanted(Struct, frozen=True):
@@ -107,7 +107,7 @@ def _start_of(query: Query, copy: Copy, first: int, stable: int | None, notes: l
     if given == LATEST:
         return end_of(copy) if stable is None else stable
     if given < first:
-        _lose(query, f"{name_of(copy)} begins at offset {first}: {given} is not there any more", notes)
+        _lose(query, f"{name_of(copy)} begins at offset {first}: offset {given} is no longer there", notes)
     return max(given, first)
 
 
@@ -125,7 +125,7 @@ def _end_of(query: Query, copy: Copy, first: int, stable: int | None, notes: lis
         return stable
     end = end_of(copy) if stable is None else stable
     if given > end:
-        _lose(query, f"{name_of(copy)} ends at offset {end}: up to {given} is not there", notes)
+        _lose(query, f"{name_of(copy)} ends at offset {end}: the log does not reach offset {given}", notes)
     return min(given, end)
 
 

@@ -229,7 +229,7 @@ def _seconds(options: Mapping[str, str]) -> int:
     text = options.get("maxtriggerdelay", f"{DEFAULT_TRIGGER_DELAY_SECONDS}s").strip().lower()
     found = re.fullmatch(r"(\d+)(s|m|min|h|d)?", text)
     if found is None:
-        raise Refused(f"option maxTriggerDelay is no time: {text}")
+        raise Refused(f"option maxTriggerDelay is not a duration such as 15m: {text}")
     return int(found[1]) * SECONDS[found[2] or "s"]
 
 
@@ -240,11 +240,11 @@ def _note_ignored(options: Mapping[str, str], notes: list[str], *, stream: bool)
         if name in REFUSED:
             raise Refused(f"Kafka option '{name.removeprefix('kafka.')}' is not supported")
         if name in STREAM_ONLY:
-            notes.append(f"option {name} has no effect: it is for streams")
+            notes.append(f"option {name} has no effect: it applies to streams only")
         elif name.startswith("kafka.") or name in IGNORED:
             notes.append(f"option {name} has no effect: there is no broker")
         else:
-            raise Refused(f"option {name} is not known{_nearest(name)}")
+            raise Refused(f"option {name} is unknown{_nearest(name)}")
 
 
 def _nearest(name: str) -> str:
@@ -267,7 +267,7 @@ def _checked_strategy(strategy: str, value: str) -> str:
         try:
             re.compile(value)
         except re.error as error:
-            raise Refused(f"subscribepattern is no regular expression: {error}") from error
+            raise Refused(f"subscribepattern is not a valid regular expression: {error}") from error
     return value
 
 
@@ -328,7 +328,7 @@ def _check_bounds(options: Mapping[str, str], starting: Bound, ending: Bound) ->
     for (topic, partition), offset in first.items():
         end = last[topic, partition]
         if end >= 0 and offset > end:
-            raise Refused(f"{topic}-{partition} is to begin at {offset}, which is behind its end, {end}")
+            raise Refused(f"{topic}-{partition} would begin at offset {offset}, which is after its end, {end}")
 
 
 # Values.
@@ -338,9 +338,9 @@ def _json(name: str, text: str, kind: type) -> Any:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise Refused(f"option {name} is no JSON: {text}") from error
+        raise Refused(f"option {name} is not valid JSON: {text}") from error
     if not isinstance(found, kind):
-        raise Refused(f"option {name} is not as expected: {text}")
+        raise Refused(f"option {name} must be a JSON {'list' if kind is list else 'object'}: {text}")
     return found
 
 
@@ -348,12 +348,12 @@ def partitions_of_json(name: str, text: str) -> list[tuple[str, int]]:
     """The (topic, partition) of a JSON such as {"t": [0, 1]}. Raises Refused for another one."""
     found = _json(name, text, dict)
     if not all(isinstance(ids, list) and all(type(n) is int for n in ids) for ids in found.values()):
-        raise Refused(f'option {name} is to be like {{"topicA": [0, 1], "topicB": [2, 4]}}, got {text}')
+        raise Refused(f'option {name} must look like {{"topicA": [0, 1], "topicB": [2, 4]}}, got {text}')
     return [(topic, partition) for topic, ids in found.items() for partition in ids]
 
 
 def _offsets_of_json(name: str, text: str, least: int = EARLIEST) -> tuple[tuple[tuple[str, int], int], ...]:
-    example = f'option {name} is to be like {{"topicA": {{"0": 23, "1": -1}}, "topicB": {{"0": -2}}}}, got {text}'
+    example = f'option {name} must look like {{"topicA": {{"0": 23, "1": -1}}, "topicB": {{"0": -2}}}}, got {text}'
     each = {}
     for topic, offsets in _json(name, text, dict).items():
         if not isinstance(offsets, dict):
@@ -369,9 +369,9 @@ def _number(name: str, text: str) -> int:
     try:
         found = int(text)
     except ValueError as error:
-        raise Refused(f"option {name} is no number: {text}") from error
+        raise Refused(f"option {name} is not a number: {text}") from error
     if found < 0:
-        raise Refused(f"option {name} is negative: {text}")
+        raise Refused(f"option {name} must not be negative: {text}")
     return found
 
 
@@ -391,7 +391,7 @@ def _bytes(options: Mapping[str, str], name: str) -> int:
     found = re.fullmatch(r"(\d+)([kmgt]?)b?", text)
     if found is None:
         if text:
-            raise Refused(f"option {name} is no size such as 134217728 or 128m: {text}")
+            raise Refused(f"option {name} is not a size such as 134217728 or 128m: {text}")
         return 0
     return _positive({name: str(int(found[1]) << UNIT_BITS[found[2]])}, name)
 
@@ -404,5 +404,5 @@ def _one_of(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> s
     """The first of the values is the default."""
     found = options.get(name, values[0])
     if found not in values:
-        raise Refused(f"option {name} is to be one of {', '.join(values)}, got {found}")
+        raise Refused(f"option {name} must be one of {', '.join(values)}, got {found}")
     return found

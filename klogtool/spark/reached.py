@@ -87,7 +87,7 @@ def lost_between(key: Key, before: Reached | None, after: Reached, log_start_off
     if after.end < before.end or not before.is_followed_by(after):
         return changed_text(key, before, after)
     if before.end < log_start_offset:
-        return f"Partition {name} starts from {log_start_offset}: offsets from {before.end} on are not there any more"
+        return f"Partition {name} starts from {log_start_offset}: offsets from {before.end} on are no longer there"
     return None
 
 
@@ -99,7 +99,7 @@ def changed_text(key: Key, before: Reached, after: Reached) -> str:
     )
     if None in (before.topic_id, after.topic_id) or before.topic_id == after.topic_id:
         return text
-    return f"{text}: the topic was created anew (topic id {after.topic_id}, before {before.topic_id})"
+    return f"{text}: the topic was deleted and created again (topic id {after.topic_id}, before {before.topic_id})"
 
 
 def gone_text(keys: list[Key]) -> str:
@@ -132,6 +132,6 @@ def of_json(told: Any) -> dict[Key, Reached]:
     text = str(told)
     shown = text if len(text) < MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
     raise Refused(
-        f"the checkpoint's offsets are not those of a klog stream of version {VERSION}: {shown}",
-        cure="Begin with another checkpointLocation.",
+        f"the offsets in the checkpoint are not those of a klog stream, version {VERSION}: {shown}",
+        cure="Start with another checkpointLocation.",
     )

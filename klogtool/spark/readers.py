@@ -84,7 +84,9 @@ def checked_columns(table: str, schema: StructType) -> tuple[str, ...]:
     columns = tuple(schema.fieldNames())
     check_columns(table, columns)
     if not _as_arrow(schema).equals(arrow_schema(table, columns)):
-        raise Refused(f"types are not as in the log: {ddl(table, columns)}")
+        raise Refused(
+            f"the column types of the given schema are not those of the table; they are: {ddl(table, columns)}"
+        )
     return columns
 
 

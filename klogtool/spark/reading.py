@@ -174,10 +174,10 @@ class _Reader:
             return
         self._invalid = self._tally.invalid
         path, position = self._tally.first_invalid or (path, None)
-        error = Corrupt("the checksum does not match", path=path, position=position)
+        error = Corrupt("the CRC does not match", path=path, position=position)
         if self._task.is_strict:
             raise error
-        left = "left out" if self._task.mode == "DROPMALFORMED" else "given as far as it can be read"
+        left = "left out" if self._task.mode == "DROPMALFORMED" else "read as far as possible"
         log_warning(f"{left}: {error}")
 
     def _left(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -53,7 +53,7 @@ class KlogDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """There is none. Raises Unsupported."""
-        raise Unsupported("log dirs are read: there is no write.format('klog')")
+        raise Unsupported("klog is for reading: there is no write.format('klog')")
 
     def streamReader(self, schema: StructType) -> Any:
         """A reader of what is appended. Raises Unsupported before PySpark 4.2, which cannot limit a stream."""

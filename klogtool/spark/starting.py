@@ -24,7 +24,7 @@ from klogtool.spark.registering import WITHOUT_SPARK
 if TYPE_CHECKING:
     from types import ModuleType
 
-WITHOUT_JAVA = "Spark needs Java 17 or later, and there is none: install one, or pip install klogtool[java]"
+WITHOUT_JAVA = "Spark needs Java 17 or later, and no Java was found: install one, or pip install klogtool[java]"
 DEFAULT_MASTER = "local[*]"
 ATTEMPTS = 3  # of a task; by default a local Spark makes one only
 LOG = "spark.log"
@@ -90,7 +90,7 @@ class Session:
 
     def failed(self, error: BaseException) -> SparkFailed:
         """What to tell of an error of Spark's."""
-        return SparkFailed(f"Spark gave up: {_why(error, self.log)}", cure=f"Its log: {self.log}")
+        return SparkFailed(f"The Spark job failed: {_why(error, self.log)}", cure=f"Its log: {self.log}")
 
 
 @contextmanager
@@ -213,7 +213,7 @@ def _started(settings: Mapping[str, str], log: BinaryIO, *, is_local: bool) -> S
         context = SparkContext(gateway=gateway, conf=conf)
         return Session(SparkSession(context), log.name, is_local=is_local)
     except (Py4JError, PySparkException, OSError) as error:
-        failed = SparkNotStarted(f"Spark does not start: {_why(error, log.name)}", cure=f"Its log: {log.name}")
+        failed = SparkNotStarted(f"Spark did not start: {_why(error, log.name)}", cure=f"Its log: {log.name}")
         if gateway is not None:  # until here it is asked about its error
             _stop_java(gateway)
         raise failed from error

@@ -30,7 +30,7 @@ AHEAD_BYTES = 8 << 20  # of a file elsewhere that is read from one end to the ot
 MOST_SIDE_BYTES = 1 << 30
 MS = 1000
 LOG_SUFFIX = ".log"
-AS_VIEW = "In SQL, a log dir is a temporary view: CREATE TEMPORARY VIEW name USING klog OPTIONS (path '...')"
+AS_VIEW = "In SQL, read a log dir through a temporary view: CREATE TEMPORARY VIEW name USING klog OPTIONS (path '...')"
 NS_A_MS = 1_000_000
 LOCAL_SCHEMES = ("", "file")
 HADOOP_S3 = ("s3a", "s3n")
@@ -104,7 +104,7 @@ def check_place(place: Place) -> None:
     try:
         mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode) and not any(stored.path.endswith(LOG_SUFFIX) for stored in _walk(path)):
-            raise Refused("no partition dir with a .log file is there", path=place.uri)
+            raise Refused("no partition dir with a .log file was found", path=place.uri)
     except OSError as error:
         raise unreadable(path, error) from error
 
@@ -243,7 +243,10 @@ class RemoteStorage(Struct):
     def read(self, stored: Stored) -> bytes:
         """See `Storage`."""
         if stored.size > MOST_SIDE_BYTES:
-            raise AboveLimit(f"{stored.size} bytes are too many for a side file", path=self.prefix + stored.path)
+            raise AboveLimit(
+                f"{stored.size} bytes are too many for an index, snapshot or checkpoint file",
+                path=self.prefix + stored.path,
+            )
         with self.open(stored, ahead_bytes=stored.size) as file:
             return file.read(0, stored.size)
 
@@ -313,11 +316,11 @@ def places_of(paths: list[str], options: str) -> Iterator[Place]:
     """The places that a query names. Raises Refused for none, Unreadable where one is not there."""
     if not paths:
         raise Refused(
-            "no path: load(PATH) of a log dir, a partition dir, a .log file or a folder of log dirs",
+            "no path was given: use load(PATH) with a log dir, a partition dir, a .log file or a folder of log dirs",
             cure=AS_VIEW,
         )
     for path in paths:
         try:
             yield from expand(Place(path, options))
         except ValueError as error:
-            raise KlogError("not a possible path", path=ascii(path)) from error
+            raise KlogError("this text cannot be a path", path=ascii(path)) from error

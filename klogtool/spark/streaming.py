@@ -35,7 +35,7 @@ Offsets = dict[str, Any]
 def make_stream_reader(options: dict[str, str], schema: StructType) -> KlogStreamReader:
     """A stream reader. Raises Unsupported before PySpark 4.2, Refused for a table that has no order to follow."""
     if SupportsTriggerAvailableNow is object:
-        raise Unsupported("streams of klog need PySpark 4.2 or later: this one can neither limit nor end them")
+        raise Unsupported("streams of klog need PySpark 4.2 or later: earlier versions can neither limit nor end them")
     return KlogStreamReader(options, schema)
 
 
@@ -46,7 +46,7 @@ class KlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         notes: list[str] = []
         self.query: Query = parse_query(options, notes, stream=True)
         if self.query.shape.table != "records":
-            raise Refused("only records are a stream: the other tables are for spark.read")
+            raise Refused("only the table records can be a stream: read the other tables with spark.read")
         self.columns = checked_columns("records", schema)
         self._follower = Follower(self.query)
         self._until: Mapping[Key, LogNow] | None = None

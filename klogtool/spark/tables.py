@@ -143,8 +143,8 @@ def check_columns(table: str, columns: Sequence[str]) -> None:
     wrong = [name for name in columns if name not in TABLES[table]]
     if wrong or len(set(columns)) < len(columns) or not columns:
         raise Refused(
-            f"table {table} has no such column, or not twice: {', '.join(wrong or columns)} "
-            f"(there are {', '.join(TABLES[table])})"
+            f"table {table} has no such column, or it was named twice: {', '.join(wrong or columns)} "
+            f"(columns: {', '.join(TABLES[table])})"
         )
 
 
@@ -337,7 +337,7 @@ def _last_offset_of(heads: Head | HeadRows) -> int:
 
 
 def _tell(error: KlogError) -> None:
-    log_warning(f"read all the same: {error}")
+    log_warning(f"damaged, but read: {error}")
 
 
 def batch_columns(rows: HeadRows, common: Row, kind: pa.Schema) -> pa.RecordBatch:

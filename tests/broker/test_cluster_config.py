@@ -115,7 +115,7 @@ def test_damage_ends_the_reading_and_is_told(tmp_path: Path) -> None:
     assert found.problem == f"{file.name}: a batch is damaged"
     file.unlink()
     write_log(tmp_path, [], base_offset=5)
-    assert read(log).problem == "the log begins at offset 5, the newest snapshot ends at 0"
+    assert read(log).problem == "the log begins at offset 5, but the newest snapshot ends at 0"
 
 
 CLUSTER = ClusterConfig(

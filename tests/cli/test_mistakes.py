@@ -253,7 +253,7 @@ def test_what_was_read_is_not_put_among_logs(tmp_path: pathlib.Path, folder: str
     read = ("read", tmp_path / "t-0", "--offset", "0", "--max-bytes", "100", "--min-one-message")
     done = run_apart(*read, "--raw", raw)
     kind = "log dir" if folder == "." else "partition dir"
-    assert done.err.splitlines()[-1] == f"klogtool: {raw}: a {kind} is no place for it"
+    assert done.err.splitlines()[-1] == f"klogtool: {raw}: this file cannot be saved in a {kind}"
     assert (done.status, raw.exists()) == (3, False)
 
 

@@ -125,7 +125,7 @@ def test_only_the_log_dir_was_moved(log_dir: pathlib.Path, box: pathlib.Path) ->
     journal = done(log_dir)
     log_dir.rename(box / "moved")
     after = picture(box / "moved")
-    with pytest.raises(Refused, match="its log dir is not beside it"):
+    with pytest.raises(Refused, match="the log dir of this journal is not beside it"):
         undo(entry_of(journal))
     told = run_here(["undo", "--journal", str(journal)], box)
     assert (told.status, len(told.told.splitlines())) == (3, 1)
@@ -144,7 +144,7 @@ def test_only_the_journal_was_moved(log_dir: pathlib.Path, box: pathlib.Path) ->
     (box / "other").mkdir()
     with pytest.raises(Refused, match=r"another log dir|move the two together"):
         undo(entry_of(box / "other.klogtool"))
-    with pytest.raises(Refused, match="is called as its log dir"):
+    with pytest.raises(Refused, match="this journal was renamed"):
         undo(entry_of((box / "other.klogtool").rename(box / "other")) if not (box / "other").rmdir() else None)  # type: ignore
     assert picture(log_dir) == after
 
@@ -169,7 +169,7 @@ def test_a_journal_elsewhere_knows_its_log_dir(log_dir: pathlib.Path, before: Pi
     other = make_log_dir(box)
     (other / "meta.properties").write_bytes(IDENTITY % b"BAAAAAAAAAAAAAAAAAAABA")
     theirs = picture(other)
-    with pytest.raises(Refused, match="its log dir is not at"):
+    with pytest.raises(Refused, match="the log dir of this journal is not at"):
         undo(entry_of(journal))
     assert picture(other) == theirs
     shell("rm -r", other)
@@ -202,7 +202,7 @@ def test_a_manifest_that_leads_out_of_its_log_dir(log_dir: pathlib.Path, path: s
     row["plans"][0]["path"] = path
     manifest.write_text(json.dumps(row))
     after = picture(log_dir)
-    with pytest.raises(KlogError, match="leads out of its folder"):
+    with pytest.raises(KlogError, match="leads outside its folder"):
         undo(entry)
     assert picture(log_dir) == after
 
@@ -212,7 +212,7 @@ def test_a_partition_dir_that_is_a_link_now(log_dir: pathlib.Path, box: pathlib.
     (log_dir / "t-0").rename(box / "t-0")
     (log_dir / "t-0").symlink_to(box / "t-0")
     after = picture(box / "t-0")
-    with pytest.raises(Refused, match="a link is where the run had a folder"):
+    with pytest.raises(Refused, match="the run changed a folder here, now a symbolic link is in its place"):
         undo(entry)
     assert picture(box / "t-0") == after
 

@@ -55,7 +55,7 @@ def test_a_saved_plan_with_bottomless_arguments_is_none(log_dir: pathlib.Path, d
     deep = before + arguments + '"x":' + "[" * depth + "]" * depth + "," * (not behind.startswith("}")) + behind
     saved.write_text(f"{head}\n{deep}\n")
     done = run("apply", saved)
-    why = "arguments.x is unknown" if depth == 18 else "the line is no line of JSON"
+    why = "arguments.x is unknown" if depth == 18 else "the line is not valid JSON"
     assert done.told == f"klogtool: {saved}: not a plan that klogtool saved: plan 1: {why}\n"
     assert done.status == 3
 
@@ -64,7 +64,7 @@ def test_a_saved_plan_with_bottomless_arguments_is_none(log_dir: pathlib.Path, d
 def test_no_plan_is_saved_among_logs(log_dir: pathlib.Path, folder: str) -> None:
     before = picture(log_dir.parent)
     done = run("test", log_dir / "t-1", "--plan-out", log_dir / folder / "plans")
-    assert (done.status, "is no place for it" in done.told) == (3, True)
+    assert (done.status, "this file cannot be saved in" in done.told) == (3, True)
     assert picture(log_dir.parent) == before
 
 
@@ -131,7 +131,7 @@ def test_output(log_dir: pathlib.Path, box: pathlib.Path) -> None:
     assert rows(done)[-1] == {"type": "written", "path": str(box / "out")}
     assert (box / "out" / "leader-epoch-checkpoint").read_bytes() == b"0\n0\n"
     again = run("test", log_dir / "t-0", "--output", box / "out")
-    assert (again.status, again.told) == (3, f"klogtool: {box / 'out'}: not empty\n")
+    assert (again.status, again.told) == (3, f"klogtool: {box / 'out'}: the output folder is not empty\n")
     assert picture(log_dir) == before
 
 
@@ -281,7 +281,7 @@ def test_what_was_cut_short_can_be_finished(log_dir: pathlib.Path, monkeypatch: 
     assert done.status == 0
     assert (log_dir / "t-0" / "00000000000000000020.log.deleted").stat().st_size == 100
     assert run("apply", "--resume", folder=log_dir / "t-0").status == 3
-    assert "nothing to finish" in run("apply", "--resume", folder=log_dir / "t-0").err
+    assert "there is nothing to finish" in run("apply", "--resume", folder=log_dir / "t-0").err
 
 
 def test_where_journals_are_looked_for(log_dir: pathlib.Path, box: pathlib.Path) -> None:

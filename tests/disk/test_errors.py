@@ -244,7 +244,7 @@ def test_no_permission(tmp_path: pathlib.Path, closed: str) -> None:
     os.utime(log_dir, ns=(before["."][3], before["."][3])) if closed == "kafka" else None
     assert done.returncode == 4, done.stderr
     assert "permission denied" in done.stderr.lower()
-    assert ("--journal names another place" in done.stderr) == (closed == ".")
+    assert ("name another place with --journal" in done.stderr) == (closed == ".")
     assert len(done.stderr.splitlines()) <= 2
     assert "Traceback" not in done.stderr
     after = picture(log_dir)

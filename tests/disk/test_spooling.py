@@ -170,6 +170,6 @@ def test_what_does_not_read_as_it_was_made_is_an_error(box: pathlib.Path, at: in
     with SpoolFolder(str(box / "spools"), Disk()) as spools:
         content, wanted = made_of(box, spools)
         assert content_size(content) == len(wanted)
-        with pytest.raises(OSError, match="does not read as it was written") as raised:
+        with pytest.raises(OSError, match="gives other bytes than were written") as raised:
             put_made(Careless(), str(box / "new"), content, about(str(box / "old")))
     assert raised.value.errno == errno.EIO

@@ -75,14 +75,14 @@ def test_an_empty_folder_is_replaced_and_one_of_its_own_log_dir_is_fine(log_dir:
 @pytest.mark.parametrize(
     ("place", "why"),
     [
-        ("kafka", "in what it is made from"),
-        ("kafka/t-0", "in what it is made from"),
-        ("kafka/t-0/out", "in what it is made from"),
-        ("", "around it"),
-        ("full", "not empty"),
+        ("kafka", "inside its source, or contain it"),
+        ("kafka/t-0", "inside its source, or contain it"),
+        ("kafka/t-0/out", "inside its source, or contain it"),
+        ("", "inside its source, or contain it"),
+        ("full", "the output folder is not empty"),
         ("file", "not a directory"),
-        ("other/t-5/out", "in a partition dir"),
-        ("other/out", "would not start"),
+        ("other/t-5/out", "inside a partition dir"),
+        ("other/out", "refuses to start"),
     ],
 )
 def test_where_no_result_may_be(log_dir: pathlib.Path, box: pathlib.Path, place: str, why: str) -> None:
@@ -179,7 +179,7 @@ def test_links_are_what_they_lead_to_and_what_is_no_file_is_left_out(log_dir: pa
     assert not (found / "fifo").exists()
     assert (box / "aside.log").read_bytes() == b"aside"
     (log_dir / "t-1" / "round").symlink_to(log_dir)
-    with pytest.raises(Refused, match="link to a folder that it lies in"):
+    with pytest.raises(Refused, match="link leads to a folder that contains it"):
         carry_out_to([], str(log_dir), str(box / "out2"))
 
 
@@ -190,7 +190,7 @@ def test_written_means_read_again(log_dir: pathlib.Path, box: pathlib.Path) -> N
                 data = pathlib.Path(path).read_bytes()
                 pathlib.Path(path).write_bytes(data[:20] + b"\0" + data[21:])
 
-    with pytest.raises(OSError, match="from byte 0 on it does not read as it was written"):
+    with pytest.raises(OSError, match="reading back from byte 0 gives other bytes than were written"):
         carry_out_to(make_plans(log_dir), str(log_dir), str(box / "out"), disk=Liar())
     assert os.listdir(box) == ["kafka"]
 

@@ -159,7 +159,7 @@ def test_an_error_without_words(path: pathlib.Path) -> None:
 
 def test_read_whole(path: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert read_whole(path, limit=10) == b"0123456789"
-    with pytest.raises(AboveLimit, match="10 bytes are more than a file of its kind can have") as found:
+    with pytest.raises(AboveLimit, match="10 bytes are more than this kind of file can have") as found:
         read_whole(path, limit=9)
     assert found.value.path == str(path)
     with pytest.raises(KlogError):

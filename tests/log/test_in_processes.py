@@ -89,5 +89,5 @@ def dying(n: int) -> int:
 
 def test_a_process_that_dies_is_told_of() -> None:
     results = in_processes(dying, range(4), 2)
-    with pytest.raises(ChildProcessError, match="before its time"):
+    with pytest.raises(ChildProcessError, match="ended too early"):
         list(results)

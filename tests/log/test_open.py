@@ -270,7 +270,7 @@ def test_nothing_there(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("path", ["a\0b", "\ud800", "t-0/\0.log"])
 def test_text_that_can_be_no_path(path: str) -> None:
-    assert refused(path).reason == "not a possible path"
+    assert refused(path).reason == "this text cannot be a path"
 
 
 def test_what_is_no_regular_file_is_not_waited_for(tmp_path: pathlib.Path) -> None:

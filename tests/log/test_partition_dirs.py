@@ -257,5 +257,5 @@ def test_a_text_file_of_absurd_size_is_refused_before_it_is_read(tmp_path: pathl
     path = tmp_path / "meta.properties"
     with path.open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(klogtool.AboveLimit, match="more than a file of its kind can have"):
+    with pytest.raises(klogtool.AboveLimit, match="more than this kind of file can have"):
         _ = klogtool.LogDir(str(tmp_path)).meta_properties

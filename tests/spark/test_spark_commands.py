@@ -240,7 +240,7 @@ def test_only_one_topic_is_cleaned(tmp_path: pathlib.Path) -> None:
         name: every[name][0] for name in every if name.startswith("size-0/") and name.endswith(".log")
     }
     assert all(one[name][0] == before[name][0] for name in logs if not name.startswith("size-0/"))
-    assert done["time-0"].answer["skipped"] == "of another topic"
+    assert done["time-0"].answer["skipped"] == "its topic was not chosen"
     with pytest.raises(Refused, match="no such topic: sizes"):
         of_topics(find_folders(path, SETTINGS), ["sizes"])
 

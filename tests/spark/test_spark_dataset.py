@@ -83,16 +83,16 @@ def test_a_place_that_is_taken_is_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out/mine").write_text("")
     (tmp_path / "source").mkdir()
-    with pytest.raises(Refused, match="not empty"):
+    with pytest.raises(Refused, match="the output folder is not empty"):
         Dataset.begin(str(tmp_path / "out"), [str(tmp_path / "source")], {})
     with pytest.raises(Refused):
         Dataset.resume(str(tmp_path / "out"))
-    with pytest.raises(Refused, match="in what it is made from"):
+    with pytest.raises(Refused, match="inside its source"):
         Dataset.begin(str(tmp_path / "source/out"), [str(tmp_path / "source")], {})
 
 
 def test_what_is_no_state_of_ours_is_told(tmp_path: pathlib.Path) -> None:
     dataset = begun(tmp_path)
     (tmp_path / "out/_klogtool/plan.json").write_text(json.dumps([1]))
-    with pytest.raises(KlogError, match="not what klogtool wrote"):
+    with pytest.raises(KlogError, match="this file was damaged or changed since klogtool wrote it"):
         Dataset.resume(dataset.path)

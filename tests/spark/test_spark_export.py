@@ -156,7 +156,7 @@ def test_what_is_no_json_is_null_and_counted() -> None:
 
 
 def test_what_is_no_json_is_damage_where_damage_is_the_end() -> None:
-    with pytest.raises(Corrupt, match="the value of t-0 at offset 1 is no JSON"):
+    with pytest.raises(Corrupt, match="the value of t-0 at offset 1 is not valid JSON"):
         values_as("json", [b"1", b"x"], is_strict=True)
 
 

@@ -69,7 +69,7 @@ def test_another_mode_counts_also_for_the_next_resume(
     assert export(tmp_path).status == 1
 
     def gone(*_: Any, **__: Any) -> None:
-        raise SparkFailed("Spark gave up: no memory")
+        raise SparkFailed("The Spark job failed: no memory")
 
     with monkeypatch.context() as patch:
         patch.setattr(spark_export, "carry_out_export", gone)
@@ -88,7 +88,7 @@ def test_a_mode_that_left_something_out_is_kept(tmp_path: pathlib.Path, monkeypa
 
         export_split(begun.dataset.path, begun.how, (0, begun.splits[0]))
         calls.append(real)
-        raise SparkFailed("Spark gave up: no memory")
+        raise SparkFailed("The Spark job failed: no memory")
 
     with monkeypatch.context() as patch:
         patch.setattr(spark_export, "carry_out_export", one_task)
@@ -150,7 +150,7 @@ def test_other_log_dirs_are_refused(tmp_path: pathlib.Path) -> None:
     assert (refused.status, "started with another LOGDIR" in refused.err) == (3, True)
 
 
-@pytest.mark.parametrize("error", [SparkNotStarted("Spark does not start: no"), Unsupported("Spark needs Java")])
+@pytest.mark.parametrize("error", [SparkNotStarted("Spark did not start: no"), Unsupported("Spark needs Java")])
 def test_where_spark_does_not_start_nothing_is_left(
     tmp_path: pathlib.Path, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,7 +172,7 @@ def test_files_that_changed_are_no_case_for_resuming(tmp_path: pathlib.Path, mon
     shutil.copytree(SOUND, tmp_path / "logdir")
 
     def stale(*_: Any, **__: Any) -> None:
-        raise StalePlan("10 bytes, 20 when it was listed", path="x")
+        raise StalePlan("its size is 10 bytes, it was 20 when it was listed", path="x")
 
     monkeypatch.setattr(spark_export, "carry_out_export", stale)
     done = export(tmp_path, source="logdir")

@@ -48,22 +48,22 @@ def test_defaults_are_those_of_the_kafka_source() -> None:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"subscribe": "a", "assign": '{"a":[0]}'}, "Only one of the following options"),
     ({"subscribe": " , "}, "No topics to subscribe to"),
-    ({"subscribePattern": "("}, "no regular expression"),
-    ({"assign": "t"}, "no JSON"),
-    ({"assign": '{"t":0}'}, "is to be like"),
+    ({"subscribePattern": "("}, "not a valid regular expression"),
+    ({"assign": "t"}, "not valid JSON"),
+    ({"assign": '{"t":0}'}, "must look like"),
     ({"startingOffsets": "latest"}, "starting offset can't be latest for batch queries"),
     ({"startingOffsets": '{"t":{"0":-1}}'}, "startingOffsets for t-0 can't be latest"),
-    ({"startingOffsets": '{"t":{"0":-3}}'}, "is to be like"),
-    ({"startingOffsets": '{"t":{"x":3}}'}, "is to be like"),
-    ({"startingOffsets": '{"t":{"0":true}}'}, "is to be like"),
-    ({"startingOffsets": "[1]"}, "not as expected"),
+    ({"startingOffsets": '{"t":{"0":-3}}'}, "must look like"),
+    ({"startingOffsets": '{"t":{"x":3}}'}, "must look like"),
+    ({"startingOffsets": '{"t":{"0":true}}'}, "must look like"),
+    ({"startingOffsets": "[1]"}, "must be a JSON object"),
     ({"endingOffsets": "earliest"}, "ending offset can't be earliest for batch queries"),
     ({"endingOffsets": '{"t":{"0":-2}}'}, "ending offset for t-0 can't be earliest"),
     ({"endingOffsets": '{"t":{"0":3}}', "startingOffsets": '{"t":{"1":3}}'}, "do not name the same partitions"),
-    ({"endingOffsets": '{"t":{"0":3}}', "startingOffsets": '{"t":{"0":4}}'}, "behind its end, 3"),
-    ({"startingTimestamp": "yesterday"}, "no number"),
+    ({"endingOffsets": '{"t":{"0":3}}', "startingOffsets": '{"t":{"0":4}}'}, "after its end, 3"),
+    ({"startingTimestamp": "yesterday"}, "not a number"),
     ({"startingTimestamp": "-1"}, "negative"),
-    ({"startingOffsetsByTimestamp": '{"t":{"0":-1}}'}, "is to be like"),
+    ({"startingOffsetsByTimestamp": '{"t":{"0":-1}}'}, "must look like"),
     ({"minPartitions": "0"}, "must be positive"),
     ({"maxRecordsPerPartition": "0"}, "must be positive"),
     ({"mode": "LOOSE"}, "one of FAILFAST, PERMISSIVE, DROPMALFORMED"),
@@ -75,15 +75,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"stream": True, "minOffsetsPerTrigger": "3", "maxOffsetsPerTrigger": "2"}, "is more than maxOffsetsPerTrigger"),
     ({"minOffsetsPerTrigger": "3", "maxOffsetsPerTrigger": "2"}, "is more than maxOffsetsPerTrigger"),
     ({"kafka.auto.offset.reset": "earliest"}, "Kafka option 'auto.offset.reset' is not supported"),
-    ({"stream": True, "maxTriggerDelay": "soon"}, "no time"),
+    ({"stream": True, "maxTriggerDelay": "soon"}, "not a duration"),
     ({"path": ""}, "no path"),
-    ({"paths": "x"}, "no JSON"),
-    ({"endingOffset": "4"}, "option endingoffset is not known: did you mean endingOffsets?"),
-    ({"failOnDataLost": "true"}, "option failondatalost is not known: did you mean failOnDataLoss?"),
-    ({"zzz": "4"}, "option zzz is not known"),
-    ({"splitBytes": "128 parsecs"}, "option splitbytes is no size such as 134217728 or 128m"),
+    ({"paths": "x"}, "not valid JSON"),
+    ({"endingOffset": "4"}, "option endingoffset is unknown: did you mean endingOffsets?"),
+    ({"failOnDataLost": "true"}, "option failondatalost is unknown: did you mean failOnDataLoss?"),
+    ({"zzz": "4"}, "option zzz is unknown"),
+    ({"splitBytes": "128 parsecs"}, "option splitbytes is not a size such as 134217728 or 128m"),
     ({"splitBytes": "0"}, "must be positive"),
-    ({"splitBytes": "-1"}, "is no size"),
+    ({"splitBytes": "-1"}, "is not a size"),
 ]
 
 
@@ -110,7 +110,7 @@ def test_what_has_no_effect_is_told() -> None:
     parse_query({"path": "/dev/null", **options}, notes)
     assert notes == [
         "option kafka.bootstrap.servers has no effect: there is no broker",
-        "option maxoffsetspertrigger has no effect: it is for streams",
+        "option maxoffsetspertrigger has no effect: it applies to streams only",
     ]
 
 
@@ -133,10 +133,10 @@ def test_every_option_has_a_name_as_people_write_it() -> None:
 
 
 LOAD = [
-    ({"path": ""}, Refused, "no path: load"),
+    ({"path": ""}, Refused, "no path was given: use load"),
     ({"path": "LOGS/nowhere"}, Unreadable, "no such file or directory"),
     ({"path": "LOGS/*.nothing"}, Unreadable, "no such file or directory"),
-    ({"path": "EMPTY"}, Refused, "no partition dir with a .log file is there"),
+    ({"path": "EMPTY"}, Refused, "no partition dir with a .log file was found"),
     ({"path": "nothing://x"}, KlogError, "nothing"),
     ({"path": "LOGS", "startingOffset": "earliest"}, Refused, "did you mean startingOffsets?"),
     ({"path": "LOGS", "mode": "LOOSE"}, Refused, "one of FAILFAST"),

@@ -237,7 +237,7 @@ def test_a_log_start_offset_counts_wherever_the_partition_was_found(log: pathlib
     (log.parent / "log-start-offset-checkpoint").write_text("0\n1\nt 0 77\n")
     for path in (log.parent, log, log / name_of(60, "log")):
         assert offsets(read(path))[0] == 77
-    with pytest.raises(Refused, match="begins at offset 77: 70 is not there any more"):
+    with pytest.raises(Refused, match="begins at offset 77: offset 70 is no longer there"):
         read(log, startingOffsets='{"t":{"0":70}}')
 
 
@@ -301,7 +301,7 @@ def test_replicas_are_not_counted_twice_and_the_one_of_the_latest_epoch_is_read(
     assert offsets(read(tmp_path, subscribe="t")) == list(range(5))
     assert read(tmp_path).num_rows == 5 + 3
     (note,) = notes
-    assert f"t-0 lies there 3 times: {tmp_path}/b2/t-0 is read" in note
+    assert f"t-0 was found 3 times: {tmp_path}/b2/t-0 is read" in note
 
 
 def test_copies_of_different_topics_are_refused(tmp_path: pathlib.Path) -> None:

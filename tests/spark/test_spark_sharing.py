@@ -35,7 +35,7 @@ WITH_BEFORE = ["0.9.0.1-compaction", "2.8.2-compaction", "4.3.1-compaction"]
 WITH_LOG_DIR = ["0.11.0.3-transactions", "4.3.1-transactions", "4.3.1-groups-share", "2.8.2-groups", "3.9.2-upgrade"]
 NOW_MS = 1_790_000_000_000
 SETTINGS = {"config": {"cleanup.policy": "compact"}, "now_ms": NOW_MS, "force": True, "jobs": 1}
-ONE_TASK = "compacted by one task"
+ONE_TASK = "compacted by a single task"
 
 
 @pytest.fixture(autouse=True)

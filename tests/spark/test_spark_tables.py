@@ -91,7 +91,7 @@ def test_columns_are_those_that_were_asked_for(tmp_path: pathlib.Path) -> None:
     assert table.column_names == ["offset", "_segment", "key"]
     assert table.to_pylist() == [{"offset": 0, "_segment": name_of(0, "log"), "key": b"k"}]
     for columns in ("nope", "offset,offset"):
-        with pytest.raises(Refused, match="no such column, or not twice"):
+        with pytest.raises(Refused, match="no such column, or it was named twice"):
             read(log, columns=columns)
 
 

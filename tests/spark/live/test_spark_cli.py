@@ -84,7 +84,7 @@ def test_a_task_that_always_dies_is_told_with_the_log(tmp_path: pathlib.Path) ->
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=180)
     (line, log) = done.stderr.splitlines()[-2:]
-    assert "SparkFailed: Spark gave up: " in line
+    assert "SparkFailed: The Spark job failed: " in line
     assert "Exception" in pathlib.Path(log.removeprefix("Its log: ")).read_text()
 
 
@@ -103,7 +103,7 @@ def test_without_java_one_line_says_what_to_do() -> None:
     told = klogtool("spark", "inventory", FIXTURES / "groups/logdir", **env)
     assert (told.returncode, told.stdout) == (4, "")
     assert told.stderr.splitlines() == [
-        "klogtool: Spark needs Java 17 or later, and there is none: install one, or pip install klogtool[java]"
+        "klogtool: Spark needs Java 17 or later, and no Java was found: install one, or pip install klogtool[java]"
     ]
 
 
@@ -114,7 +114,7 @@ def check_not_started(told: Any, words: str) -> None:
     """Status 4, a line with the reason, and a line with the log, which is there."""
     assert (told.returncode, told.stdout) == (4, "")
     why, log = told.stderr.splitlines()
-    assert why == f"klogtool: Spark does not start: {words}"
+    assert why == f"klogtool: Spark did not start: {words}"
     assert pathlib.Path(log.removeprefix("Its log: ")).is_file()
 
 

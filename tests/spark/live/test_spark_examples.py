@@ -88,7 +88,7 @@ def test_a_table_is_an_error_that_names_the_view(spark: Any, more: str) -> None:
     ("options", "words"),
     [
         ({"startingOffset": "earliest"}, "did you mean startingOffsets"),
-        ({"splitBytes": "many"}, "no size"),
+        ({"splitBytes": "many"}, "not a size"),
         ({"path": "/no/where"}, "no such file or directory"),
     ],
 )
@@ -98,7 +98,7 @@ def test_what_is_wrong_is_an_error_of_load(spark: Any, options: dict[str, str], 
 
 
 def test_a_log_dir_is_not_written(spark: Any) -> None:
-    with pytest.raises(Exception, match="log dirs are read"):
+    with pytest.raises(Exception, match="klog is for reading"):
         spark.range(1).write.format("klog").mode("append").save("/no/where")
 
 
