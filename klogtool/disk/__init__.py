@@ -1,32 +1,32 @@
-"""The only floor that writes: it carries plans out so that a kill at any step loses nothing, and takes them back.
+"""The only floor that writes files. It carries out plans so that a kill at any step loses nothing, and it undoes them.
 
-writer       carries plans out in place, with a journal; finishes and undoes runs that were cut short
-for_good     carries plans out in place and keeps nothing: for a disk that is full
-output       carries plans out into a new folder; the source stays as it is
-undo         takes back what a run wrote in place
+writer       carries out plans in place, with a journal; finishes and undoes runs that were cut short
+for_good     carries out plans in place and keeps nothing for undo: for a full disk
+output       carries out plans into a new folder; the source does not change
+undo         undoes a run that wrote in place
 
-disk         the verbs that change files (write, rename, delete, sync, ...): all writing goes through them
-lock         the log dir's `.lock`, taken as a broker takes it
+disk         the calls that change files (write, rename, delete, sync, ...): all writing goes through them
+lock         takes the log dir's `.lock` as a broker does
 log_dirs     which log dirs a folder belongs to, so which locks are needed
-facts        whether files are still as a plan found them
-space        whether there is room, before anything is written
-joining      several plans that share a file, as one plan
+facts        whether files are unchanged since the plan was made
+space        whether there is enough space, before anything is written
+joining      merges plans that change the same file into one plan
 
-staging      before the first step: new contents are written beside, originals are kept
-putting      a file is written, synced and read back
-read_behind  a large file is read back while it is still being written
-readback     what was written, compared with what was to be written
-digest       whether a file has the bytes that it had
+staging      before the first step: writes new contents beside their targets, keeps originals
+putting      writes a file, syncs it and reads it back
+read_behind  reads a large file back while it is still being written
+readback     compares what was written with what should have been written
+digest       whether a file still has the same bytes
 about        mode, owner, times and extended attributes of a file
-moving       bytes of files copied by the system, not through our memory
-spooling     new bytes that go to the device while the plan is still being decided
+moving       copies bytes between files in the kernel, not through our memory
+spooling     writes new bytes to disk while the plan is still being decided
 
 journal      the folder beside the log dir, and its entries, one for each run
-manifest     what an entry says of each file: as it was, what became of it, where the original is
-belonging    which log dir a journal belongs to, wherever both lie now
-states       which steps of a run are done, told by the files themselves
+manifest     what an entry records of each file: its state before and after, and where the original is kept
+belonging    which log dir a journal belongs to, wherever both are now
+states       which steps of a run are done, judged by the files themselves
 
-scratch      a temporary folder for as long as a command runs
-dataset      a folder of files that tasks of Spark write; all appear at the end
-assembling   a log dir out of partition dirs that tasks of Spark wrote
+scratch      a temporary folder that lives as long as a command
+dataset      a folder of files that Spark tasks write; all files appear together at the end
+assembling   builds a log dir from partition dirs that Spark tasks wrote
 """

@@ -1,4 +1,4 @@
-"""What a file is besides its bytes: mode, owner, modification time, extended attributes (ACLs, SELinux labels)."""
+"""What a file has besides its bytes: mode, owner, modification time, extended attributes (ACLs, SELinux labels)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 PLAIN_FILE_MODE = 0o644
-_NONE_HERE = (errno.ENOTSUP, errno.ENODATA, errno.EPERM, errno.EACCES)  # no such attributes here, or not for us
+_NONE_HERE = (errno.ENOTSUP, errno.ENODATA, errno.EPERM, errno.EACCES)  # not supported here, or not permitted for us
 
 
 class About(Struct, frozen=True):
-    """Mode and owner are numbers; mtime_ns: None for a file that is written now; owner_matters: where it cannot be
-    given to its owner that is an error."""
+    """Mode and owner are numbers. mtime_ns: None for a file that is written now. owner_matters: it is an error if the
+    file cannot be given to its owner."""
 
     mode: int
     uid: int
@@ -25,22 +25,23 @@ class About(Struct, frozen=True):
     owner_matters: bool = True
 
     def written_now(self) -> About:
-        """The same, but for the time."""
+        """Return the same values without the time."""
         return replace(self, mtime_ns=None)
 
     def permitted(self) -> About:
-        """The same, or our own where this process may not give a file to its owner."""
+        """Return the same values, but with our own user and group if this process may not give a file to its owner."""
         return replace(self, owner_matters=False)
 
 
 def about(path: str) -> About:
-    """Of a file or folder that is there, a link followed. Raises OSError."""
+    """Describe an existing file or folder; a symbolic link is followed. Raises OSError."""
     found = os.stat(path)
     return About(stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, found.st_mtime_ns, _attributes(path))
 
 
 def about_new_file(folder: str) -> About:
-    """A new file is like those beside it, or else its owner is the folder's: a broker has to be able to open it.
+    """Describe a new file in `folder`: like the files beside it, else owned by the owner of the folder. A broker has to
+    be able to open it.
 
     Raises OSError if the folder cannot be listed.
     """
@@ -52,7 +53,7 @@ def about_new_file(folder: str) -> About:
 
 
 def set_about(file: int | str, wanted: About) -> None:
-    """Mode, owner, attributes and time of an open file or a path become these. Raises OSError where we may not."""
+    """Set mode, owner, attributes and time of an open file or a path. Raises OSError if that is not permitted."""
     found = os.stat(file)
     if (found.st_uid, found.st_gid) != (wanted.uid, wanted.gid):
         _give(file, wanted)
@@ -82,7 +83,7 @@ def _attributes(path: int | str) -> tuple[tuple[str, bytes], ...]:
 
 
 def _set_attribute(file: int | str, name: str, value: bytes) -> None:
-    """Where the system lets us: a label that only root may give is not worth more than the file."""
+    """Set the attribute if the system permits it. A label that only root may set is no reason to fail the write."""
     try:
         os.setxattr(file, name, value)
     except OSError as error:

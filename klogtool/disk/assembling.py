@@ -1,7 +1,8 @@
-"""A log dir out of partition dirs that tasks wrote: laid together beside its place, and renamed to it at the end.
+"""Builds a log dir from partition dirs that tasks wrote: they are collected in a folder beside the output, which is
+renamed to the output at the end.
 
-Tasks write below `.tasks` of a folder with a passing name, each attempt to a place of its own. What is taken is moved;
-what is not, was an attempt that did not count, and goes.
+Tasks write below `.tasks` in a temporary folder, and each attempt has its own place. Results that count are moved out
+of it. What remains belongs to attempts that did not count, and is deleted.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ TASKS = ".tasks"
 
 
 class Assembly(Struct, frozen=True):
-    """What will be `output`. log_dirs: the source of each folder in it; of the only one, "" is the folder itself."""
+    """The folder that will become `output`. log_dirs: the source of each folder in it; with a single log dir the key is
+    ""."""
 
     output: str
     stage: str
@@ -42,7 +44,8 @@ class Assembly(Struct, frozen=True):
 
     @classmethod
     def begin(cls, output: str, log_dirs: Sequence[str]) -> Assembly:
-        """Raises Refused where nothing may be put, or two log dirs have one name."""
+        """Create the temporary folder. Raises Refused if the output is not allowed there, or two log dirs have the same
+        name."""
         place = os.path.realpath(output)
         for log_dir in log_dirs:
             check_place(output, log_dir)
@@ -52,7 +55,7 @@ class Assembly(Struct, frozen=True):
             named = {os.path.basename(path.rstrip("/")): path for path in log_dirs}
         if len(named) < len(log_dirs):
             raise Refused(
-                "two of the log dirs have the same name, and the output has one folder per name: run this once per log dir",
+                "two log dirs have the same name, but the output needs a folder for each: run once per log dir",
                 path=output,
             )
         made = cls(place, f"{place}.{uuid.uuid4().hex}.part", named)
@@ -63,7 +66,8 @@ class Assembly(Struct, frozen=True):
         return made
 
     def finish_log_dir(self, name: str, plans: Sequence[Plan], places: Mapping[str, str]) -> None:
-        """Its own files, as the plans have them, and its folders, each from the place where a task has put it."""
+        """Write the log dir's own files as the plans say, and move each folder here from the place where a task wrote
+        it."""
         saved, source, disk = [SavedPlan.of(plan) for plan in plans], self.log_dirs[name], Disk()
         check_facts(saved)
         folder = NewFolder(self._folder(name), source, copied=listed_files(source, saved), plans=saved)
@@ -76,7 +80,7 @@ class Assembly(Struct, frozen=True):
             raise not_written(self._folder(name), error) from error
 
     def publish(self) -> None:
-        """It appears, whole."""
+        """Make the output appear, complete."""
         try:
             shutil.rmtree(os.path.join(self.stage, TASKS))
             Disk().rename(self.stage, self.output)
@@ -85,7 +89,7 @@ class Assembly(Struct, frozen=True):
             raise not_written(self.output, error) from error
 
     def abandon(self) -> None:
-        """What was written goes."""
+        """Delete everything that was written."""
         shutil.rmtree(self.stage, ignore_errors=True)
 
     def _folder(self, name: str) -> str:
@@ -93,7 +97,7 @@ class Assembly(Struct, frozen=True):
 
 
 def write_aside(stage: str, content: Content) -> str:
-    """Something to be read again, for one attempt of a task. Returns where it is. Raises KlogError."""
+    """Write content for one attempt of a task, to be read again later. Returns its path. Raises KlogError."""
     place = _aside(stage)
     try:
         Disk().write(place, content)
@@ -103,7 +107,7 @@ def write_aside(stage: str, content: Content) -> str:
 
 
 def write_file_aside(stage: str, file: NewFile) -> str:
-    """A file of a part, for one attempt of a task, synced and looked at. Returns where it is. Raises KlogError."""
+    """Write one file of a part for one attempt of a task, sync it and check it. Returns its path. Raises KlogError."""
     place = _aside(stage)
     try:
         write_new_file(Disk(), file, place)
@@ -113,7 +117,7 @@ def write_file_aside(stage: str, file: NewFile) -> str:
 
 
 def place_aside(stage: str, file: NewFile) -> str | None:
-    """Where a file of a part lies, if all of it has been written aside."""
+    """Return where a file of a part is, or None if not all of it was written aside."""
     match file.file.content:
         case (FileRange(path=path, start=0),) if os.path.dirname(path) == os.path.join(stage, TASKS):
             return path
@@ -130,8 +134,10 @@ def write_part(
     plan: Plan | None,
     ready: Callable[[NewFolder], Mapping[str, str]] = lambda _: {},
 ) -> str:
-    """What becomes of a folder of a log dir by its plan, or a copy of it: for one attempt of a task. ready: files that
-    were written aside, by name. Returns where it is. Raises as `carry_out_to` does."""
+    """Write what a folder of a log dir becomes by its plan (or a copy of the folder), for one attempt of a task.
+
+    ready: files that were written aside, by name. Returns the path of the new folder. Raises as `carry_out_to` does.
+    """
     place = _aside(stage)
     try:
         os.mkdir(place)

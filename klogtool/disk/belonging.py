@@ -1,11 +1,11 @@
-"""Which log dir a journal belongs to: the one beside it, wherever both lie now.
+"""Which log dir a journal belongs to: the one beside it, wherever both are now.
 
-    <log dir>.klogtool     belongs to <log dir>, under whatever names the two were moved or copied
-    --journal DIR          belongs to the log dir by its path, or by the way that leads there from DIR
+    <log dir>.klogtool     belongs to <log dir>, whatever the two are renamed, moved or copied to
+    --journal DIR          belongs to the log dir at the recorded path, or at the same relative path from DIR
 
-A log dir is known by its inode, or by the `directory.id` in its meta.properties. A journal is known by its inode. A
-copy of a journal never leads to the log dir that the journal itself belongs to: what it names is looked for beside the
-copy, and nowhere else.
+A log dir is identified by its inode, or by the `directory.id` in its meta.properties. A journal is identified by its
+inode. A copy of a journal must never lead to the log dir of the original journal, so its log dir is searched only at
+the same relative path from the copy.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ SUFFIX = ".klogtool"
 
 
 class Identity(Struct, frozen=True):
-    """Which folder it is. directory_id: of a log dir whose meta.properties have one."""
+    """Identifies a folder. directory_id: of a log dir whose meta.properties have one, else None."""
 
     dev: int
     ino: int
     directory_id: str | None = None
 
     def as_row(self) -> dict[str, Any]:
-        """For the head of plan.jsonl."""
+        """Return the fields for the head of plan.jsonl."""
         return {"dev": self.dev, "ino": self.ino, "directory_id": self.directory_id}
 
 
 class Belonging(Struct, frozen=True):
-    """Where a journal and its log dir lay when a run began, and which folders they were."""
+    """Where a journal and its log dir were when a run began, and the identity of both folders."""
 
     log_dir: str
     journal: str
@@ -45,12 +45,12 @@ class Belonging(Struct, frozen=True):
 
     @classmethod
     def of(cls, log_dir: str, journal: str) -> Belonging:
-        """As they lie now. Raises OSError."""
+        """Record where both are now. Raises OSError."""
         return cls(log_dir, journal, identity_of(log_dir), identity_of(journal))
 
     @classmethod
     def in_head(cls, head: Mapping[str, Any]) -> Belonging:
-        """As the head of plan.jsonl has it. Raises WrongField."""
+        """Read it from the head of plan.jsonl. Raises WrongField."""
         fields = Fields(head)
         return cls(
             fields.absolute("log_dir"),
@@ -60,12 +60,12 @@ class Belonging(Struct, frozen=True):
         )
 
     def as_row(self) -> dict[str, Any]:
-        """For the head of plan.jsonl."""
+        """Return the fields for the head of plan.jsonl."""
         known = {"log_dir_is": self.log_dir_is.as_row(), "journal_is": self.journal_is.as_row()}
         return {"log_dir": self.log_dir, "journal": self.journal, **known}
 
     def find_log_dir(self, journal: str) -> str:
-        """Where the log dir lies now, by where the journal does. Raises Refused where that is not known for sure."""
+        """Return where the log dir is now, given where the journal is now. Raises Refused if that is not certain."""
         is_copy = journal != self.journal and not _is_same(identity_of(journal), self.journal_is)
         if self.journal == self.log_dir + SUFFIX:
             found = self._beside(journal)
@@ -75,13 +75,13 @@ class Belonging(Struct, frozen=True):
         return found
 
     def has_moved(self, journal: str) -> bool:
-        """Whether the two do not lie where they did. Raises Refused as `find_log_dir` does."""
+        """Return whether one of the two is no longer where it was. Raises Refused as `find_log_dir` does."""
         return (self.find_log_dir(journal), journal) != (self.log_dir, self.journal)
 
     def _beside(self, journal: str) -> str:
         if not journal.endswith(SUFFIX):
             raise Refused(
-                f"this journal was renamed: it was {self.journal}. Its name must be the log dir's name with {SUFFIX} appended",
+                f"this journal was renamed: it was {self.journal}. Its name must be the log dir's, then {SUFFIX}",
                 path=journal,
             )
         found = journal.removesuffix(SUFFIX)
@@ -104,7 +104,7 @@ class Belonging(Struct, frozen=True):
         now, then = identity_of(place), self.log_dir_is
         is_known = then.directory_id is not None and now.directory_id == then.directory_id
         if place == self.log_dir:
-            return is_known or now.ino == then.ino  # a start of the machine may number devices anew
+            return is_known or now.ino == then.ino  # a reboot may renumber devices
         return is_known or then.directory_id is None or _is_same(now, then)
 
     def _check(self, found: str, journal: str, *, is_copy: bool) -> None:
@@ -132,11 +132,11 @@ class Belonging(Struct, frozen=True):
 
 
 def identity_of(folder: str) -> Identity:
-    """Which folder it is. Raises OSError."""
+    """Identify a folder. Raises OSError."""
     found = os.stat(folder)
     try:
         properties = LogDir(folder).meta_properties
-    except KlogError:  # damaged, or not to be read: then it tells nothing
+    except KlogError:  # damaged or unreadable: then it does not identify the folder
         properties = None
     directory_id = None if properties is None else properties.directory_id
     return Identity(found.st_dev, found.st_ino, None if directory_id is None else directory_id.hex())

@@ -1,8 +1,8 @@
-"""A folder of files that tasks write, each as often as it is tried; all of them appear at the end.
+"""A folder of files that tasks write. Tasks may be tried several times; all files appear together at the end.
 
-Until then they lie in `_klogtool` below it, which readers of Parquet pass over. A task's files are named by nobody but
-the message that it leaves when it is done; one commit renames what the messages name, once each. Whatever is cut short
-can be gone on with: what is done is done. The commit itself, too, which renames what is not renamed yet.
+Until then the files are in `_klogtool` below the folder, which readers of Parquet skip. Only the message that a task
+leaves when it is done names its files. One commit renames the files that the messages name, each exactly once. A run
+that was cut short can be resumed: finished tasks are not repeated, and a commit renames only what was not renamed yet.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ SUCCESS = "_SUCCESS"
 
 
 class Dataset(Struct, frozen=True):
-    """The folder. plan: what is being done to it, in JSON's types."""
+    """The folder. plan: what is being done to it, as JSON types."""
 
     path: str
     plan: Mapping[str, Any]
 
     @classmethod
     def begin(cls, path: str, sources: Iterable[str], plan: Mapping[str, Any]) -> Dataset:
-        """A new one. Raises Refused where something is already, or where it would lie in what is read."""
+        """Start a new dataset. Raises Refused if the folder is not empty, or would be inside a source or contain
+        one."""
         check_new(path, sources)
         made = cls(os.path.abspath(path), plan)
         try:
@@ -47,13 +48,13 @@ class Dataset(Struct, frozen=True):
 
     @classmethod
     def resume(cls, path: str) -> Dataset:
-        """One that was begun, and not finished. Raises Refused where there is none."""
+        """Open a dataset that was started and not finished. Raises Refused if there is none."""
         if not os.path.exists(os.path.join(path, STATE, PLAN)):
             raise Refused("there is no unfinished export here to resume", path=path)
         return cls(os.path.abspath(path), _read(os.path.join(path, STATE, PLAN)))
 
     def replanned(self, plan: Mapping[str, Any]) -> Dataset:
-        """The same with another plan, which counts from now on."""
+        """Return the same dataset with another plan, which is saved."""
         try:
             _write_whole(self._state(PLAN), plan)
         except OSError as error:
@@ -61,13 +62,13 @@ class Dataset(Struct, frozen=True):
         return Dataset(self.path, plan)
 
     def abandon(self) -> None:
-        """Forget what was begun; the folder goes with it if nothing else is in it. What cannot go, stays."""
+        """Delete the unfinished work, and the folder itself if nothing else is in it. What cannot be deleted stays."""
         shutil.rmtree(self._state(), ignore_errors=True)
         with suppress(OSError):
             os.rmdir(self.path)
 
     def done(self) -> dict[int, dict[str, Any]]:
-        """The messages of tasks that are done, by their number."""
+        """Return the messages of the tasks that are done, by task number."""
         found = {}
         for name in os.listdir(self._state()):
             number, _, kind = name.partition(".")
@@ -76,7 +77,7 @@ class Dataset(Struct, frozen=True):
         return found
 
     def commit(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """All files appear that the messages name."""
+        """Make all files appear that the messages name."""
         disk, folders = Disk(), {self.path}
         try:
             for message in messages:
@@ -103,7 +104,7 @@ class Dataset(Struct, frozen=True):
 
 
 def check_new(path: str, sources: Iterable[str]) -> None:
-    """Raises Refused where nothing can be begun; what was begun there is told of."""
+    """Check that a new dataset can start here. Raises Refused if not; an unfinished one gets its own message."""
     if os.path.exists(os.path.join(path, STATE, PLAN)):
         raise Refused("there is an unfinished export here: continue it with --resume", path=path)
     for source in sources:
@@ -111,7 +112,7 @@ def check_new(path: str, sources: Iterable[str]) -> None:
 
 
 class Attempt:
-    """One attempt of a task: a place of its own, and, when it is done, its message."""
+    """One attempt of a task: it writes to its own place, and leaves a message when it is done."""
 
     def __init__(self, dataset: str, number: int) -> None:
         self._state = os.path.join(dataset, STATE)
@@ -120,7 +121,7 @@ class Attempt:
 
     @contextmanager
     def file(self, name: str) -> Iterator[BinaryIO]:
-        """A new file, on the device when the block ends. name: below the dataset, as it will be."""
+        """Open a new file; it is synced when the block ends. name: its final path below the dataset."""
         path = os.path.join(self._state, self._place, name)
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -133,7 +134,7 @@ class Attempt:
             raise not_written(path, error) from error
 
     def finish(self, more: Mapping[str, Any]) -> dict[str, Any]:
-        """The task is done: its message, which is in the folder from now on."""
+        """Finish the task: save its message in the folder and return it."""
         message = {"place": self._place, "files": self._files, **more}
         try:
             _write_whole(os.path.join(self._state, f"{self._number}.done"), message)
@@ -142,12 +143,12 @@ class Attempt:
         return message
 
     def give_up(self) -> None:
-        """What it wrote goes."""
+        """Delete what this attempt wrote."""
         shutil.rmtree(os.path.join(self._state, self._place), ignore_errors=True)
 
 
 def not_written(path: str, error: OSError) -> KlogError:
-    """What to raise where the system refuses to write."""
+    """Return the error to raise if the system refuses a write."""
     failed = Unreadable(f"cannot be written: {(error.strerror or str(error)).lower()}", path=path)
     failed.errno = error.errno
     return failed

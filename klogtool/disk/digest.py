@@ -1,8 +1,8 @@
-"""Whether a file has the bytes that it had: by a sum of all of them, or of samples where there are many.
+"""Whether a file still has the same bytes: compares a sum of all bytes, or of samples if the file is large.
 
-A segment has a gigabyte, and a run may delete hundreds of them without reading one. So of a large file the sum is over
-its beginning, its middle and its end; with its size and its times that tells a file from any other that was not made to
-deceive.
+A segment has a gigabyte, and a run may delete hundreds of them without reading one. So for a large file the sum covers
+its beginning, its middle and its end. Together with size and times that distinguishes the file from any other that was
+not made to deceive.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from klogtool.kernels import crc32c
 from klogtool.log.file import LogFile
 
-WHOLE_BYTES = 4 << 20  # of smaller files all bytes count
+WHOLE_BYTES = 4 << 20  # the sum of a file up to this size covers all bytes
 SAMPLE_BYTES = 64 << 10
 CHUNK_BYTES = 256 << 10
 
 
 def digest_of(path: str, size: int) -> str:
-    """Eight hex digits of the first `size` bytes of a file. Raises KlogError where it cannot be read."""
+    """Return eight hex digits for the first `size` bytes of a file. Raises KlogError if it cannot be read."""
     crc = 0
     with LogFile(path) as file:
         buffer = bytearray(CHUNK_BYTES)

@@ -1,7 +1,7 @@
-"""The verbs through which klogtool changes files: nothing else in it does (tests/test_house.py).
+"""The calls that change files. Nothing else in klogtool changes a file (tests/test_house.py checks that).
 
-They decide nothing. Each is one call of the system, but for `write` and `extend`, which may end in the middle as any
-may; so the tests' disk, which dies after n verbs and loses what was not synced, is all there is to try.
+These functions decide nothing. Each is one system call, except `write` and `extend`, which may stop in the middle as
+any write may. So it is enough to test with a disk that dies after n calls and loses what was not synced.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from klogtool.disk.about import About, about, set_about
 from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import unreadable
 
-CHUNK_BYTES = 8 << 20  # copied by the system at a time
-BUFFER_BYTES = 1 << 20  # where it has to go through our memory
-PART_BYTES = 32 << 20  # of a file, until it is told how far it is
+CHUNK_BYTES = 8 << 20  # the kernel copies this much per call
+BUFFER_BYTES = 1 << 20  # for copies that go through our memory
+PART_BYTES = 32 << 20  # written before `reached` is called again
 _ZEROS = bytes(BUFFER_BYTES)
 _SYSTEM_DOES_NOT_COPY = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY)
 
 
 def _nobody_asks(_: int) -> None:
-    """How far a file is written."""
+    """Ignore how far a file is written."""
 
 
 class Disk:
-    """The real one. All verbs raise OSError, with the path in it, where the system refuses."""
+    """The real disk. All calls raise OSError with the path if the system refuses."""
 
     def write(
         self, path: str, content: Content, like: About | None = None, reached: Callable[[int], None] = _nobody_asks
     ) -> None:
-        """A new file with this content; there must be none of that name. Holes of what is copied stay holes.
-        reached: is told again and again how far it is written.
+        """Write a new file; no file of that name may exist. Holes in copied pieces stay holes. reached: is called again
+        and again with the number of bytes written.
 
-        Raises KlogError if a file that there are pieces of cannot be read, or has become shorter. After an error there
-        is no file.
+        Raises KlogError if a source file cannot be read, or has become shorter. After an error the new file does not
+        exist.
         """
         with _named(path), _descriptor(path, os.O_RDWR | os.O_CREAT | os.O_EXCL) as sink:
             try:
@@ -51,64 +51,65 @@ class Disk:
                 raise
 
     def extend(self, path: str, position: int, content: Content) -> None:
-        """The file's bytes from there on become these; it ends behind them. Raises as `write`."""
+        """Replace the bytes from `position` on; the file ends after the new bytes. Raises as `write`."""
         with _named(path), _descriptor(path, os.O_RDWR) as sink:
-            os.ftruncate(sink, position)  # where nothing is written there is to be a hole, not what was there
+            os.ftruncate(sink, position)  # an unwritten range must be a hole, not old bytes
             _put(sink, position, content)
 
     def fill(self, path: str, content: Content, like: About) -> None:
-        """A file that has all new bytes of a content where they belong gets the others, and is as `like` says."""
+        """Complete a file that already has all new bytes of a content in place: write the other bytes, then set
+        `like`."""
         with _named(path), _descriptor(path, os.O_RDWR) as sink:
             at = 0
             for part in content:
                 if isinstance(part, FileRange):
                     _put_piece(sink, at, part, _nobody_asks)
                 at += part_size(part)
-            os.ftruncate(sink, at)  # a hole at the end has no bytes that were written
+            os.ftruncate(sink, at)  # extends the file over a hole at its end
             set_about(sink, like)
 
     def truncate(self, path: str, size: int) -> None:
-        """Cut a file behind `size` bytes."""
+        """Cut a file to `size` bytes."""
         os.truncate(path, size)
 
     def rename(self, path: str, to: str) -> None:
-        """Give a file or folder another name; a file of that name, or an empty folder, is replaced in the same step."""
+        """Rename a file or folder. An existing file or empty folder of the new name is replaced atomically."""
         os.rename(path, to)
 
     def link(self, path: str, to: str) -> None:
-        """A second name for a file, in the same file system; there must be none of that name."""
+        """Give a file a second name (hard link) in the same file system; that name must not exist."""
         os.link(path, to)
 
     def delete(self, path: str) -> None:
-        """A name of a file goes, and the file with its last one."""
+        """Delete a name of a file; the last name deletes the file."""
         os.unlink(path)
 
     def mkdir(self, path: str) -> None:
-        """A new folder, only for us until `describe` says more."""
+        """Create a folder that only we can access, until `describe` sets its mode."""
         os.mkdir(path, 0o700)
 
     def rmdir(self, path: str) -> None:
-        """An empty folder goes."""
+        """Delete an empty folder."""
         os.rmdir(path)
 
     def describe(self, path: str, wanted: About) -> None:
-        """Mode, owner and times of a file or folder become these."""
+        """Set mode, owner and times of a file or folder."""
         with _named(path):
             set_about(path, wanted)
 
     def sync(self, path: str) -> None:
-        """A file's bytes, size and times are on the device when this returns."""
+        """Return when the file's bytes, size and times are on the device."""
         with _named(path), _descriptor(path, os.O_RDONLY) as file:
             os.fsync(file)
 
     def sync_dir(self, path: str) -> None:
-        """The names in a folder are on the device when this returns."""
+        """Return when the names in a folder are on the device."""
         with _named(path), _descriptor(path, os.O_RDONLY | os.O_DIRECTORY) as folder:
             os.fsync(folder)
 
 
 def keep_time(disk: Disk, folder: str, mtime_ns: int | None) -> None:
-    """A folder gets its former time back; where only its owner may do that, it does not."""
+    """Set a folder's former mtime again. Only the owner may do that; for others it is skipped."""
     with suppress(PermissionError):
         disk.describe(folder, replace(about(folder), mtime_ns=mtime_ns))
 
@@ -124,7 +125,7 @@ def _descriptor(path: str, flags: int) -> Iterator[int]:
 
 @contextmanager
 def _named(path: str) -> Iterator[None]:
-    """Errors of calls that know only a descriptor get the path."""
+    """Add the path to errors of calls that have only a descriptor."""
     try:
         yield
     except OSError as error:
@@ -134,7 +135,7 @@ def _named(path: str) -> Iterator[None]:
 
 
 def _put(sink: int, at: int, content: Content, reached: Callable[[int], None] = _nobody_asks) -> None:
-    """The content from byte `at` on, where the file ends, and will end behind it."""
+    """Write the content from byte `at` on, where the file ends now."""
     for part in content:
         if isinstance(part, Made):
             part = part.as_range()
@@ -145,7 +146,7 @@ def _put(sink: int, at: int, content: Content, reached: Callable[[int], None] = 
             _put_bytes(sink, at, part)
             at += len(part)
         reached(at)
-    os.ftruncate(sink, at)  # a hole at the end has no bytes that were written
+    os.ftruncate(sink, at)  # extends the file over a hole at its end
 
 
 def _put_bytes(sink: int, at: int, data: bytes) -> None:
@@ -178,7 +179,8 @@ def _put_piece(sink: int, at: int, piece: FileRange, reached: Callable[[int], No
 
 
 def _walk_data(source: int, piece: FileRange) -> Iterator[tuple[int, int]]:
-    """Spans of the piece that are no holes. The index of an active segment is 10 MiB, nearly all of it a hole."""
+    """Yield the spans of the piece that are not holes. The index of an active segment is 10 MiB, nearly all of it a
+    hole."""
     if os.fstat(source).st_size < piece.stop:
         raise _shorter(piece, os.fstat(source).st_size)
     start = piece.start
@@ -187,16 +189,16 @@ def _walk_data(source: int, piece: FileRange) -> Iterator[tuple[int, int]]:
             start = os.lseek(source, start, os.SEEK_DATA)
             stop = os.lseek(source, start, os.SEEK_HOLE)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # a hole up to the end
+            if error.errno == errno.ENXIO:  # the rest is a hole
                 return
-            stop = piece.stop  # a file system that does not tell
+            stop = piece.stop  # this file system does not report holes
         if start < piece.stop:
             yield start, min(stop, piece.stop)
         start = stop
 
 
 def _copy(source: int, start: int, sink: int, at: int, size: int, piece: FileRange) -> None:
-    """By the system, which shares the blocks where the file system can; else through memory."""
+    """Copy in the kernel, which shares blocks if the file system can; else through memory."""
     by_system = hasattr(os, "copy_file_range")
     while size > 0:
         try:

@@ -1,4 +1,4 @@
-"""Whether files are still as a plan found them; and where a log dir ends and what is beside it begins."""
+"""Whether files are unchanged since a plan was made; also where files of ours may be saved, outside log dirs."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _TELLING_KINDS = KINDS_IN_LOG_DIR - {FileKind.LOCK}
 
 
 class Facts:
-    """What plans relied on, and what we have done to these files ourselves since.
+    """What plans relied on, and our own changes to these files since.
 
-    A file is told by its inode, size, time of its bytes (mtime) and time of its last change (ctime). Whoever writes can
-    set the third back; the fourth only the system sets. A second name changes the fourth, too, ours as well as others'.
+    A file is identified by its inode, size, mtime and ctime. A writer can reset the mtime; only the system sets the
+    ctime. A new hard link changes the ctime too, whether we made it or somebody else did.
     """
 
     def __init__(self, plans: Iterable[SavedPlan]) -> None:
         self._facts = [fact for plan in plans for fact in plan.facts]
-        self._ours: dict[Inode, dict[int, int]] = {}  # by device and inode: our ctimes, and those before
-        self._names: set[str] = set()  # paths of ours
+        self._ours: dict[Inode, dict[int, int]] = {}  # by inode: each ctime that we caused, and the one before it
+        self._names: set[str] = set()  # paths that we created
 
     @contextmanager
     def changing(self, file: str | int) -> Iterator[None]:
-        """Meanwhile we give a file another name, or take that away again: its bytes stay."""
+        """Context in which we add or remove a name of the file; its bytes do not change."""
         before = os.stat(file)
         yield
         after = os.stat(file)
@@ -45,11 +45,12 @@ class Facts:
             ours.setdefault(after.st_ctime_ns, before.st_ctime_ns)
 
     def adding(self, path: str) -> None:
-        """A name of ours comes into a folder."""
+        """Note that we create this path in a folder."""
         self._names.add(path)
 
     def check(self) -> None:
-        """Raises StalePlan if a file that a plan relied on has changed or gone, or a name came or went."""
+        """Raises StalePlan if a file that a plan relied on has changed or is gone, or a name in a folder was added or
+        removed."""
         for fact in self._facts:
             self._check(fact)
 
@@ -81,7 +82,7 @@ class Facts:
             )
 
     def ctimes_by_us(self, found: os.stat_result) -> list[int]:
-        """When a file was changed last, and when before that, as long as it was by us; the last one was not."""
+        """Return the ctime of a file, then the ctimes before it, back to the last one that somebody else caused."""
         ours, ctimes = self._ours.get((found.st_dev, found.st_ino), {}), [found.st_ctime_ns]
         while (before := ours.get(ctimes[-1])) is not None and before not in ctimes:
             ctimes.append(before)
@@ -89,8 +90,9 @@ class Facts:
 
 
 def with_digests(plans: Iterable[SavedPlan]) -> list[SavedPlan]:
-    """The plans as they are to be saved. Until one is carried out its files may get other names or modes, or be put
-    back from a backup; a small file is the same then if it has the same bytes. Raises StalePlan, KlogError."""
+    """Return the plans as they are to be saved: with digests of small files. Before the plans are carried out, such
+    files may be renamed, get other modes, or be restored from a backup. They still count as unchanged if their bytes
+    are the same. Raises StalePlan, KlogError."""
     plans = list(plans)
     found = [_with_digests(plan) for plan in plans]
     check_facts(plans)
@@ -108,7 +110,7 @@ def _with_digests(plan: SavedPlan) -> SavedPlan:
 
 
 def check_facts(plans: Iterable[SavedPlan]) -> None:
-    """The same, once. Raises StalePlan."""
+    """Check the facts of these plans once. Raises StalePlan."""
     Facts(plans).check()
 
 
@@ -117,8 +119,8 @@ def _stale(path: str, how: str) -> StalePlan:
 
 
 def looks_like_log_dir(path: str) -> bool:
-    """Whether there are files in it that only a log dir has, such as meta.properties or a checkpoint; many other
-    programs have a `.lock`, too."""
+    """Return whether the folder has a file that only a log dir has, such as meta.properties or a checkpoint. `.lock`
+    does not count, because many other programs use that name."""
     try:
         return any(parse_file_name(name).kind in _TELLING_KINDS for name in os.listdir(path))
     except OSError:
@@ -126,13 +128,13 @@ def looks_like_log_dir(path: str) -> bool:
 
 
 def is_partition_dir(path: str) -> bool:
-    """A folder in a log dir that has a partition's name."""
+    """Return whether this is a folder in a log dir, with the name of a partition."""
     named_so = find_partition_dir_name(own_name(path)) is not None
     return named_so and looks_like_log_dir(os.path.dirname(os.path.abspath(path)))
 
 
 def check_saving_place(path: str) -> None:
-    """Raises Refused for a file of ours in a partition dir or log dir, or where there is one of that name already."""
+    """Raises Refused if a file of ours would be in a partition dir or log dir, or if the path exists already."""
     folder = os.path.dirname(os.path.realpath(path))
     if is_partition_dir(folder):
         raise Refused("this file cannot be saved in a partition dir", path=path)

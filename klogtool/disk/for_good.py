@@ -1,10 +1,9 @@
-"""Carries plans out in place and keeps nothing: room is free at once, also on a disk that is full.
+"""Carries out plans in place and keeps nothing for undo: space is free at once, also on a full disk.
 
-Order of effects: the locks are taken, the facts are checked; then the steps, in the plan's order, each on the device
-before the next. A new file is written when its turn comes, beside its place, and read back. There is no journal: a full
-disk has no room for one. What a kill or an error leaves between two steps is a state that a broker's loader finishes,
-as with a journal; the same command does the rest. An error before the first step that takes something away takes back
-what was written by then.
+Order of effects: take the locks and check the facts; then the steps in the plan's order, each synced before the next. A
+new file is written when its step comes, beside its target, and read back. There is no journal, because a full disk has
+no room for one. A kill or an error between two steps leaves a state that a broker's loader finishes, as with a journal;
+the same command completes the rest. An error before the first step that deletes something undoes what was written.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class ForGood:
-    """A run over plans. begun: whether something was taken away that cannot come back; done, whole: how many steps."""
+    """A run over plans. begun: something was deleted and cannot be restored. done, whole: steps done, steps in all."""
 
     def __init__(self, plans: Sequence[SavedPlan], *, disk: Disk | None = None) -> None:
         self.begun = False
@@ -44,8 +43,8 @@ class ForGood:
         self._made: list[str] = []
 
     def carry_out(self) -> None:
-        """Do it all. Raises Refused, LogDirInUse, StalePlan, KlogError or OSError: all is as it was then, unless
-        `begun`."""
+        """Carry out everything. Raises Refused, LogDirInUse, StalePlan, KlogError or OSError; then nothing was changed,
+        unless `begun` is set."""
         self._facts.check()
         with ExitStack() as held:
             for folder in self._log_dirs():
@@ -96,7 +95,7 @@ class ForGood:
         self._disk.sync_dir(os.path.dirname(path))
 
     def _write(self, path: str, step: Write, n: int) -> None:
-        """Beside its place, under a name that a broker's start removes, and from there in one step."""
+        """Write beside the target under a name that a broker deletes at its start, then rename it to the target."""
         waiting, is_new = f"{path}.{n}.klogtool.deleted", not os.path.lexists(path)
         like = about_new_file(os.path.dirname(path)) if is_new else about(path)
         try:

@@ -1,7 +1,7 @@
-"""Plans of one run that have a file in common, as one plan: so that its steps are those of one record.
+"""Merges the plans of one run that change the same file into one plan, so that their steps belong to one record.
 
-What a name means before a plan's steps is told by what lies there when the run begins; a plan that comes to a file
-which another one has changed meanwhile would take that for somebody else's work.
+The record of a plan says which file each name means before its first step, as found when the run begins. If two plans
+with separate records changed the same file, the second would take the change of the first for somebody else's.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from klogtool.plans.saved_plan import SavedPlan
 
 
 def joined(plans: Sequence[SavedPlan], log_dir: str) -> Sequence[SavedPlan]:
-    """The plans as they are, if no two of them change a file of the same name; else one plan about the log dir.
+    """Return the plans unchanged if no two of them change a file of the same name, else one plan for the whole log dir.
 
-    That one is held in memory with all that it writes. Raises StalePlan if a plan is decided otherwise now.
+    The merged plan and all that it writes are held in memory. Raises StalePlan if a plan is now decided differently.
     """
     names = [os.path.join(os.path.realpath(plan.path), name) for plan in plans for name in _names_in(plan)]
     if len(names) == len(set(names)):

@@ -1,14 +1,14 @@
-"""Journals: where they lie, and the entries in them, one for each run that wrote in place.
+"""Journals: where they are, and their entries, one for each run that wrote in place.
 
-    <log dir>.klogtool/            beside the log dir, since a broker does not start over a foreign folder in it
-      made-<random>/               what a run that is being decided has rewritten so far: see spooling.py
+    <log dir>.klogtool/            beside the log dir, because a broker does not start with a foreign folder in it
+      made-<random>/               new contents, while a run is still being decided: see spooling.py
       <plan id>-<n>/
-        plan.jsonl                 what is to be done, as `--plan-out` saves it; here first
-        <k>/                       of the k-th plan: new-<i> (contents that wait for their step), kept-<i> (originals,
-                                   hard links where the file system lets us), tail-<i> (what is cut off)
-        manifest.json              how each file was, and where it is kept; once this is here, steps may have been done
+        plan.jsonl                 what is to be done, as `--plan-out` saves it; written first
+        <k>/                       of the k-th plan: new-<i> (contents waiting for their step), kept-<i> (originals,
+                                   hard links if the file system allows them), tail-<i> (bytes that are cut off)
+        manifest.json              each file's state before, and where it is kept; once it exists, steps may be done
 
-An entry is done with when it was undone or discarded: it goes then. Until that its originals take room.
+An entry is deleted when it is undone or discarded. Until then its originals take space.
 """
 
 from __future__ import annotations
@@ -40,58 +40,60 @@ from klogtool.plans.fields import MOST, Fields, WrongField
 from klogtool.plans.saved_plan import SavedPlan, build_saved_plans, parse_head, parse_saved_plans
 
 PLAN, MANIFEST = "plan.jsonl", "manifest.json"
-RESERVE = "reserve"  # room for a manifest, so that a disk that has become full meanwhile does not keep us from the end
+RESERVE = "reserve"  # holds space for a manifest, so that a disk that fills up meanwhile cannot prevent the last one
 MAX_FILE_BYTES = 1 << 32
 ENTRY_NAME = re.compile(r"[0-9a-f]{12}-[1-9][0-9]*")
 
 
 class Entry(Struct, frozen=True):
-    """A run that wrote in place, by its folder in a journal."""
+    """A run that wrote in place, identified by its folder in a journal."""
 
     path: str
 
     @property
     def id(self) -> str:
-        """What `undo` is told."""
+        """The ID that `undo` takes."""
         return own_name(self.path)
 
     @property
     def journal(self) -> str:
-        """The folder that it lies in."""
+        """The journal folder that contains this entry."""
         return os.path.dirname(self.path)
 
     def head(self) -> Mapping[str, Any]:
-        """The first line of plan.jsonl: `command`, `when_ms`, `log_dir`, `folders`. Raises KlogError."""
+        """Return the first line of plan.jsonl: `command`, `when_ms`, `log_dir`, `folders`. Raises KlogError."""
         path = self.place(PLAN)
         return parse_head(read_whole(path, limit=MAX_FILE_BYTES).partition(b"\n")[0], path)
 
     def plans(self) -> list[SavedPlan]:
-        """What was to be done. Raises KlogError."""
+        """Return the plans of the run. Raises KlogError."""
         path = self.place(PLAN)
         return parse_saved_plans(read_whole(path, limit=MAX_FILE_BYTES).splitlines(), path)[1]
 
     def manifest(self) -> Manifest | None:
-        """None while nothing has been changed. Raises KlogError, Refused where the log dir is not where it was."""
+        """Return the manifest, or None while nothing has been changed. Raises KlogError; Refused if the log dir was
+        moved away from its journal."""
         path = self.place(MANIFEST)
         return Manifest.of(read_whole(path, limit=MAX_FILE_BYTES), path, self.home()) if os.path.lexists(path) else None
 
     def progress(self) -> Progress:
-        """How far it came. Raises KlogError."""
+        """Return how far the run has come. Raises KlogError."""
         path = self.place(MANIFEST)
         is_there = os.path.lexists(path)
         return progress_of(read_whole(path, limit=MAX_FILE_BYTES), path) if is_there else Progress.PREPARING
 
     def held_bytes(self) -> int:
-        """What its files take that have no other name: bytes that come free when it is discarded."""
+        """Return the size of the files that have no other name: discarding the entry frees that many bytes."""
         files = (os.stat(os.path.join(folder, name)) for folder, _, names in os.walk(self.path) for name in names)
         return sum(found.st_blocks * 512 for found in files if found.st_nlink == 1)
 
     def place(self, *names: str) -> str:
-        """A path in it."""
+        """Return a path in the entry's folder."""
         return os.path.join(self.path, *names)
 
     def is_torn(self) -> bool:
-        """Whether it was killed while plan.jsonl was written, which comes first: nothing else has been done then."""
+        """Return whether the run was killed while it wrote plan.jsonl. That comes first, so nothing else has been
+        done."""
         try:
             self.plans()
         except KlogError:
@@ -99,46 +101,46 @@ class Entry(Struct, frozen=True):
         return False
 
     def belonging(self) -> Belonging:
-        """Which log dir it is about. Raises KlogError."""
+        """Return which log dir the entry is about. Raises KlogError."""
         with self._said():
             return Belonging.in_head(self.head())
 
     def home(self) -> Home:
-        """Where the log dir and the entry lie now. Raises KlogError, Refused where that is not known for sure."""
+        """Return where the log dir and the entry are now. Raises KlogError; Refused if that is not certain."""
         return Home(self.belonging().find_log_dir(self.journal), self.path)
 
     def log_dir(self) -> str:
-        """Where the log dir lies now. Raises as `home`."""
+        """Return where the log dir is now. Raises as `home`."""
         return self.home().log_dir
 
     def has_moved(self) -> bool:
-        """Whether log dir and journal lie elsewhere than when the run began. Raises as `home`."""
+        """Return whether log dir or journal have moved since the run began. Raises as `home`."""
         return self.belonging().has_moved(self.journal)
 
     def paths(self) -> tuple[str, ...]:
-        """What the command was asked, as it was named; empty where that is not known. Raises KlogError."""
+        """Return the paths that the command was given, as typed; empty if not recorded. Raises KlogError."""
         with self._said():
             return Fields(self.head()).texts("paths") if "paths" in self.head() else ()
 
     def made_lock(self) -> bool:
-        """Whether there was no `.lock` before the run. Raises KlogError."""
+        """Return whether the run created `.lock`. Raises KlogError."""
         return self.head().get("made_lock") is True
 
     def other_log_dirs(self) -> tuple[str, ...]:
-        """Those by which partitions were named that lie elsewhere. Raises KlogError."""
+        """Return the log dirs elsewhere whose links were used to name partitions. Raises KlogError."""
         with self._said():
             return Fields(self.head()).texts("other_log_dirs")
 
     def made_folders(self) -> list[str]:
-        """Folders that the run has made, outer ones first. Raises as `home`."""
+        """Return the folders that the run created, outer ones first. Raises as `home`."""
         return self._places("made_folders")
 
     def bases(self) -> list[str]:
-        """The folder of each plan. Raises as `home`."""
+        """Return the folder of each plan. Raises as `home`."""
         return self._places("bases")
 
     def folder_times(self) -> dict[str, int]:
-        """Modification times of the folders that the run changes, from before it. Raises as `home`."""
+        """Return the mtimes, before the run, of the folders that it changes. Raises as `home`."""
         home = self.home()
         with self._said():
             times = Fields(self.head()).object("folders")
@@ -151,7 +153,7 @@ class Entry(Struct, frozen=True):
 
     @contextmanager
     def _said(self) -> Iterator[None]:
-        """What is wrong in the head is told as an error of its file."""
+        """Turn a wrong field in the head into an error about the file."""
         try:
             yield
         except WrongField as error:
@@ -162,7 +164,7 @@ class Entry(Struct, frozen=True):
 
 
 def journal_of(log_dir: str) -> str:
-    """Beside the log dir. Raises Refused where nothing can be beside it."""
+    """Return the journal's path beside the log dir. Raises Refused if nothing can be beside it."""
     if os.path.dirname(log_dir) == log_dir:
         raise Refused(
             "the journal cannot be beside it, because it is the root folder: name another place with --journal",
@@ -172,7 +174,7 @@ def journal_of(log_dir: str) -> str:
 
 
 def check_journal(journal: str) -> None:
-    """Raises Refused for a folder that is a log dir or lies in one: a broker would stop at it."""
+    """Raises Refused if the journal would be a log dir or inside one, because a broker refuses to start with it."""
     folder = os.path.realpath(journal)
     while folder != os.path.dirname(folder):
         if looks_like_log_dir(folder) or is_partition_dir(folder):
@@ -181,7 +183,7 @@ def check_journal(journal: str) -> None:
 
 
 def find_journals(path: str) -> list[str]:
-    """Journals that a path may mean: itself, those beside it, beside the log dir that it lies in, and in it."""
+    """Return the journals that a path may mean: the path itself, those beside it, beside its log dir, and in it."""
     path = os.path.realpath(path)
     beside = [path + SUFFIX, os.path.dirname(path) + SUFFIX]
     inside = sorted(name for name in os.listdir(path) if name.endswith(SUFFIX)) if os.path.isdir(path) else []
@@ -194,7 +196,7 @@ def _has_entries(folder: str) -> bool:
 
 
 def walk_entries(journal: str) -> Iterator[Entry]:
-    """The entries of a journal, in order of name. Raises KlogError."""
+    """Yield the entries of a journal, sorted by name. Raises KlogError."""
     journal = os.path.realpath(journal)
     try:
         names = sorted(os.listdir(journal))
@@ -206,14 +208,14 @@ def walk_entries(journal: str) -> Iterator[Entry]:
 
 
 class OurLinks:
-    """How many names files have in the entries of a journal; looked up when it is asked for first."""
+    """Counts how many names files have in the entries of a journal. The journal is read at the first question."""
 
     def __init__(self, journal: str) -> None:
         self._journal = journal
         self._found: Counter[Inode] | None = None
 
     def of(self, found: os.stat_result) -> int:
-        """How many names a file has in the journal."""
+        """Return how many names the file has in the journal."""
         if self._found is None:
             self._found = Counter(self._walk())
         return self._found[found.st_dev, found.st_ino]
@@ -230,13 +232,13 @@ class OurLinks:
 
 
 def run_id(plans: Sequence[SavedPlan]) -> str:
-    """Twelve hex digits for a run: those of its plan, or of all its plans together."""
+    """Return twelve hex digits for a run: the id of its only plan, else a hash of all plan ids."""
     ids = [plan.id for plan in plans]
     return ids[0] if len(ids) == 1 else hashlib.sha256("".join(ids).encode()).hexdigest()[:12]
 
 
 def make_journal(disk: Disk, journal: str, log_dir: str) -> None:
-    """The folder, if it is not there yet; for whom the log dir is, since its files will be in it."""
+    """Create the journal folder if needed. It gets the owner of the log dir, whose files it will keep."""
     check_journal(journal)
     if os.path.isdir(journal):
         return
@@ -244,7 +246,7 @@ def make_journal(disk: Disk, journal: str, log_dir: str) -> None:
         raise KlogError("no such folder", path=os.path.dirname(journal))
     try:
         disk.mkdir(journal)
-    except FileExistsError:  # somebody else has made it meanwhile
+    except FileExistsError:  # somebody else has just created it
         return
     except OSError as error:
         raise OSError(error.errno, f"{error.strerror}; name another place with --journal", journal) from error
@@ -253,7 +255,7 @@ def make_journal(disk: Disk, journal: str, log_dir: str) -> None:
 
 
 def spools_in(disk: Disk, journal: str, log_dir: str) -> SpoolFolder:
-    """For what is rewritten in the log dir, while it is being decided what is to be done."""
+    """Return a folder for contents that are written for this log dir while the plan is still being decided."""
 
     def begin() -> None:
         make_journal(disk, journal, log_dir)
@@ -263,13 +265,13 @@ def spools_in(disk: Disk, journal: str, log_dir: str) -> SpoolFolder:
 
 
 def spools_for(path: str, journal: str | None) -> SpoolFolder:
-    """The same for a command on a path. journal: the one that was named. Raises Refused where there can be none."""
+    """Return the same for a command's path. journal: the one that was named. Raises Refused if there can be none."""
     log_dir = log_dir_of(path)
     return spools_in(Disk(), journal_of(log_dir) if journal is None else os.path.realpath(journal), log_dir)
 
 
 def new_entry(journal: str, plans: Sequence[SavedPlan]) -> Entry:
-    """An entry that is not there yet."""
+    """Return an entry whose folder does not exist yet."""
     run, n = run_id(plans), 1
     while os.path.lexists(os.path.join(journal, f"{run}-{n}")):
         n += 1
@@ -277,7 +279,7 @@ def new_entry(journal: str, plans: Sequence[SavedPlan]) -> Entry:
 
 
 def make_entry(disk: Disk, entry: Entry, head: Mapping[str, Any], plans: Sequence[SavedPlan]) -> None:
-    """The entry with its plan.jsonl, synced."""
+    """Create the entry with its plan.jsonl, synced."""
     disk.mkdir(entry.path)
     disk.describe(entry.path, replace(about(entry.journal), mtime_ns=None, attributes=()))
     disk.write(entry.place(PLAN), (build_saved_plans(head, plans),))
@@ -287,7 +289,7 @@ def make_entry(disk: Disk, entry: Entry, head: Mapping[str, Any], plans: Sequenc
 
 
 def save_manifest(disk: Disk, entry: Entry, manifest: Manifest) -> None:
-    """In one step, synced. The first one sets room aside for those that follow."""
+    """Replace the manifest atomically, synced. The first call also reserves space for later manifests."""
     data = manifest.to_bytes(entry.home())
     if manifest.progress is Progress.STAGED:
         disk.write(entry.place(RESERVE), (b"\1" * (len(data) + BLOCK_BYTES),))
@@ -306,14 +308,15 @@ def save_manifest(disk: Disk, entry: Entry, manifest: Manifest) -> None:
 
 
 def _write_anew(disk: Disk, path: str, data: bytes) -> None:
-    if os.path.lexists(path):  # of a run that was killed here
+    if os.path.lexists(path):  # left by a run that was killed here
         disk.delete(path)
     disk.write(path, (data,))
     disk.sync(path)
 
 
 def remove_entry(disk: Disk, entry: Entry) -> None:
-    """With all that it keeps. What tells of it goes last; so this can be done again if it is killed."""
+    """Delete the entry with all that it keeps. plan.jsonl and the manifest go last, so a killed removal can be
+    repeated."""
     if not os.path.isdir(entry.path):
         return
     for folder in [found.path for found in os.scandir(entry.path) if found.is_dir()]:
@@ -327,9 +330,9 @@ def remove_entry(disk: Disk, entry: Entry) -> None:
 
 
 def drop_journal(disk: Disk, journal: str) -> None:
-    """The folder goes, if nothing is in it and it is one of ours; what kills have left in it goes first."""
+    """Delete the journal if it is ours and empty; first delete what killed runs have left in it."""
     clear_left(disk, journal)
     if not journal.endswith(SUFFIX):
         return
-    with suppress(OSError):  # something is, or it is gone already
+    with suppress(OSError):  # not empty, or already gone
         disk.rmdir(journal)

@@ -1,11 +1,11 @@
-"""The lock of a log dir, as a broker takes it: a record lock (fcntl) on all of `.lock`.
+"""The lock of a log dir, taken as a broker takes it: a record lock (fcntl) on all of `.lock`.
 
-A broker (LogManager.lockLogDirs, by Java's FileChannel.tryLock) leaves the file lying when it stops. Where there was
-none, ours goes again, so that nothing tells that we were here; but a lock file that somebody has just opened must not
-go: he would lock what nobody else can find. So it goes only while the system lends it to us alone (a lease: nobody else
-has it open), and stays where that cannot be had, as a broker's does.
+A broker (LogManager.lockLogDirs, by Java's FileChannel.tryLock) leaves the file behind when it stops. If the file did
+not exist, we delete ours at the end, to leave no trace. But a lock file that somebody else has just opened must not be
+deleted: he would then lock a file that nobody else can find. So we delete it only while we hold a lease on it, which
+the system grants if nobody else has the file open. If there is no lease, the file stays, as a broker's does.
 
-One process must not open `.lock` twice: closing either of both gives up the lock.
+One process must not open `.lock` twice: closing either descriptor releases the lock.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from klogtool.disk.disk import Disk, keep_time
 from klogtool.errors import LogDirInUse
 from klogtool.format.names import FileKind
 
-_F_SETSIG = 10  # Linux; Python has no name for it
+_F_SETSIG = 10  # Linux; Python does not define it
 
 
 @contextmanager
 def locked(disk: Disk, folder: str, *, ours: bool = False, without_if_full: bool = False) -> Iterator[bool]:
-    """Meanwhile no broker and no other klogtool gets the folder. Raises LogDirInUse if one has it; OSError.
+    """Context in which no broker and no other klogtool can lock the folder. Raises LogDirInUse if one has it; OSError.
 
-    Gives whether the file is ours, and will go: it had to be made, or a run of ours that was killed had made it.
-    without_if_full: where there is none and no room for one, no broker has it, nor can one start; go on without.
+    Yields whether the file is ours and will be deleted: this run created it, or a killed run of ours did.
+    without_if_full: if the file does not exist and there is no space to create it, continue without; no broker can hold
+    it or start.
     """
     path = os.path.join(folder, FileKind.LOCK.value)
     try:
@@ -52,14 +53,14 @@ def locked(disk: Disk, folder: str, *, ours: bool = False, without_if_full: bool
 
 
 def check_free(folder: str) -> None:
-    """Raises LogDirInUse if somebody has the folder at this moment. Where we may not lock it that shows later."""
+    """Raises LogDirInUse if somebody holds the lock now. If we may not lock the folder, that error appears later."""
     path = os.path.join(folder, FileKind.LOCK.value)
     if os.path.isfile(path) and os.access(path, os.W_OK):
         os.close(_take(path))
 
 
 def _make(disk: Disk, folder: str, path: str) -> bool:
-    """Whether the file had to be made. A broker is to be able to open it, should it stay."""
+    """Create the file; return whether it did not exist. If the file stays, a broker has to be able to open it."""
     before = about(folder)
     if os.path.lexists(path):
         return False
@@ -78,7 +79,7 @@ def _make(disk: Disk, folder: str, path: str) -> bool:
 
 
 def _take(path: str) -> int:
-    """A descriptor of the file that has the lock."""
+    """Return a descriptor of the locked file."""
     while True:
         found = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -91,7 +92,7 @@ def _take(path: str) -> int:
                 error.filename = path
                 raise
             raise LogDirInUse(f"in use: {_holder(path)} holds the lock; stop it first", path=path) from None
-        os.close(found)  # it was removed by its last holder between open and lock
+        os.close(found)  # its last holder deleted it between our open and our lock
 
 
 def _is_at(found: int, path: str) -> bool:
@@ -102,7 +103,8 @@ def _is_at(found: int, path: str) -> bool:
 
 
 def _holder(path: str) -> str:
-    """Who holds the lock, as far as the system tells: a line of /proc/locks ends `PID MAJOR:MINOR:INODE START END`."""
+    """Return who holds the lock, if the system says: a line of /proc/locks ends with `PID MAJOR:MINOR:INODE START
+    END`."""
     inode = str(os.stat(path).st_ino)
     with suppress(OSError, ValueError), open("/proc/locks", encoding="ascii") as locks:
         for fields in map(str.split, locks):
@@ -116,7 +118,7 @@ def _remove(disk: Disk, folder: str, path: str, lock: int) -> None:
     with suppress(OSError):
         fcntl.fcntl(
             lock, _F_SETSIG, signal.SIGURG
-        )  # who opens it meanwhile waits, and we are told, but do not die of it
+        )  # another process that opens the file waits; the signal tells us, and must not kill us
         fcntl.fcntl(lock, fcntl.F_SETLEASE, fcntl.F_WRLCK)
         disk.delete(path)
         keep_time(disk, folder, before.mtime_ns)

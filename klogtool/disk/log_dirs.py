@@ -1,4 +1,4 @@
-"""Which log dirs a folder belongs to: whoever writes to it has the lock of each of them."""
+"""Which log dirs a folder belongs to: a run that writes to it locks each of them."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from klogtool.format.names import FileKind
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 
-MOST_LINKS = 40  # one behind the other, as the system follows them
+MOST_LINKS = 40  # in a chain; the limit of the system
 
 IsLocked: TypeAlias = Callable[[str], bool]
 
 
 def log_dirs_of(path: str, is_locked: IsLocked | None = None) -> list[str]:
-    """The log dir that a plan's folder is, or really lies in; and those by which it was named, where links lead to it.
+    """Return the log dir of a plan's folder, plus the log dirs whose links were used to name it.
 
-    A broker that holds any of these has the folder in use. is_locked: `locks_seen_once`, where many are asked about.
+    A broker that holds any of these uses the folder. is_locked: pass `locks_seen_once` to ask about many folders.
     """
     first = log_dir_of(path)
     return [first, *(folder for folder in log_dirs_around(path, is_locked) if folder != first)]
 
 
 def log_dirs_around(path: str, is_locked: IsLocked | None = None) -> list[str]:
-    """Those in which a path lies by its name, and by each link that it leads through; only where there is a lock."""
+    """Return the log dirs that contain a path by its name, and by each link on the way; only those that have a lock."""
     around = dict.fromkeys(os.path.realpath(os.path.dirname(name)) for name in _walk_names(path))
     return [folder for folder in around if (is_locked or is_locked_by)(folder)]
 
 
 def locks_seen_once() -> IsLocked:
-    """`is_locked_by` for the partitions of one run: a log dir with thousands of them is listed once, not for each."""
+    """Return `is_locked_by` with a memory: a log dir with thousands of partitions is listed once, not once for each."""
     return cache(is_locked_by)
 
 
 def _walk_names(path: str) -> Iterator[str]:
-    """The path as it is named, and as each link at its end has it."""
+    """Yield the path as given, then as each link at its end resolves."""
     named = os.path.abspath(path)
     for _ in range(MOST_LINKS):
         yield named
@@ -49,17 +49,17 @@ def _walk_names(path: str) -> Iterator[str]:
 
 
 def is_locked_by(folder: str) -> bool:
-    """Whether a broker, too, would take a lock in the folder: it is a log dir, or has a lock already."""
+    """Return whether a broker would lock this folder too: it is a log dir, or has a lock file already."""
     return looks_like_log_dir(folder) or os.path.lexists(os.path.join(folder, FileKind.LOCK.value))
 
 
 def log_dir_of(path: str) -> str:
-    """The log dir that a plan's folder is, or lies in."""
+    """Return the log dir that a plan's folder is, or that contains it."""
     path = os.path.realpath(path)
-    if not os.path.lexists(path):  # a partition dir that is to come to be
+    if not os.path.lexists(path):  # a partition dir that the plan creates
         return os.path.dirname(path)
     try:
         is_log_dir = isinstance(open_path(path), LogDir)
-    except Unsupported:  # neither, by what is in it
+    except Unsupported:  # its contents make it neither
         is_log_dir = False
     return path if is_log_dir else os.path.dirname(path)

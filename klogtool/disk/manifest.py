@@ -1,4 +1,4 @@
-"""What a journal's entry says of each file that a run changes: how it was, what became of it, and where it is kept."""
+"""What a journal's entry records of each file that a run changes: its state before and after, and where it is kept."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ class Progress(Enum):
     """How far a run has come. PREPARING: there is no manifest yet, and nothing has been changed."""
 
     PREPARING = "preparing"
-    STAGED = "cut short"  # from here on steps may have been done
+    STAGED = "cut short"  # steps may have been done
     DONE = "done"
     UNDOING = "undo cut short"
     UNDONE = "undone"
 
 
 class Original(Struct, frozen=True):
-    """A file as it was. kept: a file of the entry that is it (linked), or has its bytes (copied), or None.
+    """A file before the run. kept: a file of the entry that is a hard link to it (linked) or a copy of it; or None.
 
-    tail: a file of the entry with what was cut off behind `cut` bytes, or None; cut_digest: of what stays then.
+    cut: the size to which it is cut. tail: a file of the entry with the bytes after `cut`, or None. cut_digest: digest
+    of the bytes that stay.
     """
 
     state: FileState
@@ -48,22 +49,22 @@ class Original(Struct, frozen=True):
 
     @property
     def cut_state(self) -> FileState:
-        """The same file when it is cut."""
+        """Return the state of this file after the cut."""
         return FileState(self.state.ino, self.cut, None, digest=self.cut_digest)
 
 
 class FolderBefore(Struct, frozen=True):
-    """A folder in which names change: its time, and the names that were in it."""
+    """A folder in which names change: its mtime and its names before."""
 
     mtime_ns: int
     names: tuple[str, ...]
 
 
 class Record(Struct, frozen=True):
-    """A plan that is being carried out. Names are paths below `path`; those of folders, and of staged files, absolute.
-    In manifest.json all are below the log dir, or in the entry: so the two can be moved together.
+    """A plan that is being carried out. Names are paths below `path`; paths of folders and staged files are absolute.
+    In manifest.json all paths are relative to the log dir or the entry, so both can be moved together.
 
-    after: what the names mean when all is done; times that only the system knew are filled in then.
+    after: the state of each name when all steps are done; times that only the system knows are filled in then.
     """
 
     plan_id: str
@@ -75,17 +76,17 @@ class Record(Struct, frozen=True):
 
     @property
     def states_before(self) -> Names:
-        """What the names meant before."""
+        """Return the state of each name before the run."""
         return {name: None if file is None else file.state for name, file in self.before.items()}
 
     def possible_states(self) -> dict[str, list[FileState]]:
-        """For each name what it may have meant at any time of the run."""
+        """Return, for each name, every state that it may have had during the run."""
         times = {state.ino: state.mtime_ns for state in self.after.values() if state is not None}
         cuts = {(file.state.ino, file.cut): file.cut_digest for file in self.before.values() if file and file.tail}
         found: dict[str, list[FileState]] = {name: [] for name in self.before}
         for changes in (self.states_before, *walk_changes(self.states_before, self.steps), self.after):
             for name, state in changes.items():
-                if state is not None:  # of a file that was cut only the system knew the time
+                if state is not None:  # the mtime of a cut file was not known in advance
                     mtime_ns = state.mtime_ns if state.mtime_ns is not None else times.get(state.ino)
                     digest = state.digest or cuts.get((state.ino, state.size))
                     found[name].append(replace(state, mtime_ns=mtime_ns, digest=digest))
@@ -93,19 +94,19 @@ class Record(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """What there is to know about a run: how far it came, and its plans in order."""
+    """How far a run has come, and the records of its plans, in order."""
 
     progress: Progress
     records: tuple[Record, ...]
 
     def to_bytes(self, home: Home) -> bytes:
-        """For manifest.json."""
+        """Build the bytes of manifest.json."""
         rows = [_record_row(record, home) for record in self.records]
         return json.dumps({"schema": SCHEMA, "progress": self.progress.name, "plans": rows}).encode() + b"\n"
 
     @classmethod
     def of(cls, data: bytes, path: str, home: Home) -> Manifest:
-        """Of the bytes of manifest.json. Raises KlogError for others."""
+        """Parse the bytes of manifest.json. Raises KlogError if they are not valid."""
         fields = _fields_of(data, path)
         try:
             records = tuple(_parse_record(record, home) for record in fields.objects("plans"))
@@ -115,7 +116,7 @@ class Manifest(Struct, frozen=True):
 
 
 def progress_of(data: bytes, path: str) -> Progress:
-    """How far a run came, by the bytes of manifest.json. Raises KlogError for others."""
+    """Return how far a run came, from the bytes of manifest.json. Raises KlogError if they are not valid."""
     try:
         return Progress[_fields_of(data, path).text("progress")]
     except (ValueError, KeyError) as error:
@@ -140,17 +141,17 @@ def _no_manifest(error: Exception, path: str) -> Corrupt:
 
 
 class Home(Struct, frozen=True):
-    """Where the paths of a manifest begin: at the log dir, and at the entry's folder."""
+    """Where the paths of a manifest start: the log dir, and the entry's folder."""
 
     log_dir: str
     entry: str
 
     def below(self, path: str) -> str:
-        """A path in the log dir, as the manifest has it."""
+        """Return a path in the log dir as the manifest writes it."""
         return os.path.relpath(path, self.log_dir)
 
     def found(self, below: str) -> str:
-        """Where it is."""
+        """Return the absolute path for a path of the manifest."""
         return os.path.normpath(os.path.join(self.log_dir, below))
 
 
@@ -200,7 +201,7 @@ def _parse_record(row: Fields, home: Home) -> Record:
 
 
 def checked_inside(name: str) -> str:
-    """A path below the log dir. Raises WrongField for one that leads elsewhere."""
+    """Return a path below the log dir. Raises WrongField if it leads elsewhere."""
     return Fields({name: name}).inside(name)
 
 

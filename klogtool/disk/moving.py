@@ -1,7 +1,7 @@
-"""Bytes of files that leave for a pipe, a socket or another file, moved by the system, not through our memory.
+"""Sends bytes of files to a pipe, a socket or another file, in the kernel and not through our memory.
 
-The zero copy of a broker's fetch. Where the system does not move between two kinds of files, small chunks are read and
-written.
+This is the zero copy of a broker's fetch. If the kernel cannot copy between two kinds of files, small chunks are read
+and written.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from klogtool.broker.content import Content, FileRange, Made
 from klogtool.errors import Corrupt
 from klogtool.log.file import unreadable
 
-CHUNK_BYTES = 8 << 20  # moved by the system at a time
-BUFFER_BYTES = 1 << 20  # where it has to go through our memory
+CHUNK_BYTES = 8 << 20  # the kernel moves this much per call
+BUFFER_BYTES = 1 << 20  # for copies that go through our memory
 _SYSTEM_DOES_NOT_MOVE = frozenset(
     (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY, errno.EBADF, errno.ESPIPE)
 )
@@ -25,8 +25,8 @@ Move = Callable[[int, int, int, int], int]  # (sink, source, start, size) -> byt
 
 
 def send(sink: int, content: Content) -> None:
-    """All of a content to a descriptor, at its own position. Raises KlogError if a file that there are pieces of cannot
-    be read or has become shorter, OSError (BrokenPipeError) of the sink."""
+    """Write all of a content to a descriptor, at its current position. Raises KlogError if a source file cannot be read
+    or has become shorter; OSError (BrokenPipeError) from the sink."""
     for part in content:
         if isinstance(part, Made):
             part = part.as_range()
@@ -50,7 +50,7 @@ def _send_piece(sink: int, piece: FileRange) -> None:
 
 
 def _move(move: Move, sink: int, source: int, start: int, piece: FileRange) -> int:
-    """As far as this way of moving goes; where it ended."""
+    """Move bytes in this way as far as possible; return where it stopped."""
     while start < piece.stop:
         try:
             done = move(sink, source, start, min(piece.stop - start, CHUNK_BYTES))
@@ -68,7 +68,7 @@ def _move(move: Move, sink: int, source: int, start: int, piece: FileRange) -> i
 
 
 def _copy_range(sink: int, source: int, start: int, size: int) -> int:
-    """Between files: the file system may share the blocks."""
+    """Copy between files; the file system may share the blocks."""
     if not hasattr(os, "copy_file_range"):
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     return os.copy_file_range(source, sink, size, start)

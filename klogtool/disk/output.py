@@ -1,8 +1,8 @@
-"""Carries plans out into a new folder; the source stays as it is.
+"""Carries out plans into a new folder; the source does not change.
 
-Order of effects: the place, the facts and the space are checked; the folder is built beside its place under a name that
-a broker would tolerate and remove, every file synced and read back; the source is looked at once more; then one rename
-makes it appear, whole. A kill before that leaves the folder with the passing name, which may be deleted.
+Order of effects: check the place, the facts and the space; build the folder beside its place under a temporary name
+that a broker would tolerate and delete, every file synced and read back; check the source once more; then one rename
+makes the complete folder appear. A kill before that leaves the folder under its temporary name, and it may be deleted.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from klogtool.plans.saved_plan import SavedPlan
 
 
 class NewFolder(Struct, frozen=True):
-    """A folder to be, like `source`. folders: those in it, outer ones first; copied: files that are the source's, to
-    the byte; plans: whose steps give it the others; further: and more files; ready: where some of all these lie
-    already, written and synced, in the same file system."""
+    """A folder to build from `source`. folders: its subfolders, outer ones first. copied: files that are copied
+    unchanged. plans: their steps make the other files. further: additional files. ready: files of all these that are
+    already written and synced in the same file system, by name."""
 
     path: str
     source: str
@@ -50,7 +50,7 @@ class NewFolder(Struct, frozen=True):
 
 
 class NewFile(Struct, frozen=True):
-    """A file of a new folder. name: below it; copied: it is the source's, to the byte."""
+    """A file of a new folder. name: its path below the folder. copied: its bytes are the source's, unchanged."""
 
     name: str
     file: DraftFile
@@ -67,13 +67,14 @@ def carry_out_to(
     ready: Callable[[NewFolder], Mapping[str, str]] = lambda _: {},
     disk: Disk | None = None,
 ) -> None:
-    """Write what the source becomes by the plans to `output`, which is not there yet, or empty.
+    """Write to `output` what the source becomes by the plans. `output` must not exist, or be empty.
 
-    source: the partition dir or log dir that all plans are about, or parts of; the log dir that a partition lies in
-    stays as it is, whatever plans there are for it. beside: further new folders, by path, with their files. ready:
-    where files of the output lie already, by name: these are moved. Unchanged files are copied (a hard link would let
-    a broker write into both), with time and mode, and owner where that is permitted. Raises Refused, StalePlan or
-    KlogError, and OSError where the system refuses; there is no output then.
+    source: the partition dir or log dir that the plans are about, whole or in parts. If it is a partition dir, the log
+    dir around it does not change, even if there are plans for it. beside: additional new folders, by path, with their
+    files. ready: returns where files of the output are already, by name; these are moved. Unchanged files are copied
+    with time and mode, and with the owner if permitted; a hard link would let a broker write into both.
+
+    Raises Refused, StalePlan or KlogError, and OSError if the system refuses; then there is no output.
     """
     disk = disk or Disk()
     plans = [plan for plan in plans if not _is_around(plan.path, source)]
@@ -96,7 +97,7 @@ def carry_out_to(
 
 @contextmanager
 def _locked_around(disk: Disk, places: Iterable[str]) -> Iterator[None]:
-    """Meanwhile no broker gets the log dirs that results are put into. Raises LogDirInUse if one has them."""
+    """Context in which no broker can lock the log dirs around these places. Raises LogDirInUse if one has them."""
     with ExitStack() as held:
         is_locked = locks_seen_once()
         for folder in {folder for place in places for folder in log_dirs_around(place, is_locked)}:
@@ -105,12 +106,13 @@ def _locked_around(disk: Disk, places: Iterable[str]) -> Iterator[None]:
 
 
 def spools_beside(output: str, disk: Disk | None = None) -> SpoolFolder:
-    """For what is rewritten while it is being decided what the result is to be."""
+    """Return a folder for contents that are written while the plan is still being decided."""
     return SpoolFolder(_passing_name(os.path.realpath(output)), disk or Disk())
 
 
 def check_place(output: str, source: str) -> None:
-    """Raises Refused where no result may be put, or a broker has the log dir; KlogError where none can be."""
+    """Raises Refused if no output may be here, or if a broker has the log dir; KlogError if the parent does not
+    exist."""
     place, read = os.path.realpath(output), os.path.realpath(source)
     parent = os.path.dirname(place)
     if not os.path.isdir(parent):
@@ -143,7 +145,7 @@ def _check_empty(place: str, output: str) -> None:
 
 
 def _is_around(path: str, source: str) -> bool:
-    """Whether it is the folder that the source lies in."""
+    """Return whether the path is the folder that contains the source."""
     return os.path.realpath(path) == os.path.dirname(os.path.realpath(source))
 
 
@@ -156,11 +158,12 @@ def _with_slash(path: str) -> str:
     return path.rstrip(os.sep) + os.sep
 
 
-# What is to be in it.
+# What the new folder contains.
 
 
 def new_folder(plans: Sequence[SavedPlan], source: str, output: str) -> NewFolder:
-    """What the source becomes by the plans. Raises KlogError if it cannot be listed, or a plan is not about it."""
+    """List what the source becomes by the plans. Raises KlogError if it cannot be listed, or a plan is about other
+    files."""
     files, folders = _listed(source)
     whole = NewFolder(output, source, folders, files, plans)
     changed = set(_names_changed(whole))
@@ -169,12 +172,12 @@ def new_folder(plans: Sequence[SavedPlan], source: str, output: str) -> NewFolde
 
 
 def _out_of_the_way(folders: Iterable[str], changed: set[str]) -> list[str]:
-    """A folder that has the name of a file of a plan's gives way to it: salvage puts one there."""
+    """Return the folders without those whose name a plan gives to a file: salvage writes a file there."""
     return [name for name in folders if not _is_within(name, changed)]
 
 
 def _is_within(name: str, names: set[str]) -> bool:
-    """Whether it is one of the names, or below one."""
+    """Return whether the name is one of `names`, or below one."""
     while name:
         if name in names:
             return True
@@ -183,13 +186,13 @@ def _is_within(name: str, names: set[str]) -> bool:
 
 
 def _names_changed(folder: NewFolder) -> Iterator[str]:
-    """Names that the plans have to do with, below the source."""
+    """Yield the names that the plans use, relative to the source."""
     for plan in folder.plans:
         yield from _below(folder.source, plan.path, (name for step in plan.steps for name in step.names))
 
 
 def _below(source: str, path: str, names: Iterable[str]) -> list[str]:
-    """Names below a plan's path as names below the source."""
+    """Turn names relative to a plan's path into names relative to the source."""
     below = os.path.relpath(os.path.realpath(path), os.path.realpath(source))
     if below.split(os.sep)[0] == os.pardir:
         raise Refused("the plan is about files outside the source of this output", path=path)
@@ -197,13 +200,13 @@ def _below(source: str, path: str, names: Iterable[str]) -> list[str]:
 
 
 def _listed(source: str) -> tuple[dict[str, DraftFile], list[str]]:
-    """Files by path below the source, and the folders, outer ones first; links as what they lead to.
+    """Return the files by path below the source, and the folders, outer ones first. Links are followed.
 
-    What is neither file nor folder (a socket, a link that leads nowhere) is nothing to a broker, and is left out.
+    Anything else (a socket, a broken link) is ignored by a broker, and is left out.
     """
     files: dict[str, DraftFile] = {}
     folders = [""]
-    if not os.path.lexists(source):  # it comes to be
+    if not os.path.lexists(source):  # the plan creates it
         return files, []
     for folder in folders:
         try:
@@ -228,7 +231,7 @@ def _check_no_loop(source: str, entry: os.DirEntry[str]) -> None:
 
 
 def _walk_written(folder: NewFolder, make_spool: MakeSpool | None) -> Iterator[tuple[str, DraftFile]]:
-    """Files that are not merely copied; of one plan after the other, since together they may not fit in memory."""
+    """Yield the files that are not plain copies, plan after plan, because all together may not fit in memory."""
     for plan in folder.plans:
         yield from _changed_files(plan.decided(make_spool), folder.source)
     for name, content in folder.further.items():
@@ -274,7 +277,7 @@ def _check_room(folders: Sequence[NewFolder]) -> None:
 
 
 def _room_of(plan: SavedPlan) -> int:
-    """Bytes of the files that its steps leave."""
+    """Return the bytes of the files that the plan's steps leave."""
     sizes: dict[str, int] = {}
     for step in plan.steps:
         file = sizes.pop(step.path, None)
@@ -299,12 +302,13 @@ def _check_source(result: NewFolder) -> None:
         raise StalePlan("a folder was added or removed while it was copied", path=result.source)
 
 
-# Building it.
+# Building the folder.
 
 
 @contextmanager
 def _built(disk: Disk, folders: Sequence[NewFolder], make_spool: MakeSpool) -> Iterator[list[str]]:
-    """The folders under passing names, synced; they go if they are not renamed by the end."""
+    """Build the folders under temporary names, synced. They are deleted unless they are renamed by the end of the
+    context."""
     parts = [_passing_name(os.path.realpath(folder.path)) for folder in folders]
     try:
         for folder, part in zip(folders, parts, strict=True):
@@ -312,12 +316,13 @@ def _built(disk: Disk, folders: Sequence[NewFolder], make_spool: MakeSpool) -> I
         yield parts
     finally:
         for part in parts:
-            with suppress(OSError):  # what is left has a name that says so, and the error that led here is told
+            with suppress(OSError):  # what stays has a temporary name; the first error is the one to report
                 _remove(disk, part)
 
 
 def _passing_name(place: str) -> str:
-    """Beside the place. A broker that meets it in a log dir takes it for a partition that is being deleted."""
+    """Return a temporary name beside the place. A broker that finds it in a log dir treats it as a partition being
+    deleted."""
     mark, found = uuid.uuid4().hex, find_partition_dir_name(own_name(place))
     if found is None:
         return f"{place}.{mark}.part"
@@ -326,7 +331,7 @@ def _passing_name(place: str) -> str:
 
 
 def listed_files(source: str, plans: Sequence[SavedPlan]) -> dict[str, DraftFile]:
-    """The files in a folder, without those in folders below it, that plans do not change. Raises KlogError."""
+    """Return the files directly in a folder that the plans do not change. Raises KlogError."""
     whole = new_folder(plans, source, source)
     return {name: file for name, file in whole.copied.items() if os.sep not in name}
 
@@ -334,8 +339,8 @@ def listed_files(source: str, plans: Sequence[SavedPlan]) -> dict[str, DraftFile
 def build_folder(
     disk: Disk, folder: NewFolder, part: str, make_spool: MakeSpool | None = None, *, is_there: bool = False
 ) -> None:
-    """All of a new folder under a passing name, synced. is_there: an empty one of that name was made. make_spool: for
-    plans that have to be decided again."""
+    """Build a new folder under a temporary name, synced. is_there: an empty folder of that name exists already.
+    make_spool: for plans that have to be decided again."""
     if not is_there:
         disk.mkdir(part)
     for name in folder.folders:
@@ -356,7 +361,7 @@ def build_folder(
 
 
 def walk_new_files(folder: NewFolder, make_spool: MakeSpool | None = None) -> Iterator[NewFile]:
-    """All that are to be put there. make_spool: for plans that have to be decided again."""
+    """Yield all files of the new folder. make_spool: for plans that have to be decided again."""
     about_new = cache(about_new_file)
     for name, file in folder.copied.items():
         yield NewFile(name, file, about_file(folder.source, name, file, about_new), copied=True)
@@ -365,8 +370,8 @@ def walk_new_files(folder: NewFolder, make_spool: MakeSpool | None = None) -> It
 
 
 def write_new_file(disk: Disk, file: NewFile, path: str) -> None:
-    """One of them, synced, and held against what it is to be: what is only copied, under another name or cut as well,
-    by its size. Raises as `put` does."""
+    """Write one of these files, sync it and check it. A file that is only copied, renamed or cut is checked by its
+    size. Raises as `put` does."""
     content = file.file.content
     if file.copied or all(isinstance(part, FileRange) for part in content):
         copy(disk, path, content, file.like)
@@ -375,9 +380,10 @@ def write_new_file(disk: Disk, file: NewFile, path: str) -> None:
 
 
 def about_file(source: str, name: str, file: DraftFile, about_new: Callable[[str], About] = about_new_file) -> About:
-    """As the file that it is, under another name or cut; as the one that it replaces; as those beside it.
+    """Return mode, owner and times for a new file: from the file that it is (renamed or cut), else from the file that
+    it replaces, else from the files beside it.
 
-    about_new: what a new file in a folder is like, for callers who have many.
+    about_new: what a new file in a folder gets; for callers that have many.
     """
     before = os.path.join(source, name)
     moved = [part.path for part in file.content if isinstance(part, FileRange) and len(file.content) == 1]
@@ -387,7 +393,7 @@ def about_file(source: str, name: str, file: DraftFile, about_new: Callable[[str
 
 
 def _there(folder: str) -> str:
-    """The folder, or the one that it is to lie in."""
+    """Return the folder, or its parent if it does not exist yet."""
     return folder if os.path.isdir(folder) else os.path.dirname(os.path.abspath(folder))
 
 

@@ -1,4 +1,4 @@
-"""Files that are written, synced, and known to be what was to be written."""
+"""Writes files, syncs them, and checks that they are as intended."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from klogtool.disk.disk import Disk
 from klogtool.disk.read_behind import ReadBehind
 from klogtool.disk.readback import check_size, check_written
 
-STRETCH_BYTES = 32 << 20  # synced and read behind the writing; a smaller file is read when it is written
+STRETCH_BYTES = 32 << 20  # a larger file is synced and read back during the write; a smaller one after it
 
 
 def put(disk: Disk, path: str, content: Content, like: About | None) -> None:
-    """A new file, synced and read back. Raises as `Disk.write` and `check_written` do."""
+    """Write a new file, sync it and read it back. Raises as `Disk.write` and `check_written` do."""
     if content_size(content) <= STRETCH_BYTES:
         disk.write(path, content, like)
         disk.sync(path)
@@ -25,7 +25,8 @@ def put(disk: Disk, path: str, content: Content, like: About | None) -> None:
 
 
 def copy(disk: Disk, path: str, content: Content, like: About | None) -> None:
-    """A new file of pieces of others, synced. The system copies them: only its size is checked. Raises as `put`."""
+    """Copy pieces of other files to a new file, and sync it. The kernel copies, so only the size is checked. Raises as
+    `put`."""
     disk.write(path, content, like)
     disk.sync(path)
     check_size(path, content)

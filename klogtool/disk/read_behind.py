@@ -1,5 +1,5 @@
-"""A large file is synced and read back behind whoever writes it: so the device is never idle, and one core copies while
-another compares."""
+"""Syncs and reads back a large file while it is still being written. The device is never idle, and one core copies
+while another compares."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from klogtool.disk.readback import ReadBack, WrittenFile
 
 
 class ReadBehind:
-    """Two threads, one that syncs and one that reads back a file while it is written; to be left by `with`."""
+    """Two threads: one syncs and one reads back a file while it is written. Use it with `with`."""
 
     def __init__(self, path: str, content: Content, stretch_bytes: int) -> None:
         self._path, self._content, self._stretch_bytes, self._told = path, content, stretch_bytes, 0
@@ -20,14 +20,14 @@ class ReadBehind:
         self._followers = _Follower("sync", self._sync), _Follower("read back", self._read)
 
     def reach(self, position: int) -> None:
-        """So much is written."""
+        """Note that the file is written up to `position`."""
         if position - self._told >= self._stretch_bytes:
             self._told = position
             for follower in self._followers:
                 follower.tell(position)
 
     def finish(self) -> None:
-        """All is written and synced. Raises as `check_written` does, and where what was synced before could not be."""
+        """Note that all is written and synced. Raises as `check_written` does, and if an earlier sync failed."""
         self._is_written = True
         for follower in self._followers:
             follower.end()
@@ -47,12 +47,12 @@ class ReadBehind:
                 file.sync()
 
     def _read(self, places: Iterator[int]) -> None:
-        place = next(places, None)  # before that there may be no file
+        place = next(places, None)  # the file may not exist before that
         if place is None and not self._is_written:
             return
         with ReadBack(self._path, self._content) as found:
             while place is not None:
-                found.check_up_to(min(place, found.written.size_now()))  # less is there where it ends in a hole so far
+                found.check_up_to(min(place, found.written.size_now()))  # the file is shorter while it ends in a hole
                 place = next(places, None)
             if self._is_written:
                 found.check_all()
@@ -71,17 +71,17 @@ class _Follower:
         self._places.put(position)
 
     def end(self) -> None:
-        """Nothing more is to come; it may have been said before."""
+        """Note that nothing more comes; may be called twice."""
         self._places.put(None)
         self._thread.join()
 
     def raise_error(self) -> None:
-        """What went wrong in the thread that has ended."""
+        """Raise the error of the thread, which has ended."""
         if self._error is not None:
             raise self._error
 
     def _run(self, work: Callable[[Iterator[int]], None]) -> None:
         try:
             work(iter(self._places.get, None))
-        except BaseException as error:  # for whoever waits for it
+        except BaseException as error:  # kept for the thread that waits for this one
             self._error = error

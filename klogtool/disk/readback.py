@@ -1,4 +1,4 @@
-"""What was written is read again and held against what was to be written."""
+"""Reads written bytes again and compares them with the bytes that were to be written."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PIECE_BYTES = 256 << 10
 def check_written(path: str, content: Content) -> None:
     """Raises OSError (EIO) if the file at `path` is not this content, KlogError if one of them cannot be read.
 
-    The bytes may come from the system's memory: for the device answers `Disk.sync`.
+    The bytes may come from the page cache. That they are on the device is ensured by `Disk.sync`.
     """
     with ReadBack(path, content) as found:
         found.check_all()
 
 
 def check_size(path: str, content: Content) -> None:
-    """Raises OSError (EIO) if the file at `path` has not the content's size: for what the system has copied."""
+    """Raises OSError (EIO) if the file at `path` does not have the content's size. For files that the kernel copied."""
     size = os.stat(path).st_size
     if size != content_size(content):
         raise differs(path, min(size, content_size(content)))
@@ -36,12 +36,13 @@ class WrittenFile(LogFile):
         return self
 
     def sync(self) -> None:
-        """What is there by now is on the device then."""
+        """Return when the current bytes are on the device."""
         os.fdatasync(self._fd)
 
 
 class ReadBack:
-    """A file that is being written, or was, and what it is to be. Bytes up to `position` are known to be right."""
+    """Compares a file that is being written, or was, with its content. Bytes before `position` are known to be
+    right."""
 
     def __init__(self, path: str, content: Content) -> None:
         self.written, self.position = WrittenFile(path), 0
@@ -50,11 +51,11 @@ class ReadBack:
         except KlogError:
             self.written.close()
             raise
-        # Buffers that are used again, and stay in the processor's cache: fresh ones cost more than the reading.
+        # These buffers are reused, so they stay in the processor's cache: fresh ones cost more than the reading.
         self._found, self._expected = bytearray(PIECE_BYTES), bytearray(PIECE_BYTES)
 
     def check_up_to(self, end: int) -> None:
-        """Hold bytes that have been written against those that are wanted."""
+        """Compare the written bytes up to `end` with the wanted bytes."""
         while self.position < end:
             size = len(self.wanted.read_into(self._expected, self.position, min(PIECE_BYTES, end - self.position)))
             is_whole = len(self.written.read_into(self._found, self.position, size)) == size
@@ -63,7 +64,7 @@ class ReadBack:
             self.position += size
 
     def check_all(self) -> None:
-        """All is written by now."""
+        """Compare the rest; the file is complete now."""
         size = self.written.size_now()
         if size != self.wanted.size:
             raise differs(self.wanted.path, min(size, self.wanted.size))
@@ -82,5 +83,5 @@ def _same(one: bytearray, other: bytearray, size: int) -> bool:
 
 
 def differs(path: str, position: int) -> OSError:
-    """The error for a file that is not what was written to it."""
+    """Return the error for a file that differs from what was written to it."""
     return OSError(errno.EIO, f"reading back from byte {position} gives other bytes than were written", path)

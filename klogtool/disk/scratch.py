@@ -1,4 +1,4 @@
-"""A folder of our own for as long as a command runs: a log, small files that another program is to find, links."""
+"""A temporary folder that lives as long as a command: a log, small files that another program reads, links."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from msgspec import Struct
 
 
 class Scratch(Struct, frozen=True):
-    """The folder. Whoever made it takes it away, unless what is in it explains an error."""
+    """The folder. Its creator deletes it, unless its contents explain an error."""
 
     path: str
 
     @classmethod
     def make(cls, name: str) -> Scratch:
-        """A new one, where temporary files go."""
+        """Create a new one in the system's folder for temporary files."""
         return cls(tempfile.mkdtemp(prefix=f"klogtool-{name}-"))
 
     def folder(self, *names: str) -> str:
-        """A folder in it, there from now on."""
+        """Create a folder in it."""
         path = os.path.join(self.path, *names)
         os.makedirs(path, exist_ok=True)
         return path
 
     def text(self, name: str, text: str, *, mode: int = 0o600) -> str:
-        """A file in it; its path."""
+        """Create a text file in it; return its path."""
         path = os.path.join(self.path, name)
         with open(path, "x", encoding="utf-8") as file:
             file.write(text)
@@ -37,26 +37,26 @@ class Scratch(Struct, frozen=True):
         return path
 
     def write(self, name: str, chunks: Iterable[bytes]) -> None:
-        """A file in it, of these bytes."""
+        """Create a file of these bytes in it."""
         with open(os.path.join(self.path, name), "xb") as file:
             for chunk in chunks:
                 file.write(chunk)
 
     def hole(self, name: str, size: int) -> None:
-        """A file in it that has a size, and nothing in it."""
+        """Create a file in it that has this size but no data."""
         with open(os.path.join(self.path, name), "xb") as file:
             file.truncate(size)
 
     @contextmanager
     def log(self, name: str) -> Iterator[BinaryIO]:
-        """A file that others append to."""
+        """Open a file in it for others to append to."""
         with open(os.path.join(self.path, name), "ab") as file:
             yield file
 
     def link(self, target: str, name: str) -> None:
-        """A name in it for something that lies elsewhere."""
+        """Create a link in it to something elsewhere."""
         os.symlink(target, os.path.join(self.path, name))
 
     def remove(self) -> None:
-        """All of it goes; what cannot, stays."""
+        """Delete all of it; what cannot be deleted stays."""
         shutil.rmtree(self.path, ignore_errors=True)

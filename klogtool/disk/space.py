@@ -1,4 +1,4 @@
-"""Whether there is room, before anything is written."""
+"""Whether there is enough space, before anything is written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from klogtool.errors import Refused
 
-BLOCK_BYTES = 4096  # what a file takes at least, and the most that its last block wastes
+BLOCK_BYTES = 4096  # allocation unit: the smallest size of a file on disk, and the most that its last block wastes
 
 
 MORE_ROOM = (
@@ -17,8 +17,8 @@ MORE_ROOM = (
 
 
 def check_space(needed: Mapping[str, int], cure: str | None = None) -> None:
-    """Raises Refused if a file system has not the room. needed: bytes by a folder that is in it; those add up. cure:
-    what to do about it."""
+    """Raises Refused if a file system does not have enough free space. needed: bytes by folder; folders of one file
+    system are added up. cure: what the user can do."""
     by_device: dict[int, tuple[str, int]] = {}
     for folder, size in needed.items():
         device = os.stat(folder).st_dev
@@ -31,11 +31,11 @@ def check_space(needed: Mapping[str, int], cure: str | None = None) -> None:
 
 
 def free_bytes(folder: str) -> int:
-    """Bytes that this process may still write to the folder's file system."""
+    """Return the bytes that this process may still write to the folder's file system."""
     found = os.statvfs(folder)
     return found.f_frsize * (found.f_bfree if os.geteuid() == 0 else found.f_bavail)
 
 
 def on_disk(path: str, size: int) -> int:
-    """Bytes that `size` bytes of a file take as a copy of it, holes kept."""
+    """Return the bytes on disk that a copy of the first `size` bytes takes; holes stay holes."""
     return min(size, os.stat(path).st_blocks * 512) + BLOCK_BYTES

@@ -1,8 +1,8 @@
-"""New bytes on the device while it is still being decided what becomes of them.
+"""Writes new bytes to disk while it is still being decided what becomes of them.
 
-They wait in a folder of files that is where a rename puts them in their place: in the journal, or beside the result of
---output. It comes to be with the first byte, and goes when whoever made it is done with it. One that a kill has left
-in a journal is known by its lock, which nobody holds: whoever works with the journal next removes it.
+They wait in a folder from which a rename can put them in place: in the journal, or beside the output of --output. The
+folder is created with the first byte and deleted when its creator is done. If a kill left one in a journal, nobody
+holds its lock, so the next run that uses the journal removes it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from klogtool.plans.saved_plan import SavedPlan
 
 PREFIX = "made-"
 CHUNK_BYTES = 256 << 10
-TRIES = 1000  # to have a folder that nobody takes away
+TRIES = 1000  # how often to retry if somebody deletes the folder
 
 
 class SpoolFolder:
-    """The folder, to be left by `with`. before, behind: what else there is to do when it comes to be, and has gone."""
+    """The folder, for use with `with`. before, behind: further work before it is created and after it was deleted."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class SpoolFolder:
         self._files = 0
 
     def make_spool(self) -> FileSpool:
-        """For one new file; on any thread."""
+        """Return a spool for one new file; may be called on any thread."""
         return FileSpool(self)
 
     def add_file(self) -> str:
-        """A file in it, new and empty; its path. Raises OSError, KlogError."""
+        """Create an empty file in the folder; return its path. Raises OSError, KlogError."""
         with self._making:
             if self._lock is None:
                 self._lock = _make_and_lock(self.disk, self.path, self._before)
@@ -69,7 +69,7 @@ class SpoolFolder:
         if lock is None:
             return
         try:
-            with suppress(OSError):  # it has a name that says what it is, and the error that led here is told
+            with suppress(OSError):  # its name says what it is; the first error is the one to report
                 _remove(self.disk, self.path)
         finally:
             os.close(lock)
@@ -77,25 +77,25 @@ class SpoolFolder:
 
 
 class FileSpool:
-    """broker.spools.Spool over a file: what it gives lies there, in its place in what is to come to be."""
+    """broker.spools.Spool over a file: the bytes are at the position that they have in the future file."""
 
     def __init__(self, folder: SpoolFolder) -> None:
         self._folder, self._path = folder, ""
         self._position = self._size = self._crc = 0
 
     def write(self, data: bytes) -> None:
-        """More bytes. Raises OSError where they cannot be written."""
+        """Append bytes. Raises OSError if they cannot be written."""
         self._path = self._path or self._folder.add_file()
         self._folder.disk.extend(self._path, self._position + self._size, (data,))
         self._size += len(data)
         self._crc = crc32c(data, self._crc)
 
     def skip(self, size: int) -> None:
-        """A hole, for now."""
+        """Skip `size` bytes; they stay a hole for now."""
         self._position += size
 
     def end_part(self) -> Part:
-        """What was written."""
+        """Return the part that was written since the last call."""
         part = Made(self._size, self._crc, self._path, self._position)
         self._position += self._size
         self._size = self._crc = 0
@@ -103,9 +103,10 @@ class FileSpool:
 
 
 def _make_and_lock(disk: Disk, path: str, before: Callable[[], object]) -> int:
-    """The descriptor of a new folder, which is locked as long as that is open. Raises OSError, KlogError.
+    """Create a folder and return a descriptor; the folder is locked while the descriptor is open. Raises OSError,
+    KlogError.
 
-    Until it is locked, somebody else may take it for one that is left, or the folder around it for an empty one.
+    Before it is locked, another process may take it for a leftover, or its parent for an empty folder, and delete it.
     """
     for _ in range(TRIES):
         with suppress(FileNotFoundError):
@@ -120,14 +121,14 @@ def _make_and_lock(disk: Disk, path: str, before: Callable[[], object]) -> int:
 
 
 def clear_left(disk: Disk, journal: str) -> None:
-    """Folders that kills have left in a journal go."""
+    """Delete the folders that killed runs left in a journal."""
     try:
         left = [name for name in os.listdir(journal) if name.startswith(PREFIX)]
     except FileNotFoundError:
         return
     for name in left:
         path = os.path.join(journal, name)
-        with suppress(OSError):  # somebody's, or gone by now
+        with suppress(OSError):  # in use, or already gone
             folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -137,7 +138,7 @@ def clear_left(disk: Disk, journal: str) -> None:
 
 
 def new_name() -> str:
-    """Of a folder in a journal."""
+    """Return a new name for a folder in a journal."""
     return PREFIX + uuid.uuid4().hex
 
 
@@ -150,17 +151,19 @@ def _remove(disk: Disk, folder: str) -> None:
 # --- into place -------------------------------------------------------------------------------------------------------
 
 
-Laid = list[tuple[str, Content]]  # files that are in their place, and what is to be in them
+Laid = list[tuple[str, Content]]  # files that are in their place, and what they should contain
 
 
 def put_made(disk: Disk, path: str, content: Content, like: About) -> None:
-    """A new file, synced and read back: what waits for it is renamed, where it can be. Raises as `putting.put`."""
+    """Write a new file, sync it and read it back. If a waiting file has its bytes, that is renamed. Raises as
+    `putting.put`."""
     if lay_made(disk, path, content, like):
         check_made([(path, content)])
 
 
 def lay_made(disk: Disk, path: str, content: Content, like: About) -> bool:
-    """The same; true where it is still to be read back, by `check_made`."""
+    """Do the same without the read back if a waiting file was renamed; then return True, and `check_made` must
+    follow."""
     waiting = _find_waiting(content, os.path.dirname(path))
     if waiting is None:
         put(disk, path, content, like)
@@ -172,20 +175,22 @@ def lay_made(disk: Disk, path: str, content: Content, like: About) -> bool:
 
 
 def check_made(laid: Laid, jobs: int = 1) -> None:
-    """Read back what was laid, by sums: what was to be written is nowhere else any more. Raises as `check_written`."""
+    """Read the laid files back and compare sums, because the bytes exist nowhere else any more. Raises as
+    `check_written`."""
     for _ in in_order(lambda: _check, iter(laid), jobs):
         pass
 
 
 def spooled_bytes(plan: SavedPlan) -> int:
-    """How many of those that it writes lie on the device already."""
+    """Return how many bytes of the plan's new contents are on disk already."""
     steps = () if plan.plan is None else plan.plan.steps
     parts = (part for step in steps if isinstance(step, Write) for part in step.content)
     return sum(part.size for part in parts if isinstance(part, Made) and part.path is not None)
 
 
 def _find_waiting(content: Content, folder: str) -> str | None:
-    """The file that has all new bytes of a content where they belong, in the folder's file system."""
+    """Return the waiting file, in the folder's file system, that has all new bytes of the content in place; else
+    None."""
     at, found = 0, set[str | None]()
     for part in content:
         if isinstance(part, bytes) or (isinstance(part, Made) and part.start != at):
@@ -218,7 +223,7 @@ def _crc(part: Part) -> int:
 
 
 def _crc_in(file: LogFile, start: int, size: int) -> int:
-    buffer, crc = bytearray(CHUNK_BYTES), 0  # used again, and stays in the processor's cache
+    buffer, crc = bytearray(CHUNK_BYTES), 0  # reused, so it stays in the processor's cache
     for position in range(start, start + size, CHUNK_BYTES):
         crc = crc32c(file.read_into(buffer, position, min(CHUNK_BYTES, start + size - position)), crc)
     return crc

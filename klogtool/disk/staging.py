@@ -1,8 +1,9 @@
-"""Before the first step: new contents are laid ready, originals are kept. In the log dir nothing changes by it.
+"""Prepares a run before its first step: writes new contents beside their targets, and keeps originals. Nothing in the
+log dir changes by that.
 
-On one file system originals are kept by hard links, and new contents wait in the journal. Where the journal lies on
-another one, originals are copied, and new contents wait in the target's own folder under names that end in `.deleted`,
-which a broker's start would unlink: they cost nothing but room, should we be killed.
+On one file system originals are kept by hard links, and new contents wait in the journal. If the journal is on another
+file system, originals are copied, and new contents wait in the target's own folder under names that end in `.deleted`.
+A broker's start would unlink those, so after a kill they cost nothing but space.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from klogtool.plans.saved_plan import SavedPlan
 
 
 class Staging(Struct, frozen=True):
-    """Where the entry's k-th plan is laid ready. base: the plan's folder, links followed; linkable: folders whose files
-    can have a second name in the journal; facts: are told of every name that we give."""
+    """Where the entry's k-th plan is prepared. base: the plan's folder, links resolved. linkable: folders whose files
+    can have a hard link in the journal. facts: gets every name that we give."""
 
     disk: Disk
     entry: Entry
@@ -42,17 +43,18 @@ class Staging(Struct, frozen=True):
     linkable: set[str] = field(default_factory=set)
 
     def place(self, name: str) -> str:
-        """A path in the entry's folder for this plan."""
+        """Return a path in the entry's folder for this plan."""
         return self.entry.place(str(self.k), name)
 
     def link(self, path: str, name: str) -> None:
-        """A second name for a file, in the entry."""
+        """Give a file a second name in the entry."""
         with self.facts.changing(path):
             self.disk.link(path, self.place(name))
 
 
 def stage(disk: Disk, entry: Entry, k: int, plan: Plan, laid: Laid, facts: Facts, ours: OurLinks) -> Record:
-    """Lay ready all that the entry's k-th plan needs, synced; what is not read back comes into `laid`.
+    """Prepare everything that the entry's k-th plan needs, synced. Files that are not read back yet are added to
+    `laid`.
 
     Raises Refused, KlogError or OSError.
     """
@@ -68,7 +70,7 @@ def stage(disk: Disk, entry: Entry, k: int, plan: Plan, laid: Laid, facts: Facts
     originals = _keep_originals(ready, plan, names)
     disk.sync_dir(entry.place(str(k)))
     for folder in folders:
-        if folder not in ready.linkable:  # names came: synced, and not to be seen by its time
+        if folder not in ready.linkable:  # names were added here: sync them and set the mtime back
             keep_time(disk, folder, before[folder].mtime_ns)
             disk.sync_dir(folder)
     states = {name: None if file is None else file.state for name, file in originals.items()}
@@ -76,11 +78,13 @@ def stage(disk: Disk, entry: Entry, k: int, plan: Plan, laid: Laid, facts: Facts
 
 
 def uncut_plan(plan: Plan, ours: OurLinks) -> Plan:
-    """The plan without cuts of files that somebody else has a name for: a copy of what stays takes their place.
+    """Return the plan without cuts of files that have other hard links: instead, a copy of what stays takes their
+    place.
 
-    A backup made by hard links has the very same files; a cut of one would cut the other. ours: links of the journal.
+    A backup made by hard links shares its files with the log dir, so a cut would cut the backup too. ours: links in the
+    journal.
     """
-    meant: dict[str, str] = {}  # of names that mean another file by now: its first name; none for a new file
+    meant: dict[str, str] = {}  # for names that mean another file now: its original name; "" for a new file
     steps: list[Step] = []
     for step in plan.steps:
         first = meant.get(step.path, step.path)
@@ -96,7 +100,7 @@ def uncut_plan(plan: Plan, ours: OurLinks) -> Plan:
 
 
 def _has_other_names(path: str, ours: OurLinks) -> bool:
-    """Whether a file has names that are neither its own nor the journal's."""
+    """Return whether a file has names other than its own and those in the journal."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -105,13 +109,14 @@ def _has_other_names(path: str, ours: OurLinks) -> bool:
 
 
 def staged_in_place(entry: Entry, k: int, plan: SavedPlan, base: str) -> list[str]:
-    """Where contents of the entry's k-th plan may wait in its own folders. base: the plan's folder, as it lies now."""
+    """Return where contents of the entry's k-th plan may wait in the plan's own folders. base: the plan's folder
+    now."""
     writes = [(n, step) for n, step in enumerate(plan.steps) if step.kind in ("write", "truncate")]
     return [_waiting(entry, k, n, os.path.join(base, step.path)) for n, step in writes]
 
 
 def room_needed(plans: Collection[SavedPlan], journal: str) -> dict[str, int]:
-    """Bytes that staging takes, by a folder that is there: the plans' own, and what is to have the journal."""
+    """Return the bytes that staging takes, by existing folder: those of the plans, and the one for the journal."""
     keeping = journal if os.path.isdir(journal) else os.path.dirname(journal)
     needed, ours = {keeping: BLOCK_BYTES}, OurLinks(journal)
     for plan in plans:
@@ -124,7 +129,7 @@ def room_needed(plans: Collection[SavedPlan], journal: str) -> dict[str, int]:
 
 
 def _written_sizes(plan: SavedPlan, ours: OurLinks) -> Iterator[int]:
-    """Bytes of new files: those that are written, and those that take the place of what is not to be cut."""
+    """Yield the sizes of new files: those that are written, and copies that replace files which must not be cut."""
     for step in plan.steps:
         is_copied = step.kind == "truncate" and _has_other_names(os.path.join(plan.path, step.path), ours)
         if step.kind == "write" or is_copied:
@@ -132,7 +137,7 @@ def _written_sizes(plan: SavedPlan, ours: OurLinks) -> Iterator[int]:
 
 
 def _kept_sizes(plan: SavedPlan, ours: OurLinks, *, copied: bool) -> Iterator[int]:
-    """Bytes that are copied to keep them: tails; and whole files, where they cannot be linked."""
+    """Yield the bytes that are copied to keep them: tails, and whole files if they cannot be linked."""
     for step in plan.steps:
         for name in step.names:
             path = os.path.join(plan.path, name)
@@ -147,8 +152,8 @@ def _folder_before(folder: str) -> FolderBefore:
 
 
 def _can_link(ready: Staging, folder: str) -> bool:
-    """Whether files of the folder can have a second name in the journal: tried, since one device may be mounted twice,
-    and a system may refuse links to files of others."""
+    """Return whether files of the folder can have a hard link in the journal. This is tried, because one device may be
+    mounted twice, and the system may refuse links to files of other users."""
     if os.stat(folder).st_dev != os.stat(ready.entry.path).st_dev:
         return False
     some = next((path for path in _files_of(folder)), None)
@@ -186,7 +191,7 @@ def _waiting(entry: Entry, k: int, n: int, path: str) -> str:
 
 
 def _keep_originals(ready: Staging, plan: Plan, names: Sequence[str]) -> dict[str, Original | None]:
-    """Keep what there is of each name that a step changes."""
+    """Keep the original of each name that a step changes."""
     disk, entry, k = ready.disk, ready.entry, ready.k
     found = {name: _find_original(os.path.join(ready.base, name)) for name in names}
     cuts = _cuts(plan, {name: original.state.size for name, original in found.items() if original is not None})
@@ -196,7 +201,7 @@ def _keep_originals(ready: Staging, plan: Plan, names: Sequence[str]) -> dict[st
         if original is None:
             continue
         linked = os.path.dirname(path) in ready.linkable
-        if name in cuts and (linked or name not in leaving):  # else all of it is copied
+        if name in cuts and (linked or name not in leaving):  # otherwise the whole file is copied
             original = _keep_tail(disk, entry, f"{k}/tail-{n}", path, replace(original, cut=cuts[name]))
         if linked:
             ready.link(path, f"kept-{n}")
@@ -225,8 +230,8 @@ def _keep_tail(disk: Disk, entry: Entry, tail: str, path: str, original: Origina
 
 
 def _cuts(plan: Plan, sizes: Mapping[str, int]) -> dict[str, int]:
-    """To how many bytes files are cut, under whatever name, by the name that they have now."""
-    meant = {name: name for name in sizes}  # which file a name means, by its first name
+    """Return the size to which each file is cut, by the name that it has before the steps."""
+    meant = {name: name for name in sizes}  # current name -> original name of the file
     smallest: dict[str, int] = {}
     for step in plan.steps:
         file = meant.get(step.path)

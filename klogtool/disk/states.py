@@ -1,7 +1,7 @@
-"""Which files a folder's names mean while a plan's steps are carried out: in between, and how far they have come.
+"""The states of files while a plan's steps are carried out, and how many steps are done.
 
-A file is told by its inode, size and time, so that nothing has to be written down after each step: what lies there says
-how far it went.
+A file is identified by its inode, size and mtime, so nothing has to be recorded after each step: the files themselves
+show how far the run came.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from klogtool.values import PartlyCompared
 
 
 class FileState(PartlyCompared, frozen=True, eq=False):
-    """A file as it lies there. mtime_ns: None where only the system knows: that of a file that was cut.
+    """The state of a file. mtime_ns: None if only the system knows it, as after a cut.
 
-    ctime_ns: when anything of it was changed last, which nobody can set; every name that is given or taken changes it.
-    digest: see digest.py. Both None where they are not known; they do not make it another state.
+    ctime_ns: when anything of the file was changed last. Nobody can set it, and every new or removed name changes it.
+    digest: see digest.py. Both are None if unknown, and do not take part in comparison.
     """
 
     uncompared = frozenset({"ctime_ns", "digest"})
@@ -32,20 +32,20 @@ class FileState(PartlyCompared, frozen=True, eq=False):
     digest: str | None = None
 
     def looks_like(self, expected: FileState) -> bool:
-        """The same size and time: nobody has written to it since, even if it was moved about."""
+        """Return whether size and mtime are the same: nobody has written to the file since, even if it was renamed."""
         return self.size == expected.size and expected.mtime_ns in (None, self.mtime_ns)
 
     def is_untouched(self, expected: FileState) -> bool:
-        """The very same file, and nobody has changed anything of it since."""
+        """Return whether it is the same inode, and nothing of it was changed since."""
         return self.is_the(expected) and self.ctime_ns == expected.ctime_ns is not None
 
     def is_the(self, expected: FileState) -> bool:
-        """The very same file, as it was."""
+        """Return whether it is the same inode, with the same size and mtime."""
         return self.ino == expected.ino and self.looks_like(expected)
 
 
 class StagedWrite(Struct, frozen=True):
-    """A file gets its place, in place of the one of that name. staged: where it lies until then, whole and synced."""
+    """A prepared file replaces the one at `path`. staged: its current path; it is complete and synced."""
 
     path: str
     staged: str
@@ -53,11 +53,11 @@ class StagedWrite(Struct, frozen=True):
 
 
 StagedStep: TypeAlias = StagedWrite | Truncate | Rename | Delete
-Names: TypeAlias = dict[str, FileState | None]  # None: there is no file of that name
+Names: TypeAlias = dict[str, FileState | None]  # None: no file has that name
 
 
 def find_state(path: str) -> FileState | None:
-    """Of the file that lies there now, or None. Raises OSError where that cannot be seen."""
+    """Return the state of the file at a path, or None if there is none. Raises OSError if that cannot be determined."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -66,12 +66,12 @@ def find_state(path: str) -> FileState | None:
 
 
 def names_of(step: StagedStep) -> tuple[str, ...]:
-    """Paths of the files that a step changes, below the plan's."""
+    """Return the paths of the files that a step changes, relative to the plan's."""
     return (step.path, step.to) if isinstance(step, Rename) else (step.path,)
 
 
 def walk_changes(before: Mapping[str, FileState | None], steps: Sequence[StagedStep]) -> Iterator[Names]:
-    """For each step what the names that it changes mean behind it."""
+    """Yield, for each step, the states of the names that it changes, as they are after the step."""
     now = dict(before)
     for step in steps:
         changes = _changes(now, step)
@@ -94,7 +94,7 @@ def _changes(now: Names, step: StagedStep) -> Names:
 
 
 def states_after(before: Mapping[str, FileState | None], steps: Sequence[StagedStep]) -> Names:
-    """What the names mean when all steps are done."""
+    """Return the states of all names when all steps are done."""
     after = dict(before)
     for changes in walk_changes(before, steps):
         after.update(changes)
@@ -104,7 +104,7 @@ def states_after(before: Mapping[str, FileState | None], steps: Sequence[StagedS
 def find_steps_done(
     before: Mapping[str, FileState | None], steps: Sequence[StagedStep], found: Mapping[str, FileState | None]
 ) -> int | None:
-    """How many of the steps have been done, if these files were found; None if that is no state in between."""
+    """Return how many steps have been done if these files were found; None if they match no state between steps."""
     wrong = {name for name in before if not _is(found.get(name), before[name])}
     done = None if wrong else 0
     for n, changes in enumerate(walk_changes(before, steps), 1):

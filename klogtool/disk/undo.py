@@ -1,11 +1,11 @@
-"""Takes back what a run wrote in place: every file as it was, with time, owner and mode, and every name.
+"""Undoes a run that wrote in place: every file gets its former contents, name, time, owner and mode.
 
-It is refused where somebody else has written since to a file that the run had changed: that would be lost. What lies
-there as the run left it (or left it in between), and what is gone, can be put back without loss; and so can it where
-other files were changed or came. What undo itself has begun it can go on with: it may be killed at any call.
+Undo is refused if somebody else has since written to a file that the run had changed, because that would be lost. Files
+that are as the run left them, even in the middle, and files that are gone, can be put back without loss. Changes to
+other files do not prevent undo. Undo itself may be killed at any call; the next undo continues.
 
-Order of effects: all files are looked at; the manifest says that undo has begun; names are put back, the last step's
-first; folders are synced and get their times; the manifest says that all is undone; the entry goes.
+Order of effects: check all files; record in the manifest that undo has begun; put names back, the last step's first;
+sync folders and set their times; record in the manifest that all is undone; delete the entry.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WRITTEN_TO = "modified since that run, by somebody else or by a later run (undo 
 
 
 def check_untouched(entry: Entry, manifest: Manifest) -> None:
-    """Raises Refused if putting files back would lose what somebody else has written, or they are not kept whole."""
+    """Raises Refused if undo would lose what somebody else has written, or if an original is not kept in full."""
     for record in manifest.records:
         _check_record(entry, record, undoing=manifest.progress is Progress.UNDOING)
 
@@ -67,7 +67,7 @@ def _check_record(entry: Entry, record: Record, *, undoing: bool) -> None:
 
 
 def _is_still(path: str, found: FileState, known: FileState) -> bool:
-    """Whether a file is as it was known to be: nothing of it was changed since, or it has size, time and bytes."""
+    """Return whether a file is as recorded: either nothing of it was changed, or size, mtime and bytes are the same."""
     if found.is_untouched(known):
         return True
     return found.looks_like(known) and known.digest in (None, digest_of(path, known.size))
@@ -76,8 +76,8 @@ def _is_still(path: str, found: FileState, known: FileState) -> bool:
 def _check_kept(
     entry: Entry, path: str, original: Original, states: Sequence[FileState], *, undoing: bool
 ) -> int | None:
-    """The inode of an original that the journal has a link to. A broker may have gone on with a file that was only
-    renamed or cut: the link is to the same bytes."""
+    """Check a kept original; return its inode if it is a hard link in the journal. A broker may have continued with a
+    file that was only renamed or cut, and the link is to the same bytes."""
     if original.tail is not None:
         _check_tail(entry.place(original.tail), original)
     if original.kept is None:
@@ -103,7 +103,7 @@ def _check_tail(path: str, original: Original) -> None:
 
 
 def _is_being_mended(entry: Entry, path: str, original: Original) -> bool:
-    """Whether the file has the beginning of the tail that was cut off, or zeros for it, as a killed undo leaves it."""
+    """Return whether a killed undo left the file like this: with the beginning of its cut-off tail, or zeros for it."""
     found = find_state(path)
     if original.tail is None or found is None or not original.cut <= found.size <= original.state.size:
         return False
@@ -117,7 +117,7 @@ def _is_being_mended(entry: Entry, path: str, original: Original) -> bool:
 
 
 def check_room(entry: Entry, manifest: Manifest) -> None:
-    """Raises Refused if there is no room for what was cut off, and for what is not put back by a link."""
+    """Raises Refused if there is not enough space for cut-off tails, and for originals that are copied back."""
     needed: dict[str, int] = {}
     for record in manifest.records:
         copied = _names_to_copy(entry, record)
@@ -129,17 +129,17 @@ def check_room(entry: Entry, manifest: Manifest) -> None:
 
 
 def _size_put_back(entry: Entry, original: Original) -> int:
-    """Bytes that an original takes when it is put back, besides those that it takes in the journal."""
+    """Return the extra bytes that an original takes when it is put back, besides those in the journal."""
     copied = original.tail or (original.kept if not original.linked else None)
     return 0 if copied is None else os.stat(entry.place(copied)).st_blocks * 512 + BLOCK_BYTES
 
 
-# What somebody else has a name for is not changed: a backup by hard links has the very same files.
+# A file with hard links elsewhere is not changed, because a backup by hard links shares its files with the log dir.
 
 
 def _names_to_copy(entry: Entry, record: Record) -> set[str]:
-    """Originals that have names which are neither in the journal nor in the run's folders, and that would have to be
-    changed, or are no more the files that the run had kept: these are put back as files of their own."""
+    """Return the originals that are put back as copies: they have hard links outside the journal and the run's folders,
+    and would have to be changed or are no longer the file that the run had kept."""
     links, here, has_moved = OurLinks(entry.journal), Counter(_inodes_in(record.folders)), entry.has_moved()
     found = set()
     for name, original in record.before.items():
@@ -155,7 +155,7 @@ def _names_to_copy(entry: Entry, record: Record) -> set[str]:
 
 
 def _lies(entry: Entry, record: Record, name: str) -> str | None:
-    """Where an original lies that is put back as the very file; None where it is copied in any case."""
+    """Return the path of an original that is put back as the same inode; None if it is copied in any case."""
     original = record.before[name]
     if original is None or (original.kept is not None and not original.linked):
         return None
@@ -175,11 +175,11 @@ def _is_to_change(path: str, original: Original) -> bool:
     return (found.mode, found.uid, found.gid, found.mtime_ns, os.stat(path).st_size) != wanted
 
 
-# Doing it.
+# Putting back.
 
 
 def take_back(disk: Disk, entry: Entry, manifest: Manifest) -> None:
-    """Put everything back. Whoever calls has the log dir's lock, and has seen that nothing is lost by it."""
+    """Put everything back. The caller holds the log dir's lock and has checked that nothing is lost."""
     save_manifest(disk, entry, replace(manifest, progress=Progress.UNDOING))
     for record in reversed(manifest.records):
         copied = _names_to_copy(entry, record)
@@ -207,7 +207,7 @@ def _put_back(disk: Disk, entry: Entry, path: str, original: Original | None, st
 
 
 def _is_back(found: FileState | None, entry: Entry, path: str, original: Original, staged: set[int]) -> bool:
-    """Whether the very file, or a copy of it, has its name already; it may still have to be mended."""
+    """Return whether the original, or a copy of it, has its name again. It may still need `_mend`."""
     if found is None:
         return False
     if original.linked:
@@ -216,7 +216,7 @@ def _is_back(found: FileState | None, entry: Entry, path: str, original: Origina
 
 
 def _put_copy(disk: Disk, entry: Entry, record: Record, name: str) -> None:
-    """The original as a file of its own, whole."""
+    """Put the original back as a new file with its full contents."""
     path, original, lies = os.path.join(record.path, name), record.before[name], _lies(entry, record, name)
     if original is None or lies is None:
         return
@@ -225,7 +225,7 @@ def _put_copy(disk: Disk, entry: Entry, record: Record, name: str) -> None:
     if original.tail:
         content.append(FileRange(entry.place(original.tail), 0, original.state.size - stays))
     waiting = _waiting(entry, path)
-    if os.path.lexists(waiting):  # of an undo that was killed here
+    if os.path.lexists(waiting):  # left by an undo that was killed here
         disk.delete(waiting)
     like = replace(about(lies), mode=original.mode, uid=original.uid, gid=original.gid)
     put(disk, waiting, tuple(content), replace(like, mtime_ns=original.state.mtime_ns))
@@ -233,12 +233,13 @@ def _put_copy(disk: Disk, entry: Entry, record: Record, name: str) -> None:
 
 
 def _put_kept(disk: Disk, entry: Entry, path: str, original: Original) -> None:
-    """In one step, where there is a file of that name, by way of a name that a broker's start would unlink."""
+    """Put the original back, atomically if a file has its name now, through a name that a broker's start would
+    unlink."""
     kept, waiting = entry.place(original.kept or ""), _waiting(entry, path)
     if original.linked and not os.path.lexists(path):
         disk.link(kept, path)
         return
-    if os.path.lexists(waiting):  # of an undo that was killed here
+    if os.path.lexists(waiting):  # left by an undo that was killed here
         disk.delete(waiting)
     if original.linked:
         disk.link(kept, waiting)
@@ -252,7 +253,7 @@ def _waiting(entry: Entry, path: str) -> str:
 
 
 def _mend(disk: Disk, entry: Entry, path: str, original: Original) -> None:
-    """What was cut off is there again."""
+    """Append the tail that was cut off, and set mode, owner and time."""
     found = find_state(path)
     if original.tail is None or (found is not None and found.looks_like(original.state)):
         return
@@ -272,7 +273,8 @@ def _describe(disk: Disk, path: str, original: Original) -> None:
 
 
 def _tidy(disk: Disk, entry: Entry, record: Record) -> None:
-    """Nothing of ours stays in the folders; they are synced, and where the same names are in them, have their times."""
+    """Delete our temporary files in the folders, sync the folders, and set their former times if they have the same
+    names."""
     for step in record.steps:
         if isinstance(step, StagedWrite) and not step.staged.startswith(entry.path) and os.path.lexists(step.staged):
             disk.delete(step.staged)

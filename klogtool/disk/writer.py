@@ -1,17 +1,18 @@
-"""Carries plans out in place.
+"""Carries out plans in place.
 
-Order of effects, each on the device before the next:
+Order of effects; each is on the device before the next:
 
- 1. The log dir's lock is taken; facts and space are checked. Until here nothing is written but `.lock`.
- 2. The journal gets an entry with the plans (plan.jsonl).
- 3. For every plan: what it is to write is written beside, read back; what it changes is kept (staging.py).
- 4. Facts are checked once more. The entry's manifest is saved: from here on it says that steps may have been done.
- 5. The steps, in the plan's order, one call of the system each. A cut is synced before the next step, and so are names
-    before a cut or a step in another folder: so what a power failure leaves is what some step left.
- 6. What lies there is held against what should; the manifest is saved as done.
+ 1. Take the log dir's lock; check facts and space. Until here nothing is written but `.lock`.
+ 2. Create the journal's entry with the plans (plan.jsonl).
+ 3. For every plan: write its new contents beside their targets and read them back; keep what it changes (staging.py).
+ 4. Check the facts once more. Save the entry's manifest: from now on it says that steps may have been done.
+ 5. Do the steps in the plan's order, one system call each. A cut is synced before the next step, and so are names
+    before a cut or a step in another folder. So a power failure leaves a state that some step left.
+ 6. Compare the files with what they should be; save the manifest as done.
 
-Killed before 4, nothing had been changed. Killed after it, `resume` finishes and `undo` takes back; which step was the
-last, the files say (states.py). An error in 5 takes back what was done; only if that fails, too, is the run cut short.
+If the run is killed before 4, nothing was changed. If it is killed later, `resume` finishes it and `undo` takes it
+back; the files show which step was the last (states.py). An error in 5 undoes the steps done; only if that fails too,
+the run stays cut short.
 """
 
 from __future__ import annotations
@@ -58,10 +59,10 @@ from klogtool.plans.saved_plan import SavedPlan, decide_saved, paths_of
 
 
 class InPlace:
-    """A run over plans; those of one log dir share an entry of the journal beside it, or of the one given.
+    """A run over plans. Plans of one log dir share an entry, in the journal beside it or in the one given.
 
-    head: first line of plan.jsonl, with `when_ms`. entries: what the run has made, for undo. begun: whether steps may
-    have been done that are neither finished nor taken back. steps: how far it has come.
+    head: first line of plan.jsonl, with `when_ms`. entries: the entries that the run has made, for undo. begun: steps
+    may have been done that are neither finished nor undone. steps: how far it has come.
     """
 
     def __init__(
@@ -78,13 +79,14 @@ class InPlace:
         self._plans = [plan for plan in plans if plan.steps]
         self._head, self._journal, self._disk = head, journal, disk or Disk()
         self._groups: dict[tuple[str, str], Sequence[SavedPlan]] = {}  # by log dir and journal
-        self._others: dict[str, list[str]] = {}  # by log dir: those by which partitions in it were named
+        self._others: dict[str, list[str]] = {}  # by log dir: other log dirs whose links named its partitions
         self._facts = Facts(self._plans)
 
     def carry_out(self) -> None:
-        """Do it all; see the head of this module.
+        """Carry out everything; see the module docstring.
 
-        Raises Refused, LogDirInUse, StalePlan, KlogError or OSError: all is as it was then, unless `begun`.
+        Raises Refused, LogDirInUse, StalePlan, KlogError or OSError. Then everything is as before, unless `begun` is
+        set.
         """
         self._facts.check()
         self._group()
@@ -115,7 +117,7 @@ class InPlace:
         self._groups = {key: joined(plans, key[0]) for key, plans in groups.items()}
 
     def _lock(self, held: ExitStack) -> dict[str, bool]:
-        """Every log dir's lock, once; by log dir whether the file is ours, of those that have plans."""
+        """Lock every log dir once. Returns, for each log dir with plans, whether the lock file is ours."""
         locks = {
             log_dir: held.enter_context(lock_of(self._disk, log_dir, journal)) for log_dir, journal in self._groups
         }
@@ -135,7 +137,8 @@ class InPlace:
     def _staged(
         self, locks: Mapping[str, bool], spools: Mapping[tuple[str, str], MakeSpool]
     ) -> Iterator[list[tuple[Entry, Manifest]]]:
-        """All plans staged; if that fails, or what comes before the first step, nothing stays of it."""
+        """Context with all plans staged. If staging fails, or the check before the first step, all of it is deleted
+        again."""
         runs: list[tuple[Entry, Manifest]] = []
         with ExitStack() as cleaning:
             for (log_dir, journal), plans in self._groups.items():
@@ -162,7 +165,7 @@ class InPlace:
     def _head_of(
         self, log_dir: str, journal: str, bases: Sequence[str], made: Sequence[str], times: Mapping[str, int]
     ) -> dict[str, Any]:
-        """The head of plan.jsonl; of what lies in the log dir the paths are below it."""
+        """Return the head of plan.jsonl. Paths in the log dir are relative to it."""
         home = Home(log_dir, "")
         return {
             **self._head,
@@ -188,7 +191,8 @@ class InPlace:
         self.begun = False
 
     def _take_back(self, runs: Sequence[tuple[Entry, Manifest]]) -> None:
-        """After an error: as it was. Where that cannot be had either, the entry stays, and the first error is told."""
+        """After an error: undo the steps. If that fails too, the entry stays; the first error is reported in any
+        case."""
         for entry, manifest in reversed(runs):
             with suppress(OSError, KlogError):
                 if entry.progress() is Progress.PREPARING:
@@ -205,8 +209,8 @@ class InPlace:
 def lock_of(
     disk: Disk, log_dir: str, journal: str, *, ours: bool = False, without_if_full: bool = False
 ) -> Iterator[bool]:
-    """The log dir's lock, as `locked` has it. No broker starts on what does not look like a log dir; there the lock of
-    the journal, which is made if need be, keeps others of us away."""
+    """Lock the log dir as `locked` does. A folder that does not look like a log dir has no `.lock` of a broker; then
+    lock the journal (created if needed), which keeps other klogtool processes away."""
     if is_locked_by(log_dir):
         with locked(disk, log_dir, ours=ours, without_if_full=without_if_full) as is_ours:
             yield is_ours
@@ -217,21 +221,21 @@ def lock_of(
 
 
 def check_not_in_use(paths: Iterable[str]) -> None:
-    """Raises LogDirInUse if a broker has the log dir that a path is, or lies in, or by which it is named: before
-    anything long is done."""
+    """Raises LogDirInUse if a broker has the log dir of a path: the path itself, the log dir around it, or the one by
+    whose link it was named. For a check before long work begins."""
     is_locked = locks_seen_once()
     for log_dir in dict.fromkeys(log_dir for path in paths for log_dir in log_dirs_of(path, is_locked)):
         check_free(log_dir)
 
 
 def folder_times(plans: Sequence[SavedPlan]) -> dict[str, int]:
-    """Modification times of the folders in which names change, in ns."""
+    """Return the mtimes, in ns, of the folders in which names change."""
     names = (os.path.join(os.path.realpath(plan.path), n) for plan in plans for step in plan.steps for n in step.names)
     return {folder: os.stat(folder).st_mtime_ns for folder in dict.fromkeys(map(os.path.dirname, names))}
 
 
 def make_folders(disk: Disk, folders: Sequence[str]) -> None:
-    """Partition dirs that are not there yet, like the log dir that they lie in."""
+    """Create partition dirs that do not exist yet, with mode and owner of their log dir."""
     for folder in folders:
         above = os.path.dirname(folder)
         disk.mkdir(folder)
@@ -240,7 +244,7 @@ def make_folders(disk: Disk, folders: Sequence[str]) -> None:
 
 
 def remove_made(disk: Disk, folders: Sequence[str]) -> None:
-    """They go again; one that somebody has put something into stays."""
+    """Delete these folders again. A folder in which somebody has put something stays."""
     for folder in folders:
         with suppress(OSError):
             disk.rmdir(folder)
@@ -248,8 +252,8 @@ def remove_made(disk: Disk, folders: Sequence[str]) -> None:
 
 
 def clean(disk: Disk, entry: Entry, plans: Sequence[SavedPlan], bases: Sequence[str], times: Mapping[str, int]) -> None:
-    """Nothing stays of an entry of which no step was done; an error in that is not told, since one led here. bases: the
-    folders of the plans, as they lie now."""
+    """Delete all traces of an entry of which no step was done. Errors are ignored, since an earlier error led here.
+    bases: where the folders of the plans are now."""
     with suppress(OSError, KlogError):
         waiting = [p for k, plan in enumerate(plans) for p in staged_in_place(entry, k, plan, bases[k])]
         left = [path for path in waiting if os.path.lexists(path)]
@@ -265,13 +269,13 @@ def clean(disk: Disk, entry: Entry, plans: Sequence[SavedPlan], bases: Sequence[
 
 
 class StepsDone:
-    """How many steps of a run are done, of how many, and which was the last; for who is interrupted."""
+    """How many steps of a run are done, of how many, and the last one; shown if the run is interrupted."""
 
     def __init__(self) -> None:
         self.done, self.whole, self.last = 0, 0, ""
 
     def add(self, record: Record, step: StagedStep) -> None:
-        """One more."""
+        """Count one more step."""
         kind = "write" if isinstance(step, StagedWrite) else type(step).__name__.lower()
         self.done, self.last = self.done + 1, f"{kind} {os.path.join(record.path, step.path)}"
 
@@ -281,9 +285,10 @@ class StepsDone:
 
 
 def finish(disk: Disk, entry: Entry, manifest: Manifest, steps: StepsDone | None = None) -> None:
-    """Do all steps that have not been done, and say so. Raises Refused if what lies there is no state in between.
+    """Do all steps that have not been done, and record that. Raises Refused if the files match no state between steps.
 
-    An interrupt waits for the step that is being done. steps: is told of each."""
+    An interrupt waits for the current step. steps: is told of each step.
+    """
     steps = steps or StepsDone()
     steps.whole += sum(len(record.steps) for record in manifest.records)
     for record in manifest.records:
@@ -305,8 +310,8 @@ def _steps_done(record: Record) -> int:
 
 def _do_steps(disk: Disk, record: Record, done: int, told: StepsDone) -> None:
     told.done += done
-    unsynced: str | None = None  # a folder
-    if done:  # whoever was killed may not have come to it
+    unsynced: str | None = None  # the folder with unsynced names
+    if done:  # a killed run may not have synced them
         _sync(disk, record, record.steps[:done])
     for step in record.steps[done:]:
         folder = os.path.dirname(os.path.join(record.path, step.path))
@@ -346,7 +351,7 @@ def _do_step(disk: Disk, base: str, step: StagedStep) -> None:
 
 
 def _checked_after(record: Record) -> Names:
-    """What lies there, held against what should; with times that only the system knew."""
+    """Return the states of the changed files after a comparison with the plan, with times that only the system knew."""
     after: Names = {}
     for name, wanted in record.after.items():
         path = os.path.join(record.path, name)
@@ -361,11 +366,11 @@ def _same(found: FileState | None, wanted: FileState | None) -> bool:
     return found is None or wanted is None or found.is_the(wanted)
 
 
-# Later.
+# After a run.
 
 
 def resume(entry: Entry, *, disk: Disk | None = None, steps: StepsDone | None = None) -> Entry:
-    """Finish a run that was cut short; of one that had changed nothing yet all is done, under a new entry.
+    """Finish a run that was cut short. If it had changed nothing yet, all is done anew, under a new entry.
 
     Returns the entry that undoes it. Raises Refused if there is nothing to finish, or somebody else changed files.
     """
@@ -397,7 +402,7 @@ def resume(entry: Entry, *, disk: Disk | None = None, steps: StepsDone | None = 
 
 
 def undo(entry: Entry, *, disk: Disk | None = None) -> None:
-    """Take a run back, however far it came; see undo.py. The entry is gone then. Raises Refused, KlogError, OSError."""
+    """Undo a run, however far it came; see undo.py. The entry is then deleted. Raises Refused, KlogError, OSError."""
     disk = disk or Disk()
     with _held(disk, entry):
         manifest = entry.manifest()
@@ -414,7 +419,7 @@ def undo(entry: Entry, *, disk: Disk | None = None) -> None:
 
 
 def discard(entry: Entry, *, disk: Disk | None = None) -> None:
-    """Give up what is kept for undo. Raises Refused for a run that was cut short: it is to be finished or undone."""
+    """Give up what is kept for undo. Raises Refused for a run that was cut short: finish or undo that first."""
     disk = disk or Disk()
     with _held(disk, entry, is_discarded=True):
         progress = entry.progress()
@@ -428,7 +433,8 @@ def discard(entry: Entry, *, disk: Disk | None = None) -> None:
 
 @contextmanager
 def _held(disk: Disk, entry: Entry, *, is_discarded: bool = False) -> Iterator[None]:
-    """The locks of the log dirs that the entry is about, as far as it says. is_discarded: the log dir may be gone."""
+    """Hold the locks of the log dirs that the entry is about, as far as recorded. is_discarded: the log dir may be
+    gone."""
     if not os.path.isdir(entry.path):
         raise KlogError("there is no such run in the journal", path=entry.path)
     if entry.is_torn():
@@ -452,7 +458,7 @@ def _log_dir_if_any(entry: Entry) -> str | None:
 
 
 def _forget(disk: Disk, entry: Entry) -> None:
-    """Of a run that was killed before it changed anything: what waits in the log dir's folders goes."""
+    """Delete what a run, killed before it changed anything, left waiting in the log dir's folders."""
     if not entry.is_torn() and _log_dir_if_any(entry) is not None:
         made = entry.made_folders()
         clean(disk, entry, entry.plans(), entry.bases(), entry.folder_times())
