@@ -26,7 +26,6 @@ FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "fixtures"
 LARGEST_INPUT_BYTES = 1200
 MOST_CALLS = 1000
 MOST_ROWS = 64
-STATE_ROOM = 15  # more than any kernel keeps from call to call
 PROT_NONE = 0
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -106,12 +105,13 @@ def entry_body(data: bytes, at: int) -> bytes | None:
 def dump_all(data: bytes, cut: int, flags: int, room: int) -> None:
     """All entries of `data` that lie before `cut`, the reference's stepped over, into `room` bytes at a time."""
     native = kernels.native
-    state, gaps, log = array("q", (-1, 0, 0, 0, 0)), array("q", bytes(1 << 12)), IN.holding(data)
+    state, gaps, log = native.DumpState(), array("q", bytes(1 << 12)), IN.holding(data)
+    state.last_offset = -1
     at, body = 0, None
     for _ in range(MOST_CALLS):
         given = None if body is None else BODY.holding(body)
         at, written, why = native.dump(log, at, cut, 0, flags, state, gaps, OUT.last(room), given, None, b'"0.log"')
-        body, state[1] = None, 0
+        body, state.gap_count = None, 0
         if why == native.DONE:
             return
         if why == native.BODY:
@@ -255,7 +255,7 @@ def try_columns(data: bytes) -> None:
     }
     for size in range(len(data) + 1):
         cut, _ = framing.whole_frames(data[:size], size)
-        log, state, at, body = IN.holding(data[:size]), array("q", [0] * STATE_ROOM), 0, None
+        log, state, at, body = IN.holding(data[:size]), native.ColumnsState(), 0, None
         into = native.Columns(rows, rows, {name: memoryview(bytearray(size)) for name, size in sizes.items()})
         for _ in range(MOST_CALLS):
             given = None if body is None else BODY.holding(body)

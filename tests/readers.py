@@ -16,6 +16,7 @@ from unittest.mock import patch
 from klogtool import kernels
 from klogtool.errors import KlogError
 from klogtool.format.framing import whole_frames
+from klogtool.log import span_maker
 from klogtool.log.file import LogFile
 from klogtool.log.windows import WINDOW_BYTES, walk_windows
 from klogtool.render import log_lines
@@ -83,7 +84,7 @@ class Reader:
     def reading(self) -> Iterator[Watched | None]:
         """Meanwhile this reader runs, and no other can."""
         native = Watched(kernels.native) if self.name == "kernel" else None
-        with patch.object(kernels, "native", native):
+        with patch.object(kernels, "native", native or kernels.absent):
             yield native
 
     def show(
@@ -101,7 +102,7 @@ class Reader:
         end = len(data) if end is None else end
         pieces: list[bytes] = []
         dump, error = LogDump(), None
-        windows = patch.object(log_lines, "walk_windows", partial(walk_windows, size=window_bytes))
+        windows = patch.object(span_maker, "walk_windows", partial(walk_windows, size=window_bytes))
         spans = patch.object(log_lines, "SPAN_BYTES", span_bytes)
         with log_file(data) as path, LogFile(path) as file, self.reading() as native, windows, spans:
             try:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
-from klogtool.log.producer_replay import ProducerReplay, Stop, replay_window
+from klogtool.format.producer_replay import ProducerReplay, Stop
+from klogtool.log.producer_replay import replay_window
 
 MOST_STOPS = 10_000
 

@@ -12,7 +12,7 @@ from running import ROOT
 
 from klogtool import kernels
 
-pytestmark = pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 
 
 def run(kernel: str) -> subprocess.CompletedProcess[bytes]:

@@ -19,7 +19,7 @@ from small_pieces import Sizes, small_pieces
 from klogtool import columns, kernels
 from klogtool.format.batch import Record, build_batch
 
-pytestmark = pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 
 TIME = 1_700_000_000_000
 SIZES = (

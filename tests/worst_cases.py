@@ -7,7 +7,6 @@ against a page that may not be touched.
 from __future__ import annotations
 
 import random
-from array import array
 
 from guard_pages import Guarded, entry_body
 
@@ -180,16 +179,16 @@ def guarded(name: str, size: int) -> Guarded:
 def try_dump(data: bytes, flags: int, room: int = 1) -> tuple[int, bytes]:
     """Room after room, each as large as the kernel said. Returns (why it stopped, the text)."""
     native, log = kernels.native, guarded("log", len(data)).holding(data)
-    state, body, at, out, pairs = array("q", (0, 0, 0, 0, 0)), None, 0, b"", 1
+    state, body, at, out, pairs = native.DumpState(), None, 0, b"", 1
     for _ in range(100):
         gaps = guarded("gaps", 16 * pairs).last(16 * pairs).cast("q")
         view = guarded("out", room).last(room)
         given = None if body is None else guarded("body", len(body)).holding(body)
         at, written, why = native.dump(log, at, len(data), 0, flags, state, gaps, view, given, None, FILE)
         out += bytes(view[:written])
-        state[1], body = 0, body if why == native.FULL and not written else None
+        state.gap_count, body = 0, body if why == native.FULL and not written else None
         if why == native.FULL:
-            room, pairs = max(1, state[2]), 8192
+            room, pairs = max(1, state.needed), 8192
         elif why == native.BODY:
             body = entry_body(data, at)
             assert body is not None
@@ -221,7 +220,7 @@ def column_buffers(rows: int, header_count: int, data_bytes: int, header_bytes: 
 def try_columns(data: bytes, rows: int) -> tuple[int, int]:
     """Buffers after buffers, each as large as the kernel said. Returns (why it stopped, rows in all)."""
     native, log = kernels.native, guarded("log", len(data)).holding(data)
-    state, body, at, total, needed = array("q", bytes(56)), None, 0, 0, (0, 0, 0)
+    state, body, at, total, needed = native.ColumnsState(), None, 0, 0, (0, 0, 0)
     for _ in range(20_000):
         columns = native.Columns(rows, needed[1], column_buffers(rows, needed[1], needed[0], needed[2]))
         given = None if body is None else guarded("body", len(body)).holding(body)
@@ -229,7 +228,7 @@ def try_columns(data: bytes, rows: int) -> tuple[int, int]:
         at, count, why = native.columns(log, at, len(data), 0, columns, state, given)
         total, body = total + count, body if at == before else None
         if why == native.FULL:
-            needed = tuple(max(0, n) for n in state[4:7])
+            needed = (state.data_needed, state.headers_needed, state.header_bytes_needed)
         elif why == native.BODY and body is None:
             body = entry_body(data, at)
             assert body is not None

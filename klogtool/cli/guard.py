@@ -33,7 +33,7 @@ def guarded(work: Callable[[], object], *, debug: bool = False) -> int:
 
 def note_slow_reader() -> None:
     """Says, once, that there are no kernels."""
-    if kernels.native is None:
+    if not kernels.is_built():
         note("klogtool: kernels not built: the reference reader runs, about a hundred times slower")
 
 

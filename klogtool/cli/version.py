@@ -15,6 +15,6 @@ def version_text() -> str:
 
 def reader_text() -> str:
     """Which reader runs: the kernels, and how they compute CRC-32C, or the reference."""
-    if kernels.native is None:
+    if not kernels.is_built():
         return "reference reader: kernels not built"
     return f"kernels; CRC-32C by {kernels.native.crc32c_ways()[-1]}"

@@ -23,6 +23,8 @@ internal/          keys and values of internal topics
 batch_proof        whether an entry proves itself, looked at alone
 succession         whether entries follow each other as a broker writes them
 resync             the next batch that proves itself, in bytes
+producer_replay    producers and transactions, from a walk over batch headers
+batch_filling      a batch that is filled record by record
 restamp            a batch with another last offset, leader epoch and time
 
 checksums          CRC-32C and CRC-32

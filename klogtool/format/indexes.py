@@ -5,7 +5,7 @@ a broker can always rebuild it; so whatever looks wrong here is repaired by rebu
 entries. Offsets in values are absolute; the bytes hold signed differences from the base offset.
 
 Bytes after the last whole entry are no entry. Zeros that a broker preallocated are entries to Kafka, and so here.
-For millions of entries `unpack_` gives bare tuples.
+For millions of entries `unpack_` gives bare tuples. The order of entries is also checked by kernels/_scan.pxi.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE = _OFFSET_ENTRY.size, _TIME_ENTRY
 ABORTED_TXN_SIZE = _ABORTED_TXN.size
 
 NO_TIMESTAMP = -1
+BEFORE_ALL = (-1, -1)  # any entry may stand behind it
 CURRENT_ABORTED_TXN_VERSION = 0
 WARM_SECTION_BYTES = 8192  # AbstractIndex.warmEntries: where a lookup looks first
 
@@ -177,6 +178,11 @@ def sanity_check_offset_index(data: Buffer, base_offset: int) -> None:
     _check_whole_entries("Index file", data, OFFSET_INDEX_ENTRY_SIZE)
 
 
+def offset_entry_follows(entry: tuple[int, int], before: tuple[int, int]) -> bool:
+    """Whether an offset index may have this (relative_offset, position) behind the other."""
+    return entry[0] > before[0] and entry[1] > before[1]
+
+
 # Time index.
 
 
@@ -255,6 +261,20 @@ def sanity_check_time_index(data: Buffer, base_offset: int) -> None:
                 position=position,
             )
     _check_whole_entries("Time index file", data, TIME_INDEX_ENTRY_SIZE)
+
+
+def time_entry_follows(entry: tuple[int, int], before: tuple[int, int]) -> bool:
+    """Whether a time index may have this (timestamp, relative_offset) behind the other."""
+    return entry[0] > before[0] and entry[1] >= before[1]
+
+
+def entries_in_order(data: Buffer, times: bool) -> bool:
+    """Whether the entries of an index are in ascending order: those of a time index, or of an offset index.
+
+    This is the reference of the function of this name in kernels/_scan.pxi.
+    """
+    entries = list(unpack_time_index(data) if times else unpack_offset_index(data))
+    return all(map(time_entry_follows if times else offset_entry_follows, entries, [BEFORE_ALL, *entries]))
 
 
 # Transaction index.

@@ -1,9 +1,11 @@
 """The hot loops, compiled. Each has a reference in Python, and gives the same answers.
 
-A kernel stops in front of what it is not sure of; its caller goes on with the reference. `native` is the extension, or
-None where it was not built: then the reference does all of it, and the command line says so.
+A kernel stops in front of what it is not sure of; its caller goes on with the reference. `native` is the extension
+(its types: _native.pyi), or `absent` where it was not built: that has the same names, stops in front of everything, and
+so the reference does all of it. Callers have one path and never ask which of the two it is.
 A rule of Kafka's that is in a kernel is in its reference, too: change both. Part, what it does, reference:
 
+    absent             what stands in where the extension is not built
     _native.pyx        the extension: what all parts need, and the list of parts
     _layout.pxi        positions of fields; made from the declarations by         format/kernel_layout
     _machine.h         big-endian loads, sixteen bytes at a time
@@ -24,14 +26,15 @@ A rule of Kafka's that is in a kernel is in its reference, too: change both. Par
     _columns.pxi       columns of Arrow                                           render/arrow_reference
     _scan.pxi          verify: entries that prove themselves                      format/batch_proof
                                                                                   format/succession
-                                                                                  verify/index_damage
+                                                                                  format/indexes
     _resync.pxi        the next batch behind damage                               format/resync
-    _producers.pxi     producers and transactions                                 log/producer_replay
+    _producers.pxi     producers and transactions                                 format/producer_replay
     _recover.pxi       recovery of a segment                                      broker/unified_log/segment_recovery
                                                                                   broker/unified_log/sound_batches
     _append.pxi        batches that are appended                                  broker/appending/analysis
                                                                                   broker/appending/record_survey
     _json_records.pxi  batches out of JSON lines                                  broker/appending/records
+                                                                                  format/batch_filling
     _clean.pxi         the log cleaner                                            broker/cleaning/offset_map
                                                                                   broker/cleaning/record_filter
     _heads.pxi         headers of batches as columns                              spark/heads
@@ -39,58 +42,37 @@ A rule of Kafka's that is in a kernel is in its reference, too: change both. Par
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from klogtool.format import codecs
+from klogtool.format.buffers import Buffer
+from klogtool.format.codecs import lz4, zstd
+from klogtool.kernels import absent
 
-if TYPE_CHECKING:
-    from klogtool.format.buffers import Buffer
-
-
-def _extension() -> Any:
-    try:
-        from klogtool.kernels import _native  # type: ignore[attr-defined]
-    except ImportError:
-        return None
-    return _native
+try:
+    from klogtool.kernels import _native as native
+except ImportError:
+    native = absent  # type: ignore[misc]
 
 
-native: Any = _extension()
-
-
-def whole_frames() -> Callable[[memoryview, int], tuple[int, int]]:
-    """format.framing.whole_frames, the fastest there is."""
-    if native is not None:
-        found: Callable[[memoryview, int], tuple[int, int]] = native.whole_frames
-        return found
-    from klogtool.format import framing
-
-    return framing.whole_frames
+def is_built() -> bool:
+    """Whether the extension is there: for what is told of klogtool itself, and for tests."""
+    return native is not absent
 
 
 def crc32c(data: Buffer, so_far: int = 0) -> int:
-    """format.checksums.crc32c, the fastest there is."""
-    if native is not None:
-        found: int = native.crc32c(data, so_far)
-        return found
-    from klogtool.format import checksums
-
-    return checksums.crc32c(data, so_far)
+    """CRC-32C of the bytes, unsigned; so_far: that of the bytes before them."""
+    return native.crc32c(data, so_far)
 
 
-def learn_zstd(work: Any) -> bool:
-    """Tell a native.Workspace where libzstd is; False if that cannot be found out."""
-    from klogtool.format.codecs import zstd
-
+def learn_zstd(work: native.Workspace) -> bool:
+    """Tell a workspace where libzstd is; False if that cannot be found out."""
     functions = zstd.find_functions()
     if functions is not None:
         work.use_zstd(*functions)
     return functions is not None
 
 
-def learn_lz4(cleaner: Any) -> None:
-    """Tell a native.BatchCleaner where liblz4 is, if that can be found out."""
-    from klogtool.format.codecs import lz4
-
+def learn_lz4(cleaner: native.BatchCleaner) -> None:
+    """Tell a cleaner where liblz4 is, if that can be found out."""
     functions = lz4.find_functions()
     if functions is not None:
         cleaner.use_lz4(*functions, lz4.build_header())
@@ -98,9 +80,6 @@ def learn_lz4(cleaner: Any) -> None:
 
 def compress(codec: str, data: bytes, *, magic: int) -> bytes:
     """format.codecs.compress at its default level, the fastest there is: no package makes the snappy of Kafka's."""
-    if codec == "snappy" and native is not None:
-        compressed: bytes = native.compress_snappy(data)
-        return compressed
-    from klogtool.format import codecs
-
+    if codec == "snappy":
+        return native.compress_snappy(data)
     return codecs.compress(codec, data, magic=magic)

@@ -8,7 +8,7 @@ cdef enum:
 
 @cython.final
 cdef class AppendSurvey:
-    """What is known of a set between one batch and the next (repair.append_analysis is the reference).
+    """What is known of a set between one batch and the next (broker.appending.analysis is the reference).
 
     leader_epoch: batches of a higher one are the reference's. epochs of runs: OLD_FORMAT for magic 0 and 1.
     """

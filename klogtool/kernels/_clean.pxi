@@ -106,7 +106,7 @@ def siphash_128(const uint8_t[::1] data not None, bytes secret not None, int c=1
 
 @cython.final
 cdef class OffsetMap:
-    """repair.offset_map.OffsetMap, of so many slots, of which `usable` are filled at most. secret: 16 bytes.
+    """broker.cleaning.offset_map.OffsetMap, of so many slots, of which `usable` are filled at most. secret: 16 bytes.
 
     It begins with few slots, which stay in a processor's cache, and has a quarter of them next, and then all.
     """
@@ -126,6 +126,11 @@ cdef class OffsetMap:
         self.table = NULL
         if not self.grow_to(slots // 32 if slots >= SMALL_MAP else slots):
             raise MemoryError
+
+    @staticmethod
+    def fits(int64_t slots, int64_t usable):
+        """Whether there can be such a map."""
+        return 1 <= slots and usable <= slots
 
     def __dealloc__(self):
         if self.table != NULL:

@@ -454,31 +454,40 @@ cdef class Columns:
         """Headers so far, of all records together."""
         return self.table.headers
 
+@cython.final
+cdef class ColumnsState:
+    """What goes on from one call of columns() to the next.
+
+    done_records: of the entry at `at` that are done; done_bytes: theirs in its body; invalid: entries with a wrong
+    checksum; first_invalid: position of the first. Of the record that there was no room for: data_needed: bytes of its
+    key or value; headers_needed: how many; header_bytes_needed: bytes of their keys or values.
+    """
+
+    cdef public int64_t done_records, done_bytes, invalid, first_invalid
+    cdef public int64_t data_needed, headers_needed, header_bytes_needed
+
 def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base, Columns into not None,
-            int64_t[::1] state not None, const uint8_t[::1] body=None, Selection select=None, bint with_control=True,
+            ColumnsState state not None, const uint8_t[::1] body=None, Selection select=None, bint with_control=True,
             Workspace work=None):
     """The records of the entries from byte `at` on, up to `cut`, as further rows. Returns (at, rows so far, why).
 
-    base: position of log[0] in its file. with_control: control records, too. state, passed on from call to call:
-    [records of the entry at `at` that are done, their bytes; entries with a wrong checksum, position of the first;
-    of the record there was no room for: bytes of key or value, headers, bytes of their keys or values]. why: DONE; FULL: no room for the next record: go on with other buffers; BODY: call again with the
-    records of this entry inflated; REFERENCE: the entry at `at` is for the reference reader, but for the records
+    base: position of log[0] in its file. with_control: control records, too. why: DONE; FULL: no room for the next
+    record: go on with other buffers; BODY: call again with the records of this entry inflated; REFERENCE: the entry at `at` is for the reference reader, but for the records
     that are done. work: where to inflate, if there is more to do after this call.
     """
     cdef Fill f
     cdef Bytes b
     cdef int64_t size = 0, have = log.shape[0]
     cdef int why = _DONE
-    if state.shape[0] < 7:
-        raise ValueError("too small a state")
-    if state[0] < 0 or state[1] < 0:
+    if state.done_records < 0 or state.done_bytes < 0:
         raise ValueError("less than nothing is done")
     if into.busy:
         raise ValueError("another thread is filling these columns")
     if at < 0 or at >= cut or have < cut:
         return at, into.table.rows, DONE
     f.table, f.with_control = into.table, with_control
-    f.done, f.done_bytes, f.job.invalid, f.first_invalid = state[0], state[1], state[2], state[3]
+    f.done, f.done_bytes = state.done_records, state.done_bytes
+    f.job.invalid, f.first_invalid = state.invalid, state.first_invalid
     f.data_needed = f.headers_needed = f.header_bytes_needed = 0
     f.job.flags, f.job.body, f.job.body_size = _DEEP, NULL, 0
     if body is not None:
@@ -500,6 +509,8 @@ def columns(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t ba
             f.job.body = NULL
     work.scratch, work.busy = f.job.scratch, False
     into.table, into.busy = f.table, False
-    state[0], state[1], state[2], state[3] = f.done, f.done_bytes, f.job.invalid, f.first_invalid
-    state[4], state[5], state[6] = f.data_needed, f.headers_needed, f.header_bytes_needed
+    state.done_records, state.done_bytes = f.done, f.done_bytes
+    state.invalid, state.first_invalid = f.job.invalid, f.first_invalid
+    state.data_needed, state.headers_needed = f.data_needed, f.headers_needed
+    state.header_bytes_needed = f.header_bytes_needed
     return at, f.table.rows, why

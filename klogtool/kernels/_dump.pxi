@@ -485,14 +485,23 @@ cdef class Selection:
         if grep is not None:
             self.select.grep, self.select.grep_size = <Bytes> <char*> grep, len(grep)
 
-def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base, int flags, int64_t[::1] state not None,
+@cython.final
+cdef class DumpState:
+    """What goes on from one call of dump() to the next.
+
+    last_offset: of the last record seen; gap_count: of gaps so far; needed: bytes of room for the entry that did not
+    fit; invalid: entries with a wrong checksum; first_invalid: position of the first.
+    """
+
+    cdef public int64_t last_offset, gap_count, needed, invalid, first_invalid
+
+def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base, int flags, DumpState state not None,
          int64_t[::1] gaps not None, uint8_t[::1] out not None, const uint8_t[::1] body=None, Selection select=None,
          const uint8_t[::1] file=None, Workspace work=None):
     """The text of the entries from byte `at` on, up to `cut`, into `out`. Returns (at, bytes written, why).
 
     base: position of log[0] in its file. flags: DEEP, PRINT_DATA, SKIP_METADATA, JSON (with DEEP: JSON lines, `file`
-    then is the file's name as JSON). state: [offset of the last record seen, number of gaps, room that an entry
-    needs, entries with a wrong checksum, position of the first]; gaps: pairs of offsets, flat. why: DONE; FULL: no room in `out` or `gaps`;
+    then is the file's name as JSON). gaps: pairs of offsets, flat. why: DONE; FULL: no room in `out` or `gaps`;
     BODY: call again with the records of this entry inflated; REFERENCE: the entry at `at` is for the reference
     reader, nothing of it was written. work: where to inflate, if there is more to do after this call.
     """
@@ -500,17 +509,17 @@ def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base,
     cdef Bytes b
     cdef int64_t size = 0, have = log.shape[0]
     cdef int why = _DONE
-    if state.shape[0] < 5 or gaps.shape[0] < 2 or out.shape[0] == 0:
+    if gaps.shape[0] < 2 or out.shape[0] == 0:
         raise ValueError("too small a buffer")
-    if not 0 <= state[1] <= gaps.shape[0] // 2:
+    if not 0 <= state.gap_count <= gaps.shape[0] // 2:
         raise ValueError("state and gaps do not fit each other")
     if at < 0 or at >= cut or have < cut:
         return at, 0, DONE
     job.out.at = &out[0]
     job.out_end = job.out.at + out.shape[0]
-    job.gaps, job.gap_room, job.gap_count = &gaps[0], gaps.shape[0] // 2, state[1]
-    job.last_offset, job.flags, job.needed, job.invalid = state[0], flags, 0, state[3]
-    job.first_invalid = state[4]
+    job.gaps, job.gap_room, job.gap_count = &gaps[0], gaps.shape[0] // 2, state.gap_count
+    job.last_offset, job.flags, job.needed, job.invalid = state.last_offset, flags, 0, state.invalid
+    job.first_invalid = state.first_invalid
     job.body, job.body_size, job.file, job.file_size = NULL, 0, NULL, 0
     if body is not None:
         job.body, job.body_size = (&body[0] if body.shape[0] else <Bytes> b""), body.shape[0]
@@ -539,6 +548,6 @@ def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base,
             job.body = NULL
         free(job.head.start)
     work.scratch, work.busy = job.scratch, False
-    state[0], state[1], state[2] = job.last_offset, job.gap_count, job.needed
-    state[3], state[4] = job.invalid, job.first_invalid
+    state.last_offset, state.gap_count, state.needed = job.last_offset, job.gap_count, job.needed
+    state.invalid, state.first_invalid = job.invalid, job.first_invalid
     return at, job.out.at - &out[0], why

@@ -1,4 +1,5 @@
-# Records out of JSON lines, as dump-log prints them, into a batch (broker/appending/records is the reference). What
+# Records out of JSON lines, as dump-log prints them, into a batch (broker/appending/records is the reference,
+# and format/batch_filling of the batch). What
 # is not plain is left to the reference, with nothing of the line taken.
 
 cdef enum:

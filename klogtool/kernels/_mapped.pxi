@@ -9,6 +9,8 @@ cdef extern from "_mapped.h" nogil:
 
 from mmap import mmap as Mapping
 
+CAN_WATCH = True
+
 cdef class Watch:
     """Watches over a view of a mapped file until let_go(); then its pages are given back, too.
 

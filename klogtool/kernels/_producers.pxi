@@ -1,4 +1,4 @@
-# Producers and transactions in one walk over headers (log/producer_replay.py is the reference).
+# Producers and transactions in one walk over headers (format/producer_replay is the reference).
 
 cdef enum:
     _REPLAY_MARK = 1                       # producer_replay.Stop
@@ -38,7 +38,7 @@ cdef inline bint txn_before(OpenTxn* txn, int64_t first_offset, int64_t producer
 
 @cython.final
 cdef class ProducerReplay:
-    """log.producer_replay.ProducerReplay; `take` stops with UNSURE in front of a marker that the reference is to read.
+    """format.producer_replay.ProducerReplay; `take` stops with UNSURE in front of a marker that the reference is to read.
 
     aborted_type, entry_type: what transactions and producers are told as.
     """

@@ -1,5 +1,5 @@
 # Verification over runs of plain entries: format/batch_proof and format/succession are the references. What is not plain
-# is left to them, with nothing of it taken. And whether entries of an index ascend: verify/index_damage is the
+# is left to them, with nothing of it taken. And whether entries of an index ascend: format/indexes is the
 # reference.
 
 cimport cython

@@ -1,5 +1,7 @@
 # Walks over entries: where they lie (format/framing is the reference), and checksums (format/checksums is).
 
+RUNS_IN_THREADS = True              # loops over many bytes let go of the interpreter
+
 cdef enum:
     WORTH_LETTING_GO = 65536        # bytes: to let other threads have the interpreter meanwhile takes time, too
 

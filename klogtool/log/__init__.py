@@ -17,6 +17,8 @@ file              a file, opened only to be read
 mapped            pieces of a file, mapped
 windows           a log in windows that hold whole entries
 spans             a log in spans, for several threads
+walking           the walk over entries that kernel and reference share
+span_maker        what the entries of a log become, span by span
 frames            entries at any position, through a small cached piece
 probing           a log asked about single positions: which entry is there, where is the next
 proving           entries whose checksums hold, span by span
@@ -24,7 +26,7 @@ resync            the next batch that proves itself, behind damage
 late_zstd         libzstd for the kernels, looked for at the first batch that needs it
 
 producer_state    what a broker remembers of producers (ProducerStateManager)
-producer_replay   producers and transactions, from a walk over batch headers
+producer_replay   producers and transactions of a segment, from a walk over batch headers
 leader_epochs     leader epochs and where they begin (LeaderEpochFileCache)
 
 cores             how many threads are of use

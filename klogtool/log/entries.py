@@ -1,13 +1,12 @@
 """What a log file holds, as objects: its batches and messages, and their records.
 
-One file is open while its entries are walked, and one window of it in memory. Records come from the kernel where it is
-built; an entry that the kernel is not sure of goes through the reference, so that damage is judged in one place.
+One file is open while its entries are walked, and one window of it in memory. Records come from the kernel; an entry
+that the kernel is not sure of goes through the reference, so that damage is judged in one place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from klogtool import kernels
@@ -18,8 +17,8 @@ from klogtool.format.batch import CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, Header
 from klogtool.format.fields import numbers
 from klogtool.format.framing import Frame, Stop, corrupt_length, find_frame, walk_frames
 from klogtool.format.layouts import BATCH_HEADER
-from klogtool.format.message import inflate_or_none
 from klogtool.log.file import LogFile
+from klogtool.log.walking import walk_steps
 from klogtool.log.windows import BufferPool, Window, walk_windows
 
 _BATCH_HEADER = numbers(BATCH_HEADER)
@@ -33,10 +32,10 @@ class RecordBatch(format_batch.RecordBatch, frozen=True, eq=False):
 
     @property
     def crc_valid(self) -> bool:
-        """As of the parent, by the kernel where it is built."""
-        if kernels.native is None or self.size < RECORD_BATCH_OVERHEAD:
+        """As of the parent, by the kernel."""
+        if self.size < RECORD_BATCH_OVERHEAD:
             return bool(format_batch.RecordBatch.crc_valid.__get__(self))
-        return bool(kernels.native.crc32c(self.data[CRC_COVERS_FROM:]) == self.crc)
+        return kernels.native.crc32c(self.data[CRC_COVERS_FROM:]) == self.crc
 
     def records(self) -> Iterator[Record]:
         """Its records, decompressed. Raises Corrupt or Unsupported, with path and position."""
@@ -111,7 +110,7 @@ def _walk_windows(file: LogFile, start: int, buffers: BufferPool | None = None) 
     """
     if not 0 <= start <= file.size:
         raise KlogError(f"outside of the file, which has {file.size} bytes", path=file.path, position=start)
-    for window in walk_windows(file, kernels.whole_frames(), start=start, pool=buffers):
+    for window in walk_windows(file, start=start, pool=buffers):
         yield window
         if buffers is not None and not window.last:
             buffers.give_back(window.data)
@@ -119,10 +118,6 @@ def _walk_windows(file: LogFile, start: int, buffers: BufferPool | None = None) 
     end = min(file.size - window.base, len(window.data))
     if find_frame(window.data, window.cut, end) is Stop.LENGTH:
         raise corrupt_length(window.data, window.cut, window.base).at_path(file.path)
-
-
-def _entry_at(window: Window, path: str, at: int) -> Entry:
-    return read_entry(window, next(walk_frames(window.data, at, window.cut, base=window.base)), path)
 
 
 def _joined(pieces: Iterable[Iterable[Record]], path: str) -> Iterator[Record]:
@@ -136,48 +131,60 @@ def _joined(pieces: Iterable[Iterable[Record]], path: str) -> Iterator[Record]:
 
 
 def _records_of(entry: Entry) -> Iterator[Record]:
-    return _joined(_walk_pieces(entry.data, len(entry.data), lambda _: entry), entry.path)
+    window = Window(entry.position, entry.data, len(entry.data), last=True)
+    return _joined(_RecordSteps(window, entry.path, entry).walk(), entry.path)
 
 
 def _walk_pieces_of_file(path: str, start: int) -> Iterator[Iterable[Record]]:
     with LogFile(path) as file:
         for window in _walk_windows(file, start, BufferPool()):  # records have bytes of their own
-            yield from _walk_pieces(window.data, window.cut, partial(_entry_at, window, path))
+            yield from _RecordSteps(window, path).walk()
 
 
-def _walk_pieces(data: memoryview, cut: int, entry_at: Callable[[int], Entry]) -> Iterator[Iterable[Record]]:
-    """Records of the entries in data[:cut], some at a time; entry_at gives the entry that begins at a byte."""
-    return (_walk_by_reference if kernels.native is None else _walk_by_kernel)(data, cut, entry_at)
+class _RecordSteps:
+    """The records of the entries of a window (log.walking.Steps). entry: the only one in it, if it is known."""
 
+    is_enough = False
 
-def _walk_by_reference(_: memoryview, cut: int, entry_at: Callable[[int], Entry]) -> Iterator[Iterable[Record]]:
-    at = 0
-    while at < cut:
-        entry = entry_at(at)
-        yield _reference_records(entry)
-        at += entry.size
+    def __init__(self, window: Window, path: str, entry: Entry | None = None) -> None:
+        self._window, self._path, self._entry = window, path, entry
+        self._reader = kernels.native.RecordReader(Record, Header, window.data, 0, window.cut)
+        self._found: list[Iterable[Record]] = []
 
+    def walk(self) -> Iterator[Iterable[Record]]:
+        """Some at a time."""
+        for _ in walk_steps(self, self._window, self._window.cut, None):
+            found, self._found = self._found, []
+            yield from found
 
-def _walk_by_kernel(data: memoryview, cut: int, entry_at: Callable[[int], Entry]) -> Iterator[Iterable[Record]]:
-    native = kernels.native
-    reader = native.RecordReader(Record, Header, data, 0, cut)
-    why = native.FULL
-    while why != native.DONE:
-        records, why = reader.read()
-        yield records
-        if why not in (native.BODY, native.REFERENCE):
-            continue
-        entry = entry_at(reader.at)
-        body = inflate_or_none(entry) if why == native.BODY else None
-        if body is not None:
+    def step(self, _: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
+        """Records of the kernel."""
+        reader = self._reader
+        if at > reader.at:
+            reader.step_to(at)
+        elif body is not None:
             reader.give(body)
-        else:
-            yield _reference_records(entry)
-            reader.step_to(reader.at + entry.size)
+        records, why = reader.read()
+        self._found.append(records)
+        return reader.at, why
+
+    def make_room(self, _: Window, at: int) -> bool:
+        """Those of the next piece go into another list."""
+        return True
+
+    def take_entry(self, window: Window, at: int) -> int:
+        """Records of the reference."""
+        entry = self._entry
+        if entry is None:
+            entry = read_entry(window, next(walk_frames(window.data, at, window.cut, base=window.base)), self._path)
+        self._found.append(_reference_records(entry))
+        return at + entry.size
 
 
 def _reference_records(entry: Entry) -> Iterator[Record]:
+    """Raises when they are asked for: behind the records before."""
     if isinstance(entry, RecordBatch):
-        return format_batch.RecordBatch.records(entry)
-    format_message.check_magic(entry)
-    return format_message.Message.records(entry)
+        yield from format_batch.RecordBatch.records(entry)
+    else:
+        format_message.check_magic(entry)
+        yield from format_message.Message.records(entry)

@@ -8,7 +8,7 @@ from klogtool import kernels
 class LateZstd:
     """Of one native.Workspace."""
 
-    def __init__(self, work: object) -> None:
+    def __init__(self, work: kernels.native.Workspace) -> None:
         self._work, self._was_tried = work, False
 
     def learn(self) -> bool:

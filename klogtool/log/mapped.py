@@ -12,7 +12,7 @@ The watch is in kernels/_mapped.pxi.
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from klogtool import kernels
 from klogtool.log.windows import BufferPool, Reads
@@ -27,7 +27,7 @@ FETCHED_UP_TO_BYTES = 16 << 20  # of a larger entry, only the pages that are loo
 
 def should_map(file: LogFile) -> bool:
     """Whether mapping pays, and can be watched over."""
-    return kernels.native is not None and file.is_mappable and file.size >= MAPPED_FROM_BYTES
+    return kernels.native.CAN_WATCH and file.is_mappable and file.size >= MAPPED_FROM_BYTES
 
 
 class MappedReads(Reads):
@@ -40,7 +40,7 @@ class MappedReads(Reads):
     def __init__(self, file: LogFile, pool: BufferPool | None = None) -> None:
         super().__init__(file, pool or BufferPool())
         self.hit = False
-        self._watched: list[tuple[int, memoryview, Any]] = []
+        self._watched: list[tuple[int, memoryview, kernels.native.Watch]] = []
 
     def read(self, at: int, size: int) -> memoryview:
         """`size` bytes from byte `at`, fewer where the file ends."""

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 
 from klogtool import kernels
 from klogtool.errors import KlogError
-from klogtool.format import checksums
 from klogtool.format.batch import CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, parse_batch
 from klogtool.format.batch_proof import Judged, batch_of, judge_batch, judge_message, message_of
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, Stop, find_frame
-from klogtool.format.resync import LARGEST_SOUGHT_BYTES, Sought, find_head, is_plausible, walk_unproved
+from klogtool.format.resync import LARGEST_SOUGHT_BYTES, Sought, is_plausible
 from klogtool.log.file import LogFile
 from klogtool.log.resync import search_next_batch
 
@@ -106,9 +105,8 @@ class Probe:
 
     def crc32c(self, start: int, stop: int, so_far: int = 0) -> int:
         """CRC-32C of these bytes, and those before them."""
-        checksum = checksums.crc32c if kernels.native is None else kernels.native.crc32c
         for at in range(start, stop, PIECE_BYTES):
-            so_far = checksum(self.read(at, min(PIECE_BYTES, stop - at)), so_far)
+            so_far = kernels.native.crc32c(self.read(at, min(PIECE_BYTES, stop - at)), so_far)
         return so_far
 
     def find_crc32c(self, start: int, stops: list[int], crc: int) -> int | None:
@@ -141,7 +139,8 @@ class Probe:
         stop, in_all = self.end if found is None else found, 0
         while position < stop:
             piece = self.read(position, min(PIECE_BYTES, stop - position) + RECORD_BATCH_OVERHEAD)
-            reached, count, last_offset = _walk_unproved(piece, self.lowest, self.end - position, last_offset)
+            end = self.end - position
+            reached, count, last_offset = kernels.native.walk_unproved(piece, 0, self.lowest, end, last_offset)
             position, in_all = position + reached, in_all + count
             if not count:
                 break
@@ -154,7 +153,7 @@ class Probe:
             piece = self.read(at, min(PIECE_BYTES, stop - at) + RECORD_BATCH_OVERHEAD)
             reach = min(PIECE_BYTES, stop - at)
             found = -1
-            while (found := _find_head(piece, found + 1, reach, self.lowest, self.end - at)) >= 0:
+            while (found := kernels.native.find_head(piece, found + 1, reach, self.lowest, self.end - at)) >= 0:
                 yield at + found
             at += reach
 
@@ -170,18 +169,3 @@ class Probe:
                     break
             self._zeros_from = at
         return self._zeros_from
-
-
-def _find_head(piece: bytes, at: int, stop: int, lowest: int, end: int) -> int:
-    """The first plausible header in [at, stop) of a piece; -1 if there is none."""
-    if kernels.native is not None:
-        found: int = kernels.native.find_head(piece, at, stop, lowest, end)
-        return found
-    return find_head(piece, at, stop, Sought(lowest, end))
-
-
-def _walk_unproved(piece: bytes, lowest: int, end: int, last_offset: int) -> tuple[int, int, int]:
-    if kernels.native is not None:
-        found: tuple[int, int, int] = kernels.native.walk_unproved(piece, 0, lowest, end, last_offset)
-        return found
-    return walk_unproved(piece, 0, Sought(lowest, end), last_offset)

@@ -1,247 +1,26 @@
-"""Producers and transactions as the batches of a log tell them, in one walk over their headers.
+"""The replay of a segment's producers and transactions: the walk over its file.
 
-What is remembered of a producer is what ProducerStateManager would remember if it recovered the log; beside it stands
-what only a check of indexes needs: what of a transaction readers see, and what its producer had done before. The
-kernel's class of this name (kernels/_producers.pxi) does the same, fast.
+What a replay remembers is in format/producer_replay; the kernel does the same, fast.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
-from enum import IntEnum
 
 from msgspec import Struct
 
 from klogtool import kernels
-from klogtool.errors import KlogError
-from klogtool.format.batch import NO_PRODUCER_ID, NO_SEQUENCE, RECORD_BATCH_OVERHEAD, RecordBatch, parse_batch
-from klogtool.format.control import parse_end_transaction_marker
+from klogtool.format.batch import parse_batch
 from klogtool.format.framing import Frame, find_frame
-from klogtool.format.java_numbers import wrap_long
-from klogtool.format.producer_snapshot import NO_OFFSET, ProducerStateEntry
+from klogtool.format.producer_replay import NOTHING, Aborted, ProducerReplay, Stop, take_marker
+from klogtool.format.producer_snapshot import ProducerStateEntry
 from klogtool.log.file import LogFile
 from klogtool.log.windows import BufferPool, walk_windows
 
-MOST_PRODUCERS = 1 << 18
-MOST_OPEN_TXNS = 1 << 16
-MOST_ENDED_AT_ONCE = 1 << 16
-NOTHING = -1  # no such offset
-
-
-class Stop(IntEnum):
-    """Why a replay stopped in front of an entry."""
-
-    DONE = 0
-    """There is none."""
-    MARK = 1
-    """It begins at or behind the offset that was asked for."""
-    IMPOSSIBLE = 2
-    """Kafka would refuse it: a marker that cannot be read, or data without transaction amid a transaction."""
-    FULL = 3
-    """More producers, or open transactions, than are kept track of; or what was found is to be fetched first."""
-    UNSURE = 4
-    """Only of the kernel: a marker that the reference is to read (`end_txn`)."""
-
-
-class Aborted(Struct, frozen=True):
-    """An aborted transaction. Offsets that there are not are NOTHING.
-
-    first_offset, last_offset (its marker's), last_stable_offset: as its index entry would have them. visible_from,
-    visible_to: of its first batch that a reader would see. before: the last offset that its producer wrote or marked
-    before it. open_from: where the first transaction of another producer that was open then has something to see.
-    is_known: whether all of the log was there since it began.
-    """
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
-    visible_from: int
-    visible_to: int
-    before: int
-    open_from: int
-    is_known: bool
-
-
-class _Producer:
-    """One producer. before, visible_*: of its open transaction; last: the last offset it wrote or marked, but for that;
-    doubtful: part of the log was missing since that began."""
-
-    def __init__(self, producer_id: int) -> None:
-        self.id = producer_id
-        self.epoch = self.coordinator_epoch = self.last_timestamp = -1
-        self.last_sequence, self.last_offset, self.offset_delta = NO_SEQUENCE, NO_OFFSET, 0
-        self.txn_first_offset: int | None = None
-        self.before = self.last = self.last_marker = self.visible_from = self.visible_to = NOTHING
-        self.doubtful = False
-
-    def set_epoch(self, epoch: int) -> None:
-        """Batches of another epoch are forgotten (ProducerStateEntry.maybeUpdateProducerEpoch)."""
-        if epoch != self.epoch:
-            self.last_sequence, self.last_offset, self.offset_delta = NO_SEQUENCE, NO_OFFSET, 0
-            self.epoch = epoch
-
-
-class ProducerReplay:
-    """The producers of a log, batch by batch. log_start_offset: below it nobody reads."""
-
-    def __init__(self, log_start_offset: int) -> None:
-        self.log_start_offset = log_start_offset
-        self._producers: dict[int, _Producer] = {}
-        self._open: list[tuple[int, int]] = []  # (first offset, producer id), ascending
-        self._aborted: list[Aborted] = []
-        self._lone_aborts: list[tuple[int, int, int]] = []
-
-    def take(self, data: memoryview, at: int, cut: int, mark: int | None) -> tuple[int, int]:
-        """Take the entries of data[at:cut], which are whole and sound: (where it stopped, why).
-
-        mark: an offset; it stops in front of the first batch that does not begin below it. None: nowhere.
-        """
-        while isinstance(frame := find_frame(data, at, cut), Frame):
-            if frame.magic == 2 and frame.size >= RECORD_BATCH_OVERHEAD:
-                batch = parse_batch(data, at)
-                if mark is not None and batch.base_offset >= mark:
-                    return at, Stop.MARK
-                why = self._take(batch) if batch.producer_id > NO_PRODUCER_ID else Stop.DONE
-                if why:
-                    return at, why
-            at += frame.size
-        return at, Stop.DONE
-
-    def end_txn(
-        self,
-        producer_id: int,
-        epoch: int,
-        base_offset: int,
-        last_offset: int,
-        is_abort: bool,
-        coordinator_epoch: int,
-        timestamp: int,
-    ) -> None:
-        """A marker of this producer, from the log at these offsets."""
-        producer = self._producers.setdefault(producer_id, _Producer(producer_id))
-        self._end_open_txn(producer, base_offset, is_abort=is_abort)
-        producer.set_epoch(epoch)
-        producer.coordinator_epoch, producer.last_timestamp = coordinator_epoch, timestamp
-        producer.last = producer.last_marker = last_offset
-
-    def lose_track(self) -> None:
-        """Part of the log is missing here: transactions that are open may have ended in it."""
-        for _, producer_id in self._open:
-            self._producers[producer_id].doubtful = True
-
-    def fetch_aborted(self) -> list[Aborted]:
-        """Transactions that were aborted since this was asked last."""
-        found, self._aborted = self._aborted, []
-        return found
-
-    def fetch_lone_aborts(self) -> list[tuple[int, int, int]]:
-        """(offset, producer id, what it wrote or marked before) of ABORT markers without a transaction, likewise."""
-        found, self._lone_aborts = self._lone_aborts, []
-        return found
-
-    def find(self, producer_id: int) -> tuple[ProducerStateEntry, int] | None:
-        """A producer as a snapshot would have it, and the offset of its last marker; None if it is not known."""
-        p = self._producers.get(producer_id)
-        if p is None:
-            return None
-        entry = ProducerStateEntry(
-            p.id,
-            p.epoch,
-            p.last_sequence,
-            p.last_offset,
-            p.offset_delta,
-            p.last_timestamp,
-            p.coordinator_epoch,
-            p.txn_first_offset,
-        )
-        return entry, p.last_marker
-
-    def open_txns(self) -> list[tuple[int, int]]:
-        """(first offset, producer id) of the transactions that are open, ascending."""
-        return list(self._open)
-
-    # One batch.
-
-    def _take(self, batch: RecordBatch) -> Stop:
-        if batch.producer_id not in self._producers and len(self._producers) >= MOST_PRODUCERS:
-            return Stop.FULL
-        if not batch.is_control:
-            return self._take_data(batch)
-        if batch.records_count == 0:  # all of its transaction was compacted away
-            return Stop.DONE
-        if len(self._aborted) + len(self._lone_aborts) >= MOST_ENDED_AT_ONCE:
-            return Stop.FULL
-        return take_marker(self, batch)
-
-    def _take_data(self, batch: RecordBatch) -> Stop:
-        producer = self._producers.get(batch.producer_id) or _Producer(batch.producer_id)
-        is_open = producer.txn_first_offset is not None
-        if is_open and not batch.is_transactional:
-            return Stop.IMPOSSIBLE
-        if batch.is_transactional and not is_open:
-            if len(self._open) >= MOST_OPEN_TXNS:
-                return Stop.FULL
-            insort(self._open, (batch.base_offset, producer.id))
-            producer.txn_first_offset, producer.before = batch.base_offset, producer.last
-            producer.visible_from = producer.visible_to = NOTHING
-        self._producers[producer.id] = producer
-        producer.set_epoch(batch.producer_epoch)
-        producer.last_sequence, producer.last_offset = batch.last_sequence, batch.last_offset
-        producer.offset_delta, producer.last_timestamp = batch.last_offset_delta, batch.max_timestamp
-        if not batch.is_transactional:
-            producer.last = batch.last_offset
-        elif producer.visible_to == NOTHING and batch.records_count > 0 and batch.last_offset >= self.log_start_offset:
-            producer.visible_from, producer.visible_to = batch.base_offset, batch.last_offset
-        return Stop.DONE
-
-    def _end_open_txn(self, producer: _Producer, offset: int, *, is_abort: bool) -> None:
-        first_offset = producer.txn_first_offset
-        if first_offset is None:
-            if is_abort:
-                self._lone_aborts.append((offset, producer.id, producer.last))
-            return
-        del self._open[bisect_left(self._open, (first_offset, producer.id))]
-        if is_abort:
-            stable = self._open[0][0] if self._open else wrap_long(offset + 1)
-            visible, is_known = (producer.visible_from, producer.visible_to), not producer.doubtful
-            told = (first_offset, offset, stable, *visible, producer.before, self._open_from(), is_known)
-            self._aborted.append(Aborted(producer.id, *told))
-        producer.txn_first_offset, producer.doubtful = None, False
-
-    def _open_from(self) -> int:
-        """Where the first of the open transactions begins that have something to see."""
-        earliest = NOTHING
-        for first_offset, producer_id in self._open:
-            if earliest != NOTHING and first_offset > earliest:
-                break
-            visible_from = self._producers[producer_id].visible_from
-            if visible_from != NOTHING and (earliest == NOTHING or visible_from < earliest):
-                earliest = visible_from
-        return earliest
-
-
-def take_marker(replay: ProducerReplay, batch: RecordBatch) -> Stop:
-    """Take a control batch of a producer: the end of a transaction, by its first record (EndTransactionMarker)."""
-    try:
-        record = next(batch.records())
-        marker = parse_end_transaction_marker(record.key, record.value)
-    except KlogError:
-        return Stop.IMPOSSIBLE
-    offsets, is_abort = (batch.base_offset, batch.last_offset), marker.is_abort
-    replay.end_txn(
-        batch.producer_id, batch.producer_epoch, *offsets, is_abort, marker.coordinator_epoch, record.timestamp
-    )
-    return Stop.DONE
-
 
 def make_replay(log_start_offset: int) -> ProducerReplay:
-    """The fastest there is."""
-    if kernels.native is not None:
-        fast: ProducerReplay = kernels.native.ProducerReplay(log_start_offset, Aborted, ProducerStateEntry)
-        return fast
-    return ProducerReplay(log_start_offset)
+    """A replay that has seen no batch; below `log_start_offset` nobody reads."""
+    return kernels.native.ProducerReplay(log_start_offset, Aborted, ProducerStateEntry)
 
 
 class Halt(Struct, frozen=True):
@@ -274,7 +53,7 @@ def replay_segment(
 
 def _replay_span(replay: ProducerReplay, file: LogFile, start: int, end: int, left: list[int]) -> Iterator[Halt]:
     pool = BufferPool()
-    for window in walk_windows(file, kernels.whole_frames(), start=start, end=end, pool=pool):
+    for window in walk_windows(file, start=start, end=end, pool=pool):
         yield from replay_window(replay, window.data, window.cut, left, base=window.base)
         if not window.last:
             pool.give_back(window.data)

@@ -18,12 +18,12 @@ from msgspec.structs import astuple
 from klogtool import kernels
 from klogtool.format.batch_proof import FACTS, Judged, judge_entry
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame
-from klogtool.format.message import inflate_or_none, parse_entry
 from klogtool.log.file import LogFile
 from klogtool.log.late_zstd import LateZstd
 from klogtool.log.mapped import MAPPED_FROM_BYTES, MappedReads, should_map
 from klogtool.log.spans import Span, find_start, walk_spans
-from klogtool.log.windows import BEHIND_BYTES, BufferPool, Reads
+from klogtool.log.walking import walk_steps
+from klogtool.log.windows import BEHIND_BYTES, BufferPool, Reads, Window
 
 SPAN_BYTES = 8 << 20  # of one thread; where there are others, too, facts of several spans are in memory
 FIRST_SPAN_BYTES, SPAN_GROWTH = 64 << 10, 4  # behind damage
@@ -112,7 +112,7 @@ class Prover:
     def __init__(self, file: LogFile, end: int, pool: RowPool, *, deep: bool) -> None:
         self._file, self._end, self._rows, self._deep = file, end, pool, deep
         self._buffers = BufferPool()
-        self._work = None if kernels.native is None else kernels.native.Workspace()
+        self._work = kernels.native.Workspace()
         self._zstd = LateZstd(self._work)
 
     def prove_span(self, span: Span) -> Proved:
@@ -154,53 +154,49 @@ class Prover:
 
     def _prove_window(self, proved: Proved, data: memoryview, stop: int) -> None:
         """The entries of a window that begin before byte `stop` of it and are whole in it."""
-        base = proved.reached
-        if kernels.native is None:
-            self._by_reference(proved, data, base, stop)
+        window = Window(proved.reached, data, len(data), last=False)
+        steps = _ProofSteps(proved, self._rows, self._work, end=self._end - window.base, deep=self._deep)
+        for at in walk_steps(steps, window, stop, self._zstd):
+            proved.reached = window.base + at
+
+
+class _ProofSteps:
+    """The facts of the entries of a window (log.walking.Steps). end: of the log, from the window's start on."""
+
+    is_enough = False
+
+    def __init__(self, proved: Proved, rows: RowPool, work: kernels.native.Workspace, *, end: int, deep: bool) -> None:
+        self._proved, self._rows, self._work, self._end, self._deep = proved, rows, work, end, deep
+
+    def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
+        """Facts of the kernel, into rows of their own."""
+        rows = self._rows.take()
+        at, count, why = kernels.native.prove(window.data, at, stop, window.base, rows, self._deep, body, self._work)
+        if count:
+            self._proved.rows.append((rows, count))
         else:
-            self._by_kernel(proved, data, base, stop)
+            self._rows.give_back(rows)
+        return at, why
 
-    def _by_reference(self, proved: Proved, data: memoryview, base: int, stop: int) -> None:
-        while proved.reached - base < stop:
-            frame = find_frame(data, proved.reached - base, self._end - base)
-            if not isinstance(frame, Frame) or frame.size > len(data) - frame.position:
-                return
-            judged = judge_entry(data, frame, base=base, deep=self._deep)
-            if judged is None or not judged.is_plain:
-                return
-            self._note(proved, judged)
-            proved.reached += frame.size
+    def make_room(self, _: Window, at: int) -> bool:
+        """The next rows are taken as they are needed."""
+        return True
 
-    def _note(self, proved: Proved, judged: Judged) -> None:
-        if not proved.rows or proved.rows[-1][1] == ROWS_AT_ONCE:
-            proved.rows.append((self._rows.take(), 0))
-        rows, count = proved.rows[-1]
-        rows[count * len(FACTS) : (count + 1) * len(FACTS)] = array("q", astuple(judged.facts))
-        proved.rows[-1] = rows, count + 1
+    def take_entry(self, window: Window, at: int) -> int:
+        """The facts of an entry by the reference; ends the walk if that does not find it plain either."""
+        frame = find_frame(window.data, at, self._end)
+        if not isinstance(frame, Frame) or frame.size > len(window.data) - at:
+            return at
+        judged = judge_entry(window.data, frame, base=window.base, deep=self._deep)
+        if judged is None or not judged.is_plain:
+            return at
+        self._note(judged)
+        return at + frame.size
 
-    def _by_kernel(self, proved: Proved, data: memoryview, base: int, stop: int) -> None:
-        native, body = kernels.native, None
-        while (at := proved.reached - base) < stop:
-            rows = self._rows.take()
-            at, count, why = native.prove(data, at, stop, base, rows, self._deep, body, self._work)
-            if count:
-                proved.rows.append((rows, count))
-            else:
-                self._rows.give_back(rows)
-            proved.reached, body = base + at, None
-            if why == native.BODY:
-                if self._zstd.learn():
-                    continue
-                frame = find_frame(data, at, self._end - base)
-                assert isinstance(frame, Frame)  # the kernel has just seen it whole
-                body = inflate_or_none(parse_entry(data, frame, base=base))
-            if why == native.FULL or body is not None:
-                continue
-            if why in (native.DONE, native.CUT_OFF) or not self._one(proved, data, base):
-                return
-
-    def _one(self, proved: Proved, data: memoryview, base: int) -> bool:
-        """The next entry by the reference; False if it is not plain either."""
-        before = proved.reached
-        self._by_reference(proved, data, base, before - base + 1)
-        return proved.reached > before
+    def _note(self, judged: Judged) -> None:
+        rows = self._proved.rows
+        if not rows or rows[-1][1] == ROWS_AT_ONCE:
+            rows.append((self._rows.take(), 0))
+        last, count = rows[-1]
+        last[count * len(FACTS) : (count + 1) * len(FACTS)] = array("q", astuple(judged.facts))
+        rows[-1] = last, count + 1

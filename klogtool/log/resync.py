@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from klogtool import kernels
 from klogtool.format.names import parse_file_name
-from klogtool.format.resync import Sought, find_batch
 from klogtool.log.file import LogFile
-
-if TYPE_CHECKING:
-    from klogtool.format.buffers import Buffer
-
 
 PIECE_BYTES = 4 << 20
 NEAR_BYTES = 64 << 10  # read first: where every few batches are damaged, the next one is near
@@ -57,7 +51,7 @@ def search_next_batch(
             end = position + len(piece)
         reach = len(piece) - (OVERLAP_BYTES if position + len(piece) < end else 0)
         reach = reach if stop is None else min(reach, stop - position)
-        found, needed = _find(piece, reach, lowest, end - position)
+        found, needed = kernels.native.find_batch(piece, 0, reach, lowest, end - position)
         if found >= 0 and (not needed or _is_sound(file, position + found, needed, lowest)):
             return position + found, is_sure
         if found >= 0:
@@ -70,13 +64,6 @@ def search_next_batch(
     return None, is_sure and left > 0
 
 
-def _find(piece: Buffer, stop: int, lowest: int, end: int) -> tuple[int, int]:
-    if kernels.native is not None:
-        found: tuple[int, int] = kernels.native.find_batch(piece, 0, stop, lowest, end)
-        return found
-    return find_batch(piece, 0, stop, Sought(lowest, end))
-
-
 def _is_sound(file: LogFile, position: int, size: int, lowest: int) -> bool:
     """Whether an entry that reaches out of its piece proves itself."""
-    return _find(file.read(position, size), 1, lowest, size) == (0, 0)
+    return kernels.native.find_batch(file.read(position, size), 0, 1, lowest, size) == (0, 0)

@@ -50,7 +50,7 @@ def walk_spans(
 ) -> Iterator[Made]:
     """What the work makes of each span of [start, end), in order; `start` is where an entry begins. At least one."""
     work, at = make_work(), start
-    if jobs > 1 and kernels.native is not None and end - start > span_bytes:
+    if jobs > 1 and kernels.native.RUNS_IN_THREADS and end - start > span_bytes:
         for span, made in in_order(make_work, _guesses(file, start, end, span_bytes), jobs):
             if at >= span.stop:  # an entry that began before this span reaches beyond it: none begins in it
                 continue

@@ -1,21 +1,13 @@
-"""A log file in pieces that hold whole entries: bounded memory, one read for hundreds of batches.
-
-What walks the entries is handed in, so that the reference and the kernel read the same windows.
-"""
+"""A log file in pieces that hold whole entries: bounded memory, one read for hundreds of batches."""
 
 from __future__ import annotations
 
 import mmap
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from klogtool import kernels
 from klogtool.log.file import LogFile
-
-if TYPE_CHECKING:
-    # (data, end of the log relative to data) -> (end of the last whole entry, size of the one that is cut off or 0)
-    WholeFrames = Callable[[memoryview, int], tuple[int, int]]
-
 
 WINDOW_BYTES = 1 << 18  # still in a processor's cache when the kernel comes to it
 # A batch may say that it is shorter than its own header; Kafka then reads header fields behind it.
@@ -87,7 +79,6 @@ class Reads:
 
 def walk_windows(
     file: LogFile,
-    whole_frames: WholeFrames,
     *,
     start: int = 0,
     end: int | None = None,
@@ -108,11 +99,11 @@ def walk_windows(
         # So large that a window shows the length of its first entry, at least.
         wanted = max(size if stop is None else min(size, stop - at + BEHIND_BYTES), SLACK_BYTES)
         data = reads.read(at, wanted + SLACK_BYTES)
-        cut, needed = whole_frames(data[:wanted], end - at)
+        cut, needed = kernels.native.whole_frames(data[:wanted], end - at)
         if cut == 0 and needed > wanted:
             reads.give_back(data)
             data = reads.read_entry(at, needed + SLACK_BYTES)
-            cut, needed = whole_frames(data[:needed], end - at)
+            cut, needed = kernels.native.whole_frames(data[:needed], end - at)
         # An entry that is still not whole: the file has shrunk since it was opened.
         last = needed == 0 or cut == 0
         yield Window(at, data, cut, last)

@@ -20,7 +20,7 @@ from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import Folder, find_partition_dir_name, list_folder
 from klogtool.log.opened import open_path
 from klogtool.log.resync import find_batch_behind
-from klogtool.log.spans import Span, walk_spans
+from klogtool.log.span_maker import walk_made
 from klogtool.render.arrow_batches import SPAN_BYTES, BatchMaker, Common, Extract, Made
 from klogtool.render.arrow_memory import Blocks
 from klogtool.salvage.mended_entries import mended
@@ -146,12 +146,12 @@ def walk_record_batches(
         maker.take_up(extract)
         threads = 1
 
-    def make_work() -> Callable[[Span], Made]:
-        return (maker or BatchMaker(extract, common)).batches
+    def make_maker() -> BatchMaker:
+        return maker or BatchMaker(extract, common)
 
     at: int | None = start
     while at is not None:
-        for made in walk_spans(file, make_work, start=at, end=stop, span_bytes=span_bytes, jobs=threads):
+        for made in walk_made(file, make_maker, start=at, end=stop, span_bytes=span_bytes, jobs=threads):
             if tally is not None:
                 tally.take(file.path, made)
             while made.pieces:  # one by one: memory of a batch that was dropped is used for the next

@@ -1,13 +1,11 @@
 """The entries of a log file as Arrow record batches: by the kernel, and by the reference where the kernel is not sure.
 
 The kernel fills buffers that Arrow then takes as they are. The reference (render/arrow_reference) makes Python's lists
-of Python's records; it is slow, and it is where damage is judged, as for text and JSON (render/log_lines). It is
-imported when it is needed: a plain export takes little longer than its imports.
+of Python's records; it is slow, and it is where damage is judged, as for text and JSON (render/log_lines).
 """
 
 from __future__ import annotations
 
-from array import array
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -16,33 +14,25 @@ from msgspec import Struct, field
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.codecs import CODEC_NAMES
-from klogtool.format.framing import Stop, corrupt_length, find_frame, walk_frames
-from klogtool.format.message import Message, check_magic, inflate_or_none, parse_entry
-from klogtool.log.file import LogFile, Unreadable
-from klogtool.log.late_zstd import LateZstd
-from klogtool.log.mapped import MappedReads, should_map
-from klogtool.log.spans import Span, find_start
-from klogtool.log.windows import BEHIND_BYTES, BufferPool, Window, walk_windows
+from klogtool.format.message import Message, check_magic, parse_entry
+from klogtool.log.file import LogFile
+from klogtool.log.span_maker import SpanMaker
 from klogtool.render.arrow_constants import Constants
 from klogtool.render.arrow_memory import Blocks
 from klogtool.render.arrow_reference import ReferenceRows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
     import pyarrow as pa
 
     from klogtool.format.batch import Record, RecordBatch
     from klogtool.format.framing import Frame
-    from klogtool.format.message import Message
-    from klogtool.render.arrow_reference import ReferenceRows
+    from klogtool.log.spans import Span
+    from klogtool.log.windows import Window
     from klogtool.render.selection import Selection
 
 BATCH_ROWS = 1 << 16
 DATA_BYTES = 1 << 24
 SPAN_BYTES = 1 << 23
-WINDOW_BYTES = 1 << 19
 ENOUGH_BYTES = 1 << 26
 HEADERS_A_ROW = 2
 ROW_BYTES = 128  # of a row, about, besides key, value and headers
@@ -80,9 +70,9 @@ class Extract(Struct, frozen=True):
 class Made(Struct):
     """What a span became, or its first part, if all of it would be too much.
 
-    start, reached, last: see log.spans; tail: what is wrong behind the last entry, if anything. pieces: in their order,
-    damage where it was found; size: their bytes. invalid, first_invalid: entries of a wrong checksum, and where the
-    first is.
+    start, reached, last: see log.span_maker; tail: what is wrong behind the last entry, if anything. pieces: in their
+    order, damage where it was found; size: their bytes. invalid, first_invalid: entries of a wrong checksum, and where
+    the first is.
     """
 
     start: int | None = None
@@ -95,7 +85,7 @@ class Made(Struct):
     tail: Corrupt | None = None
 
     @property
-    def enough(self) -> bool:
+    def is_enough(self) -> bool:
         """Whether so much came of a span already that the rest is to be another one."""
         return self.size >= ENOUGH_BYTES
 
@@ -120,7 +110,7 @@ class Common(Struct, frozen=True):
     halves: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
-class BatchMaker:
+class BatchMaker(SpanMaker[Made]):
     """Makes record batches of the spans of a file; one for each thread, for it keeps its buffers.
 
     holds: rows that are less than a record batch are kept for those of the next span, or file (see `take_up`), until
@@ -128,168 +118,101 @@ class BatchMaker:
     """
 
     def __init__(self, extract: Extract, common: Common, *, holds: bool = False) -> None:
+        super().__init__()
+        self.can_begin_again = not holds  # what is held cannot be taken back
         self.extract, self._common, self._holds = extract, common, holds
-        self._pool = BufferPool()
         self._constants = Constants(extract.file.path, extract.topic, extract.partition, extract.schema)
         self._rows: ReferenceRows | None = None
-        self.native = kernels.native
-        if self.native is None:
-            return
-        self._state = array("q", bytes(7 * 8))
-        self._work = self.native.Workspace()
-        self._zstd = LateZstd(self._work)
+        self._state = kernels.native.ColumnsState()
         self._filling: KernelRows | None = None
-        self._selection = self._kernel_selection()
-
-    def _kernel_selection(self) -> Any:
-        chosen = self.extract.selection
-        return chosen and self.native.Selection(
-            chosen.offsets, chosen.timestamps, chosen.producer_id, chosen.key, chosen.grep or None
-        )
+        self._rows_written = 0
+        self._half: tuple[int, int] | None = None
+        self._selection = _kernel_selection(extract)
 
     def take_up(self, extract: Extract) -> None:
         """From now on another file, of the same partition and with the same columns, `_segment` not among them."""
-        self.extract = extract
-        if self.native is not None:
-            self._selection = self._kernel_selection()
+        self.extract, self._selection = extract, _kernel_selection(extract)
 
     def rest(self) -> Made:
         """The rows that are held."""
-        made = Made()
-        self._emit(made)
-        return made
+        self.made = Made()
+        self._emit()
+        return self.made
 
-    def batches(self, span: Span) -> Made:
-        """The record batches of a span. An error of reading is its last piece."""
-        # What is held cannot be taken back, if a mapped file turns out to have been cut.
-        if self.native is None or self._holds or not should_map(self.extract.file):
-            return self._batches(span, None)
-        half = self._common.halves.get(span.start)
-        with MappedReads(self.extract.file, self._pool) as reads:
-            made = self._batches(span, reads)
-        if not reads.hit:
-            return made
-        self._common.halves.pop(made.reached, None)  # it is of zeros: the file was cut
-        if half is not None:
-            self._common.halves[span.start] = half
-        return self._batches(span, None)
+    def begin(self, span: Span) -> Made:
+        """See SpanMaker."""
+        self._half = self._common.halves.pop(span.start, None)
+        self._state.done_records, self._state.done_bytes = self._half or (0, 0)
+        return Made()
 
-    def _batches(self, span: Span, reads: MappedReads | None) -> Made:
-        made = Made()
-        try:
-            made.start = find_start(self.extract.file, span, self.extract.end)
-            if made.start is not None:
-                self._fill(made, made.start, span.stop, reads)
-        except Unreadable as error:
-            self._emit(made)
+    def finish(self, error: KlogError | None) -> None:
+        """See SpanMaker. An error of reading is the last piece."""
+        made, state = self.made, self._state
+        if state.done_records:
+            self._common.halves[made.reached] = state.done_records, state.done_bytes
+        if error is not None or not self._holds:
+            self._emit()
+        if error is not None:
             made.pieces.append(error)
-            made.last = True
-        return made
+        if made.last and made.tail is None and error is None and made.reached < self.extract.end:
+            left = self.extract.end - made.reached
+            made.tail = Corrupt(f"{left} bytes at the end are not a whole batch", position=made.reached)
 
-    def _fill(self, made: Made, start: int, stop: int, reads: MappedReads | None) -> None:
-        made.reached = start
-        if reads is not None:
-            self._whole_span(made, reads, stop)
-        if made.reached < stop and not made.enough:
-            self._by_windows(made, stop)
-        if not self._holds:
-            self._emit(made)
+    def throw_away(self, span: Span) -> None:
+        """See SpanMaker."""
+        self._common.halves.pop(self.made.reached, None)
+        if self._half is not None:
+            self._common.halves[span.start] = self._half
 
-    def _whole_span(self, made: Made, reads: MappedReads, stop: int) -> None:
-        """All of it at once, as far as the kernel comes: it finds the entries itself."""
-        at = made.reached
-        data = reads.read(at, min(stop + BEHIND_BYTES, self.extract.end) - at)
-        window = Window(at, data, len(data), last=False)
-        made.reached += self._by_kernel(made, window, min(stop - at, len(data)), alone=True)
-        reads.give_back(data)
+    def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
+        """Rows of the kernel."""
+        state, filling = self._state, self._filling or self._new_rows()
+        state.invalid = state.first_invalid = 0
+        at, self._rows_written, why = kernels.native.columns(
+            window.data, at, stop, window.base, filling.columns, state, body, self._selection,
+            self.extract.with_control, self.work,
+        )  # fmt: skip
+        self.made.note(state.invalid, state.first_invalid)
+        return at, why
 
-    def _by_windows(self, made: Made, stop: int) -> None:
-        file, end = self.extract.file, self.extract.end
-        walk = self._by_kernel if self.native is not None else self._all_by_reference
-        windows = walk_windows(
-            file, kernels.whole_frames(), start=made.reached, end=end, size=WINDOW_BYTES, stop=stop, pool=self._pool
-        )
-        for window in windows:
-            made.reached = window.base + walk(made, window, min(window.cut, stop - window.base))
-            if window.last and made.reached == window.base + window.cut:
-                made.last, made.tail = True, _tail(window, end)
-            self._pool.give_back(window.data)
-            if made.last or made.reached >= stop or made.enough:
-                break
+    def make_room(self, window: Window, at: int) -> bool:
+        """In other buffers; if the record does not fit empty ones, with the room that it needs."""
+        self._emit()
+        if not self._rows_written:
+            self._filling = self._new_rows()
+        return True
 
-    def _by_kernel(self, made: Made, window: Window, stop: int, *, alone: bool = False) -> int:
-        """The entries that begin before byte `stop` of a window; returns where they end. alone: ends at one for the
-        reference, or that is not whole."""
-        at, body, native = 0, None, self.native
-        self._state[:2] = array("q", self._common.halves.pop(window.base, (0, 0)))
-        while at < stop and not made.enough:
-            before, filling = at, self._filling or self._new_rows()
-            self._state[2:4] = array("q", bytes(16))
-            at, rows, why = native.columns(
-                window.data, at, stop, window.base, filling.columns, self._state, body, self._selection,
-                self.extract.with_control, self._work,
-            )  # fmt: skip
-            made.note(*self._state[2:4])
-            if why == native.FULL:
-                self._emit(made)
-                body = body if at == before else None
-                if not rows:
-                    self._filling = self._new_rows()  # with the room that the record needs
-                continue
-            body = None
-            if why == native.BODY:
-                if self._zstd.learn():
-                    continue
-                body = _inflated(window, at)
-            if why == native.REFERENCE or (why == native.BODY and body is None):
-                if alone:
-                    break
-                self._emit(made)
-                at = self._by_reference(made, window, at)
-        if self._state[0]:
-            self._common.halves[window.base + at] = self._state[0], self._state[1]
-        return at
+    def take_frame(self, window: Window, frame: Frame) -> None:
+        """Rows of the reference, but for the records that the kernel took already."""
+        state = self._state
+        done, state.done_records, state.done_bytes = state.done_records, 0, 0
+        self._emit()
+        self._entry(window, frame, done)
 
     def _new_rows(self) -> KernelRows:
-        data, headers, header_bytes = self._state[4:]
+        state = self._state
         self._filling = KernelRows(
             self._common.blocks,
             self.extract.schema,
-            headers=max(headers, HEADERS_A_ROW * BATCH_ROWS),
-            data_bytes=max(data, DATA_BYTES),
-            header_bytes=max(header_bytes, DATA_BYTES),
+            headers=max(state.headers_needed, HEADERS_A_ROW * BATCH_ROWS),
+            data_bytes=max(state.data_needed, DATA_BYTES),
+            header_bytes=max(state.header_bytes_needed, DATA_BYTES),
         )
         return self._filling
 
-    def _emit(self, made: Made) -> None:
+    def _emit(self) -> None:
         """The rows so far, those of the reference first: they are the older ones."""
         if self._rows is not None and self._rows.count:
             size = self._rows.data_bytes + self._rows.count * ROW_BYTES
-            made.add(self._rows.take(), size)
-        if self.native is not None and self._filling is not None and self._filling.columns.rows:
+            self.made.add(self._rows.take(), size)
+        if self._filling is not None and self._filling.columns.rows:
             size = sum(self._filling.columns.bytes_used().values()) + self._filling.columns.rows * ROW_BYTES
-            made.add(self._filling.take(self._constants), size)
-            self._filling = None
-            self._state[4:] = array("q", bytes(24))
+            self.made.add(self._filling.take(self._constants), size)
+            self._filling, state = None, self._state
+            state.data_needed = state.headers_needed = state.header_bytes_needed = 0
 
-    def _all_by_reference(self, made: Made, window: Window, stop: int) -> int:
-        at = 0
-        for frame in _frames(window, 0):
-            if frame.position >= stop or made.enough:
-                break
-            self._entry(made, window, frame)
-            at = frame.position + frame.size
-        return at
-
-    def _by_reference(self, made: Made, window: Window, at: int) -> int:
-        """The entry at byte `at`, but for the records that the kernel took already; returns where the next one is."""
-        frame = next(_frames(window, at))
-        done, self._state[0], self._state[1] = self._state[0], 0, 0
-        self._entry(made, window, frame, done)
-        return frame.position + frame.size
-
-    def _entry(self, made: Made, window: Window, frame: Frame, done: int = 0) -> None:
-        rows = self._reference_rows()
+    def _entry(self, window: Window, frame: Frame, done: int) -> None:
+        rows, made = self._reference_rows(), self.made
         try:
             entry = parse_entry(window.data, frame, base=window.base)
             if isinstance(entry, Message):
@@ -301,9 +224,9 @@ class BatchMaker:
                 if self._wants(record):
                     rows.add(entry, record)
                 if rows.count >= BATCH_ROWS or rows.data_bytes >= DATA_BYTES:
-                    self._emit(made)
+                    self._emit()
         except KlogError as error:
-            self._emit(made)
+            self._emit()
             made.pieces.append(error)
 
     def _reference_rows(self) -> ReferenceRows:
@@ -319,28 +242,13 @@ class BatchMaker:
         return chosen is None or chosen.wants(record.offset, record.timestamp, record.key, record.value)
 
 
-def _inflated(window: Window, at: int) -> bytes | None:
-    """The records of a compressed entry; None where the reference is to say what is wrong."""
-    frame = next(_frames(window, at), None)
-    try:  # the kernel saw a whole entry there, but what is mapped may have changed meanwhile
-        return inflate_or_none(parse_entry(window.data, frame, base=window.base)) if frame else None
-    except KlogError:
+def _kernel_selection(extract: Extract) -> kernels.native.Selection | None:
+    chosen = extract.selection
+    if chosen is None:
         return None
-
-
-def _frames(window: Window, at: int) -> Iterator[Frame]:
-    return walk_frames(window.data, at, window.cut, base=window.base)
-
-
-def _tail(window: Window, end: int) -> Corrupt | None:
-    """What is wrong behind the last entry."""
-    if window.base + window.cut == end:
-        return None
-    there = min(end - window.base, len(window.data))  # less, if the file was cut meanwhile
-    if find_frame(window.data, window.cut, there) is Stop.LENGTH:
-        return corrupt_length(window.data, window.cut, window.base)
-    at = window.base + window.cut
-    return Corrupt(f"{end - at} bytes at the end are not a whole batch", position=at)
+    return kernels.native.Selection(
+        chosen.offsets, chosen.timestamps, chosen.producer_id, chosen.key, chosen.grep or None
+    )
 
 
 class KernelRows:

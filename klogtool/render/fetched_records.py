@@ -8,16 +8,15 @@ the lines of that stretch are dropped, and the reference goes on from there.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 from klogtool.errors import KlogError
-from klogtool.log.spans import Span, walk_spans
+from klogtool.log.span_maker import walk_made
 from klogtool.log.windows import BufferPool
 from klogtool.render.json_dump import internal_topic
 from klogtool.render.json_lines import LongLine, batch_row, error_row, json_line, record_line
 from klogtool.render.kafka_text import walk_batch_text, walk_records_text
-from klogtool.render.log_lines import SPAN_BYTES, LineMaker, Lines
+from klogtool.render.log_lines import SPAN_BYTES, LineMaker
 from klogtool.render.records import Form, RecordOptions
 
 if TYPE_CHECKING:
@@ -89,11 +88,8 @@ def _by_kernel(
     if stop - start < LEAST_BYTES:
         return at
     with found.open_log() as file:
-
-        def make_work() -> Callable[[Span], Lines]:
-            return partial(LineMaker(form, outs).span_lines, file, stop)
-
-        for lines in walk_spans(file, make_work, start=start, end=stop, span_bytes=SPAN_BYTES, jobs=jobs):
+        spans = walk_made(file, lambda: LineMaker(form, outs), start=start, end=stop, span_bytes=SPAN_BYTES, jobs=jobs)
+        for lines in spans:
             if lines.fatal or lines.errors or any(after < found.offset for _, after in lines.gaps):
                 break
             for piece in lines.pieces:

@@ -1,4 +1,4 @@
-"""The entries of a log file as lines: kafka-dump-log's text, or JSON; window by window, on as many threads as help.
+"""The entries of a log file as lines: kafka-dump-log's text, or JSON.
 
 The kernel writes what is regular; an entry it is not sure of, and everything that needs a decoder, goes through the
 reference, so that damage is judged in one place.
@@ -9,20 +9,17 @@ from __future__ import annotations
 import mmap
 from array import array
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
-from klogtool.format.framing import Stop, corrupt_length, find_frame, walk_frames
-from klogtool.format.message import Message, check_magic, inflate_or_none, parse_entry
+from klogtool.format.framing import walk_frames
+from klogtool.format.message import Message, check_magic, parse_entry
 from klogtool.json_rows import row_line
 from klogtool.log.file import LogFile
-from klogtool.log.late_zstd import LateZstd
-from klogtool.log.mapped import MappedReads, should_map
 from klogtool.log.resync import find_batch_behind
-from klogtool.log.spans import Span, find_start, walk_spans
-from klogtool.log.windows import BEHIND_BYTES, BufferPool, Window, walk_windows
+from klogtool.log.span_maker import SpanMaker, walk_made
+from klogtool.log.windows import BufferPool
 from klogtool.render.json_lines import LongLine, batch_row, error_row, json_line, record_line
 from klogtool.render.kafka_text import walk_batch_text, walk_records_text
 from klogtool.salvage.mended_entries import SetRight, mended
@@ -30,7 +27,8 @@ from klogtool.salvage.mended_entries import SetRight, mended
 if TYPE_CHECKING:
     from klogtool.format.batch import Record, RecordBatch
     from klogtool.format.framing import Frame
-    from klogtool.format.message import Message
+    from klogtool.log.spans import Span
+    from klogtool.log.windows import Window
     from klogtool.render.records import Form
 
 
@@ -48,7 +46,7 @@ LONG_MASK = (1 << 64) - 1
 class Lines:
     """What a span of the file, or a window of it, became.
 
-    start, reached, last: see log.spans; tail: the error of a length that cannot be, behind the last entry.
+    start, reached, last, tail: see log.span_maker.
     gaps: (offset before, offset after) where records do not follow on; the first one's `before` is None, since only
     who has the window before knows it. invalid: entries with a wrong checksum. errors: damage that was passed over;
     fatal: the one that ended the window. text_bytes: of the pieces. bounded: it may end before the span does.
@@ -67,7 +65,7 @@ class Lines:
         self.text_bytes, self.bounded = 0, bounded
 
     @property
-    def enough(self) -> bool:
+    def is_enough(self) -> bool:
         """Whether so much came of a span already that the rest is to be another one: a few bytes may inflate to
         any number."""
         return self.bounded and self.text_bytes >= MOST_SPAN_TEXT_BYTES
@@ -94,158 +92,111 @@ class Lines:
         self.first_invalid = first if self.first_invalid is None else min(first, self.first_invalid)
 
 
-class LineMaker:
+class LineMaker(SpanMaker[Lines]):
     """Makes lines of the entries of a file; one for each thread. Pieces that are views go back to the pool `outs`."""
 
     def __init__(self, form: Form, outs: BufferPool) -> None:
+        super().__init__()
         self.form, self.outs, self._room = form, outs, FIRST_OUT_BYTES
-        self._ins = BufferPool()
-        self.native = kernels.native if _fit_for_kernel(form) else None
-        if self.native is None:
-            return
+        self._kernel = kernels.native if _fit_for_kernel(form) else kernels.absent
         self._out: bytearray | mmap.mmap = bytearray()  # taken when there is something to put into it
-        self._used = 0
+        self._used = self._written = 0
         # Mapped, so that only what is written to becomes memory.
         self._gaps: memoryview | array[int] = memoryview(mmap.mmap(-1, 16 * GAPS_AT_ONCE)).cast("q")
-        self._state = array("q", [0]) * 5
-        self._flags = _flags(self.native, form)
-        self._work = self.native.Workspace()
-        self._zstd = LateZstd(self._work)
+        self._state = self._kernel.DumpState()
+        self._flags = _flags(form)
         self._file = None if form.json_file is None else _json_text(form.json_file)
         chosen = form.selection
-        self._selection = chosen and self.native.Selection(
+        self._selection = chosen and kernels.native.Selection(
             chosen.offsets, chosen.timestamps, chosen.producer_id, chosen.key, chosen.grep
         )
 
-    def span_lines(self, file: LogFile, end: int, span: Span) -> Lines:
-        """The lines of the entries of a span of a file that ends at `end`, as far as Kafka's tool would come."""
-        if self.native is not None and should_map(file):
-            with MappedReads(file, self._ins) as reads:
-                found = self._span_lines(file, end, span, reads)
-            if not reads.hit:
-                return found
-            self._take_back(found)  # it is lines of zeros: the file was cut
-        return self._span_lines(file, end, span, None)
+    def begin(self, span: Span) -> Lines:
+        """See SpanMaker."""
+        return Lines(bounded=True)
 
-    def _span_lines(self, file: LogFile, end: int, span: Span, reads: MappedReads | None) -> Lines:
-        found = Lines(bounded=True)
-        try:
-            found.start = find_start(file, span, end)
-            if found.start is not None:
-                self._walk(found, file, end, span.stop, reads)
-        except KlogError as error:
-            found.fatal, found.last = error, True
-        self._seal(found)
-        return found
+    def finish(self, error: KlogError | None) -> None:
+        """See SpanMaker."""
+        self.made.fatal = error
+        self._seal()
 
-    def _take_back(self, found: Lines) -> None:
-        for piece in found.pieces:
+    def throw_away(self, span: Span) -> None:
+        """See SpanMaker."""
+        for piece in self.made.pieces:
             if isinstance(piece, memoryview):
                 self.outs.give_back(piece)
 
-    def _walk(self, found: Lines, file: LogFile, end: int, stop: int, reads: MappedReads | None) -> None:
-        """Window after window, until all that begins before `stop` is done, or enough."""
-        found.reached = found.start or 0
-        if reads is not None:
-            self._whole_span(found, reads, end, stop)
-            if found.reached >= stop or found.enough:
-                return
-        windows = walk_windows(
-            file, kernels.whole_frames(), start=found.reached, end=end, stop=stop, pool=self._ins, reads=reads
-        )
-        for window in windows:
-            reached = self._make(found, window, min(window.cut, stop - window.base))
-            found.reached = window.base + reached
-            found.last = window.last and reached >= window.cut
-            if found.last and found.reached < end:
-                found.tail = _tail_damage(window, end)
-            (reads or self._ins).give_back(window.data)
-            if found.last or found.reached >= stop or found.enough:
-                break
+    def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
+        """Lines of the kernel."""
+        state, last_offset = self._state, self.made.last_offset
+        if self._used == len(self._out):
+            self._seal()
+            self._out, self._room = self.outs.take(self._room), max(self._room, OUT_BYTES)
+        # A span does not know the offset before it: one that no first record follows.
+        state.last_offset = _before_nothing(window, at) if last_offset is None else last_offset
+        at, self._written, why = self._kernel.dump(
+            window.data, at, stop, window.base, self._flags, state, self._gaps, memoryview(self._out)[self._used :],
+            body, self._selection, self._file, self.work,
+        )  # fmt: skip
+        self._used += self._written
+        self._take(is_unknown=last_offset is None)
+        return at, why
 
-    def _whole_span(self, found: Lines, reads: MappedReads, end: int, stop: int) -> None:
-        """All of it at once, as far as the kernel comes: it finds the entries itself, where a walk over their headers
-        would wait for memory a time more."""
-        at = found.reached
-        data = reads.read(at, min(stop + BEHIND_BYTES, end) - at)
-        window = Window(at, data, len(data), last=False)
-        found.reached += self._by_kernel(found, window, min(stop - at, len(data)), alone=True)
-        reads.give_back(data)
+    def make_room(self, window: Window, at: int) -> bool:
+        """In a buffer of its own, and larger, if that is what it takes. A long line is the reference's."""
+        if self._written:
+            return True
+        if self._has_long_lines(window, at):
+            return False
+        self._make_room()
+        return True
 
-    def _make(self, found: Lines, window: Window, stop: int) -> int:
-        """Entries that begin before `stop`; returns where the next one would be."""
-        if self.native is None:
-            return self._by_reference(found, window, 0, stop)
-        return self._by_kernel(found, window, stop)
+    def take_frame(self, window: Window, frame: Frame) -> None:
+        """Lines of the reference."""
+        self._seal()
+        walk = _json_of_entry if self.form.json_file is not None else _text_of_entry
+        try:
+            for piece in walk(self.made, window, frame, self.form):
+                self.made.add(piece)
+        except KlogError as error:
+            if not self._may_go_on(window, frame):
+                raise
+            self.made.errors.append(error)
+            self._end_line()
 
-    def _by_kernel(self, found: Lines, window: Window, stop: int, *, alone: bool = False) -> int:
-        """Entries that begin before `stop`; returns where the next one is. alone: ends at one for the reference, or
-        that is not whole."""
-        at, body, native = 0, None, self.native
-        assert native is not None
-        while at < stop and not found.enough:
-            if self._used == len(self._out):
-                self._seal(found)
-                self._out, self._room = self.outs.take(self._room), max(self._room, OUT_BYTES)
-            # A span does not know the offset before it: one that no first record follows.
-            self._state[0] = found.last_offset if found.last_offset is not None else _before_nothing(window, at)
-            unknown = found.last_offset is None
-            at, written, why = native.dump(
-                window.data, at, stop, window.base, self._flags, self._state, self._gaps,
-                memoryview(self._out)[self._used :], body, self._selection, self._file,
-                self._work,
-            )  # fmt: skip
-            self._used += written
-            self._take(found, unknown=unknown)
-            body = None
-            if why == native.BODY:
-                if self._zstd.learn():
-                    continue
-                body = _inflated(window, at)
-            is_long = why == native.FULL and not written and self._has_long_lines(window, at)
-            if why == native.FULL and not written and not is_long:
-                self._make_room(found)
-            elif is_long or why == native.REFERENCE or (why == native.BODY and body is None):
-                if alone:
-                    break
-                self._seal(found)
-                before, at = at, self._by_reference(found, window, at, at + 1)
-                if at == before:  # bytes that changed under a map: no entry begins here any more
-                    break
-        return at
+    def _take(self, *, is_unknown: bool) -> None:
+        """What the kernel left besides text: gaps, wrong checksums. is_unknown: the offset before the first record."""
+        made, state = self.made, self._state
+        for n in range(state.gap_count):
+            before = None if is_unknown and n == 0 else self._gaps[2 * n]
+            made.gaps.append((before, self._gaps[2 * n + 1]))
+        if state.gap_count or not is_unknown:
+            made.last_offset = state.last_offset
+        if state.invalid:
+            made.note_invalid(state.invalid, state.first_invalid)
+        state.gap_count = state.invalid = 0
 
-    def _take(self, found: Lines, *, unknown: bool) -> None:
-        """What the kernel left besides text: gaps, wrong checksums."""
-        for n in range(self._state[1]):
-            before = None if unknown and n == 0 else self._gaps[2 * n]
-            found.gaps.append((before, self._gaps[2 * n + 1]))
-        if self._state[1] or not unknown:
-            found.last_offset = self._state[0]
-        if self._state[3]:
-            found.note_invalid(self._state[3], self._state[4])
-        self._state[1] = self._state[3] = 0
-
-    def _seal(self, found: Lines) -> None:
+    def _seal(self) -> None:
         """Hand on the text so far; the next goes into another buffer."""
-        if self.native is not None and self._used:
-            found.add(memoryview(self._out)[: self._used])
+        if self._used:
+            self.made.add(memoryview(self._out)[: self._used])
             self._out, self._used = bytearray(), 0
 
     def _has_long_lines(self, window: Window, at: int) -> bool:
         """Whether few records of a batch make so much JSON that it is not to be in memory as a whole."""
-        if self.form.json_file is None or self._state[2] < LONG_TEXT_BYTES:
+        if self.form.json_file is None or self._state.needed < LONG_TEXT_BYTES:
             return False
-        frame = next(_frames(window, at), None)
+        frame = next(walk_frames(window.data, at, window.cut, base=window.base), None)
         if frame is None:
             return False
         batch = _parse(window, frame)
         count = 1 if batch.magic < 2 and batch.codec == "none" else batch.records_count
-        return count is not None and count * LONG_LINE_BYTES <= self._state[2]
+        return count is not None and count * LONG_LINE_BYTES <= self._state.needed
 
-    def _make_room(self, found: Lines) -> None:
+    def _make_room(self) -> None:
         """For an entry that fits neither behind what is there nor, perhaps, into any buffer so far."""
-        needed = self._state[2]
-        self._seal(found)
+        needed = self._state.needed
+        self._seal()
         if needed > len(self._out):
             self._room = max(needed, self._room)
             self._out = self.outs.take(self._room)
@@ -253,31 +204,11 @@ class LineMaker:
         if 2 * lines > len(self._gaps):
             self._gaps = array("q", [0]) * (2 * lines)
 
-    def _by_reference(self, found: Lines, window: Window, at: int, stop: int) -> int:
-        """Entries from `at` on until `stop`; returns where the next one is."""
-        for frame in _frames(window, at):
-            if at >= stop or found.enough:
-                break
-            self._entry(found, window, frame)
-            at = frame.position + frame.size
-        return at
-
-    def _entry(self, found: Lines, window: Window, frame: Frame) -> None:
-        walk = _json_of_entry if self.form.json_file is not None else _text_of_entry
-        try:
-            for piece in walk(found, window, frame, self.form):
-                found.add(piece)
-        except KlogError as error:
-            if not self._may_go_on(window, frame):
-                raise
-            found.errors.append(error)
-            self._end_line(found)
-
-    def _end_line(self, found: Lines) -> None:
+    def _end_line(self) -> None:
         """Where the dump goes on: Kafka's text breaks off within a line."""
-        last = found.pieces[-1] if found.pieces else b"\n"
+        last = self.made.pieces[-1] if self.made.pieces else b"\n"
         if self.form.go_on and isinstance(last, bytes | memoryview) and last[-1:] != b"\n":
-            found.add(b"\n")
+            self.made.add(b"\n")
 
     def _may_go_on(self, window: Window, frame: Frame) -> bool:
         """Text ends where Kafka's tool does. JSON tells of a batch that no reader would take, and goes on."""
@@ -302,12 +233,16 @@ def _fit_for_kernel(form: Form) -> bool:
     return form.options.decoder is None and (form.topic is None or form.json_file is None)
 
 
-def _flags(native: object, form: Form) -> int:
-    options = form.options
-    deep = options.deep or form.json_file is not None or (form.selection is not None and form.selection.needs_records)
-    names = {"DEEP": deep, "PRINT_DATA": options.print_data, "SKIP_METADATA": options.skip_metadata}
-    names["JSON"] = form.json_file is not None
-    return sum(getattr(native, name) for name, wanted in names.items() if wanted)
+def _flags(form: Form) -> int:
+    native, options = kernels.native, form.options
+    is_json = form.json_file is not None
+    is_deep = options.deep or is_json or (form.selection is not None and form.selection.needs_records)
+    return (
+        (native.DEEP if is_deep else 0)
+        | (native.PRINT_DATA if options.print_data else 0)
+        | (native.SKIP_METADATA if options.skip_metadata else 0)
+        | (native.JSON if is_json else 0)
+    )
 
 
 def _json_text(file: str) -> bytes:
@@ -319,15 +254,6 @@ def _before_nothing(window: Window, at: int) -> int:
     """An offset that the next record's does not follow on: far from where its batch begins."""
     base_offset = int.from_bytes(window.data[at : at + 8], "big", signed=True)
     return base_offset - (1 << 62) if base_offset >= 0 else base_offset + (1 << 62)
-
-
-def _frames(window: Window, at: int) -> Iterator[Frame]:
-    return walk_frames(window.data, at, window.cut, base=window.base)
-
-
-def _inflated(window: Window, at: int) -> bytes | None:
-    frame = next(_frames(window, at), None)
-    return inflate_or_none(_parse(window, frame)) if frame is not None else None  # none: mapped, and changed meanwhile
 
 
 def _parse(window: Window, frame: Frame) -> RecordBatch | Message:
@@ -457,10 +383,8 @@ def _dump_from(
     """From entry to entry, as far as they follow each other; returns what is wrong behind the last one."""
     outs = BufferPool()
 
-    def make_work() -> Callable[[Span], Lines]:
-        return partial(LineMaker(form, outs).span_lines, file, end)
-
-    for found in walk_spans(file, make_work, start=start, end=end, span_bytes=SPAN_BYTES, jobs=jobs):
+    spans = walk_made(file, lambda: LineMaker(form, outs), start=start, end=end, span_bytes=SPAN_BYTES, jobs=jobs)
+    for found in spans:
         for piece in found.pieces:
             write_piece(piece, write)
             if isinstance(piece, memoryview):
@@ -504,11 +428,3 @@ def _skip(
     if form.json_file is not None:
         write(json_line(error_row(form.json_file, dump.errors[-1])))
     return found
-
-
-def _tail_damage(window: Window, end: int) -> Corrupt | None:
-    """The error of a walk that ended at an impossible length; None where it ended at a tail."""
-    end = min(end - window.base, len(window.data))  # a file that was cut meanwhile ends where it now ends
-    if find_frame(window.data, window.cut, end) is Stop.LENGTH:
-        return corrupt_length(window.data, window.cut, window.base)
-    return None

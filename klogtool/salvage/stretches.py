@@ -19,7 +19,6 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool import kernels
 from klogtool.broker.content import Content, FileRange
 from klogtool.errors import KlogError
 from klogtool.format.batch import parse_batch
@@ -146,7 +145,7 @@ def split_last(run: Run) -> list[Run]:
         return [run]
     at = run.start
     with LogFile(run.path) as file:
-        windows = walk_windows(file, kernels.whole_frames(), start=run.start, end=run.stop)
+        windows = walk_windows(file, start=run.start, end=run.stop)
         last = deque((window for window in windows if window.cut), maxlen=1)
         for window in last:
             for frame in walk_frames(window.data, 0, window.cut):

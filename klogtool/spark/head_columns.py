@@ -80,7 +80,7 @@ def walk_head_rows(file: LogFile, start: int, end: int) -> Iterator[HeadRows | H
     while at < end:
         # What is not mapped is fetched: of batches that are far from each other, only the headers.
         near = should_map(file) or (count > 0 and at - start <= count * FAR_BYTES)
-        rows = _rows_at(file, at, end) if near and kernels.native is not None else None
+        rows = _rows_at(file, at, end) if near else None
         if rows is not None and rows.count:
             yield rows
             at, count = rows.end, count + rows.count

@@ -3,8 +3,6 @@
 A sparse index is fine, a false entry is not. Brokers up to 3.9.0, and 4.0.0, made one entry for a set of batches:
 its last offset (up to 1.1 its first), at the position where the set begins. So an entry is false only if no batch
 begins at its position, if its offset is below that batch's, or if it reaches into the batch of the next entry.
-
-The order of entries is also checked by kernels/_scan.pxi.
 """
 
 from __future__ import annotations
@@ -18,9 +16,12 @@ from msgspec import Struct
 
 from klogtool import kernels
 from klogtool.format.indexes import (
+    BEFORE_ALL,
     OFFSET_INDEX_ENTRY_SIZE,
     TIME_INDEX_ENTRY_SIZE,
     entries_before_zero_tail,
+    offset_entry_follows,
+    time_entry_follows,
     unpack_offset_index,
     unpack_time_index,
 )
@@ -71,7 +72,7 @@ OFFSETS = Kind(
     "index",
     OFFSET_INDEX_ENTRY_SIZE,
     unpack_offset_index,
-    lambda entry, before: entry[0] > before[0] and entry[1] > before[1],
+    offset_entry_follows,
     lambda entry, base: f"offset {base + entry[0]} at byte {entry[1]}",
 )
 TIMES = Kind(
@@ -79,10 +80,9 @@ TIMES = Kind(
     "timeindex",
     TIME_INDEX_ENTRY_SIZE,
     unpack_time_index,
-    lambda entry, before: entry[0] > before[0] and entry[1] >= before[1],
+    time_entry_follows,
     lambda entry, base: f"timestamp {entry[0]} at offset {base + entry[1]}",
 )
-BEFORE_ALL = (-1, -1)
 
 
 class IndexFile:
@@ -102,7 +102,7 @@ class IndexFile:
         self._last = self.data[-size:]
         self._numbers: array[int] | None = None
         self._disordered, self._false = _Runs(), _Runs()
-        if not _in_order(kind, self.data):
+        if not kernels.native.entries_in_order(self.data, kind is TIMES):
             self._leave_out_disorder()
 
     def __len__(self) -> int:
@@ -190,13 +190,6 @@ class _Runs:
                 self.found[-1] = min(first, number), max(last, number), reason
                 return
         self.found.append((number, number, why))
-
-
-def _in_order(kind: Kind, data: bytes) -> bool:
-    if kernels.native is not None:
-        return bool(kernels.native.entries_in_order(data, kind is TIMES))
-    entries = list(kind.unpack(data))
-    return all(map(kind.follows, entries, [BEFORE_ALL, *entries]))
 
 
 def _entries_before_zeros(file: LogFile, entry_size: int) -> int:

@@ -44,9 +44,8 @@ class LogWalk:
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
         self._file, self._deep, self._jobs, self._on_progress = file, deep, jobs, on_progress
-        make = Succession if kernels.native is None else kernels.native.Succession
         entries = [b"" if index is None else index.data for index in indexes]
-        self._succession: Succession = make(base_offset, context.now_ms, *entries)
+        self._succession: Succession = kernels.native.Succession(base_offset, context.now_ms, *entries)
         self._epochs: list[EpochStart] = []
         self._probe = Probe(file, end=file.size, lowest=base_offset)
         self._damage = DamageJudge(self._probe, base_offset, deep=deep)

@@ -22,8 +22,8 @@ from klogtool.errors import KlogError
 from klogtool.format.indexes import ABORTED_TXN_SIZE, AbortedTxn
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind
+from klogtool.format.producer_replay import NOTHING, Aborted
 from klogtool.log.entries import RecordBatch
-from klogtool.log.producer_replay import NOTHING, Aborted
 from klogtool.log.segment import Segment
 from klogtool.verify.findings import Finding
 

@@ -20,10 +20,11 @@ from klogtool.format.batch import RecordBatch
 from klogtool.format.indexes import ABORTED_TXN_SIZE, AbortedTxn, walk_txn_index
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, build_file_name
+from klogtool.format.producer_replay import NOTHING, Aborted, Stop
 from klogtool.format.producer_snapshot import ProducerStateEntry, parse_producer_snapshot
 from klogtool.kernels import crc32c
 from klogtool.log.file import Unreadable, read_whole
-from klogtool.log.producer_replay import NOTHING, Aborted, Halt, Stop, make_replay, replay_segment
+from klogtool.log.producer_replay import Halt, make_replay, replay_segment
 from klogtool.log.segment import Segment
 from klogtool.verify.findings import Finding
 from klogtool.verify.stable_offsets import StableOffsets, false_entry

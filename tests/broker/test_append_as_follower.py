@@ -138,7 +138,7 @@ def random_set(rng: random.Random) -> bytes:
     return whole
 
 
-@pytest.mark.skipif(kernels.native is None, reason="the kernels are not built")
+@pytest.mark.skipif(not kernels.is_built(), reason="the kernels are not built")
 @pytest.mark.parametrize("seed", range(40))
 def test_the_kernel_decides_as_the_reference_does(
     folder: pathlib.Path, seed: int, monkeypatch: pytest.MonkeyPatch

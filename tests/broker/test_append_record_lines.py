@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from readers import Reader
 from running import FIXTURES, run_here
 
 from klogtool import kernels
 from klogtool.broker.appending import records
-from klogtool.broker.appending.calls import split_lines
 from klogtool.broker.appending.records import Batching
 from klogtool.errors import KlogError
 
-pytestmark = pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 
 NOW_MS = 1_700_000_000_000
 PATH = "lines"
@@ -120,7 +120,8 @@ def pieces_of(text: bytes, size: int) -> Iterator[bytes]:
 
 def assert_same(text: bytes, **given: Any) -> tuple[Any, ...]:
     one, other = batching(**given), batching(**given)
-    expected = outcome(records._walk_by_reference(split_lines(iter([text]), PATH), PATH, one), one)
+    with Reader("reference").reading():
+        expected = outcome(records.walk_record_calls(iter([text]), PATH, one), one)
     for size in (len(text) + 1, 5):
         other = batching(**given)
         assert outcome(records.walk_record_calls(pieces_of(text, size), PATH, other), other) == expected

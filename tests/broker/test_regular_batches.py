@@ -31,7 +31,7 @@ from klogtool.log import mapped
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.producer_state import ProducerStateManager
 
-pytestmark = pytest.mark.skipif(kernels.native is None, reason="the kernels are not built")
+pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="the kernels are not built")
 
 LOGS_A_SEED = 40
 

@@ -29,7 +29,7 @@ from klogtool.format.control import (
 from klogtool.log import mapped
 from klogtool.log.producer_state import ProducerStateManager
 
-pytestmark = pytest.mark.skipif(kernels.native is None, reason="the kernels are not built")
+pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="the kernels are not built")
 
 EMPTIED = (("emptied", "txn", "marker"), ("emptied", "idempotent"))
 

@@ -20,7 +20,7 @@ from klogtool.format.checkpoints import EpochEntry
 from klogtool.log import mapped
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 
-pytestmark = pytest.mark.skipif(kernels.native is None, reason="the kernels are not built")
+pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="the kernels are not built")
 
 
 def answers(path: pathlib.Path, jobs: int, known: LeaderEpochFileCache) -> list[object]:

@@ -26,7 +26,7 @@ def kafka() -> Iterator[Kafka]:
 @pytest.fixture(scope="session", params=["kernel", "reference"])
 def ours(request: pytest.FixtureRequest) -> Iterator[Klogtool]:
     """klogtool in a child process, which starts at the first question; once with each reader."""
-    if request.param == "kernel" and kernels.native is None:
+    if request.param == "kernel" and not kernels.is_built():
         pytest.skip("needs the extension, which is not built")
     with Klogtool(request.param) as asked:
         yield asked

@@ -138,7 +138,7 @@ def _serve(reader: str) -> None:
     import klogtool.cli.main  # noqa: F401  a klogtool that cannot be imported ends the child here, and says why
     from klogtool import kernels
 
-    if (kernels.native is None) != (reader == "reference"):
+    if (not kernels.is_built()) != (reader == "reference"):
         sys.exit(f"the {reader} reader cannot run: is the extension built?")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
     answers = os.fdopen(os.dup(1), "wb")

@@ -25,7 +25,7 @@ from .test_compaction_against_kafka import arguments_of, walk_logs  # noqa: E402
 pytestmark = [
     pytest.mark.kafka,
     pytest.mark.shared,
-    pytest.mark.skipif(kernels.native is None, reason="the extension is not built"),
+    pytest.mark.skipif(not kernels.is_built(), reason="the extension is not built"),
 ]
 
 COUNT = 60

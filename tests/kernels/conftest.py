@@ -11,6 +11,6 @@ from klogtool import kernels
 
 @pytest.fixture
 def native() -> Any:
-    if kernels.native is None:
+    if not kernels.is_built():
         pytest.skip("needs the extension, which is not built")
     return kernels.native

@@ -14,7 +14,7 @@ from klogtool.format.framing import Frame
 from klogtool.log.entries import RecordBatch, read_entry
 from klogtool.log.windows import Window
 
-pytestmark = pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 
 NOW_MS = 1_700_000_000_000
 

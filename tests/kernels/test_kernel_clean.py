@@ -11,7 +11,7 @@ from klogtool.broker.cleaning.offset_map import OffsetMap, joined_map, slots_of
 from klogtool.format.batch import Record, build_batch
 
 native = kernels.native
-pytestmark = pytest.mark.skipif(native is None, reason="the extension is not built")
+pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="the extension is not built")
 SECRET = bytes(range(16))
 
 

@@ -53,7 +53,8 @@ class Asked:
 
     def __post_init__(self) -> None:
         native = kernels.native
-        self.state = array("q", (self.before, 0, 0, 0, 0))
+        self.state = native.DumpState()
+        self.state.last_offset = self.before
         self.gaps, self.out = array("q", bytes(16 * self.gap_pairs)), bytearray(b"?" * self.room)
         flags = sum(getattr(native, name) for name in self.flags.split())
         cut = len(self.data) if self.cut is None else self.cut
@@ -64,7 +65,7 @@ class Asked:
 
     @property
     def gap_list(self) -> list[tuple[int, int]]:
-        return [(self.gaps[2 * n], self.gaps[2 * n + 1]) for n in range(self.state[1])]
+        return [(self.gaps[2 * n], self.gaps[2 * n + 1]) for n in range(self.state.gap_count)]
 
 
 @pytest.fixture(autouse=True)
@@ -130,9 +131,9 @@ def test_an_entry_for_the_reference_is_not_touched(native: Any, flags: str) -> N
     heal_checksums(broken)
     for data in (bytes(broken), KRAFT_HEADER.data):
         asked = Asked(BATCH.data + data, flags=flags)
-        assert (asked.stopped_at, asked.why, asked.state[0]) == (81, native.REFERENCE, 1)
+        assert (asked.stopped_at, asked.why, asked.state.last_offset) == (81, native.REFERENCE, 1)
         alone = Asked(BATCH.data, flags=flags)
-        assert (asked.text, asked.gap_list, asked.state[3]) == (alone.text, alone.gap_list, 0)
+        assert (asked.text, asked.gap_list, asked.state.invalid) == (alone.text, alone.gap_list, 0)
 
 
 def test_an_entry_that_contradicts_its_frame_is_for_the_reference(native: Any) -> None:
@@ -170,12 +171,12 @@ def test_in_however_little_room_the_same_is_said(native: Any, flags: str) -> Non
     at, text, gaps, last = 0, b"", [], -1
     while at < len(data):
         asked = Asked(data, at=at, flags=flags, room=1, before=last)
-        assert (asked.stopped_at, asked.text, asked.why, asked.state[1]) == (at, b"", native.FULL, 0)
-        asked = Asked(data, at=at, flags=flags, room=asked.state[2], before=last)
+        assert (asked.stopped_at, asked.text, asked.why, asked.state.gap_count) == (at, b"", native.FULL, 0)
+        asked = Asked(data, at=at, flags=flags, room=asked.state.needed, before=last)
         assert asked.stopped_at > at
-        at, text, last = asked.stopped_at, text + asked.text, asked.state[0]
+        at, text, last = asked.stopped_at, text + asked.text, asked.state.last_offset
         gaps += asked.gap_list
-    assert (text, gaps, last) == (whole.text, whole.gap_list, whole.state[0])
+    assert (text, gaps, last) == (whole.text, whole.gap_list, whole.state.last_offset)
 
 
 def test_what_is_written_is_whole_entries(native: Any) -> None:
@@ -203,10 +204,10 @@ def test_an_entry_that_would_need_a_gigabyte_is_for_the_reference(native: Any) -
         assert (asked.why, asked.stopped_at, asked.text) == (why, 0, b"")
 
 
-@pytest.mark.parametrize(("state", "gaps", "room"), [(4, 2, 1), (5, 1, 1), (5, 2, 0)])
-def test_buffers_that_are_too_small(native: Any, state: int, gaps: int, room: int) -> None:
+@pytest.mark.parametrize(("gaps", "room"), [(1, 1), (2, 0)])
+def test_buffers_that_are_too_small(native: Any, gaps: int, room: int) -> None:
     with pytest.raises(ValueError, match="too small"):
-        native.dump(BATCH.data, 0, 81, 0, 0, array("q", bytes(8 * state)), array("q", bytes(8 * gaps)), bytearray(room))
+        native.dump(BATCH.data, 0, 81, 0, 0, native.DumpState(), array("q", bytes(8 * gaps)), bytearray(room))
 
 
 # ---------------------------------------------------------------- what it counts
@@ -215,11 +216,11 @@ def test_buffers_that_are_too_small(native: Any, state: int, gaps: int, room: in
 def test_gaps_and_the_last_offset(native: Any) -> None:
     data = build_batch([Record(n, 0, None, None) for n in (5, 6, 9)])
     asked = Asked(data)
-    assert (asked.gap_list, asked.state[0]) == ([(-1, 5), (6, 9)], 9)
+    assert (asked.gap_list, asked.state.last_offset) == ([(-1, 5), (6, 9)], 9)
     asked = Asked(data, before=4)
-    assert (asked.gap_list, asked.state[0]) == ([(6, 9)], 9)
+    assert (asked.gap_list, asked.state.last_offset) == ([(6, 9)], 9)
     asked = Asked(data, flags="", before=4)
-    assert (asked.gap_list, asked.state[0]) == ([], 4)
+    assert (asked.gap_list, asked.state.last_offset) == ([], 4)
 
 
 def test_wrong_checksums(native: Any) -> None:
@@ -227,15 +228,15 @@ def test_wrong_checksums(native: Any) -> None:
     bad_batch[-3] ^= 1
     bad_message[-1] ^= 1
     asked = Asked(MAGIC_0.data + bytes(bad_message) + bytes(bad_batch), base=100, flags="")
-    assert (asked.state[3], asked.state[4]) == (2, 128)
-    assert Asked(EVERY_KIND, flags="").state[3] == 0
+    assert (asked.state.invalid, asked.state.first_invalid) == (2, 128)
+    assert Asked(EVERY_KIND, flags="").state.invalid == 0
 
 
 def test_a_selection_is_counted_only_where_it_looks(native: Any) -> None:
     """Offsets are seen in all batches that may hold wanted records, and in no other."""
     select = native.Selection((20, 20), (-(2**63), 2**63 - 1), None, None, None)
     asked = Asked(BATCH.data + BATCH_WITH_HEADERS.data, select=select)
-    assert (asked.gap_list, asked.state[0]) == ([(-1, 20)], 21)
+    assert (asked.gap_list, asked.state.last_offset) == ([(-1, 20)], 21)
     assert asked.text.count(b"\n") == 2
 
 

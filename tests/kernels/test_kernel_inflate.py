@@ -94,7 +94,7 @@ def test_every_byte_changed(native: Any, codec: str) -> None:
 
 @given(st.sampled_from(CODECS), st.binary(max_size=60), st.integers(0, 2))
 @settings(deadline=None, max_examples=300)
-@pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+@pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 def test_any_bytes_behind_a_sound_header(codec: str, data: bytes, magic: int) -> None:
     head = bytes.fromhex("04224d18 60 40 82") if codec == "lz4" else layout.XERIAL
     found = kernels.native.inflate(codec, head + data, magic)
@@ -103,7 +103,7 @@ def test_any_bytes_behind_a_sound_header(codec: str, data: bytes, magic: int) ->
 
 @given(st.sampled_from(CODECS), st.lists(st.sampled_from((b"a", b"bc", b"def", bytes(70), b"xyzw" * 9)), max_size=60))
 @settings(deadline=None, max_examples=100)
-@pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+@pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 def test_what_is_packed_is_unpacked(codec: str, pieces: list[bytes]) -> None:
     data = b"".join(pieces)
     assert kernels.native.inflate(codec, codecs.compress(codec, data, magic=2), 2) == data

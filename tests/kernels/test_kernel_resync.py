@@ -76,7 +76,7 @@ def test_offsets_at_their_edges(native: Any, lowest: int) -> None:
 
 @given(st.binary(max_size=120), st.integers(-5, 200), st.integers(0, 300))
 @settings(deadline=None, max_examples=200)
-@pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+@pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 def test_any_bytes(data: bytes, stop: int, more: int) -> None:
     for log in (data, data + BATCH.data, bytes(8) + b"\0\0\0" + data):
         assert_alike(log, 0, stop, 0, len(log) + more)

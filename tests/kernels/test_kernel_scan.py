@@ -257,7 +257,7 @@ LONGS = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3) | st.sampled_from(
     time_index=st.binary(max_size=40),
 )
 @settings(deadline=None, max_examples=300)
-@pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+@pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 def test_any_numbers(rows: list[list[int]], base: int, offset_index: bytes, time_index: bytes) -> None:
     """Those that prove() gives, as far as their ranges go."""
     fitting = array("q")
@@ -320,7 +320,7 @@ def test_rows_that_are_not_there_are_refused(native: Any) -> None:
 
 @given(data=st.lists(st.integers(-1, 4), max_size=8), times=st.booleans())
 @settings(deadline=None)
-@pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+@pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 def test_entries_in_order(data: list[int], times: bool) -> None:
     pairs = list(zip(data[::2], data[1::2], strict=False))
     if times:

@@ -38,14 +38,8 @@ def test_lengths_at_their_edges(native: Any, length: int) -> None:
 
 @given(st.binary(max_size=200), st.integers(0, 400))
 @settings(deadline=None, max_examples=300)
-@pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+@pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 def test_any_bytes(data: bytes, more: int) -> None:
     log = BATCH.data + bytes(8) + b"\0\0" + data
     end = len(log) + more
     assert kernels.native.whole_frames(log, end) == framing.whole_frames(log, end)
-
-
-def test_the_fastest_there_is(native: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kernels.whole_frames() == native.whole_frames
-    monkeypatch.setattr(kernels, "native", None)
-    assert kernels.whole_frames() is framing.whole_frames

@@ -26,7 +26,7 @@ from klogtool.render import log_lines
 from klogtool.render.log_lines import LogDump, dump_log_lines
 from klogtool.render.records import Form, RecordOptions
 
-pytestmark = pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 
 PAGE = os.sysconf("SC_PAGESIZE")
 EVERY_KIND = b"".join(vector.data for vector in (*MESSAGES, *BATCHES))

@@ -8,6 +8,7 @@ import pytest
 from readers import Reader, log_file
 from vectors import BATCH, BATCH_WITH_HEADERS, BATCHES, MAGIC_1, MESSAGES, Vector
 
+from klogtool import kernels
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.framing import LOG_OVERHEAD
 from klogtool.format.resync import GAVE_UP
@@ -71,14 +72,14 @@ def test_after_so_much_reading_for_nothing_it_gives_up(reader: Reader, monkeypat
 def test_a_piece_in_which_the_search_gives_up_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resync, "PIECE_BYTES", 128)
     answers = iter([(GAVE_UP, 0), (GAVE_UP, 0), (5, 0)])
-    monkeypatch.setattr(resync, "_find", lambda *_: next(answers))
+    monkeypatch.setattr(kernels.native, "find_batch", lambda *_: next(answers))
     with log_file(bytes(1000)) as path, LogFile(path) as file:
         assert search_next_batch(file, 0, end=1000, lowest=0) == (2 * (128 - OVERLAP_BYTES) + 5, False)
 
 
 def test_after_several_such_it_gives_up_altogether(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resync, "PIECE_BYTES", 128)
-    monkeypatch.setattr(resync, "_find", lambda *_: (GAVE_UP, 0))
+    monkeypatch.setattr(kernels.native, "find_batch", lambda *_: (GAVE_UP, 0))
     with log_file(bytes(10_000)) as path, LogFile(path) as file:
         assert search_next_batch(file, 0, end=10_000, lowest=0) == (None, False)
         assert find_next_batch(file, 0, end=10_000, lowest=0) is None

@@ -17,12 +17,13 @@ from running import FIXTURES
 from verifying import data, marker
 
 from klogtool import kernels
+from klogtool.format import producer_replay
 from klogtool.format.batch import CONTROL_BIT, TRANSACTIONAL_BIT, RecordBatch
 from klogtool.format.indexes import AbortedTxn
+from klogtool.format.producer_replay import Aborted, ProducerReplay, Stop
 from klogtool.format.producer_snapshot import ProducerStateEntry
-from klogtool.log import producer_replay
 from klogtool.log.partition import Partition
-from klogtool.log.producer_replay import Aborted, Halt, ProducerReplay, Stop, make_replay, replay_segment
+from klogtool.log.producer_replay import Halt, make_replay, replay_segment
 from klogtool.log.producer_state import ProducerStateManager
 
 Path = pathlib.Path
@@ -32,7 +33,7 @@ KERNEL, REFERENCE = "kernel", "reference"
 def replay_of(reader: str, log_start_offset: int = 0) -> ProducerReplay:
     if reader == REFERENCE:
         return ProducerReplay(log_start_offset)
-    if kernels.native is None:
+    if not kernels.is_built():
         pytest.skip("needs the extension, which is not built")
     fast = make_replay(log_start_offset)
     assert type(fast) is kernels.native.ProducerReplay

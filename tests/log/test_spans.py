@@ -17,7 +17,7 @@ from klogtool.log import resync, spans
 from klogtool.log.file import LogFile
 from klogtool.log.spans import Span, find_start, walk_spans
 
-pytestmark = pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 
 END = 1 << 40
 
@@ -181,5 +181,5 @@ def test_without_the_extension_one_thread_reads_alone(monkeypatch: pytest.Monkey
     monkeypatch.setattr("klogtool.log.spans.in_order", None)
     with pytest.raises(TypeError):
         entries_by(LOG, jobs=4, span_bytes=500)
-    monkeypatch.setattr(kernels, "native", None)
+    monkeypatch.setattr(kernels, "native", kernels.absent)
     assert entries_by(LOG, jobs=4, span_bytes=500)[0] == alone(LOG)

@@ -9,7 +9,7 @@ from compacting_in_shares import compare, walk_partitions
 
 from klogtool import kernels
 
-pytestmark = pytest.mark.skipif(kernels.native is None, reason="the extension is not built")
+pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="the extension is not built")
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from klogtool.render.arrow import Tally, schema, walk_record_batches
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
-needs_kernel = pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+needs_kernel = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 LOGS = sorted(path for path in FIXTURES.glob("**/*.log") if path.is_file())
 TIME = 1_700_000_000_000
 Row = dict[str, Any]

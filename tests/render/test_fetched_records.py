@@ -125,7 +125,7 @@ def test_of_offsets_that_go_back(order: tuple[int, ...], tmp_path: pathlib.Path)
         assert_same(partition.read(offset, 1 << 20), 1)
 
 
-@pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+@pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 def test_the_kernel_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
     monkeypatch.setattr(fetched_records, "_json_of", lambda _, batch: iter(shown.append(batch) or ()))

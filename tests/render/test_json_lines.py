@@ -33,7 +33,7 @@ from klogtool.render.records import Form
 
 FORM = Form(json_file="t-0/0.log")
 SOME_BYTES = st.none() | st.binary(max_size=40) | st.text(max_size=20).map(lambda text: text.encode())
-HERE = [name for name in READERS if name == "reference" or kernels.native is not None]
+HERE = [name for name in READERS if name == "reference" or kernels.is_built()]
 
 
 def rows(reader: Reader, data: bytes, form: Form = FORM) -> list[dict[str, Any]]:

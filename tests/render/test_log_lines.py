@@ -27,8 +27,10 @@ from vectors import (
 
 from klogtool import kernels
 from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch, build_record
+from klogtool.format.framing import Frame
 from klogtool.format.message import build_message, build_message_set
 from klogtool.log.file import LogFile
+from klogtool.log.windows import Window
 from klogtool.render.log_lines import LogDump, dump_log_lines
 from klogtool.render.records import Form
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
@@ -44,8 +46,8 @@ FORMS = {
 EVERY_KIND = b"".join(vector.data for vector in (*MESSAGES, *BATCHES))
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 
-HERE = [name for name in READERS if name == "reference" or kernels.native is not None]
-needs_kernel = pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+HERE = [name for name in READERS if name == "reference" or kernels.is_built()]
+needs_kernel = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 
 
 def raw(body: bytes, *, records_count: int, **fields: int) -> bytes:
@@ -109,13 +111,13 @@ def test_the_kernel_leaves_regular_entries_to_nobody(name: str, monkeypatch: pyt
     from klogtool.render import log_lines
 
     left: list[int] = []
-    by_reference = log_lines.LineMaker._by_reference
+    take_frame = log_lines.LineMaker.take_frame
 
-    def spied(maker: log_lines.LineMaker, *where: object) -> int:
-        left.append(where[2])
-        return by_reference(maker, *where)
+    def spied(maker: log_lines.LineMaker, window: Window, frame: Frame) -> None:
+        left.append(window.base + frame.position)
+        take_frame(maker, window, frame)
 
-    monkeypatch.setattr(log_lines.LineMaker, "_by_reference", spied)
+    monkeypatch.setattr(log_lines.LineMaker, "take_frame", spied)
     Reader("kernel").show(EVERY_KIND, FORMS[name])
     kraft = [1526, 1609, 1686, 1805, 1891] if name in ("deep", "print", "json") else []
     assert left == kraft

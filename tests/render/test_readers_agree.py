@@ -19,7 +19,7 @@ from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch
 from klogtool.render.records import Form, RecordOptions
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
 
-pytestmark = pytest.mark.skipif(kernels.native is None, reason="needs the extension, which is not built")
+pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 
 FORMS = (Form(SHALLOW), Form(DEEP), Form(PRINT), Form(PRINT_WITHOUT_METADATA), Form(json_file="t-0/0.log"))
 

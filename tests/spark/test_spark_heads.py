@@ -23,7 +23,7 @@ from klogtool.spark.head_columns import FIELDS, HeadRows, walk_head_rows
 from klogtool.spark.heads import walk_heads
 from klogtool.spark.inventory import find_fleet, pieces_of, walk_piece
 
-pytestmark = pytest.mark.skipif(kernels.native is None, reason="the extension is not built")
+pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="the extension is not built")
 LOGS = sorted(path for path in FIXTURES.glob("**/*.log") if path.stat().st_size)
 
 
@@ -124,7 +124,7 @@ def test_tables_and_inventory_are_those_without_columns(
 
     in_columns = told()
     assert len(in_columns[0]) >= 70
-    monkeypatch.setattr(kernels, "native", None)
+    monkeypatch.setattr(kernels, "native", kernels.absent)
     assert told() == in_columns
 
 

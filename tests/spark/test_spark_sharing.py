@@ -28,7 +28,7 @@ from klogtool.spark.compacting import compact_with_spark, find_folders
 from klogtool.spark.sharing import TaskCrew
 from klogtool.spark.spreading import exchange
 
-pytestmark = pytest.mark.skipif(kernels.native is None, reason="the extension is not built")
+pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="the extension is not built")
 
 CORPORA = ROOT.parent / "shared" / "corpus"
 WITH_BEFORE = ["0.9.0.1-compaction", "2.8.2-compaction", "4.3.1-compaction"]

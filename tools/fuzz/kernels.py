@@ -28,9 +28,10 @@ from klogtool.format import checksums, codecs, framing, resync
 from klogtool.format.batch import Header, Record, parse_batch
 from klogtool.format.batch_proof import FACTS, judge_entry
 from klogtool.format.message import parse_message
+from klogtool.format.producer_replay import ProducerReplay
 from klogtool.format.succession import Succession, facts_at
 from klogtool.log import windows
-from klogtool.log.producer_replay import ProducerReplay, make_replay
+from klogtool.log.producer_replay import make_replay
 
 from damage import frames_of  # isort: skip
 from guard_pages import entry_body  # isort: skip
@@ -42,7 +43,6 @@ from worst_cases import drawn_case, worst_cases  # isort: skip
 EXACT = 1  # at first; then what the kernel says that it needs, and not a byte more
 OUT_SIZES = (500, 2000, 1 << 16, 1 << 20)
 MOST_CALLS = 10_000
-STATE_ROOM = 15  # more than any kernel keeps from call to call
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
@@ -127,7 +127,8 @@ def try_dump(rng: random.Random, data: bytes) -> None:
     select, name = chosen_selection(rng), b'"t-0/0.log"'
     room, gap_pairs = rng.choice((*OUT_SIZES, EXACT)), rng.choice((1, 4, 1024))
     exact = room == EXACT
-    state, body, work = array("q", (-1, 0, 0, 0, 0)), None, chosen_workspace(rng)
+    state, body, work = native.DumpState(), None, chosen_workspace(rng)
+    state.last_offset = -1
     at = 0
     with copied(data) as log, copied(name) as file:
         for _ in range(MOST_CALLS):
@@ -135,13 +136,13 @@ def try_dump(rng: random.Random, data: bytes) -> None:
             with block(room) as out, copied(body or b"") as inside:
                 given = None if body is None else inside
                 at, written, why = native.dump(log, at, cut, 0, flags, state, gaps, out, given, select, file, work)
-            body, state[1] = None, 0
+            body, state.gap_count = None, 0
             if why == native.DONE:
                 break
             if why == native.BODY:
                 body = entry_body(data, at)
             if why == native.FULL and not written:
-                room, gap_pairs = state[2] if exact else 4 * room, min(4 * gap_pairs, 1 << 16)
+                room, gap_pairs = state.needed if exact else 4 * room, min(4 * gap_pairs, 1 << 16)
             if why == native.REFERENCE or (why == native.BODY and body is None):
                 frame = framing.find_frame(data, at, cut)
                 if not isinstance(frame, framing.Frame):
@@ -276,7 +277,7 @@ def try_columns(rng: random.Random, data: bytes) -> None:
     cut, _ = framing.whole_frames(data, len(data))
     select, with_control = chosen_selection(rng), rng.random() < 0.5
     rows, headers, data_bytes = rng.choice((1, 7, 8, 100)), rng.choice((0, 1, 50)), rng.choice((0, 10, 4000))
-    state, at, body, work = array("q", [0] * STATE_ROOM), 0, None, chosen_workspace(rng)
+    state, at, body, work = native.ColumnsState(), 0, None, chosen_workspace(rng)
     with copied(data) as log:
         for _ in range(MOST_CALLS):
             with ExitStack() as stack:
@@ -292,7 +293,8 @@ def try_columns(rng: random.Random, data: bytes) -> None:
             if why == native.FULL:
                 body = body if at == before else None
                 if not filled and rng.random() < 0.5:
-                    data_bytes, headers = max(data_bytes, state[4], state[6]), max(headers, state[5])
+                    data_bytes = max(data_bytes, state.data_needed, state.header_bytes_needed)
+                    headers = max(headers, state.headers_needed)
                 elif not filled:
                     data_bytes, headers = 4 * data_bytes + 100, 4 * headers + 1
                 continue
@@ -302,7 +304,7 @@ def try_columns(rng: random.Random, data: bytes) -> None:
                 if not isinstance(frame, framing.Frame):
                     return
                 at += frame.size
-                state[0] = state[1] = 0
+                state.done_records = state.done_bytes = 0
     raise AssertionError("columns() does not come to an end")
 
 
@@ -412,7 +414,7 @@ def main() -> None:
     parser.add_argument("--inputs", type=int, default=10**9)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
-    if kernels.native is None:
+    if not kernels.is_built():
         raise SystemExit("kernels.py: the extension is not built")
     done = run(options.seed, options.inputs, options.seconds)
     print(f"{done} damaged inputs through {kernels.native.__file__}, seed {options.seed}: nothing found")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
 from msgspec import Struct, field
 
@@ -83,7 +82,7 @@ def analyze(file: ContentFile, rules: AppendRules, jobs: int = 1) -> AppendInfo:
     cannot be read.
     """
     analysis = _Analysis(file, rules)
-    if kernels.native is None or not rules.is_follower or file.size < KERNEL_FROM_BYTES:
+    if not rules.is_follower or file.size < KERNEL_FROM_BYTES:
         analysis.take_by_reference(file, 0, file.size)
     else:
         walk_pieces(file, analysis, jobs=jobs, are_checked=jobs > 1)
@@ -97,13 +96,13 @@ class _Analysis:
     def __init__(self, file: ContentFile, rules: AppendRules) -> None:
         self.info, self.position, self.skips = AppendInfo(), 0, False
         self._file, self._rules = file, rules
-        self._kernel: Any = None if kernels.native is None else kernels.native.AppendSurvey()
+        self._kernel = kernels.native.AppendSurvey()
 
     def take(self, piece: MappedPiece) -> int:
         """Batches that nothing is to be said of."""
         kernel, info, base = self._kernel, self.info, piece.base
         if self.skips or not info.valid_bytes:  # the first batch says where the set begins
-            return int(kernels.native.REFERENCE)
+            return kernels.native.REFERENCE
         kernel.leader_epoch, kernel.last_offset = self._rules.leader_epoch, info.last_offset
         kernel.max_timestamp, kernel.codec = info.max_timestamp, CODEC_NAMES.index(info.codec)
         kernel.latest_epoch, kernel.latest_start = _number(info.epochs[-1][0]), info.epochs[-1][1]
@@ -113,7 +112,7 @@ class _Analysis:
         info.valid_bytes += base + to - piece.reached
         info.epochs += [(None if epoch == _OLD_FORMAT else epoch, offset) for epoch, offset in kernel.fetch_epochs()]
         piece.reached = self.position = base + to
-        return int(why)
+        return why
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
         """One by one."""

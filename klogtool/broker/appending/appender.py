@@ -13,7 +13,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool import kernels
 from klogtool.broker.appending.analysis import (
     FIRST_OFFSETS_SHOWN,
     KERNEL_FROM_BYTES,
@@ -210,7 +209,7 @@ class Appender:
         return roll(self._log, info.first_offset if is_known else info.last_offset - MAX_INT)
 
     def _is_large(self, file: ContentFile, call: Call) -> bool:
-        return call.is_follower and file.size >= KERNEL_FROM_BYTES and kernels.native is not None
+        return call.is_follower and file.size >= KERNEL_FROM_BYTES
 
     def _append_by_kernel(self, segment: LogSegment, file: ContentFile, info: AppendInfo) -> list[int] | None:
         """None, and nothing has changed, for a set that is refused: the reference says what Kafka comes upon first."""

@@ -32,7 +32,7 @@ class RecordsSurvey(Struct, frozen=True):
 
 def survey_records(batch: RecordBatch) -> RecordsSurvey | None:
     """A batch of magic 2 with CreateTime; None where only the reference can say what is wrong with it."""
-    if kernels.native is None or batch.records_count <= 0 or batch.size < RECORD_BATCH_OVERHEAD:
+    if batch.records_count <= 0 or batch.size < RECORD_BATCH_OVERHEAD:
         return None
     try:
         body = batch.data[RECORD_BATCH_OVERHEAD : batch.size] if batch.codec == "none" else memoryview(inflate(batch))

@@ -9,7 +9,7 @@ import base64
 import binascii
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct
 
@@ -23,17 +23,8 @@ from klogtool.broker.appending.calls import (
     split_lines,
     wrong_line,
 )
-from klogtool.format.batch import (
-    CODEC_NAMES,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    NO_TIMESTAMP,
-    Header,
-    Record,
-    build_raw_batch,
-    build_record,
-)
+from klogtool.format.batch import CODEC_NAMES, NO_TIMESTAMP
+from klogtool.format.batch_filling import BatchFilling, Row
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.message import build_message_set
 
@@ -63,10 +54,6 @@ FIELDS = frozenset(
     )
 )
 BYTES_FIELDS = ("utf8", "base64")
-_OVERHEAD_BYTES = 21  # of a record, at most (DefaultRecord.MAX_RECORD_OVERHEAD)
-
-# Timestamp, key, value, headers as pairs of key and value.
-Row: TypeAlias = tuple[int, bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]
 
 
 class Batching(Struct):
@@ -86,30 +73,31 @@ class Batching(Struct):
 
 def walk_record_calls(pieces: Iterator[bytes], path: str, batching: Batching) -> Iterator[Call]:
     """A leader's call for each batch. pieces: of the text. Raises KlogError for a line that is no record."""
-    if kernels.native is None or batching.magic < 2:
-        return _walk_by_reference(split_lines(pieces, path), path, batching)
+    if batching.magic < 2:
+        return _walk_message_sets(split_lines(pieces, path), path, batching)
     return _RecordLines(path, batching).walk(pieces)
 
 
-def _walk_by_reference(lines: Iterator[tuple[int, bytes]], path: str, batching: Batching) -> Iterator[Call]:
-    rows: list[Row] = []
-    size = 0
+def _walk_message_sets(lines: Iterator[tuple[int, bytes]], path: str, batching: Batching) -> Iterator[Call]:
+    """A call for each set of messages of magic 0 or 1."""
+
+    def call() -> Call:
+        data = build_message_set(filling.to_records(), magic=batching.magic, codec=batching.codec)
+        filling.clear()
+        return _call_with(data, batching)
+
+    filling = BatchFilling(batching.batch_bytes, batching.batch_records)
     for number, line in lines:
         row = _parse_row(line, number, path, batching)
-        if row is None:
-            continue
-        row_bytes = _OVERHEAD_BYTES + len(row[1] or b"") + len(row[2] or b"") + len(row[3]) * _OVERHEAD_BYTES
-        if rows and (size + row_bytes > batching.batch_bytes or len(rows) >= batching.batch_records):
-            yield _call_of(rows, batching)
-            rows, size = [], 0
-        rows.append(row)
-        size += row_bytes
-    if rows:
-        yield _call_of(rows, batching)
+        if row is not None and not filling.add(*row):
+            yield call()
+            filling.add(*row)
+    if not filling.is_empty():
+        yield call()
 
 
 class _RecordLines:
-    """The same by the kernel, but for the lines that it leaves to the reference."""
+    """The same of record batches: by the kernel, but for the lines that it leaves to the reference."""
 
     def __init__(self, path: str, batching: Batching) -> None:
         self._path, self._batching = path, batching
@@ -150,40 +138,8 @@ class _RecordLines:
         return _call_with(self._kernel.fetch(body, CODEC_NAMES.index(codec)), self._batching)
 
 
-def _call_of(rows: list[Row], batching: Batching) -> Call:
-    build = _build_batch if batching.magic == 2 else _build_messages
-    return _call_with(build(rows, batching), batching)
-
-
 def _call_with(data: bytes, batching: Batching) -> Call:
     return Call((data,), False, batching.leader_epoch, None, to_magic=batching.magic)
-
-
-def _build_batch(rows: list[Row], batching: Batching) -> bytes:
-    base_timestamp = rows[0][0]
-    records = (build_record(record, base_offset=0, base_timestamp=base_timestamp) for record in _records_of(rows))
-    return build_raw_batch(
-        kernels.compress(batching.codec, b"".join(records), magic=2),
-        base_offset=0,
-        last_offset_delta=len(rows) - 1,
-        attributes=CODEC_NAMES.index(batching.codec),
-        base_timestamp=base_timestamp,
-        max_timestamp=max(row[0] for row in rows),
-        producer_id=NO_PRODUCER_ID,
-        producer_epoch=NO_PRODUCER_EPOCH,
-        base_sequence=NO_SEQUENCE,
-        records_count=len(rows),
-        partition_leader_epoch=-1,
-    )
-
-
-def _build_messages(rows: list[Row], batching: Batching) -> bytes:
-    return build_message_set(_records_of(rows), magic=batching.magic, codec=batching.codec)
-
-
-def _records_of(rows: list[Row]) -> Iterator[Record]:
-    for n, (timestamp, key, value, headers) in enumerate(rows):
-        yield Record(n, timestamp, key, value, tuple(Header(*header) for header in headers))
 
 
 # One line.

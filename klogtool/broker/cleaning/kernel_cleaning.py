@@ -7,7 +7,6 @@ new segment cannot have a batch, all of the group is: that says what Kafka does 
 
 from __future__ import annotations
 
-from contextlib import closing
 from itertools import islice
 from typing import Any, Protocol, cast
 
@@ -26,7 +25,7 @@ from klogtool.broker.cleaning.record_filter import (
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.content_writer import ContentWriter
 from klogtool.broker.unified_log.log_segment import LogSegment
-from klogtool.broker.unified_log.mapped_pieces import MappedPiece
+from klogtool.broker.unified_log.mapped_pieces import MappedPiece, walk_pieces
 from klogtool.errors import KlogError
 from klogtool.format import batch as format_batch
 from klogtool.format.framing import walk_frames
@@ -34,11 +33,7 @@ from klogtool.format.indexes import TimeIndexEntry
 from klogtool.format.message import parse_entry
 from klogtool.log.entries import Entry, RecordBatch, read_entry
 from klogtool.log.late_zstd import LateZstd
-from klogtool.log.mapped import MappedReads, should_map
-from klogtool.log.spans import Span
-from klogtool.log.windows import BufferPool, Reads, Window
 
-SPAN_BYTES = 8 << 20
 PUT_DOWN_BYTES = 1 << 20  # of what the kernel has made, at a time
 MOST_IN_TURN = 1 << 10  # batches for the reference at a time, where the kernel finds nothing regular between them
 COUNTS = ("messages_read", "bytes_read", "messages_written", "bytes_written", "superseded", "tombstones", "keyless")
@@ -50,7 +45,7 @@ class IrregularGroup(Exception):
 
 def has_kernels_map(offsets: object) -> bool:
     """Whether the kernel can go about it."""
-    return kernels.native is not None and isinstance(offsets, kernels.native.OffsetMap)
+    return isinstance(offsets, kernels.native.OffsetMap)
 
 
 class Taker(Protocol):
@@ -76,58 +71,69 @@ def walk(taker: Taker, file: ContentFile, start: int, buffer: ReadBuffer) -> boo
 
     Raises KlogError where Kafka's cleaner breaks off.
     """
-    native, at, in_turn, pool = kernels.native, start, 1, BufferPool()
-    while at < file.size:
-        reads = MappedReads(file, pool) if should_map(file) else Reads(file, pool)
-        with closing(MappedPiece(file, Span(at, at + SPAN_BYTES), reads)) as piece:
-            taker.kernel.capacity = buffer.capacity
-            try:
-                why = _walk_piece(taker, piece)
-            except KlogError as error:
-                error.at_path(file.path)
-                raise
-            taker.put_down(file)
-            in_turn = 1 if piece.reached > at else min(2 * in_turn, MOST_IN_TURN)
-            at = piece.reached
-            is_done = why == native.DONE or (why == native.CUT_OFF and piece.fits_another())
-        if why == native.MAP_FULL:
-            return False
-        if why == native.LARGE:
-            buffer.grow(file, at)
-        elif not is_done:
-            for batch in islice(walk_batches(file, buffer, at), in_turn):
-                if not taker.take_by_reference(batch):
-                    return False
-                at += batch.size
-            taker.put_down(file)
-    return True
+    reader = _CleanerReader(taker, file, buffer)
+    if start < file.size:
+        walk_pieces(file, reader, start=start, most_in_turn=MOST_IN_TURN)
+    return not reader.is_ended
 
 
-def _walk_piece(taker: Taker, piece: MappedPiece) -> int:
-    """As far as whole batches are in it that the kernel can say something to; why no further."""
-    native = kernels.native
-    while True:
-        at, why = taker.take(piece)
-        piece.reached = piece.base + at
-        if why not in (native.DECIDE, native.BODY, native.DEFLATE):
-            return why
-        batch = _batch_at(piece, at)
-        if not taker.take_one(piece, batch, why):
-            return int(native.MAP_FULL)
-        piece.reached += batch.size
+class _CleanerReader:
+    """A mapped_pieces.Reader: batches as the cleaner reads them. is_ended: by a batch."""
+
+    def __init__(self, taker: Taker, file: ContentFile, buffer: ReadBuffer) -> None:
+        self._taker, self._file, self._buffer = taker, file, buffer
+        self.is_ended = False
+
+    def take(self, piece: MappedPiece) -> int:
+        """As far as whole batches are in the piece that the kernel can say something to."""
+        native, why = kernels.native, kernels.native.LARGE
+        while why in (native.LARGE, native.DECIDE, native.BODY, native.DEFLATE):
+            why = self._take(piece)
+            if why == native.LARGE:
+                self._buffer.grow(self._file, piece.reached)
+        self._taker.put_down(self._file)
+        self.is_ended = why == native.MAP_FULL
+        return native.DONE if self.is_ended else why
+
+    def _take(self, piece: MappedPiece) -> int:
+        native, taker = kernels.native, self._taker
+        taker.kernel.capacity = self._buffer.capacity
+        try:
+            at, why = taker.take(piece)
+            piece.reached = piece.base + at
+            if why in (native.DECIDE, native.BODY, native.DEFLATE):
+                batch = _batch_at(piece, at)
+                if not taker.take_one(piece, batch, why):
+                    return native.MAP_FULL
+                piece.reached += batch.size
+        except KlogError as error:
+            error.at_path(self._file.path)
+            raise
+        return why
+
+    def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
+        """Batches that are none for the kernel."""
+        count = size = 0
+        for batch in islice(walk_batches(file, self._buffer, position), most):
+            if not self._taker.take_by_reference(batch):
+                self.is_ended = True
+                break
+            count, size = count + 1, size + batch.size
+        self._taker.put_down(file)
+        return count, size
 
 
 def _batch_at(piece: MappedPiece, at: int) -> RecordBatch:
     """A batch of magic 2 that is whole in the piece."""
     frame = next(walk_frames(piece.data, at, len(piece.data)))
-    entry = read_entry(Window(piece.base, piece.data, len(piece.data), last=False), frame, piece.path)
+    entry = read_entry(piece, frame, piece.path)
     return cast("RecordBatch", entry)
 
 
 class _Inflating:
     """Records that a kernel could not inflate."""
 
-    def __init__(self, work: Any) -> None:
+    def __init__(self, work: kernels.native.Workspace) -> None:
         self._zstd = LateZstd(work)
 
     def inflate(self, batch: RecordBatch) -> bytes | None:
@@ -200,7 +206,7 @@ class GroupCleaning:
     def __init__(self, cleaned: LogSegment, terms: FilterTerms, transactions: CleanedTransactions) -> None:
         work = kernels.native.Workspace()
         self.kernel = kernels.native.BatchCleaner(
-            terms.offsets, work, terms.now_ms, terms.delete_retention_ms, terms.bound
+            cast("kernels.native.OffsetMap", terms.offsets), work, terms.now_ms, terms.delete_retention_ms, terms.bound
         )
         index, times = cleaned.offset_index, cleaned.time_index
         interval = cleaned.config.index_interval_bytes

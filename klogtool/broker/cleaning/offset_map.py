@@ -13,7 +13,7 @@ import mmap
 import secrets
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Protocol
 
 from klogtool import kernels
 from klogtool.errors import Refused
@@ -116,13 +116,12 @@ def new_secret() -> bytes:
 def new_key_map(memory_bytes: int, load_factor: float, secret: bytes) -> KeyMap:
     """The kernel's where there is one, and nothing is strange about the sizes. Raises Refused as OffsetMap does."""
     slots, usable = slots_of(memory_bytes, load_factor)
-    if kernels.native is None or slots < 1 or usable > slots:
+    if not kernels.native.OffsetMap.fits(slots, usable):
         return OffsetMap(memory_bytes, load_factor)
-    found: KeyMap = kernels.native.OffsetMap(slots, usable, secret)
-    return found
+    return kernels.native.OffsetMap(slots, usable, secret)
 
 
-def joined_map(parts: Iterable[bytes], secret: bytes) -> Any:
+def joined_map(parts: Iterable[bytes], secret: bytes) -> kernels.native.OffsetMap:
     """One map of the kernel's of what maps of the same secret gave out, or parts of them: each key's last offset."""
     entries = list(parts)
     slots = max(1, sum(map(len, entries)) // BYTES_PER_ENTRY * 4 // 3)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from klogtool import kernels
 from klogtool.broker.unified_log.log_segment import walk_valid
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 ENDED_FIELDS = 5  # longs of a row, see native.Recovery.take_txns_ended
 
 
-def take_by(kernel: Any, piece: MappedPiece, checked: int) -> int:
+def take_by(kernel: kernels.native.Recovery, piece: MappedPiece, checked: int) -> int:
     """Entries of a piece that the kernel takes, and why it stopped. checked: up to where nobody looks at checksums."""
     base = piece.base
     to, why = kernel.take(piece.data, piece.reached - base, piece.stop - base, checked - base)
     piece.reached = base + to
-    return int(why)
+    return why
 
 
 class RegularBatches:

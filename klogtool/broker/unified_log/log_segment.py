@@ -12,7 +12,6 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from klogtool import kernels
 from klogtool.broker.config import LogConfig
 from klogtool.broker.content import Content, joined
 from klogtool.broker.draft import Draft
@@ -380,7 +379,7 @@ def walk_windows_of(file: ContentFile, start: int = 0, end: int | None = None) -
     if start >= end:
         return
     pool = BufferPool()
-    for window in walk_windows(file, kernels.whole_frames(), start=start, end=end, pool=pool):
+    for window in walk_windows(file, start=start, end=end, pool=pool):
         for frame in walk_frames(window.data, 0, window.cut, base=window.base):
             yield window, frame
         if window.last and find_frame(window.data, window.cut, end - window.base) is Stop.LENGTH:

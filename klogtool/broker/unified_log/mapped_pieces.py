@@ -15,7 +15,8 @@ from klogtool.errors import Corrupt
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
 from klogtool.log.mapped import MappedReads, should_map
 from klogtool.log.spans import Span, find_start, walk_spans
-from klogtool.log.windows import BEHIND_BYTES, BufferPool, Reads
+from klogtool.log.walking import walk_steps
+from klogtool.log.windows import BEHIND_BYTES, BufferPool, Reads, Window
 
 if TYPE_CHECKING:
 
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
 
 SPAN_BYTES = 8 << 20
 LARGEST_ENTRY_BYTES = 16 << 20  # a larger one is the reference's, as is most of what only looks like one
-MOST_IN_TURN = 64  # entries for the reference at a time, where the kernel finds nothing regular between them
+MOST_IN_TURN = 64
 
 
-class MappedPiece:
+class MappedPiece(Window):
     """The entries of a span, in memory from byte `base` of the log on. To be closed.
 
     start, reached, last: see log.spans. stop: entries that begin from here on are another piece's. checked: checksums
@@ -46,8 +47,9 @@ class MappedPiece:
         self.start = find_start(file, span, file.size)
         self.base = self.reached = self.checked = span.start if self.start is None else self.start
         self.last_checked = -1
-        self.stop, self.last = span.stop, False
-        self.data = self._read()
+        self.stop = span.stop
+        data = self._read()
+        super().__init__(self.base, data, len(data), last=False)
 
     @property
     def path(self) -> str:
@@ -58,12 +60,14 @@ class MappedPiece:
         """See how far checksums match, from what is reached on; why no further, as native.check_batches tells."""
         to, why, last = kernels.native.check_batches(self.data, self.reached - self.base, self.stop - self.base)
         self.checked, self.last_checked = self.base + to, self.base + last if last >= 0 else -1
-        return int(why)
+        return why
 
     def fits_another(self) -> bool:
         """Whether the entry that is reached, and is not whole here, would be in a piece that begins with it."""
         at = self.reached - self.base
-        return 0 < at <= len(self.data) - HEADER_SIZE_UP_TO_MAGIC and self._size_at(at) <= self._most(self.reached)
+        return 0 < at <= len(self.data) - HEADER_SIZE_UP_TO_MAGIC and _size_at(self.data, at) <= self._most(
+            self.reached
+        )
 
     def close(self) -> None:
         """Let go of the memory. Raises KlogError if the file has not what was read of it any more."""
@@ -74,22 +78,32 @@ class MappedPiece:
 
     def _read(self) -> memoryview:
         """What is read of the log: all of the span's entries, mostly; the first one in any case."""
-        self.data = self._reads.read(self.base, max(0, min(self.stop + BEHIND_BYTES, self._file.size) - self.base))
-        needed = self._size_at(0) if len(self.data) > HEADER_SIZE_UP_TO_MAGIC else 0
-        if not len(self.data) < needed <= self._most(self.base):
-            return self.data
-        self._reads.give_back(self.data)
+        data = self._reads.read(self.base, max(0, min(self.stop + BEHIND_BYTES, self._file.size) - self.base))
+        needed = _size_at(data, 0) if len(data) > HEADER_SIZE_UP_TO_MAGIC else 0
+        if not len(data) < needed <= self._most(self.base):
+            return data
+        self._reads.give_back(data)
         return self._reads.read(self.base, needed)
-
-    def _size_at(self, at: int) -> int:
-        return LOG_OVERHEAD + int.from_bytes(self.data[at + 8 : at + LOG_OVERHEAD], "big", signed=True)
 
     def _most(self, position: int) -> int:
         return min(LARGEST_ENTRY_BYTES, self._file.size - position)
 
 
-def walk_pieces(file: ContentFile, reader: Reader, *, jobs: int, are_checked: bool) -> None:
-    """All entries of a log to a reader, in order; jobs: threads. are_checked: each piece has been, ahead.
+def _size_at(data: memoryview, at: int) -> int:
+    return LOG_OVERHEAD + int.from_bytes(data[at + 8 : at + LOG_OVERHEAD], "big", signed=True)
+
+
+def walk_pieces(
+    file: ContentFile,
+    reader: Reader,
+    *,
+    start: int = 0,
+    jobs: int = 1,
+    are_checked: bool = False,
+    most_in_turn: int = MOST_IN_TURN,
+) -> None:
+    """All entries of a log from byte `start` on to a reader, in order; jobs: threads. are_checked: each piece has been,
+    ahead. most_in_turn: entries for the reference at a time.
 
     Raises KlogError where the file cannot be read, and what the reader raises.
     """
@@ -101,22 +115,44 @@ def walk_pieces(file: ContentFile, reader: Reader, *, jobs: int, are_checked: bo
             piece.check()
         return piece
 
-    in_turn = 1
-    for piece in walk_spans(file, lambda: read, start=0, end=file.size, span_bytes=SPAN_BYTES, jobs=jobs):
+    steps = _PieceSteps(file, reader, most_in_turn)
+    for piece in walk_spans(file, lambda: read, start=start, end=file.size, span_bytes=SPAN_BYTES, jobs=jobs):
         with closing(piece):
-            in_turn = _walk_piece(file, piece, reader, in_turn)
+            # An entry that ends the data is one for the reference, if any: the kernel has no bytes of the next one.
+            stop = min(piece.stop - piece.base, len(piece.data) + 1)
+            for _ in walk_steps(steps, piece, stop, None, at=piece.reached - piece.base):
+                piece.last = steps.is_enough
 
 
-def _walk_piece(file: ContentFile, piece: MappedPiece, reader: Reader, in_turn: int) -> int:
-    """The entries of a piece, as far as they are in it; returns how many would be the reference's in turn, next."""
-    native = kernels.native
-    while not piece.last and piece.reached < piece.stop and piece.reached - piece.base <= len(piece.data):
-        before = piece.reached
-        why = reader.take(piece)
-        in_turn = 1 if piece.reached > before else min(2 * in_turn, MOST_IN_TURN)
-        if why == native.DONE or (why == native.CUT_OFF and piece.fits_another()):
-            break
-        count, size = reader.take_by_reference(file, piece.reached, in_turn)
+class _PieceSteps:
+    """The entries of a log to a reader (log.walking.Steps), in pieces. The kernel's readers inflate by themselves.
+
+    is_enough: the reader has no more to take.
+    """
+
+    def __init__(self, file: ContentFile, reader: Reader, most_in_turn: int) -> None:
+        self._file, self._reader, self._most_in_turn = file, reader, most_in_turn
+        self._in_turn = 1
+        self.is_enough = False
+
+    def step(self, piece: Window, at: int, stop: int, _: bytes | None) -> tuple[int, int]:
+        """Entries that the reader's kernel takes."""
+        assert isinstance(piece, MappedPiece)
+        why = self._reader.take(piece)
+        reached = piece.reached - piece.base
+        self._in_turn = 1 if reached > at else min(2 * self._in_turn, self._most_in_turn)
+        if why == kernels.native.CUT_OFF and not piece.fits_another():
+            why = kernels.native.REFERENCE
+        return reached, why
+
+    def make_room(self, _: Window, at: int) -> bool:
+        """Never called: readers have room."""
+        return True
+
+    def take_entry(self, piece: Window, at: int) -> int:
+        """Entries for the reference: more and more in turn, where the kernel finds nothing regular between them."""
+        assert isinstance(piece, MappedPiece)
+        count, size = self._reader.take_by_reference(self._file, piece.reached, self._in_turn)
         piece.reached += size
-        piece.last = count < in_turn
-    return in_turn
+        self.is_enough = count < self._in_turn
+        return piece.reached - piece.base

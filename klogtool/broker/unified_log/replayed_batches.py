@@ -33,7 +33,7 @@ NEVER = (1 << 63) - 1  # so many bytes lie between index entries, and so large a
 def replay_batches(producers: ProducerStateManager, segment: LogSegment, start: int, end: int) -> None:
     """Take over the batches in these bytes of a segment's log. Raises Corrupt or Unsupported where one cannot be."""
     content = span_of(segment.draft.files[segment.log_name].content, start, end - start)
-    if kernels.native is None or not _Replay(producers, segment).takes_over(ContentFile(segment.path, content)):
+    if not _Replay(producers, segment).takes_over(ContentFile(segment.path, content)):
         _by_reference(producers, segment, start, end)
 
 
@@ -88,7 +88,7 @@ class _Replay:
         """Whether the producers are now what the whole run makes them; if not, nothing has changed."""
         try:
             with file:
-                walk_pieces(file, self, jobs=1, are_checked=False)
+                walk_pieces(file, self)
         except (_UnusualError, KlogError):
             return False
         if self._kernel.goes_back:

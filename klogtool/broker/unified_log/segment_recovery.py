@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from klogtool import kernels
 from klogtool.broker.draft import DraftFile
 from klogtool.broker.unified_log.kernel_recovery import RegularBatches
-from klogtool.broker.unified_log.log_segment import IndexMarks, LogSegment, walk_valid
+from klogtool.broker.unified_log.log_segment import IndexMarks, LogSegment
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.batch import RecordBatch
 from klogtool.log.entries import Entry
@@ -98,11 +97,7 @@ class SegmentRecovery:
     def _walk(self) -> None:
         try:
             with self.segment.open_log() as file:
-                if kernels.native is not None:
-                    RegularBatches(self).walk(file, self._jobs)
-                else:
-                    for entry in walk_valid(file):
-                        self.take(entry)
+                RegularBatches(self).walk(file, self._jobs)
         except Corrupt as error:
             error.at_path(self.segment.path)
             if error.kafka_class not in END_OF_VALID:

@@ -16,7 +16,6 @@ from klogtool.format.framing import Frame, find_frame
 from klogtool.format.java_numbers import wrap_long
 from klogtool.log.entries import Entry, read_entry
 from klogtool.log.leader_epochs import LeaderEpochFileCache
-from klogtool.log.windows import Window
 
 
 def find_sound_end(file: ContentFile, jobs: int) -> tuple[int | None, int]:
@@ -25,11 +24,7 @@ def find_sound_end(file: ContentFile, jobs: int) -> tuple[int | None, int]:
     A tail, less than a batch, is not looked at. Raises Corrupt at a batch that is damaged.
     """
     reader = _SoundBatches(file)
-    if kernels.native is None:
-        for entry in walk_valid(file):
-            reader.note(entry)
-    else:
-        walk_pieces(file, reader, jobs=jobs, are_checked=jobs > 1)
+    walk_pieces(file, reader, jobs=jobs, are_checked=jobs > 1)
     return reader.next_offset, reader.position
 
 
@@ -57,7 +52,7 @@ class _SoundBatches:
         piece.reached = piece.checked
         frame = find_frame(piece.data, max(0, piece.last_checked - piece.base), len(piece.data))
         if piece.last_checked >= 0 and isinstance(frame, Frame):
-            self.note(read_entry(Window(piece.base, piece.data, len(piece.data), last=False), frame, self._path))
+            self.note(read_entry(piece, frame, self._path))
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
         """The same one by one."""
@@ -74,10 +69,7 @@ def has_epochs_of(file: ContentFile, known: LeaderEpochFileCache, log_start_offs
     Batches without an epoch count for nothing, nor do checksums. Raises Corrupt where the log cannot be walked.
     """
     reader = _Epochs(known, log_start_offset)
-    if kernels.native is None:
-        reader.take_by_reference(file, 0, file.size)
-    else:
-        walk_pieces(file, reader, jobs=1, are_checked=False)
+    walk_pieces(file, reader)
     return reader.agrees
 
 
@@ -97,7 +89,7 @@ class _Epochs:
         for epoch, smallest, largest in runs:
             self._compare(epoch, smallest)
             self._compare(epoch, largest)
-        return int(why)
+        return why
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
         """One by one."""

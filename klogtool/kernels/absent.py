@@ -1,0 +1,352 @@
+"""What stands in where the extension is not built: the same names and signatures (`_native.pyi`), and no hot loop.
+
+A kernel that goes from entry to entry answers REFERENCE in front of the first one: its caller goes on with the
+reference, as it does wherever the extension stops. A kernel whose reference lies below this floor is that reference.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+from klogtool.format import checksums, framing, indexes, producer_replay, resync, succession
+from klogtool.format.batch_filling import BatchFilling
+from klogtool.format.buffers import Buffer
+from klogtool.format.codecs import snappy
+
+DONE, FULL, BODY, REFERENCE, CUT_OFF = 0, 1, 2, 3, 4
+LARGE, DECIDE, DEFLATE, IRREGULAR, MAP_FULL = 6, 7, 8, 9, 10
+DEEP, PRINT_DATA, SKIP_METADATA, JSON = 1, 2, 4, 8
+CAN_WATCH = RUNS_IN_THREADS = False
+CRC32C_WAYS = ("the reference",)
+
+
+def _answer(at: int, stop: int) -> int:
+    return REFERENCE if at < stop else DONE
+
+
+# Checksums and frames: format/checksums, format/framing.
+
+
+def crc32c(data: Buffer, so_far: int = 0) -> int:
+    """As the reference."""
+    return checksums.crc32c(data, so_far)
+
+
+def crc32(data: Buffer, so_far: int = 0) -> int:
+    """As the reference."""
+    return checksums.crc32(data, so_far)
+
+
+def crc32c_ways() -> tuple[str, ...]:
+    """The only one."""
+    return CRC32C_WAYS
+
+
+def crc32c_in_way(way: str, data: Buffer, so_far: int = 0) -> int:
+    """Raises ValueError for any other way."""
+    CRC32C_WAYS.index(way)
+    return crc32c(data, so_far)
+
+
+def whole_frames(data: memoryview, end: int) -> tuple[int, int]:
+    """As the reference."""
+    return framing.whole_frames(data, end)
+
+
+def batch_heads(log: Buffer, at: int, end: int, base: int, into: array[int], room: int) -> tuple[int, int]:
+    """None of them."""
+    return at, 0
+
+
+# Compression: format/codecs.
+
+
+class Workspace:
+    """Nothing is kept: nothing is inflated here."""
+
+    def use_zstd(self, create: int, release: int, decompress: int, is_error: int) -> None:
+        """Of no use here."""
+
+
+def inflate(codec: str, data: Buffer, magic: int, work: Workspace | None = None) -> bytes | None:
+    """None: the packages have to look."""
+    return None
+
+
+def compress_snappy(data: Buffer) -> bytes:
+    """As the reference."""
+    return snappy.compress(data)
+
+
+# Text, JSON, objects and columns of records.
+
+
+class Selection:
+    """Which records are wanted: the reference looks at each."""
+
+    def __init__(
+        self,
+        offsets: tuple[int, int],
+        timestamps: tuple[int, int],
+        producer_id: int | None,
+        key: bytes | None,
+        grep: bytes | None,
+    ) -> None: ...
+
+
+class DumpState:
+    """What goes on from one call of `dump` to the next."""
+
+    def __init__(self) -> None:
+        self.last_offset = self.gap_count = self.needed = self.invalid = self.first_invalid = 0
+
+
+def dump(
+    log: Buffer,
+    at: int,
+    cut: int,
+    base: int,
+    flags: int,
+    state: DumpState,
+    gaps: memoryview | array[int],
+    out: Buffer,
+    body: Buffer | None = None,
+    select: Selection | None = None,
+    file: Buffer | None = None,
+    work: Workspace | None = None,
+) -> tuple[int, int, int]:
+    """No line of them."""
+    return at, 0, _answer(at, cut)
+
+
+class RecordReader:
+    """The records of the entries in log[at:cut]: none."""
+
+    def __init__(self, record_class: type, header_class: type, log: Buffer, at: int, cut: int) -> None:
+        self.at, self._cut = at, cut
+
+    def read(self) -> tuple[list[Any], int]:
+        """No record of the entry at `at`."""
+        return [], _answer(self.at, self._cut)
+
+    def give(self, body: Buffer) -> None:
+        """Of no use here."""
+
+    def step_to(self, at: int) -> None:
+        """Goes on with the entry at byte `at`."""
+        self.at = at
+
+
+class Columns:
+    """Columns that stay empty."""
+
+    rows = headers = 0
+
+    def __init__(self, rows: int, headers: int, buffers: dict[str, memoryview]) -> None: ...
+
+    def bytes_used(self) -> dict[str, int]:
+        """None."""
+        return dict.fromkeys(("key", "value", "headers.key", "headers.value"), 0)
+
+    def nulls(self) -> dict[str, int]:
+        """None."""
+        names = ("key", "value", "headers", "headers.value", "timestamp", "_batch_base_offset")
+        return dict.fromkeys(names, 0)
+
+
+class ColumnsState:
+    """What goes on from one call of `columns` to the next."""
+
+    def __init__(self) -> None:
+        self.done_records = self.done_bytes = self.invalid = self.first_invalid = 0
+        self.data_needed = self.headers_needed = self.header_bytes_needed = 0
+
+
+def columns(
+    log: Buffer,
+    at: int,
+    cut: int,
+    base: int,
+    into: Columns,
+    state: ColumnsState,
+    body: Buffer | None = None,
+    select: Selection | None = None,
+    with_control: bool = True,
+    work: Workspace | None = None,
+) -> tuple[int, int, int]:
+    """No row of them."""
+    return at, 0, _answer(at, cut)
+
+
+# Verification: format/batch_proof, format/succession, format/resync, format/producer_replay.
+
+
+def prove(
+    data: Buffer,
+    at: int,
+    stop: int,
+    base: int,
+    rows: array[int],
+    deep: bool = False,
+    body: Buffer | None = None,
+    work: Workspace | None = None,
+) -> tuple[int, int, int]:
+    """The facts of none."""
+    return at, 0, _answer(at, stop)
+
+
+def entries_in_order(data: Buffer, times: bool) -> bool:
+    """As the reference."""
+    return indexes.entries_in_order(data, times)
+
+
+class Succession(succession.Succession):
+    """As the reference."""
+
+
+def find_batch(data: Buffer, at: int, stop: int, lowest: int, end: int) -> tuple[int, int]:
+    """As the reference."""
+    return resync.find_batch(data, at, stop, resync.Sought(lowest, end))
+
+
+def find_head(data: Buffer, at: int, stop: int, lowest: int, end: int) -> int:
+    """As the reference."""
+    return resync.find_head(data, at, stop, resync.Sought(lowest, end))
+
+
+def walk_unproved(data: Buffer, at: int, lowest: int, end: int, last_offset: int) -> tuple[int, int, int]:
+    """As the reference."""
+    return resync.walk_unproved(data, at, resync.Sought(lowest, end), last_offset)
+
+
+class ProducerReplay(producer_replay.ProducerReplay):
+    """As the reference, which knows its types."""
+
+    def __init__(self, log_start_offset: int, aborted_type: type, entry_type: type) -> None:
+        super().__init__(log_start_offset)
+
+
+# Recovery, appends and compaction: klogtool/broker.
+
+
+def check_batches(data: Buffer, at: int, stop: int) -> tuple[int, int, int]:
+    """The checksum of none."""
+    return at, _answer(at, stop), -1
+
+
+def epoch_runs(data: Buffer, at: int, stop: int, lowest: int) -> tuple[int, int, list[tuple[int, int, int]]]:
+    """The epoch of none."""
+    return at, _answer(at, stop), []
+
+
+class Recovery:
+    """Takes no batch, and so changes nothing of what it is told."""
+
+    def __init__(self) -> None:
+        self.base_offset = self.index_interval_bytes = self.valid_bytes = self.last_indexed = 0
+        self.max_timestamp = self.offset_of_max_timestamp = self.latest_epoch = self.map_end_offset = 0
+        self.offset_entries = self.most_offset_entries = self.last_offset = 0
+        self.time_entries = self.most_time_entries = self.last_timestamp = self.last_timestamp_offset = 0
+        self.last_aborted_offset = 0
+        self.has_aborted = self.keeps_ended = self.goes_back = False
+
+    def take(self, data: Buffer, at: int, stop: int, checked: int) -> tuple[int, int]:
+        """None of them."""
+        return at, _answer(at, stop)
+
+    def take_offset_entries(self) -> bytes:
+        """None."""
+        return b""
+
+    def take_time_entries(self) -> bytes:
+        """None."""
+        return b""
+
+    def set_producer(
+        self,
+        producer_id: int,
+        epoch: int,
+        coordinator_epoch: int,
+        last_timestamp: int,
+        txn_first_offset: int | None,
+        batches: Sequence[tuple[int, int, int, int]],
+    ) -> None:
+        """Of no use here."""
+
+    def take_producers_changed(self) -> list[tuple[Any, ...]]:
+        """None."""
+        return []
+
+    def set_txn(self, first_offset: int, producer_id: int | None) -> None:
+        """Of no use here."""
+
+    def take_txns_begun(self) -> list[tuple[int, int]]:
+        """None."""
+        return []
+
+    def take_txns_ended(self) -> bytes:
+        """None."""
+        return b""
+
+
+class AppendSurvey:
+    """Takes no batch, and so changes nothing of what it is told."""
+
+    def __init__(self) -> None:
+        self.leader_epoch = self.last_offset = self.max_timestamp = self.latest_epoch = self.latest_start = 0
+        self.codec = 0
+
+    def fetch_epochs(self) -> list[tuple[int, int]]:
+        """None."""
+        return []
+
+    def take(self, data: Buffer, at: int, stop: int, checked: int) -> tuple[int, int]:
+        """None of them."""
+        return at, _answer(at, stop)
+
+
+def survey_records(body: Buffer, count: int, base_timestamp: int) -> tuple[int, int, bool, bool] | None:
+    """None: the reference is to look."""
+    return None
+
+
+class RecordLines(BatchFilling):
+    """Lines are the reference's; the batch that they fill is format/batch_filling's."""
+
+    def __init__(self, batch_bytes: int, batch_records: int, now_ms: int) -> None:
+        super().__init__(batch_bytes, batch_records)
+        self.lines = self.control_records = 0
+
+    def take(self, data: bytes, at: int) -> tuple[int, int]:
+        """None of them. CUT_OFF: the line has no end."""
+        return at, (REFERENCE if data.find(b"\n", at) >= 0 else CUT_OFF)
+
+
+class NeverMade:
+    """Classes whose callers ask before they make one: `OffsetMap.fits`, `CAN_WATCH`."""
+
+    def __init__(self, *_: object) -> None:
+        raise OSError("the extension is not built")
+
+
+class OffsetMap(NeverMade):
+    """The reference has a map of its own (broker/cleaning/offset_map), and cleans whole groups."""
+
+    @staticmethod
+    def fits(slots: int, usable: int) -> bool:
+        """Never."""
+        return False
+
+
+class MapFiller(NeverMade):
+    """Needs an OffsetMap."""
+
+
+class BatchCleaner(NeverMade):
+    """Needs an OffsetMap."""
+
+
+class Watch(NeverMade):
+    """Files are read, not mapped."""

@@ -1,0 +1,164 @@
+"""What the entries of a log file become, span by span, on as many threads as help: lines of text, Arrow record batches.
+
+Large files are mapped. A mapped file that was cut meanwhile shows zeros: what was made of them is thrown away, and made
+again from a file that is read (log/mapped).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Generic, Protocol, TypeVar
+
+from klogtool import kernels
+from klogtool.errors import Corrupt, KlogError
+from klogtool.format.framing import Frame, Stop, corrupt_length, find_frame, walk_frames
+from klogtool.log.file import LogFile
+from klogtool.log.late_zstd import LateZstd
+from klogtool.log.mapped import MappedReads, should_map
+from klogtool.log.spans import Span, find_start, walk_spans
+from klogtool.log.walking import walk_steps
+from klogtool.log.windows import BEHIND_BYTES, BufferPool, Window, walk_windows
+
+
+class Made(Protocol):
+    """What a span became, or its first part. start, reached, last: see log.spans; tail: the error of a length that
+    cannot be, behind the last entry; is_enough: so much came of it already that the rest is to be another one."""
+
+    start: int | None
+    reached: int
+    last: bool
+    tail: Corrupt | None
+
+    @property
+    def is_enough(self) -> bool:
+        """See above."""
+
+
+MadeT = TypeVar("MadeT", bound=Made)
+
+
+class SpanMaker(Generic[MadeT]):
+    """Makes something of the entries of spans; one for each thread, for it keeps its buffers.
+
+    made: what the span under way became so far. work: where the kernel inflates. can_begin_again: whether what was made
+    can be thrown away; else no file is mapped.
+    """
+
+    made: MadeT
+    can_begin_again = True
+
+    def __init__(self) -> None:
+        self.work = kernels.native.Workspace()
+        self._zstd, self._buffers = LateZstd(self.work), BufferPool()
+
+    # What is to be made: for subclasses.
+
+    def begin(self, span: Span) -> MadeT:
+        """Nothing of a span so far."""
+        raise NotImplementedError
+
+    def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
+        """See log.walking.Steps."""
+        raise NotImplementedError
+
+    def make_room(self, window: Window, at: int) -> bool:
+        """See log.walking.Steps."""
+        raise NotImplementedError
+
+    def take_frame(self, window: Window, frame: Frame) -> None:
+        """An entry by the reference. Raises KlogError where nothing is to be made of what follows."""
+        raise NotImplementedError
+
+    def finish(self, error: KlogError | None) -> None:
+        """The span ends: all of it is to be in `made`. error: what ended it early."""
+        raise NotImplementedError
+
+    def throw_away(self, span: Span) -> None:
+        """What was made of a span is not so."""
+        raise NotImplementedError
+
+    # How.
+
+    def make(self, file: LogFile, end: int, span: Span) -> MadeT:
+        """What a span becomes, of a file that ends at byte `end`."""
+        if self.can_begin_again and should_map(file):
+            with MappedReads(file, self._buffers) as reads:
+                made = self._make(file, end, span, reads)
+            if not reads.hit:
+                return made
+            self.throw_away(span)
+        return self._make(file, end, span, None)
+
+    @property
+    def is_enough(self) -> bool:
+        """See log.walking.Steps."""
+        return self.made.is_enough
+
+    def take_entry(self, window: Window, at: int) -> int:
+        """See log.walking.Steps."""
+        frame = next(walk_frames(window.data, at, window.cut, base=window.base), None)
+        if frame is None:  # bytes that changed under a map: no entry begins here any more
+            return at
+        self.take_frame(window, frame)
+        return frame.position + frame.size
+
+    def _make(self, file: LogFile, end: int, span: Span, reads: MappedReads | None) -> MadeT:
+        made, ended_by = self.begin(span), None
+        self.made = made
+        try:
+            made.start = find_start(file, span, end)
+            if made.start is not None:
+                made.reached = made.start
+                self._walk(file, end, span.stop, reads)
+        except KlogError as error:
+            ended_by, made.last = error, True
+        self.finish(ended_by)
+        return made
+
+    def _walk(self, file: LogFile, end: int, stop: int, reads: MappedReads | None) -> None:
+        """Window after window, until all that begins before `stop` is done, or enough."""
+        made = self.made
+        if reads is not None:
+            self._whole_span(reads, end, stop)
+            if made.reached >= stop or made.is_enough:
+                return
+        for window in walk_windows(file, start=made.reached, end=end, stop=stop, pool=self._buffers, reads=reads):
+            self._take_window(window, min(window.cut, stop - window.base))
+            made.last = window.last and made.reached >= window.base + window.cut
+            if made.last and made.reached < end:
+                made.tail = _tail_damage(window, end)
+            (reads or self._buffers).give_back(window.data)
+            if made.last or made.reached >= stop or made.is_enough:
+                break
+
+    def _whole_span(self, reads: MappedReads, end: int, stop: int) -> None:
+        """All of it at once, as far as the kernel comes: it finds the entries itself, where a walk over their headers
+        would wait for memory a time more."""
+        at = self.made.reached
+        data = reads.read(at, min(stop + BEHIND_BYTES, end) - at)
+        self._take_window(Window(at, data, len(data), last=False), min(stop - at, len(data)), alone=True)
+        reads.give_back(data)
+
+    def _take_window(self, window: Window, stop: int, *, alone: bool = False) -> None:
+        for at in walk_steps(self, window, stop, self._zstd, alone=alone):
+            self.made.reached = window.base + at
+
+
+def walk_made(
+    file: LogFile, make_maker: Callable[[], SpanMaker[MadeT]], *, start: int, end: int, span_bytes: int, jobs: int
+) -> Iterator[MadeT]:
+    """What the entries of [start, end) become, in order; one begins at `start`. jobs: threads, each with a maker."""
+
+    def make_work() -> Callable[[Span], MadeT]:
+        maker = make_maker()
+        return lambda span: maker.make(file, end, span)
+
+    return walk_spans(file, make_work, start=start, end=end, span_bytes=span_bytes, jobs=jobs)
+
+
+def _tail_damage(window: Window, end: int) -> Corrupt | None:
+    """The error of a walk that ended at an impossible length; None where it ended at a tail."""
+    end = min(end - window.base, len(window.data))  # a file that was cut meanwhile ends where it now ends
+    if find_frame(window.data, window.cut, end) is Stop.LENGTH:
+        return corrupt_length(window.data, window.cut, window.base)
+    return None

@@ -1,0 +1,75 @@
+"""The walk over the entries of a log that kernel and reference share.
+
+A kernel takes entries as long as it is sure of them; then it says why it stopped. What follows is the same for all of
+them: records are inflated, room is made, an entry is left to the reference, and the kernel goes on behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from klogtool import kernels
+from klogtool.errors import KlogError
+from klogtool.format.framing import walk_frames
+from klogtool.format.message import inflate_or_none, parse_entry
+from klogtool.log.late_zstd import LateZstd
+from klogtool.log.windows import Window
+
+
+class Steps(Protocol):
+    """What is made of a window's entries, by a kernel and by the reference. Positions count from the window's start."""
+
+    @property
+    def is_enough(self) -> bool:
+        """The walk is to end here."""
+
+    def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
+        """Entries in [at, stop) by the kernel: (where the next one begins, why it was not taken; see kernels/_native.pyi).
+
+        body: the records of the entry at `at`, inflated.
+        """
+
+    def make_room(self, window: Window, at: int) -> bool:
+        """The kernel said FULL. False: there is no room for the entry at `at`, the reference is to take it."""
+
+    def take_entry(self, window: Window, at: int) -> int:
+        """The entry at `at`, at least, by the reference: where the next one begins; `at` if the walk is to end."""
+
+
+def walk_steps(
+    steps: Steps, window: Window, stop: int, zstd: LateZstd | None, *, at: int = 0, alone: bool = False
+) -> Iterator[int]:
+    """Take the entries of a window that begin in [at, stop). After each step, yields where the next one begins.
+
+    Ends earlier at one that is not whole, where it is enough, and where the reference ends it. alone: also in front of
+    the first one for the reference. zstd: of the kernel's workspace, if it has one. Where the kernel stopped for a
+    reason that is not named here, the step itself has settled it, and the walk goes on.
+    """
+    native = kernels.native
+    body, why, is_at_end = None, native.DONE, False
+    while (at < stop or why == native.FULL) and not is_at_end and not steps.is_enough:
+        before = at
+        at, why = steps.step(window, at, stop, body)
+        is_left, is_at_end = why == native.REFERENCE, why in (native.DONE, native.CUT_OFF)
+        body = body if why == native.FULL and at == before else None
+        if why == native.FULL:
+            is_left = not steps.make_room(window, at)
+        elif why == native.BODY and (zstd is None or not zstd.learn()):
+            body = _inflated(window, at)
+            is_left = body is None
+        if is_left and alone:
+            is_at_end = True
+        elif is_left:
+            start, at, body = at, steps.take_entry(window, at), None
+            is_at_end = at == start
+        yield at
+
+
+def _inflated(window: Window, at: int) -> bytes | None:
+    """The records of a compressed entry; None where the reference is to say what is wrong."""
+    frame = next(walk_frames(window.data, at, window.cut, base=window.base), None)
+    try:  # the kernel saw a whole entry there, but what is mapped may have changed meanwhile
+        return inflate_or_none(parse_entry(window.data, frame, base=window.base)) if frame else None
+    except KlogError:
+        return None
