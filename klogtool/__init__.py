@@ -22,7 +22,7 @@
 
 Each imports only from those above it. docs/architecture.md has the picture, and the way of a record, a finding and a
 plan through it. `klogtool.open(PATH)` is where to begin; docs/python.md shows the rest. Names are imported when they
-are first used, so that `import klogtool` costs next to nothing.
+are first used, so that the command line can set its signal handlers before anything large is imported.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-if sys.argv[:1] == ["-m"] or "".join(sys.argv[:1]).endswith("/klogtool"):  # the program: a signal may come at once
+if sys.argv[:1] == ["-m"] or "".join(sys.argv[:1]).endswith("/klogtool"):  # the command line: a signal may come at once
     from klogtool import interrupts
 
     interrupts.leave_quietly()
@@ -108,7 +108,7 @@ __all__ = list(_WHERE)
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, from where it lives; it is then kept here."""
+    """Import a public name from its module, and keep it here."""
     if name == "__version__":
         from klogtool.cli.version import VERSION
 
@@ -123,5 +123,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What there is to find by tab."""
+    """Return the names for tab completion."""
     return sorted({*globals(), *__all__, "__version__"})

@@ -1,16 +1,16 @@
-"""Text that came from a disk, as a terminal may see it, and as a shell may read it.
+"""Makes text from a disk safe to show on a terminal, and to paste into a shell.
 
-Floor 0: imports nothing of klogtool. Names of files and folders, lines of checkpoints and values of settings are bytes
-that anybody may have written. Shown raw they can move the cursor, change colours, hide or reorder what stands beside
-them, or look like a line of klogtool's own. `escaped` is the one rule for all of them; every line that klogtool
-prints goes through it (cli/output.py), and every paragraph that is put together from lines (`joined`).
+Floor 0: imports nothing of klogtool. Anybody may have written the names of files and folders, lines of checkpoints and
+values of settings. Shown raw, they can move the cursor, change colours, hide or reorder the text beside them, or look
+like a line of klogtool. `escaped` is the one rule for all of them. Every line that klogtool prints goes through it
+(cli/output.py), and so does every paragraph that is joined from lines (`joined`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-# Printable to Unicode, and yet not to be seen: fillers, joiners and selectors.
+# Printable by Unicode, but invisible: fillers, joiners and selectors.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0") | frozenset(
     map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
 )
@@ -21,7 +21,7 @@ _BYTES = range(0xDC80, 0xDD00)  # what Python has in place of a byte that is not
 
 
 def escaped(text: str) -> str:
-    r"""The text as one line without control, format, bidi or invisible characters, and without lone surrogates.
+    r"""Return the text as one line without control, format, bidi or invisible characters, and without lone surrogates.
 
     These become `\n`, `\x1b`, `\u202e`, `\U000e0001`; a byte that is not UTF-8 becomes `\xff`. A backslash stays.
     """
@@ -31,7 +31,7 @@ def escaped(text: str) -> str:
 
 
 def escaped_json(lines: str) -> str:
-    r"""Lines of JSON with what a terminal would not show as `\u001b`: the same JSON."""
+    r"""Return the same JSON lines, with characters that a terminal would not show written as `\u001b`."""
     return "".join(char if char == "\n" or _is_shown(char) else _in_json(char) for char in lines)
 
 
@@ -41,22 +41,22 @@ def _in_json(char: str) -> str:
 
 
 def in_utf8(text: str) -> str:
-    """The text with its bytes read as UTF-8 as far as they are that, whatever the locale had them read as."""
+    """Return the text with its bytes decoded as UTF-8 where possible, whatever encoding the locale has."""
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # a lone surrogate that stands for no byte
+    except UnicodeEncodeError:  # a lone surrogate that does not stand for a byte
         return text
 
 
 def joined(lines: Iterable[str]) -> str:
-    """Lines under one another, each escaped: what came from a disk does not begin a new one."""
+    """Join lines, each escaped, so that text from a disk cannot begin a new line."""
     return "\n".join(map(escaped, lines))
 
 
 def quoted(text: str) -> str:
-    """A path as one word of a shell's; where it cannot be shown, in bash's and zsh's `$'...'`, to be pasted.
+    """Quote a path as one shell word. If it has characters that cannot be shown, use `$'...'` of bash and zsh.
 
-    (shlex.quote takes longer to import than a small file to verify, and leaves control characters as they are.)
+    (shlex.quote would leave control characters as they are.)
     """
     if text.startswith("-"):
         text = f"./{text}"  # else it is taken for an option

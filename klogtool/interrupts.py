@@ -1,14 +1,17 @@
 """Signals that ask us to stop: SIGINT, SIGTERM, SIGHUP. All three mean the same.
 
-While klogtool starts, one ends it at once: nothing has been done yet. While it works, one raises KeyboardInterrupt;
-while a step is being done, behind the step. A second one ends it at once, but not while something is written: what is
-laid ready goes then, and it is said how to go on. Floor 0: imports nothing of klogtool. A program that only imports
-klogtool keeps its own handlers.
+While klogtool starts, a signal ends the process at once, because nothing has been done yet. While it works, a signal
+raises KeyboardInterrupt; during a step, after the step. A second signal ends the process at once, except during a
+write: then klogtool first deletes prepared files, and says how to continue. Floor 0: imports nothing of klogtool. A
+program that only imports klogtool keeps its own handlers.
+
+`_signal` is the part of `signal` that Python has loaded already. `signal` would import more modules first, and until
+our handlers are set, a signal ends klogtool with a traceback.
 """
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found,unused-ignore]  # `signal` takes longer to import than this takes
+import _signal  # type: ignore[import-not-found,unused-ignore]  # not `signal`, to set the handlers early
 import os
 from typing import Any
 
@@ -17,7 +20,7 @@ _SIGNALS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
 
 
 class _State:
-    """ours: signals whose handlers are ours. held: steps under way. asked: a signal came meanwhile."""
+    """ours: signals with our handlers. held: number of steps being done. asked: a signal came during a step."""
 
     ours: tuple[int, ...] = ()
     held = 0
@@ -27,13 +30,13 @@ class _State:
 
 
 def leave_quietly() -> None:
-    """From now on a signal ends the process. One that whoever started us has told us to ignore stays ignored."""
+    """From now on a signal ends the process. A signal that our parent process has set to be ignored stays ignored."""
     try:
         for number in _SIGNALS:
             if _signal.getsignal(number) != _signal.SIG_IGN:
                 _signal.signal(number, _leave)
                 _State.ours += (number,)
-    except ValueError:  # not the main thread: signals are not for us
+    except ValueError:  # not the main thread, which alone may set handlers
         _State.ours = ()
 
 
@@ -44,7 +47,7 @@ def begin_work() -> None:
 
 
 def end_work() -> None:
-    """All is done but to end the process: its status stands."""
+    """From now on signals are ignored: only the exit is left, and its status must not change."""
     for number in _State.ours:
         _signal.signal(number, _signal.SIG_IGN)
 
@@ -64,7 +67,7 @@ def _interrupt(*_: Any) -> None:
 
 
 class held:
-    """`with held():` a signal waits until the block has ended."""
+    """`with held():` a signal takes effect after the block."""
 
     def __enter__(self) -> None:
         _State.held += 1
@@ -79,7 +82,7 @@ class held:
 
 
 class writing:
-    """`with writing():` a second signal waits for what the first one has begun."""
+    """`with writing():` a second signal does not end the process before the block ends."""
 
     def __enter__(self) -> None:
         _State.writing += 1

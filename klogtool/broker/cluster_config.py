@@ -1,25 +1,22 @@
-"""A topic's settings by all that is known: what was given, what the cluster's metadata says, Kafka's defaults.
+"""A topic's settings from all sources: the options, the cluster's metadata, Kafka's defaults.
 
-The order is Kafka's, with what was given on top: a topic's names of --config and --config-file, a broker's of --config,
-then the topic's settings in `__cluster_metadata`, then the broker's: there, for this broker before those for all, and
-last the broker's names of --config-file, which is where a server.properties would stand.
+The order is Kafka's, after the options. First come topic names in --config and --config-file, and broker names in
+--config. Then come the settings in `__cluster_metadata`: the topic's, this broker's, those for all brokers. Last come
+broker names in --config-file, because a server.properties has that place in Kafka.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from klogtool.broker.config import BROKER_NAMES, KNOWN_NAMES, fitting
 from klogtool.errors import KlogError
 from klogtool.format.identity import MetaProperties
+from klogtool.log.cluster_metadata import ClusterMetadata, read_cluster_metadata
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
-
-if TYPE_CHECKING:
-    from klogtool.log.cluster_metadata import ClusterMetadata
-
 
 METADATA_TOPIC = "__cluster_metadata"
 CLUSTER_METADATA_DIR = f"{METADATA_TOPIC}-0"
@@ -51,8 +48,6 @@ class ClusterConfig:
         path = None if log_dir is None else os.path.join(log_dir, CLUSTER_METADATA_DIR)
         if log_dir is None or path is None or not os.path.isdir(path):
             return cls(None, None)
-        from klogtool.log.cluster_metadata import read_cluster_metadata  # Kafka's message schemas: 60 ms
-
         return cls(read_cluster_metadata(path), _broker_of(log_dir))
 
     def topic_id(self, topic: str) -> str | None:

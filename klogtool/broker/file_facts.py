@@ -5,6 +5,7 @@ Whoever carries a plan out compares them with the disk first. Knows nothing of p
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -14,11 +15,6 @@ from msgspec import Struct
 from klogtool.broker.draft import Draft, DraftFile
 from klogtool.format.names import FileKind
 from klogtool.log.file import unreadable
-
-try:  # all of hashlib brings OpenSSL, which takes longer to load than many a plan to make
-    from _blake2 import blake2b
-except ImportError:
-    from hashlib import blake2b
 
 LOCK = FileKind.LOCK.value
 
@@ -76,4 +72,4 @@ def names_sum(names: Iterable[str]) -> str:
 
 def sum_of(data: bytes) -> str:
     """Sixteen hex digits, which other bytes do not have."""
-    return blake2b(data, digest_size=8).hexdigest()
+    return hashlib.blake2b(data, digest_size=8).hexdigest()

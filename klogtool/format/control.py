@@ -1,9 +1,8 @@
 """Control records: what their keys say they are, and the markers of transactions.
 
-Key and marker have the same fields in every version, which makes them readable without Kafka's schemas: these take
-longer to import than a small log to read, and longer for a marker, of which a log of transactions has very many. What
-KRaft writes between its metadata records is in `control_values`. Sources:
-org.apache.kafka.common.record.internal ControlRecordType, ControlRecordUtils, EndTransactionMarker.
+Key and marker have the same fields in every version. So they are read here without Kafka's schemas, which is faster: a
+log of transactions has very many markers. What KRaft writes between its metadata records is in `control_values`.
+Sources: org.apache.kafka.common.record.internal ControlRecordType, ControlRecordUtils, EndTransactionMarker.
 """
 
 from __future__ import annotations

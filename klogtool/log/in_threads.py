@@ -1,4 +1,4 @@
-"""What log/in_order.py does on threads. By itself, since threads and queues take longer to import than small work."""
+"""Runs the work of log/in_order.py on threads."""
 
 from __future__ import annotations
 

@@ -25,7 +25,9 @@ class Steps(Protocol):
         """The walk is to end here."""
 
     def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
-        """Entries in [at, stop) by the kernel: (where the next one begins, why it was not taken; see kernels/_native.pyi).
+        """Walk entries in [at, stop) by the kernel; return (where the next one begins, why it was not taken).
+
+        See kernels/_native.pyi.
 
         body: the records of the entry at `at`, inflated.
         """

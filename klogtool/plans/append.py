@@ -1,4 +1,4 @@
-"""append: batches or records into a partition, validated as a broker validates them, call by call."""
+"""append: adds batches or records to a partition, validated as a broker validates them, call by call."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class AppendQuestion(CreationQuestion, frozen=True):
     - `batches`: paths, or `batches_base64`: the bytes; with `leader_epoch`, `fetch_bytes`
     - `records`: a path, or `records_text`: the lines; with `leader_epoch`, `codec`, `magic`, `batch_bytes`,
       `batch_records`
-    - `requests`: a path, or `requests_text`; with `folder`: where names of files in them count from
+    - `requests`: a path, or `requests_text`; with `folder`: the base of relative file names in them
     """
 
     batches: tuple[PathText, ...] | None = None
@@ -68,7 +68,7 @@ class AppendQuestion(CreationQuestion, frozen=True):
 
     @property
     def ways(self) -> list[str]:
-        """Those of WAYS that are asked for: it has to be one."""
+        """Return which of WAYS were given; exactly one is allowed."""
         asked = {
             "batches": (self.batches, self.batches_base64),
             "records": (self.records, self.records_text),
@@ -81,9 +81,10 @@ QUESTION = AppendQuestion
 
 
 def decide(path: str, question: AppendQuestion) -> Iterator[Plan]:
-    """The plans for one partition dir and its log dir.
+    """Plan for one partition dir and its log dir.
 
-    Raises as `plan_change` does, and KlogError for input that is none. What a call is refused for is in the answer.
+    Raises as `plan_change` does, and KlogError for input that is not valid. A call that is refused has its error in the
+    answer.
     """
     facts = Facts()
 
@@ -99,7 +100,7 @@ def decide(path: str, question: AppendQuestion) -> Iterator[Plan]:
 
 
 def refused_calls(plan: Plan) -> list[tuple[int, Mapping[str, Any]]]:
-    """Number (from 0 on) and error of each call that was turned away."""
+    """Return the number (from 0 on) and the error of each call that was refused."""
     return [(n, row["error"]) for n, row in enumerate(plan.answer.get("appends", ())) if "error" in row]
 
 
@@ -166,7 +167,7 @@ def _walk_records(log: LoadedLog, question: AppendQuestion, facts: Facts, notes:
 
 
 def _text(text: str | None, path: str | None, facts: Facts) -> tuple[Iterator[bytes], str]:
-    """The lines that were given, in pieces, and where they come from."""
+    """Return the given lines in pieces, and the name of their source."""
     if text is None and path is not None:
         return read_pieces(path, facts), path
     return iter([(text or "").encode(errors="surrogateescape")]), STANDARD_INPUT

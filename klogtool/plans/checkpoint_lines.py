@@ -1,9 +1,10 @@
-"""What a log dir's own checkpoints are to say of partitions that were written to: what a clean stop would write.
+"""What a log dir's own checkpoints should say of partitions that were written to: what a clean stop would write.
 
-A line that fits the log stays, and so do all others; a file that is not there is not made, but for that of log starts,
-without which a start that was moved is forgotten, and that of first dirty offsets where something was cleaned. Where a
-log start comes down, its line does so before the log is cut: a log that ends below its line is thrown away whole. All
-other lines follow the log: a recovery point that runs ahead would vouch for bytes that are not there.
+A line that fits the log stays, and so do all lines of other partitions. A missing file is not created, with two
+exceptions: the checkpoint of log starts, without which a moved start is forgotten, and that of first dirty offsets if
+something was cleaned. If a log start becomes lower, its line is written before the log is cut: a broker throws away the
+whole log if it ends below its line. All other lines are written after the log: a recovery point that is ahead of the
+log would vouch for bytes that do not exist.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ ONLY_IN_PLACE = (
 
 
 class CheckpointLines(Struct, frozen=True):
-    """A partition as its log dir is to know it. log_start_checkpoint: None if no line belongs there.
+    """What the log dir should record of a partition. log_start_checkpoint: None if it needs no line.
 
-    first_dirty_at_most: cleaning has to begin no later than here; None: as before. first_dirty: where it begins next;
-    None: nothing was cleaned.
+    first_dirty_at_most: cleaning must begin at this offset or before it; None: unchanged. first_dirty: where cleaning
+    begins next; None: nothing was cleaned.
     """
 
     topic_partition: TopicPartition
@@ -50,7 +51,8 @@ class CheckpointLines(Struct, frozen=True):
 def lines_of(
     log: LoadedLog, first_dirty_at_most: int | None = None, first_dirty: int | None = None
 ) -> CheckpointLines | None:
-    """Of a log after all that was done to it; None for one that no checkpoint knows."""
+    """Return the lines for a log after all changes; None if the log has no name of a partition, so no checkpoint has
+    it."""
     name = find_partition_dir_name(own_name(log.draft.path))
     if name is None or name.state not in _HELD or name.topic == METADATA_TOPIC:
         return None
@@ -66,19 +68,20 @@ def lines_of(
 
 
 def _start_within(log_start_checkpoint: int | None, end: int) -> int | None:
-    """A start that finds the log's beginning behind its end deletes every segment (LogLoader.recoverLog)."""
+    """Limit a start to the log's end: a start beyond the end deletes every segment (LogLoader.recoverLog)."""
     return None if log_start_checkpoint is None else min(log_start_checkpoint, end)
 
 
 def end_at_next_start(log: LoadedLog) -> int:
-    """Behind the last batch. A log that was cut inside a batch ends at the cut only as long as a broker runs. (Kafka's
-    recovery point is that, and then stands for records that no start finds any more, as after a loss.)"""
+    """Return the offset after the last batch. A log that was cut inside a batch ends at the cut only while a broker
+    runs. (Kafka's recovery point is that cut. After a restart it would stand for records that no longer exist, as after
+    a loss.)"""
     last = log.segments.last
     if log.log_end_offset <= last.base_offset:
         return log.log_end_offset
     try:
         return min(log.log_end_offset, last.read_next_offset())
-    except (Corrupt, Unsupported):  # that start will tell
+    except (Corrupt, Unsupported):  # the next start reports it
         return log.log_end_offset
 
 
@@ -90,10 +93,12 @@ def plan_checkpoints(
     *,
     is_path: bool = False,
 ) -> tuple[Plan | None, Plan | None]:
-    """What is to be done to the log dir's files before the partitions are written to, and what after that; None where
-    nothing is. is_path: the command is about the log dir itself, not about one partition in it.
+    """Plan the changes of the log dir's files: those before the partitions are written, and those after. None: no
+    change.
 
-    A file that cannot be read is left alone, which a note says."""
+    is_path: the command is about the log dir itself, not about one partition in it. A file that cannot be read is not
+    changed, and a note says so.
+    """
     draft = Draft.of(log_dir)
     notes = [] if is_path else [ONLY_IN_PLACE]
     changed = {kind: found for kind in _NEW_LINES if (found := _changed(draft, kind, partitions, notes)) is not None}
@@ -127,7 +132,7 @@ def _read(draft: Draft, kind: FileKind) -> Offsets:
 
 
 def _changed(draft: Draft, kind: FileKind, partitions: Sequence[CheckpointLines], notes: list[str]) -> Offsets | None:
-    """A checkpoint's lines as they are to be; None if they are so, or cannot be read."""
+    """Return the new lines of a checkpoint; None if they do not change, or the file cannot be read."""
     try:
         before = _read(draft, kind)
     except Corrupt as error:
@@ -149,7 +154,8 @@ def _changed(draft: Draft, kind: FileKind, partitions: Sequence[CheckpointLines]
 
 
 def _comes_down(before: Offsets, partitions: Sequence[CheckpointLines]) -> bool:
-    """Whether a log begins below its line. A line that goes since the log begins above it does not."""
+    """Return whether a log begins below its line. A line that is removed because the log begins above it does not
+    count."""
     return any(lines.log_start_offset < before.get(lines.topic_partition, 0) for lines in partitions)
 
 
@@ -158,8 +164,9 @@ def _high_watermark(lines: CheckpointLines, before: int | None) -> int | None:
 
 
 def _first_dirty(lines: CheckpointLines, before: int | None) -> int | None:
-    """LogCleanerManager.updateCheckpoints, maybeTruncateCheckpoint. A line beyond the log would let a cleaner leave out
-    what is appended next; one that it finds there it sets to the log's beginning, so none is left there."""
+    """Return the first dirty offset for the checkpoint: LogCleanerManager.updateCheckpoints, maybeTruncateCheckpoint.
+    With a line beyond the log's end, the cleaner would skip what is appended next, and the cleaner resets such a line
+    to the log's beginning. So such a line is removed."""
     if lines.first_dirty is not None:
         return lines.first_dirty
     if before is None:

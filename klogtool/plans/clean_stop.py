@@ -1,6 +1,7 @@
-"""Whether a log may be called cleanly stopped: every batch read, its checksum right, and its end where indexes say.
+"""Whether a log may be marked as cleanly stopped: every batch was read, its CRC is right, and the log ends where
+indexes say.
 
-A clean marker keeps a broker from looking; so what it is put on has to be looked at to the last byte.
+A clean marker tells a broker not to check the log, so klogtool has to check it to the last byte.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from klogtool.verify.cures import rebuild_index, salvage
 
 
 def prove(log: LoadedLog) -> None:
-    """Raises Refused if a segment that was not recovered is damaged, or does not end where a broker believes."""
+    """Raises Refused if a segment that was not recovered is damaged, or does not end where a broker believes it
+    ends."""
     recovered = set(log.report.recovered)
     for segment in log.segments.all:
         if segment.base_offset not in recovered:
@@ -27,7 +29,7 @@ def prove(log: LoadedLog) -> None:
 
 
 def _proved_end(segment: LogSegment, jobs: int) -> int:
-    """Behind the last batch; the base offset of an empty segment."""
+    """Return the offset after the last batch, or the base offset of an empty segment."""
     try:
         with segment.open_log() as file:
             end, position = find_sound_end(file, jobs)
@@ -40,5 +42,6 @@ def _proved_end(segment: LogSegment, jobs: int) -> int:
 
 
 def _refused(segment: LogSegment, reason: str, position: int | None, cure: str) -> KlogError:
-    """A recovery is no cure: it would cut the log at the first damage, with all that is sound behind it."""
+    """Return the error. Its cure is not a recovery, which would cut the log at the first damage with all sound batches
+    after it."""
     return Refused(f"cannot be marked clean: {reason}", path=segment.path, position=position, cure=cure)

@@ -1,8 +1,8 @@
 """compact: what the broker's log cleaner makes of a partition, in one pass or several as the clock moves on.
 
-Each pass is judged as a broker's would be: what is not due is left alone, unless it is forced. A pass that breaks off
-refuses the whole. After each, retention has its turn, as in the cleaner's own thread. Of a log dir, those partitions
-are cleaned whose cleanup.policy asks for it, the filthiest first.
+Each pass is judged as a broker does: a log that is not due is left alone, unless it is forced. A pass that fails
+refuses the whole. After each pass retention runs, as in the cleaner's own thread. In a log dir, the partitions whose
+cleanup.policy has compact are cleaned, the dirtiest first.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ NOT_COMPACTED = "cleanup.policy has no compact"
 
 
 class CompactQuestion(Question, frozen=True):
-    """What would the log cleaner do? first_dirty_offset: None: the line in cleaner-offset-checkpoint.
+    """What would the log cleaner do? first_dirty_offset: None: use the line in cleaner-offset-checkpoint.
 
-    passes_at_ms: a pass at each time; None: one, now. force: clean also what is not due. keep_magic: messages of magic
-    0 and 1 stay such, as brokers before 4.0 left them.
+    passes_at_ms: a pass at each of these times; None: one pass, now. force: clean even if not due. keep_magic: keep
+    messages of magic 0 and 1, as brokers before 4.0 do.
     """
 
     first_dirty_offset: Long | None = None
@@ -65,11 +65,11 @@ QUESTION = CompactQuestion
 
 
 def decide(path: str, question: CompactQuestion, make_spool: MakeSpool | None = None) -> Iterator[Plan]:
-    """The plan for a partition dir, or for each compacted one of a log dir, and for the log dir's checkpoints.
+    """Plan for a partition dir, or for each compacted one of a log dir; then for the log dir's checkpoints.
 
-    make_spool: for each new segment, on any thread; without it, what is rewritten stays in memory.
-    Raises Corrupt, Unsupported or Refused, with Kafka's class, where a broker refuses to load a log or its cleaner
-    breaks off; KlogError for what is neither.
+    make_spool: for each new segment, called on any thread; without it, new segments stay in memory. Raises Corrupt,
+    Unsupported or Refused, with Kafka's class, if a broker refuses to load a log or its cleaner fails; KlogError if the
+    path is neither kind of dir.
     """
     if isinstance(open_path(path), LogDir):
         yield from _plan_log_dir(path, question, make_spool)
@@ -87,9 +87,9 @@ def decide(path: str, question: CompactQuestion, make_spool: MakeSpool | None = 
 
 
 def find_first_dirty(path: str, checkpoints: Checkpoints) -> int | None:
-    """A partition's line in cleaner-offset-checkpoint, or None.
+    """Return a partition's line in cleaner-offset-checkpoint, or None.
 
-    Raises Corrupt, with Kafka's class, for a file that a broker's cleaner cannot read: it takes up no log any more.
+    Raises Corrupt, with Kafka's class, if a broker's cleaner cannot read the file: then it cleans no log any more.
     """
     name = find_partition_dir_name(own_name(path))
     if name is None or checkpoints.log_dir is None:
@@ -104,8 +104,8 @@ def find_first_dirty(path: str, checkpoints: Checkpoints) -> int | None:
 
 
 def _plan_log_dir(path: str, question: CompactQuestion, make_spool: MakeSpool | None) -> Iterator[Plan]:
-    """Those that are left alone first, then the filthiest; the checkpoints last. A partition that is refused has a
-    plan without steps that says so: a broker's cleaner goes on with the others, too."""
+    """Yield plans: first partitions that are left alone, then the dirtiest first, checkpoints last. A refused partition
+    gets a plan without steps that says why, because a broker's cleaner continues with the others too."""
     checkpoints = Checkpoints(path if is_log_dir(path) else None)
     ratios: dict[str, float] = {}
     for name, parsed, skipped in walk_partition_dirs(path):
@@ -135,14 +135,14 @@ def _plan_log_dir(path: str, question: CompactQuestion, make_spool: MakeSpool | 
 def check_checkpoint(folder: str, question: CompactQuestion, checkpoints: Checkpoints) -> None:
     """Raises Corrupt, with Kafka's class, for a cleaner-offset-checkpoint that ends the cleaner's thread.
 
-    folder: any partition dir of the log dir; what ends the thread is told once, of all.
+    folder: any partition dir of the log dir; the error is about all of them.
     """
     if question.first_dirty_offset is None:
         find_first_dirty(folder, checkpoints)
 
 
 def refused_plan(folder: str, question: CompactQuestion, error: KlogError) -> Plan:
-    """The plan of a partition of a log dir at which a broker's cleaner breaks off: it has no steps, and says so."""
+    """Return a plan without steps for a partition at which a broker's cleaner fails; its answer has the error."""
     told = {"class": error.kafka_class or type(error).__name__, "message": error.kafka_message or str(error)}
     return Plan(COMMAND, folder, question, (), (), (), {"error": told}, (f"refused: {error}",))
 
@@ -150,7 +150,8 @@ def refused_plan(folder: str, question: CompactQuestion, error: KlogError) -> Pl
 def why_left_alone(
     folder: str, state: PartitionDirState, skipped: str | None, question: CompactQuestion, checkpoints: Checkpoints
 ) -> str | None:
-    """Why the cleaner has nothing to do with a partition dir of a log dir, or None. skipped: why nobody has."""
+    """Return why the cleaner ignores a partition dir of a log dir, or None. skipped: why a broker does not load it at
+    all."""
     if state is PartitionDirState.STRAY:
         return "stray: not a partition of this broker, which leaves it alone"
     if skipped is not None:
@@ -165,9 +166,9 @@ def plan_one(
     make_spool: MakeSpool | None = None,
     cleaning: CleanLog = clean,
 ) -> tuple[Plan, CheckpointLines | None]:
-    """The plan for one partition dir of a log dir, and what that is to know of it. Raises as `decide` does.
+    """Plan one partition dir of a log dir, with its checkpoint lines. Raises as `decide` does.
 
-    make_spool: as `decide` has it; cleaning: how a pass is done.
+    make_spool: as in `decide`; cleaning: how a pass is done.
     """
     checkpoint = question.first_dirty_offset
     if checkpoint is None:
@@ -180,7 +181,7 @@ def plan_one(
 def _planned(
     folders: list[str], question: CompactQuestion, checkpoints: Checkpoints, make_spool: MakeSpool | None
 ) -> Iterator[tuple[str, tuple[Plan, CheckpointLines | None] | KlogError]]:
-    """Several partitions at a time, each on a thread of its own."""
+    """Plan several partitions at a time, each on its own thread."""
 
     def plan(folder: str) -> tuple[Plan, CheckpointLines | None] | KlogError:
         try:
@@ -195,13 +196,13 @@ def _planned(
 
 
 def dirty_ratio(folder: str, question: CompactQuestion, checkpoints: Checkpoints) -> float:
-    """How dirty a log is, by what a first look at it says; -1 of one that has nothing, or that cannot be loaded."""
+    """Return how dirty a log is, from a quick look; -1 if it has nothing to clean, or cannot be loaded."""
     try:
         log = LoadedLog(Draft.of(folder), _terms(folder, question, checkpoints))
         ratio = find_log_to_clean(log, find_first_dirty(folder, checkpoints), log.terms.now_ms).cleanable_ratio
     except Unreadable:
         raise
-    except KlogError:  # told when its turn comes
+    except KlogError:  # reported when the partition is planned
         return -1.0
     return -1.0 if ratio is None else ratio
 
@@ -221,7 +222,8 @@ def compact_log(
     make_spool: MakeSpool | None = None,
     cleaning: CleanLog = clean,
 ) -> Change:
-    """All passes over a log. checkpoint: where its dirty part begins, None if nobody knows; cleaning: how each is done.
+    """Run all passes over a log. checkpoint: where its dirty part begins, None if unknown; cleaning: how a pass is
+    done.
 
     Raises as `decide` does.
     """
@@ -248,7 +250,7 @@ def compact_log(
             for verdict in _verdicts(stats, sizes):
                 verdicts.setdefault(verdict.segment, verdict)
         log.run_scheduled()
-        # A log that has no compact in its policy is none of the cleaner's; retention has its own time for it.
+        # The cleaner does not touch a log without compact in its policy; retention runs on such logs at other times.
         row["deletions"] = deletions_answer(_retain(log)) if log.terms.config.compact else []
         log.run_scheduled()
         rows.append(row)
@@ -260,7 +262,7 @@ def compact_log(
 
 
 def _retain(log: LoadedLog) -> list[Deletion]:
-    """What retention deletes behind a pass."""
+    """Return what retention deletes after a pass."""
     ages = ages_of(log) if log.terms.config.delete else {}
     deleted = delete_old_segments(log)
     check_kept_for_longer(log, deleted, ages)
@@ -285,7 +287,7 @@ def _range_row(log: LoadedLog, to_clean: LogToClean) -> dict[str, Any]:
 
 
 def why_due(log: LoadedLog, to_clean: LogToClean) -> str:
-    """Why a pass is due, or is not."""
+    """Say why a pass is due, or why not."""
     ratio, least = to_clean.cleanable_ratio, to_clean.min_cleanable_dirty_ratio
     if ratio is None:
         return "nothing but uncleanable bytes" if log.segments.last.size else "the log is empty"
@@ -313,7 +315,8 @@ def _stats_row(end_offset: int, stats: CleaningStats) -> dict[str, Any]:
 
 
 def _verdicts(stats: CleaningStats, sizes: Mapping[int, int]) -> Iterator[SegmentVerdict]:
-    """What becomes of each segment that was cleaned: the new one's base, what stays and what goes."""
+    """Yield a verdict for each cleaned segment: the base offset of the new one, how much stays and how much is
+    removed."""
     for into, group in stats.groups.items():
         for base in group:
             tally = stats.tallies.get(base)
@@ -334,7 +337,7 @@ def _kept_verdict(base: int, size: int, to_clean: LogToClean) -> SegmentVerdict:
 
 
 def _producers_from(log: LoadedLog) -> str:
-    """Where the producer state is from that says which batches are a producer's last."""
+    """Say from where the producer state comes that decides which batches are a producer's last."""
     offset = log.producers.loaded_from
     if offset is None:
         return "rebuilt from the log" if log.producers.producers else "none is known"

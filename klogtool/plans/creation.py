@@ -1,4 +1,4 @@
-"""A partition dir that is not there yet: what a broker makes when it is told to hold a new replica."""
+"""Creates a partition dir: what a broker creates when it is told to hold a new replica."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _TOPIC = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.comm
 
 
 class CreationQuestion(Question, frozen=True):
-    """create: make the partition dir, if it is not there. topic_id: Kafka's text of it, if it is known.
+    """create: create the partition dir if it does not exist. topic_id: in Kafka's text form, if known.
 
-    new_topic_id: what it is if nothing in the log dir says.
+    new_topic_id: the id to use if nothing in the log dir gives one.
     """
 
     create: bool = False
@@ -38,17 +38,17 @@ class CreationQuestion(Question, frozen=True):
 
 
 def is_to_be_created(path: str, question: CreationQuestion) -> bool:
-    """Whether there is nothing, or an empty folder, and that was said. `create`: make it."""
+    """Return whether the path does not exist or is an empty folder, and `create` was given."""
     if not question.create:
         return False
     return not os.path.lexists(path) or (os.path.isdir(path) and not os.listdir(path))
 
 
 def plan_creation(command: str, path: str, question: CreationQuestion, change: ChangeLog) -> Iterator[Plan]:
-    """The plan for a partition dir that comes to be, with partition.metadata.
+    """Plan a new partition dir with its partition.metadata.
 
-    Raises Refused for a name that no partition dir has, and for a topic id that contradicts what is known; else as
-    `change.plan_change`.
+    Raises Refused for a name that is not a partition's, and for a topic id that contradicts a known one; else as
+    `plan_change`.
     """
     name = find_partition_dir_name(own_name(path))
     if name is None or name.state is not PartitionDirState.CURRENT or not _TOPIC.fullmatch(name.topic):
@@ -60,13 +60,13 @@ def plan_creation(command: str, path: str, question: CreationQuestion, change: C
     topic_id, why = _topic_id(path, name.topic, checkpoints.log_dir, question)
     draft = Draft(path, {})
     draft.write(_METADATA, build_partition_metadata(PartitionMetadata(0, topic_id)))
-    # A log that begins empty has nothing to recover.
+    # An empty new log has nothing to recover.
     plan, _ = plan_draft(command, question, draft, (), replace(terms, is_clean=True), change)
     yield replace(plan, notes=(f"new partition dir, topic id {why}", *plan.notes))
 
 
 def _topic_id(path: str, topic: str, log_dir: str | None, question: CreationQuestion) -> tuple[bytes, str]:
-    """The id, and where it is from."""
+    """Return the topic id, and where it comes from."""
     known, where = _known_topic_id(topic, log_dir or os.path.dirname(path))
     if question.topic_id is not None:
         topic_id = parse_uuid(question.topic_id)
@@ -82,7 +82,7 @@ def _topic_id(path: str, topic: str, log_dir: str | None, question: CreationQues
 
 
 def _known_topic_id(topic: str, log_dir: str) -> tuple[bytes | None, str]:
-    """By the cluster's own metadata, or by another partition of the topic."""
+    """Return the topic id from the cluster's own metadata, or from another partition of the topic."""
     cluster = ClusterConfig.of(log_dir).metadata
     by_cluster = None if cluster is None else cluster.topic_ids.get(topic)
     if by_cluster is not None:
@@ -93,6 +93,6 @@ def _known_topic_id(topic: str, log_dir: str) -> tuple[bytes | None, str]:
         if name is not None and name.topic == topic and os.path.isfile(metadata):
             try:
                 return parse_partition_metadata(read_whole(metadata, limit=_MOST_METADATA_BYTES)).topic_id, other
-            except Corrupt:  # verify tells
+            except Corrupt:  # verify reports it
                 continue
     return None, ""

@@ -1,4 +1,4 @@
-"""Which decision a command makes, by the command's name; so that a plan can be made again from what is saved of it."""
+"""Finds the decision of a command by the command's name, so that a saved plan can be decided again."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ DECISIONS = {
     "compact": "klogtool.plans.compact",
 }
 
-# Those that rewrite whole logs, and take a `make_spool` beside.
+# These rewrite whole logs, and also take `make_spool`.
 SPOOLING = ("compact",)
 
 
 def question_type(command: str) -> type[Question]:
-    """The struct of what a command is asked. Raises Refused for a command that there is not."""
+    """Return the type of the command's question. Raises Refused for an unknown command."""
     kind: type[Question] = _module(command).QUESTION
     return kind
 
 
 def decide(command: str, path: str, question: Question, make_spool: MakeSpool | None = None) -> Iterable[Plan]:
-    """What the command would do to the partition dir or log dir. question: of the command's own type.
+    """Return what the command would do to the partition dir or log dir. question: of the command's own type.
 
-    make_spool: for what should not be held in memory, where the command makes so much; the plans are the same.
-    Raises KlogError for what cannot be decided or what Kafka refuses; Refused for a command that there is not.
+    make_spool: for new contents that should not be in memory, if the command makes such; the plans are the same. Raises
+    KlogError for what cannot be decided or what Kafka refuses; Refused for an unknown command.
     """
     plans: Iterable[Plan] = _module(command).decide(path, question, *((make_spool,) if command in SPOOLING else ()))
     return plans

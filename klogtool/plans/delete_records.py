@@ -1,7 +1,7 @@
-"""delete-records: a later beginning of a partition, and the segments gone that lie wholly below it.
+"""delete-records: moves the log start offset, and deletes the segments that are wholly below it.
 
-What a broker does with a DeleteRecords request (Partition.deleteRecordsOnLeader), and with its next retention; but
-what that would delete by time or size is left to `retain`.
+This is what a broker does with a DeleteRecords request (Partition.deleteRecordsOnLeader) and with its next retention.
+What that retention would delete by time or size is left to `retain`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from klogtool.plans.question import Question
 from klogtool.plans.retain import deletion_verdicts, deletions_answer
 
 COMMAND = "delete-records"
-HIGH_WATERMARK = -1  # DeleteRecordsRequest.HIGH_WATERMARK: whatever that is
+HIGH_WATERMARK = -1  # DeleteRecordsRequest.HIGH_WATERMARK: up to the current high watermark
 
 
 class DeleteRecordsQuestion(Question, frozen=True):
@@ -34,10 +34,10 @@ QUESTION = DeleteRecordsQuestion
 
 
 def decide(path: str, question: DeleteRecordsQuestion) -> Iterator[Plan]:
-    """The plans for one partition dir and its log dir.
+    """Plan for one partition dir and its log dir.
 
-    Raises Refused: what would be a guess; OffsetOutOfRangeException for an offset above the high watermark, or below 0,
-    PolicyViolationException for a topic that is only compacted; and as `plan_change` does.
+    Raises Refused: if it would rely on a guessed setting; OffsetOutOfRangeException for an offset above the high
+    watermark or below 0; PolicyViolationException for a topic that is only compacted; and as `plan_change` does.
     """
     beside = Beside.of(path, Checkpoints.beside(path))
     return plan_change(COMMAND, path, question, lambda log: _delete_records(log, question.before, beside))
@@ -69,7 +69,7 @@ def _delete_records(log: LoadedLog, before: int, beside: Beside) -> Change:
 
 
 def _first_kept(log: LoadedLog) -> Iterator[SegmentVerdict]:
-    """The segment in which the log begins, if some of its records lie below that."""
+    """Yield the segment that contains the new log start, if some of its records are below it."""
     first = log.segments.first
     if log.log_start_offset > first.base_offset:
         why = "the log starts inside it: records below the start stay on the disk, but are not served"

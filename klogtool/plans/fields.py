@@ -1,4 +1,4 @@
-"""Fields of JSON that somebody else may have written: each is what it should be, or an error names it."""
+"""Reads fields of JSON that somebody else may have written: each has the expected type, or an error names it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-MOST = 1 << 63  # of a number: a size or a time in nanoseconds is below
+MOST = 1 << 63  # limit for numbers; sizes, and times in nanoseconds, are below it
 
 
 class WrongField(ValueError):
-    """A field is missing, or is not what it should be. Says which, and what it should be."""
+    """A field is missing or has the wrong type. The message says which field, and what it should be."""
 
 
 class Fields:
-    """An object of JSON. at: where it is in the whole, for errors."""
+    """A JSON object. at: its place in the whole, for errors."""
 
     def __init__(self, value: Any, at: str = "") -> None:
         if not isinstance(value, dict):
@@ -23,33 +23,33 @@ class Fields:
         self._at = at
 
     def name_of(self, name: str) -> str:
-        """What errors call a field."""
+        """Return the name of a field for errors."""
         return f"{self._at}.{name}" if self._at else name
 
     def has(self, name: str) -> bool:
-        """Whether the field is there and not null."""
+        """Return whether the field exists and is not null."""
         return self.row.get(name) is not None
 
     def text(self, name: str) -> str:
-        """A text without NUL that can be a path or a name."""
+        """Return a string without NUL that can be a path or a name."""
         return self._text(self.row.get(name), self.name_of(name))
 
     def inside(self, name: str) -> str:
-        """A path below a folder: relative, and nowhere upwards."""
+        """Return a path below a folder: relative, without `..`."""
         path = self.text(name)
         if os.path.isabs(path) or os.pardir in path.split(os.sep):
             raise WrongField(f"{self.name_of(name)} leads outside its folder")
         return path
 
     def absolute(self, name: str) -> str:
-        """An absolute path."""
+        """Return an absolute path."""
         path = self.text(name)
         if not os.path.isabs(path):
             raise WrongField(f"{self.name_of(name)} is not an absolute path")
         return path
 
     def number(self, name: str, least: int = 0) -> int:
-        """A whole number."""
+        """Return a whole number."""
         value = self.row.get(name)
         if not isinstance(value, int) or isinstance(value, bool):
             raise WrongField(f"{self.name_of(name)} is not a whole number")
@@ -58,46 +58,46 @@ class Fields:
         return value
 
     def numbers(self, name: str, least: int = 0) -> tuple[int, ...]:
-        """A list of whole numbers."""
+        """Return a list of whole numbers."""
         listed = {str(n): value for n, value in enumerate(self.list(name))}
         return tuple(Fields(listed, self.name_of(name)).number(n, least) for n in listed)
 
     def words(self, name: str) -> str:
-        """Any text."""
+        """Return any string."""
         value = self.row.get(name)
         if not isinstance(value, str):
             raise WrongField(f"{self.name_of(name)} is not a string")
         return value
 
     def flag(self, name: str) -> bool:
-        """True or false; false where it is not there."""
+        """Return true or false; false if the field is missing."""
         value = self.row.get(name, False)
         if not isinstance(value, bool):
             raise WrongField(f"{self.name_of(name)} is neither true nor false")
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts."""
+        """Return a list of strings, each as `text` returns it."""
         return tuple(self._text(value, f"{self.name_of(name)}[{n}]") for n, value in enumerate(self.list(name)))
 
     def list(self, name: str) -> list[Any]:
-        """A list."""
+        """Return a list."""
         value = self.row.get(name)
         if not isinstance(value, list):
             raise WrongField(f"{self.name_of(name)} is not a list")
         return value
 
     def object(self, name: str) -> Fields:
-        """An object."""
+        """Return an object."""
         return Fields(self.row.get(name), self.name_of(name))
 
     def objects(self, name: str) -> Iterator[Fields]:
-        """A list of objects."""
+        """Yield the objects of a list."""
         for n, value in enumerate(self.list(name)):
             yield Fields(value, f"{self.name_of(name)}[{n}]")
 
     def items(self, name: str) -> Iterator[tuple[str, Fields | None]]:
-        """An object of objects, some of them null."""
+        """Yield keys and values of an object of objects; some values may be null."""
         for key, value in self.object(name).row.items():
             at = f"{self.name_of(name)}[{key!r}]"
             yield self._text(key, at), None if value is None else Fields(value, at)

@@ -1,8 +1,8 @@
-"""Settings that nobody gave, held against the disk: where it speaks against Kafka's default, nothing is deleted by it.
+"""Checks default settings against the disk: if the disk contradicts Kafka's default, nothing is deleted because of it.
 
-A topic's settings are with its cluster. A log dir without `__cluster_metadata` does not have them, and Kafka's defaults
-would be a guess: cleanup.policy=delete, seven days, no remote storage. Most logs agree with that. Of one that does not,
-somebody has to say what holds; a setting that was given, or that `__cluster_metadata` has, is no guess.
+The cluster has a topic's settings. A log dir without `__cluster_metadata` does not have them, and Kafka's defaults
+would be a guess: cleanup.policy=delete, seven days, no remote storage. Most logs fit these. For a log that does not,
+the user has to give the setting. A setting that was given, or that `__cluster_metadata` has, is not a guess.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from klogtool.log.entries import Entry, RecordBatch
 from klogtool.log.folder import find_partition_dir_name, own_name
 
 REMOTE_STORAGE = "remote.storage.enable"
-BATCHES_LOOKED_AT = 1000  # of a segment: where a cleaner has been, hardly any batch is as it was
-# A broker looks for what is due every few minutes. It may have been down for a while.
+BATCHES_LOOKED_AT = 1000  # of a segment: after a cleaning, hardly any batch is unchanged
+# A broker checks every few minutes what is due. It may have been down for a while.
 GRACE_MS = DAY_MS
 
 
 class Beside(Struct, frozen=True):
-    """What the log dir of a partition has of it in its checkpoints; None where it has no line, or cannot be read."""
+    """What the checkpoints of the log dir say of a partition; None if there is no line, or the file cannot be read."""
 
     log_start_line: int | None = None
     cleaner_line: int | None = None
 
     @classmethod
     def of(cls, path: str, checkpoints: Checkpoints) -> Beside:
-        """Of a partition dir."""
+        """Look up a partition dir."""
         name = find_partition_dir_name(own_name(path))
         if name is None:
             return cls()
@@ -63,9 +63,9 @@ def check_retention(
     ages: Mapping[int, Age],
     beside: Beside,
 ) -> None:
-    """Raises Refused if segments go by a setting that nobody gave, and the disk speaks against its default.
+    """Raises Refused if segments are deleted by a setting that nobody gave, and the disk contradicts its default.
 
-    deleted: what would go; segments, ages: of all that were there before, by base offset.
+    deleted: what would be deleted; segments, ages: of all segments before, by base offset.
     """
     doomed = [deletion for deletion in deleted if deletion.by != LOG_START]
     if not doomed:
@@ -79,20 +79,20 @@ def check_retention(
 
 
 def check_kept_for_longer(log: LoadedLog, deleted: Sequence[Deletion], ages: Mapping[int, Age]) -> None:
-    """The same, by the time alone: of a topic that is known to be compacted, and has no remote storage."""
+    """Do the same, by time only: for a topic that is known to be compacted, without remote storage."""
     for setting, why, cure in _kept_for_longer(log, deleted, ages):
         raise _refused(log, _guess_of(deleted, setting, why), cure)
 
 
 def check_delete_records(log: LoadedLog, beside: Beside) -> None:
-    """Raises Refused if the topic may be compacted: a broker deletes no records of one that is only that."""
+    """Raises Refused if the topic may be compacted: a broker deletes no records of a topic that is only compacted."""
     for setting, why, cure in _cleaned(log, beside):
         raise _refused(log, f"records would be deleted, but {setting} is a guess: {why}", cure)
 
 
 def check_forced_cleaning(log: LoadedLog, beside: Beside) -> None:
-    """Raises Refused if nothing says that the topic is compacted: of one that is not, cleaning deletes records that
-    its consumers have not read."""
+    """Raises Refused if nothing shows that the topic is compacted: if it is not, cleaning deletes records that its
+    consumers have not read."""
     if "cleanup.policy" in log.terms.sources or beside.cleaner_line is not None:
         return
     raise _refused(
@@ -111,7 +111,7 @@ def _refused(log: LoadedLog, why: str, cure: str) -> Refused:
     return Refused(why, path=log.draft.path, cure=cure)
 
 
-# Each of these: a setting, what the disk says, what to do; or nothing.
+# Each function yields a setting, what the disk says, and what to do; or nothing.
 
 
 def _tiered(log: LoadedLog, first_base: int, beside: Beside) -> Iterator[tuple[str, str, str]]:
@@ -128,18 +128,19 @@ def _tiered(log: LoadedLog, first_base: int, beside: Beside) -> Iterator[tuple[s
 
 
 def _looks_tiered(log: LoadedLog, line: int, first_base: int) -> bool:
-    """Whether the log goes on below its first segment. line: of log-start-offset-checkpoint.
+    """Return whether the log continues below its first segment. line: of log-start-offset-checkpoint.
 
     A broker writes a line that is not above the first segment only for a topic with remote storage. After a kill the
-    line may be an old one; then the epochs tell: those of what went are gone, those of what is elsewhere are not.
+    line may be old. Then the epochs decide: epochs of deleted segments are gone, epochs of segments in remote storage
+    are not.
     """
     if line == 0:
-        return first_base == 0  # of no other topic it is ever written
+        return first_base == 0  # written for topics with remote storage only
     return line < first_base and _first_epoch_start(log, line) < first_base
 
 
 def _first_epoch_start(log: LoadedLog, default: int) -> int:
-    """Where the first epoch begins, as leader-epoch-checkpoint was found."""
+    """Return where the first epoch begins, as leader-epoch-checkpoint was found."""
     found = log.draft.before.get(FileKind.LEADER_EPOCH_CHECKPOINT.value)
     entries = parse_leader_epoch_checkpoint(read_content(found.content)) if found is not None else ()
     return min((entry.start_offset for entry in entries), default=default)
@@ -170,7 +171,8 @@ def _cleaned(log: LoadedLog, beside: Beside) -> Iterator[tuple[str, str, str]]:
 
 
 def find_gap_of_cleaning(segment: LogSegment) -> int | None:
-    """Where a segment's first batches have a gap as cleaning leaves it; None if they have none, or cannot be read."""
+    """Return where a segment's first batches have a gap as cleaning leaves it; None if there is none, or they cannot be
+    read."""
     try:
         with segment.open_log() as file:
             before: int | None = None
@@ -178,13 +180,14 @@ def find_gap_of_cleaning(segment: LogSegment) -> int | None:
                 if _is_cleaned(entry, before):
                     return entry.position
                 before = entry.last_offset
-    except KlogError:  # what is damaged is verify's to say
+    except KlogError:  # verify reports damage
         pass
     return None
 
 
 def _is_cleaned(entry: Entry, before: int | None) -> bool:
-    """Whether offsets are missing in a batch or before it, or it has a delete horizon. before: the last one before."""
+    """Return whether offsets are missing in a batch or before it, or it has a delete horizon. before: the last offset
+    before it."""
     if isinstance(entry, RecordBatch):
         is_thinned = entry.delete_horizon_ms is not None or entry.records_count <= entry.last_offset_delta
         return is_thinned or (before is not None and entry.base_offset > before + 1)
@@ -194,7 +197,8 @@ def _is_cleaned(entry: Entry, before: int | None) -> bool:
 def _kept_for_longer(
     log: LoadedLog, doomed: Iterable[Deletion], ages: Mapping[int, Age]
 ) -> Iterator[tuple[str, str, str]]:
-    """A log that was written on while its oldest segment was long due: its broker goes by another time."""
+    """Yield a contradiction if the log was still written when its oldest segment was long due: its broker uses a longer
+    time."""
     by_time = [deletion for deletion in doomed if deletion.by == TIME and not deletion.is_file_time]
     if "retention.ms" in log.terms.sources or not by_time:
         return

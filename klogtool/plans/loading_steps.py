@@ -1,43 +1,46 @@
-"""The steps that make of a partition dir what loading and stopping made of its draft, in an order that may break off.
+"""The steps that turn a partition dir into its draft, which was loaded and stopped. They may be interrupted anywhere.
 
-Killed between any two of them, the dir is one that a broker (LogLoader) and klogtool bring to the same end, with
-nothing lost on the way. What that asks for:
+If the run is killed between any two steps, a broker (LogLoader) and klogtool both bring the dir to the same end, and
+nothing is lost on the way. That requires:
 
- 1. What an interrupted cleaning or split left is finished in Kafka's own order: half-made swaps before the `.cleaned`
-    that tell of them; then the segments that a swap stands for; then each `.log.swap` gets its name, and only then its
-    indexes: a `.log.swap` whose index has its name already would take that for one of the old segment's, and delete it.
- 2. The `.log`s of a segment that was split come to be before the one they are made of shrinks. As long as that is
-    whole, whoever loads it splits it again, into the same files. Before all, its `.index` goes, so that this happens
-    before anything else: the new ones have no index yet, would be recovered first, and whoever does that asks the old
-    segment for the producers before them, through an index that may be wrong.
- 3. Segments that retention takes away go the oldest first, of each its `.log` first: whatever is left is a log
-    without a hole, which begins later. If all go, the empty segment at the log's end is there before the last one goes,
-    and the snapshot for it: without them, nobody would know where the log ended, and what its producers had written. On
-    a full disk there is room for them then.
- 4. Segments that the cleaner made take the place of others by Kafka's own protocol: see swap_steps.py.
- 5. Segments behind a cut go before the cut is made, the last one first, and of each its `.log` first. Whoever loads it
-    in between finds the damage, cuts there, and removes the rest. But where the whole log goes, since it ends below its
-    start, the last segment goes last: it is the one that says so; and the leader epochs go before all. A truncation has
-    no damage to tell of it: whoever loads the log in between ends at a segment's end, with all that is to stay.
- 6. Leader epochs that only batches know of are written before an `.index` goes: segments without one are recovered
-    before all others, and epochs are taken up in that order, the higher ones for good. Epochs that only go are written
-    behind all else: as long as they are there, no batch adds others.
- 7. A segment that is cut loses its `.index` before its `.log` is: without an index a broker recovers it whatever the
-    last stop was, and whatever the recovery point is. But one that was given up is emptied first: its damage would make
-    a broker refuse, if it met it in that way. So a log that is half cut is believed nowhere, not even beside a clean
-    marker, which may therefore stay where it is. (Damage before the cut that nobody has noticed is cut off, too, by a
-    start that comes just in between; `undo` has it still.)
- 8. Producer snapshots: the newest of those that are new comes first, and those that are not to stay go when they are
-    there. A log without any, after a clean stop, is one whose producers are forgotten.
- 9. A new `.index` comes behind all these: as long as it is missing, they are made again. Where it was the transaction
-    index that made a broker recover the segment, that one is last. Only those of a segment that was recovered before
-    one below it (a `.log` whose name has not 20 digits is loaded in its place by that name) come before the snapshots:
-    recovered once more, it would begin from those that the lower one left.
-10. The `.log` of a segment that begins empty behind others, as a roll makes it, comes with that: what it is behind is
-    then as it is to stay, for a broker looks no further back. But where the whole log begins anew, the others go
-    towards the new segment from both ends, and those that reach into it before it comes: the log never has a hole, no
-    offset twice, and is never without segments. If there is none before the one that holds the offset, that one is
-    emptied in its place, and a copy of it becomes the `.deleted`.
+ 1. What an interrupted cleaning or split left is finished in Kafka's own order: first half-made swaps, before the
+    `.cleaned` files that mark them; then the segments that a swap replaces; then each `.log.swap` gets its name, and
+    only then its indexes. A `.log.swap` whose index already has its name would take that for the old segment's, and
+    delete it.
+ 2. The new `.log`s of a split segment are written before the old one shrinks. While the old one is whole, every loader
+    splits it again, into the same files. Its `.index` is deleted first of all, so that the split comes before anything
+    else. Otherwise the new segments, which have no index yet, would be recovered first. That recovery reads the earlier
+    producers from the old segment, through an index that may be wrong.
+ 3. Segments that retention deletes go oldest first, and of each its `.log` first: what is left is a log without a gap,
+    which begins later. If all of them go, the empty segment at the log's end and its snapshot are written before the
+    last one goes. Without them, the end of the log and the state of its producers would be lost. On a full disk there
+    is room for them by then.
+ 4. Segments that the cleaner made replace others by Kafka's own protocol: see swap_steps.py.
+ 5. Segments after a cut go before the cut is made, the last one first, and of each its `.log` first. A loader in
+    between finds the damage, cuts there, and deletes the rest. There is one exception: if the whole log goes because it
+    ends below its start, the last segment goes last, because it shows where the log ends; and the leader epochs go
+    before all. After a truncation no damage marks the cut: a loader in between ends the log at the end of a segment,
+    with everything that should stay.
+ 6. Leader epochs that only batches have are written before an `.index` is deleted. Segments without an index are
+    recovered before all others, and epochs are taken up in that order, so a higher one would win for good. Epochs that
+    are only removed are written after everything else: while they exist, no batch adds others.
+ 7. A segment that is cut loses its `.index` before its `.log` is cut: without an index a broker recovers it, whatever
+    the last stop and the recovery point were. But a segment that was given up is emptied first: its damage would make a
+    broker refuse if it recovered the segment that way. So a log that is half cut is never believed, not even with a
+    clean marker, which may therefore stay. (A start just in between also cuts off damage before the cut that nobody has
+    noticed; `undo` still has those bytes.)
+ 8. Producer snapshots: the newest of the new ones is written first, and those that should not stay are deleted after
+    the new ones. A log without any snapshot forgets its producers, after a clean stop.
+ 9. A new `.index` is written after all these: while it is missing, a loader makes them again. If a damaged transaction
+    index was the reason to recover the segment, that file is last. The exception are segments that were recovered
+    before one below them (a `.log` whose name does not have 20 digits is loaded in the order of names): their side
+    files are written before the snapshots. If such a segment were recovered again, it would begin with the snapshots of
+    the lower one.
+10. An empty segment after others, as a roll makes it, gets its `.log` together with its `.index`: the segment before it
+    must be final by then, because a broker does not look further back. But if the whole log begins anew, the others go
+    from both ends towards the new segment, and those that overlap with it go before it is written. The log never has a
+    gap or an offset twice, and is never without segments. If no segment is before the one that contains the new offset,
+    that one is emptied in place, and a copy of it becomes the `.deleted` file.
 """
 
 from __future__ import annotations
@@ -63,13 +66,13 @@ _ORDER = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN
 
 
 def order_steps(draft: Draft, report: LoadReport) -> tuple[Step, ...]:
-    """Everything that differs between what the draft was and what it is."""
+    """Return the steps for every difference between the draft as found and as it is now."""
     _keep_what_is_the_same(draft)
     return _Steps(draft, report).ordered()
 
 
 class _Steps:
-    """state: the files as they are behind the steps so far; their contents are told by what was there before all."""
+    """state: the files after the steps so far, in terms of the contents that existed at the beginning."""
 
     def __init__(self, draft: Draft, report: LoadReport) -> None:
         self.wanted, self.report = draft.files, report
@@ -96,7 +99,7 @@ class _Steps:
         self._write_the_rest()
         return tuple(self.steps)
 
-    # What is done, one by one.
+    # Single changes.
 
     def delete(self, name: str) -> None:
         if self.state.pop(name, None) is not None:
@@ -108,7 +111,7 @@ class _Steps:
             self.steps.append(Rename(name, to))
 
     def change(self, name: str) -> None:
-        """Make the file what it is to be; nothing if it is."""
+        """Make the file as it should be; do nothing if it is."""
         wanted, found = self.wanted.get(name), self.state.get(name)
         if wanted is None:
             self.delete(name)
@@ -120,12 +123,12 @@ class _Steps:
             self.state[name] = wanted
 
     def differing(self) -> list[str]:
-        """Names of files that are not yet what they are to be."""
+        """Return the names of files that are not yet as they should be."""
         names = sorted({*self.state, *self.wanted})
         pairs = ((name, self.state.get(name), self.wanted.get(name)) for name in names)
         return [name for name, one, other in pairs if one is not other and not _is_the_same(one, other)]
 
-    # The phases.
+    # Phases.
 
     def _finish_leftovers(self) -> None:
         for name in (*self.report.removed, *self.report.replaced):
@@ -143,7 +146,8 @@ class _Steps:
             self.steps.append(Write(index, content))
 
     def _write_split_logs(self) -> None:
-        """New `.log`s that are made of another one's bytes, the last first; and copies of it that are to be deleted."""
+        """Write new `.log`s from bytes of another one, the last first; and copies of it that will be `.deleted`
+        files."""
         if not self.report.was_split:
             return
         made = [name for name in self.differing() if name in self.wanted and self._is_of_another(name)]
@@ -154,7 +158,7 @@ class _Steps:
             self.change(name)
 
     def _sources(self, name: str) -> set[str]:
-        """The `.log`s, as they are now, whose bytes a new one is made of."""
+        """Return the current `.log`s from whose bytes a new one is made."""
         pieces = [part for part in self.wanted[name].content if isinstance(part, FileRange)]
         names = {os.path.basename(piece.path) for piece in pieces}
         return {source for source in names & self.state.keys() if source.endswith(_LOG.value)}
@@ -164,7 +168,7 @@ class _Steps:
         if file.kind is not _LOG or file.base_offset is None or not self.wanted[name].size:
             return False
         stem = name.removesuffix(DELETED)
-        # Its source keeps its name as long as it is needed: what becomes of that one follows.
+        # Its source keeps its name while it is needed; it is handled later.
         is_moved = stem != name and self._can_move(stem, name)
         is_cut = name in self.state and is_head(self.wanted[name].content, self.state[name].content)
         return not is_moved and not is_cut
@@ -199,7 +203,7 @@ class _Steps:
         self._drop_segments([*last, *sorted(base for base in old if base < new)])
 
     def _make_way(self, base_offset: int | None, *, is_first: bool) -> None:
-        """The segment that reaches into the new one goes, or, without one before it, is emptied in its place."""
+        """Remove the segment that overlaps with the new one; if no segment is before it, empty it in place."""
         if base_offset is None or build_file_name(_LOG, base_offset) not in self.state:
             return
         name, index = (build_file_name(kind, base_offset) for kind in (_LOG, _INDEX))
@@ -208,7 +212,7 @@ class _Steps:
             self.delete(index)
             return
         if name + DELETED in self.wanted:
-            self.change(name + DELETED)  # a copy
+            self.change(name + DELETED)  # made as a copy
         self.delete(index)
         if self.state[name].size:
             self.state[name] = DraftFile(())
@@ -226,7 +230,7 @@ class _Steps:
             self.delete(name)
 
     def _remove_segments(self) -> None:
-        """Files that get `.deleted`, but for snapshots: those stay until the new ones are there."""
+        """Rename files to `.deleted`, except snapshots: those stay until the new ones exist."""
         doomed = [parse_file_name(name) for name in self.differing() if name.endswith(DELETED) and name in self.wanted]
         for file in sorted((file for file in doomed if file.kind in _ORDER), key=self._when_doomed):
             self._doom(file.name)
@@ -246,7 +250,8 @@ class _Steps:
             self.delete(stem)
 
     def _can_move(self, stem: str, name: str) -> bool:
-        """Whether the file can become the one that is to be deleted: it is not to stay, and none is made of it."""
+        """Return whether the file itself can become the `.deleted` one: it does not stay, and no new file is made from
+        it."""
         if _content(self.state.get(stem)) == _content(self.wanted.get(stem)):
             return False
         sources = {part.path for part in (_content(self.wanted.get(stem)) or ()) if isinstance(part, FileRange)}
@@ -267,8 +272,9 @@ class _Steps:
         self.change(name)
 
     def _write_new_logs(self) -> None:
-        """Of an append that rolled: in order, so that the log has no hole while they come. Empty ones can wait. Before
-        all, whose partition it is: a dir with a log and without that is a stray one to a broker."""
+        """Write the new `.log`s of an append that rolled, in order, so that the log has no gap meanwhile. Empty ones
+        can wait. partition.metadata comes before all: a broker takes a dir with a log and without that file for
+        stray."""
         if FileKind.PARTITION_METADATA.value not in self.state:
             self.change(FileKind.PARTITION_METADATA.value)
         for name in self.differing():
@@ -283,7 +289,8 @@ class _Steps:
         self.change(_EPOCHS)
 
     def _write_overtaken(self) -> None:
-        """Side files of segments that were recovered before one below them, what made a broker recover them last."""
+        """Write side files of segments that were recovered before one below them; the file that made a broker recover
+        it is last."""
         for base_offset in _overtaken(self.report.recovered):
             is_unfit = base_offset in self.report.unfit
             last = (_INDEX, FileKind.TXN_INDEX) if is_unfit else (FileKind.TXN_INDEX, _INDEX)
@@ -299,8 +306,8 @@ class _Steps:
                 self.change(name)
 
     def _when(self, name: str) -> tuple[int, int, str]:
-        """Side files, snapshots that are new, what goes, `.index` and new segments that are empty, transaction indexes
-        that were damaged, epochs."""
+        """Return the sort key: side files, new snapshots, deletions, `.index` and new empty segments, transaction
+        indexes that were damaged, epochs."""
         file = parse_file_name(name)
         if name == _EPOCHS + _TEMPORARY or (file.kind is FileKind.TXN_INDEX and file.base_offset in self.report.unfit):
             return 4, 0, name
@@ -314,7 +321,7 @@ class _Steps:
 
 
 def _overtaken(recovered: Sequence[int]) -> list[int]:
-    """Of base offsets in the order of recovery: those with a lower one behind the last time that they come."""
+    """Return, of base offsets in order of recovery, those that have a lower one after their last occurrence."""
     last = list(dict.fromkeys(reversed(recovered)))
     lowest = accumulate(last, min)
     return [base_offset for base_offset, low in zip(last, lowest, strict=True) if low < base_offset][::-1]
@@ -325,7 +332,7 @@ def _index_of(log: str) -> str:
 
 
 def _keep_what_is_the_same(draft: Draft) -> None:
-    """A side file that was made anew, and has the same bytes, is the one that is there."""
+    """Keep the existing side file if the new one has the same bytes."""
     for name in draft.changed():
         before, after = draft.before.get(name), draft.files.get(name)
         if before is None or after is None or before.size != after.size:
@@ -337,7 +344,8 @@ def _keep_what_is_the_same(draft: Draft) -> None:
 
 
 def _has_the_same_bytes(before: Content, after: Content) -> bool:
-    """Of contents of one size: whether what is new in one are the bytes of the other, and all else is in place."""
+    """Compare contents of one size: return whether new bytes in one equal those of the other, and the rest is in
+    place."""
     at = 0
     for part in after:
         there = span_of(before, at, part_size(part))
@@ -354,7 +362,7 @@ def _is_new_part(part: Part, there: Content) -> bool:
 
 
 def is_head(part: Content, whole: Content) -> bool:
-    """Whether a content is the beginning of another, as far as the places say that its bytes are from."""
+    """Return whether a content is the beginning of another, judged by the places of its bytes."""
     part, whole = _content(DraftFile(part)) or (), _content(DraftFile(whole)) or ()
     left = content_size(part)
     for n, piece in enumerate(part):
@@ -374,21 +382,21 @@ def _begins(piece: Part, other: Part) -> bool:
 
 
 def _is_the_same(found: DraftFile | None, wanted: DraftFile | None) -> bool:
-    """Whether a file is what it is to be: its bytes, and its modification time, where it is to have a certain one."""
+    """Return whether a file is as it should be: its bytes, and its mtime if a certain one is wanted."""
     if found is None or wanted is None:
         return found is wanted
     return _content(found) == _content(wanted) and wanted.mtime_ns in (None, found.mtime_ns)
 
 
 def _content(file: DraftFile | None) -> Content | None:
-    """Without parts that are empty, so that equal files are equal."""
+    """Return the content without empty parts, so that equal files compare equal."""
     return None if file is None else tuple(part for part in file.content if part_size(part))
 
 
 def carried_out(before: dict[str, DraftFile], steps: Iterable[Step]) -> dict[str, Content]:
-    """What the steps make of the files of a folder: for those who want to know that they are the right ones.
+    """Apply the steps to the files of a folder, to check that they are right.
 
-    Raises Corrupt if a step has nothing to work on.
+    Raises Corrupt if a step has no file to work on.
     """
     files = {name: file.content for name, file in before.items()}
     for step in steps:

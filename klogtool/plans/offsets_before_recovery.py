@@ -1,4 +1,4 @@
-"""Which offsets a recovery takes out of a log: how far it went before, as far as its last sound batch tells."""
+"""Finds the offsets that a recovery removes from a log: how far it reached before, judged by its last sound batch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from klogtool.format.names import FileKind, parse_file_name
 from klogtool.log.frames import FrameReader
 from klogtool.log.resync import find_next_batch
 
-TAIL_BYTES = 4 << 20  # how much of the last file is looked at before all of it is
+TAIL_BYTES = 4 << 20  # read from the end of the last file, before all of it is read
 
 
 def find_lost_offsets(draft: Draft, log_end_offset: int) -> tuple[int, int] | None:
-    """First and last offset that were in the log as it was found, and are behind the end that it gets; None where no
-    sound batch tells of any."""
+    """Return the first and last offset that the log had as found, at or above its new end; None if no sound batch shows
+    any."""
     logs = [file for name in draft.before if (file := parse_file_name(name)).kind is FileKind.LOG and not file.suffix]
     named = [(file.base_offset, file.name) for file in logs if file.base_offset is not None]
     for _, name in sorted(named, reverse=True):
@@ -26,7 +26,7 @@ def find_lost_offsets(draft: Draft, log_end_offset: int) -> tuple[int, int] | No
 
 
 def _last_offset(draft: Draft, name: str, lowest: int) -> int | None:
-    """The last offset of the last sound batch at or above `lowest`, and of those that follow it."""
+    """Return the last offset of the last sound batch that begins at or above `lowest`."""
     with ContentFile(name, draft.before[name].content) as file:
         for start in dict.fromkeys((max(0, file.size - TAIL_BYTES), 0)):
             at = find_next_batch(file, start, end=file.size, lowest=lowest)

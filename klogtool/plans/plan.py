@@ -1,12 +1,14 @@
-"""A plan: what is to be written, in order, and why; and what it relied on. Made by a decision, carried out by `disk`.
+"""A plan: what to write, in which order, and why; and which facts it relied on. A decision makes it, `disk` carries it
+out.
 
-A plan can be printed, saved and carried out later. A saved plan does not hold the bytes it would write (the indexes of
-a terabyte have gigabytes): who carries it out makes the same decision again, from the same question over files that
-are as they were (`facts`), and holds the two together (`id`).
+A plan can be printed, saved and carried out later. A saved plan does not contain the bytes to write (the indexes of a
+terabyte have gigabytes). To carry it out, klogtool makes the same decision again, from the same question over unchanged
+files (`facts`), and compares the two (`id`).
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -16,14 +18,9 @@ from klogtool.broker.content import Content, FileRange, Made, Part, content_size
 from klogtool.broker.file_facts import Fact
 from klogtool.plans.question import Question
 
-try:  # all of hashlib brings OpenSSL, which takes longer to load than many a plan to make
-    from _blake2 import blake2b
-except ImportError:
-    from hashlib import blake2b
-
 
 class Write(Struct, frozen=True):
-    """A file comes to be with this content, in place of the one of that name if there is one."""
+    """Write a file with this content; an existing file of that name is replaced."""
 
     path: str
     content: Content
@@ -36,32 +33,32 @@ class Write(Struct, frozen=True):
 
 
 class Truncate(Struct, frozen=True):
-    """A file is cut behind `size` bytes, in place."""
+    """Cut a file to `size` bytes, in place."""
 
     path: str
     size: int
 
 
 class Rename(Struct, frozen=True):
-    """A file gets another name in its folder; one of that name is replaced."""
+    """Rename a file within its folder; an existing file of the new name is replaced."""
 
     path: str
     to: str
 
 
 class Delete(Struct, frozen=True):
-    """A file goes."""
+    """Delete a file."""
 
     path: str
 
 
-# Paths are below the plan's. Steps are carried out in their order, once the contents of all Writes are safely beside.
+# Paths are relative to the plan's. Steps are carried out in order, once the contents of all Writes are on disk.
 Step: TypeAlias = Write | Truncate | Rename | Delete
 
 
 def tells_of_loss(answer: Mapping[str, Any]) -> bool:
-    """Whether an answer of a plan tells of records that go without having been asked for, or are gone already: in
-    loading a damaged log (`verify --recover`, and whatever loads one), or in the rejected bytes of `salvage`; or that a
+    """Return whether a plan's answer reports records that are lost without a request, or are gone already: by loading a
+    damaged log (`verify --recover`, and every command that loads one), or in the rejected bytes of `salvage`; or that a
     broker hides a partition."""
     lost = answer.get("lost")
     if isinstance(lost, list):
@@ -70,12 +67,12 @@ def tells_of_loss(answer: Mapping[str, Any]) -> bool:
 
 
 def names_of(step: Step) -> tuple[str, ...]:
-    """Paths of the files that a step changes, below the plan's."""
+    """Return the paths of the files that a step changes, relative to the plan's."""
     return (step.path, step.to) if isinstance(step, Rename) else (step.path,)
 
 
 class SegmentVerdict(Struct, frozen=True):
-    """What becomes of a segment, by its base offset, and why. more: further fields of its JSON."""
+    """What happens to a segment, by its base offset, and why. more: further fields of its JSON."""
 
     segment: int
     action: str
@@ -86,8 +83,8 @@ class SegmentVerdict(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """What a command would do to one partition dir or log dir (`path`, absolute).
 
-    question: what the decision was asked, so that it can be asked again.
-    answer: the contract's (docs/contract.md), in JSON's types. notes: where values came from that nobody gave.
+    question: what was asked, so that it can be asked again. answer: as in docs/contract.md, as JSON types. notes: where
+    values came from that nobody gave.
     """
 
     command: str
@@ -106,12 +103,12 @@ class Plan(Struct, frozen=True):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The question in JSON's types."""
+        """The question as JSON types."""
         return self.question.as_arguments()
 
     @property
     def is_for_good(self) -> bool:
-        """Whether nothing is to be kept for undo."""
+        """Return whether nothing is kept for undo."""
         return self.question.no_undo
 
     @property
@@ -142,7 +139,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that it writes is there; if not, it was made only to be told of."""
+        """Return whether the plan has all contents that it writes; if not, it was made for display only."""
         contents = (step.content for step in self.steps if isinstance(step, Write))
         return all(part.path is not None for content in contents for part in content if isinstance(part, Made))
 
@@ -153,17 +150,17 @@ class Plan(Struct, frozen=True):
 
     @property
     def bytes_freed(self) -> int:
-        """Bytes that the folder is smaller by afterwards; below 0 if it grows."""
+        """By how many bytes the folder shrinks; below 0 if it grows."""
         return self.bytes_leaving - self.bytes_written
 
     @property
     def bytes_freed_now(self) -> int:
-        """Bytes that the disk has more room by afterwards: what is held for undo still takes it."""
+        """How many bytes become free on the disk; what is held for undo still takes space."""
         return max(0, self.bytes_freed - self.bytes_held)
 
     def as_json(self) -> dict[str, Any]:
-        """The plan as the contract has it (docs/contract.md), `type` first."""
-        told = self._told()  # once: it takes as long as hashing all that is written
+        """Return the plan as in docs/contract.md, `type` first."""
+        told = self._told()  # called once, because it takes as long as hashing all new contents
         return {"type": "plan", "id": _id_of(told), **told}
 
     def _told(self) -> dict[str, Any]:
@@ -184,20 +181,21 @@ class Plan(Struct, frozen=True):
 
 
 def _id_of(told: Mapping[str, Any]) -> str:
-    """Of the facts only what stays the same when klogtool itself has changed the files and taken that back."""
+    """Hash the plan. Of the facts, only what stays the same after klogtool itself has changed the files and undone
+    that."""
     facts = [{name: fact[name] for name in ("path", "size", "mtime_ns")} for fact in told["facts"]]
-    return blake2b(ascii(_in_order({**told, "facts": facts})).encode(), digest_size=6).hexdigest()
+    return hashlib.blake2b(ascii(_in_order({**told, "facts": facts})).encode(), digest_size=6).hexdigest()
 
 
 def _in_order(value: Any) -> Any:
-    """A value of JSON's types so that the same one has the same `ascii`, however its objects and lists came to be."""
+    """Sort a JSON value so that equal values have the same `ascii`, whatever the order of their objects."""
     if isinstance(value, Mapping):
         return [(name, _in_order(value[name])) for name in sorted(value)]
     return [_in_order(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def step_as_json(step: Step) -> dict[str, Any]:
-    """A step in JSON's types; of the bytes that it writes their number and CRC-32C, pieces of files by place."""
+    """Return a step as JSON types. New bytes are given as size and CRC-32C, pieces of files as ranges."""
     match step:
         case Write():
             return {"step": "write", "path": step.path, "size": step.size, "from": [_part(p) for p in step.content]}

@@ -1,10 +1,9 @@
-"""What every command has in common that changes a partition as a running broker does: load, change, stop, plan.
+"""What all commands share that change a partition as a running broker does: load, change, stop, plan.
 
-The log is loaded on the terms of its log dir, as after a clean stop where it lies in none; it is changed; it is stopped
-as a broker stops. Records that loading alone takes out of a damaged log are told in the answer, as `lost_by_recovery`,
-and what a log lacks behind its end as `behind_end`.
-What differs then is the plan. Where the partition dir lies in a log dir, the log dir's own files get plans beside it:
-see checkpoint_lines.py.
+The log is loaded as its log dir says, or as after a clean stop if it is in none. Then it is changed, and stopped as a
+broker stops. If loading a damaged log removes records, the answer reports them as `lost_by_recovery`; records missing
+at the log's end are reported as `behind_end`. The difference to the files is the plan. If the partition dir is in a log
+dir, the log dir's own files get plans of their own: see checkpoint_lines.py.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ _KRAFT_DELETED = ".checkpoint" + DELETED
 
 
 class Change(Struct, frozen=True):
-    """What was done to a loaded log: the contract's answer without `state` (docs/contract.md), verdicts, notes.
+    """What was done to a loaded log: the answer of docs/contract.md without `state`, verdicts, notes.
 
-    first_dirty_at_most: where cleaning has to begin at the latest, if the operation brings that down; first_dirty:
-    where it is to begin next, if the operation is a cleaning.
+    first_dirty_at_most: where cleaning has to begin at the latest, if the operation lowers that; first_dirty: where it
+    begins next, if the operation was a cleaning.
     """
 
     answer: Mapping[str, Any] = field(default_factory=dict)
@@ -47,15 +46,15 @@ class Change(Struct, frozen=True):
     first_dirty: int | None = None
 
 
-# Does something to a log, and tells what.
+# Changes a log and reports what it did.
 ChangeLog: TypeAlias = Callable[[LoadedLog], Change]
 
 
 def plan_change(command: str, path: str, question: Question, change: ChangeLog) -> Iterator[Plan]:
-    """The plan for one partition dir, and plans for its log dir's files before and behind it, if they are to change.
+    """Plan for one partition dir, and for its log dir's files before and after it, if they change.
 
-    Raises Corrupt, Refused or
-    Unsupported, with Kafka's class, where a broker refuses; KlogError for what is no partition dir.
+    Raises Corrupt, Refused or Unsupported, with Kafka's class, if a broker refuses; KlogError for what is not a
+    partition dir.
     """
     checkpoints = Checkpoints.beside(path)
     plan, lines = plan_partition(command, path, question, change, checkpoints)
@@ -69,7 +68,7 @@ def plan_change(command: str, path: str, question: Question, change: ChangeLog) 
 def plan_partition(
     command: str, path: str, question: Question, change: ChangeLog, checkpoints: Checkpoints
 ) -> tuple[Plan, CheckpointLines | None]:
-    """The plan for one partition dir, and what its log dir is to know of it: for commands over several. Raises as
+    """Return the plan for one partition dir, and its checkpoint lines: for commands over several. Raises as
     `plan_change` does."""
     if not isinstance(open_path(path), Partition):
         raise KlogError("not a partition dir", path=path)
@@ -89,7 +88,8 @@ def plan_draft(
     *,
     in_log_dir: bool = False,
 ) -> tuple[Plan, CheckpointLines | None]:
-    """The same for a draft, which may be of a dir that is not there yet. in_log_dir: a broker may start on it next."""
+    """Do the same for a draft, which may be of a dir that does not exist yet. in_log_dir: a broker may start on it
+    next."""
     behind: BehindEnd | None = None
     try:
         log = LoadedLog(draft, terms, jobs=question.threads)
@@ -115,10 +115,14 @@ def plan_draft(
 
 
 def _lower_snapshots_beyond(log: LoadedLog) -> None:
-    """A log that was cut inside a batch is stopped with a snapshot at the cut. The next start finds the log's end below
+    """Move snapshots beyond the log's end to that end.
+
+    A log that was cut inside a batch is stopped with a snapshot at the cut. The next start finds the log's end below
     it, deletes it, and reads the state up to that end from the batches (ProducerStateManager.truncateAndReload). That
-    state is the same: no batch lies between. So the snapshot goes to that end. It must not just go: a clean start
-    without any snapshot reads nothing, and forgets every open transaction (UnifiedLog.rebuildProducerState)."""
+    state is the same, because no batch is between. So the snapshot moves to that end. It must not simply be deleted: a
+    clean start without any snapshot reads nothing, and forgets every open transaction
+    (UnifiedLog.rebuildProducerState).
+    """
     end = end_at_next_start(log)
     snapshots = {
         file.base_offset: file.name
@@ -134,7 +138,7 @@ def _lower_snapshots_beyond(log: LoadedLog) -> None:
 
 
 def state_of(log: LoadedLog) -> dict[str, Any]:
-    """The contract's `state` (docs/contract.md)."""
+    """Return the `state` of docs/contract.md."""
     return {
         "log_start_offset": log.log_start_offset,
         "log_end_offset": log.log_end_offset,
@@ -143,7 +147,7 @@ def state_of(log: LoadedLog) -> dict[str, Any]:
 
 
 def _purge(draft: Draft) -> None:
-    """What a broker would do when file.delete.delay.ms has passed."""
+    """Delete what a broker deletes after file.delete.delay.ms."""
     for name in draft.names():
         if name.endswith(DELETED) and not name.endswith(_KRAFT_DELETED):
             draft.delete(name)

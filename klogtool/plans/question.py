@@ -1,7 +1,7 @@
-"""What a command is asked, as a value: what all questions have in common, and how one becomes JSON and is read back.
+"""What a command is asked, as a value: what all questions share, and how a question becomes JSON and is read back.
 
-Each command has a struct of its own in its module. It is made by the command line or by Python, stands in the plan's
-file as `arguments`, and is read from there by type: somebody else may have written that file.
+Each command has its own struct in its module. The command line or Python makes it. It is in the plan's file as
+`arguments`, and is read back by type, because somebody else may have written that file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from klogtool.plans.fields import WrongField
 
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
 Threads: TypeAlias = Annotated[int, Meta(ge=1, le=1 << 10)]
-# A text that can be a path: no NUL, and no surrogate but those that stand for bytes that are no UTF-8.
+# A string that can be a path: no NUL, and no surrogates except those that stand for bytes that are not UTF-8.
 _NO_PATH = "\0\ud800-\udc7f\udd00-\udfff"
 PathText: TypeAlias = Annotated[str, Meta(pattern=f"^[^{_NO_PATH}]*$")]
 
@@ -27,7 +27,7 @@ _CIRCUMSTANCES = "circumstances"
 
 
 class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every command is asked. circumstances: what is known beside the files; jobs: threads, None: one a core.
+    """What every command is asked. circumstances: what is known beside the files. jobs: threads; None: one per core.
 
     purge: leave no `.deleted` files. no_undo: keep nothing for undo.
     """
@@ -39,11 +39,11 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def threads(self) -> int:
-        """How many threads to use."""
+        """Return how many threads to use."""
         return self.jobs or usable_cores()
 
     def as_arguments(self) -> dict[str, Any]:
-        """The question in JSON's types. An option that was not used is left out."""
+        """Return the question as JSON types, without options that were not used."""
         own = {name: getattr(self, name) for name in self.__struct_fields__ if name != _CIRCUMSTANCES}
         used = {name: value for name, value in own.items() if value is not None and value is not False}
         listed = {name: list(value) if isinstance(value, tuple) else value for name, value in used.items()}
@@ -54,9 +54,10 @@ AnyQuestion = TypeVar("AnyQuestion", bound=Question)
 
 
 def read_question(kind: type[AnyQuestion], arguments: Mapping[str, Any], at: str = "arguments") -> AnyQuestion:
-    """The question that `as_arguments` told of. Raises WrongField, which names what is of another type, or unknown.
+    """Read the question that `as_arguments` wrote. Raises WrongField, which names a field that is unknown or has the
+    wrong type.
 
-    at: what errors call the whole.
+    at: the name of the whole in errors.
     """
     known = {field.encode_name for struct in (kind, Circumstances) for field in fields(struct)} - {_CIRCUMSTANCES}
     for name in arguments:
@@ -67,7 +68,7 @@ def read_question(kind: type[AnyQuestion], arguments: Mapping[str, Any], at: str
 
 
 def _values(kind: type[Struct], row: Mapping[str, Any], at: str) -> dict[str, Any]:
-    """Of a struct's fields those that are in the row, each of its type."""
+    """Return the fields of a struct that are in the row, each of its type."""
     found = {}
     for field in fields(kind):
         if field.encode_name in row:
@@ -85,5 +86,5 @@ def _checked(value: Any, kind: Any, name: str) -> Any:
         if "matching regex" in reason:
             reason = "has a NUL in it, or is not a possible path"
         raise WrongField(f"{name}{place.rstrip('`')}: {reason[:1].lower()}{reason[1:]}") from None
-    except UnicodeEncodeError:  # a text that no file can hold, where something else belongs
+    except UnicodeEncodeError:  # a string that no path can be, in a field of another type
         raise WrongField(f"{name}: is not a possible text") from None

@@ -1,7 +1,7 @@
-"""rebuild-index: the side files of a partition made anew out of its `.log`s, as a broker's recovery writes them.
+"""rebuild-index: makes the side files of a partition again from its `.log`s, as a broker's recovery writes them.
 
-Of a whole partition, nothing but side files may change: a log that recovery would cut is refused. Of single segments,
-it is LogLoader.recoverSegment, the cut and what becomes of producer snapshots included.
+For a whole partition, only side files may change: a log that recovery would cut is refused. For single segments it does
+the same as LogLoader.recoverSegment, including the cut and the effect on producer snapshots.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ INSTEAD = "'klogtool verify --recover' cuts the log there as a broker does; 'klo
 
 
 class RebuildIndexQuestion(Question, frozen=True):
-    """segments: base offsets; none: all. only: which side files; none: all."""
+    """segments: base offsets; empty: all. only: which side files; empty: all."""
 
     segments: tuple[Long, ...] = ()
     only: tuple[SideFile, ...] = ()
@@ -56,10 +56,10 @@ QUESTION = RebuildIndexQuestion
 
 
 def decide(path: str, question: RebuildIndexQuestion) -> Iterator[Plan]:
-    """The plan for one partition dir.
+    """Plan for one partition dir.
 
-    Raises Refused for a log that would be cut where that was not asked for; Corrupt, Refused or Unsupported, with
-    Kafka's class, where recovery fails; KlogError for what is no partition dir, and for a segment that is not there.
+    Raises Refused for a log that would be cut although nobody asked for that; Corrupt, Refused or Unsupported, with
+    Kafka's class, if recovery fails; KlogError for what is not a partition dir, and for a segment that does not exist.
     """
     if not isinstance(open_path(path), Partition):
         raise KlogError("not a partition dir", path=path)
@@ -76,7 +76,7 @@ def decide(path: str, question: RebuildIndexQuestion) -> Iterator[Plan]:
 
 
 def answer_rows(plan: Plan) -> Iterator[dict[str, Any]]:
-    """A row for each segment that was rebuilt, its entries included, which may be many."""
+    """Yield a row for each rebuilt segment, with its entries, which may be many."""
     files = carried_out(Draft.of(plan.path).before, plan.steps)
     for verdict in plan.segments:
         base = verdict.segment
@@ -121,9 +121,9 @@ def _rebuild_segments(
 
 
 def _rebuild_segment(log: LogParts, base_offset: int, lower: deque[int]) -> SegmentVerdict:
-    """With the producer state that the segments below it and their snapshots give.
+    """Rebuild one segment, with the producer state from the segments below it and their snapshots.
 
-    lower: ascending base offsets; those below this one are taken out of it, and their segments join the log.
+    lower: ascending base offsets. Those below this segment are removed from it, and their segments join the log.
     """
     draft, config = log.draft, log.terms.config
     if build_file_name(FileKind.LOG, base_offset) not in draft:
@@ -142,7 +142,7 @@ def _base_offsets(names: Iterable[str]) -> list[int]:
     return sorted({file.base_offset for file in logs if file.base_offset is not None})
 
 
-# All of them.
+# All segments.
 
 
 def _rebuild_all(
@@ -156,7 +156,7 @@ def _rebuild_all(
                 cure=recover(draft.path, CLEAN),
             )
     epochs_file = draft.files.get(FileKind.LEADER_EPOCH_CHECKPOINT.value)
-    # From nothing: one that cannot be read, or is wrong, is not to get in the way of its successor.
+    # Start from nothing: an unreadable or wrong file must not affect its successor.
     draft.write(FileKind.LEADER_EPOCH_CHECKPOINT.value, b"")
     _drop_unreadable_txn_indexes(draft)
     log = LoadedLog(draft, replace(terms, is_clean=False, recovery_point=0), question.threads)
@@ -169,7 +169,7 @@ def _rebuild_all(
 
 
 def _drop_unreadable_txn_indexes(draft: Draft) -> None:
-    """Those of a version that Kafka does not know, at which a broker does not load the log."""
+    """Delete transaction indexes of a version that Kafka does not know: with them a broker does not load the log."""
     for name in draft.names():
         if name.endswith(FileKind.TXN_INDEX.value):
             try:
@@ -179,7 +179,7 @@ def _drop_unreadable_txn_indexes(draft: Draft) -> None:
 
 
 def _check_is_whole(log: LoadedLog) -> None:
-    """Raises Refused if recovery has cut anything, or taken a segment away."""
+    """Raises Refused if recovery cut anything or removed a segment."""
     for segment in log.segments.all:
         before = log.draft.before.get(segment.log_name)
         if before is not None and segment.size < before.size:
@@ -202,9 +202,9 @@ def _damaged(base_offset: int, why: str, segment: LogSegment | None = None) -> R
 
 
 def _write_epochs(log: LoadedLog, before: DraftFile | None) -> None:
-    """As recovery has them, which goes by the file where that does not contradict the batches.
+    """Write the epochs as recovery has them. It follows the existing file if that does not contradict the batches.
 
-    It may know more than they do: of epochs whose batches were compacted away.
+    The file may know more than the batches: epochs whose batches were compacted away.
     """
     known = _known_epochs(before)
     for entry in log.epochs.entries:
@@ -223,12 +223,12 @@ def _write_epochs(log: LoadedLog, before: DraftFile | None) -> None:
 def _known_epochs(before: DraftFile | None) -> LeaderEpochFileCache:
     try:
         return LeaderEpochFileCache(parse_leader_epoch_checkpoint(read_content(before.content) if before else b""))
-    except KlogError:  # it is to be replaced
+    except KlogError:  # it will be replaced
         return LeaderEpochFileCache()
 
 
 def _agrees(log: LoadedLog, known: LeaderEpochFileCache) -> bool:
-    """Whether the epoch of every batch is the one that the file has for it."""
+    """Return whether the file's epoch for every batch is the batch's own."""
     for segment in log.segments.all:
         with segment.open_log() as file:
             if not has_epochs_of(file, known, log.log_start_offset):
@@ -237,7 +237,7 @@ def _agrees(log: LoadedLog, known: LeaderEpochFileCache) -> bool:
 
 
 def _keep_only(draft: Draft, only: Iterable[SideFile]) -> None:
-    """All files but those of these kinds become what they were."""
+    """Restore all files except those of these kinds."""
     kinds = {KINDS[name] for name in only}
     for name in draft.changed():
         file = parse_file_name(name)

@@ -1,6 +1,6 @@
-"""How much retention would delete of a partition now, and how much the cleaner would take up: a look, no plan.
+"""How much retention would delete of a partition now, and how much the cleaner would clean: a look without a plan.
 
-Nothing is read but names, indexes and the newest producer snapshot, if the last stop counts as clean.
+Reads only names, indexes and the newest producer snapshot, if the last stop counts as clean.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from klogtool.plans.compact import find_first_dirty
 
 
 class Headroom(Struct, frozen=True):
-    """retention_due_bytes: of whole segments that would go now. cleanable_bytes, cleanable_ratio: of a compacted log,
-    None of another; is_cleaning_due: whether the cleaner would take it up.
+    """retention_due_bytes: of whole segments that are due now. cleanable_bytes, cleanable_ratio: of a compacted log,
+    else None. is_cleaning_due: whether the cleaner would clean it now.
 
-    why_unknown: what stands against loading the log; all numbers are None then.
+    why_unknown: why the log cannot be loaded; then all numbers are None.
     """
 
     cleanup_policy: str | None = None
@@ -34,7 +34,7 @@ class Headroom(Struct, frozen=True):
 
 
 def find_headroom(folder: str, circumstances: Circumstances) -> Headroom:
-    """That of a partition dir."""
+    """Look at a partition dir."""
     try:
         return _headroom(folder, circumstances)
     except KlogError as error:

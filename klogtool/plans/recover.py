@@ -1,8 +1,8 @@
 """verify --recover: what a broker's start, and a clean stop after it, would make of a partition dir or a log dir.
 
-Of a log dir, each partition dir that a broker would load is a plan of its own, by the checkpoints and the clean marker
-there. With `mark_clean` comes a last plan, for the checkpoints and the marker: only if every batch of every partition
-was read and found sound.
+In a log dir, each partition dir that a broker would load gets its own plan, by the checkpoints and the clean marker
+there. With `mark_clean` there is one more plan, for the checkpoints and the marker, but only if every batch of every
+partition was read and is sound.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ QUESTION = RecoverQuestion
 
 
 def decide(path: str, question: RecoverQuestion) -> Iterator[Plan]:
-    """A plan for each partition dir. With `mark_clean`, of a log dir, one more.
+    """Yield a plan for each partition dir; with `mark_clean` one more, for the log dir.
 
-    Raises Corrupt, Refused or Unsupported, with Kafka's class, where a broker refuses to load; other KlogErrors for
-    what is no log dir and no partition dir, or cannot be read.
+    Raises Corrupt, Refused or Unsupported, with Kafka's class, if a broker refuses to load; other KlogErrors for what
+    is neither a log dir nor a partition dir, or cannot be read.
     """
     opened = open_path(path)
     if isinstance(opened, Partition):
@@ -48,7 +48,7 @@ def decide(path: str, question: RecoverQuestion) -> Iterator[Plan]:
 
 
 def _walk_lowered_beside(path: str, question: RecoverQuestion, log: LoadedLog) -> Iterator[Plan]:
-    """The plan for checkpoints of the log dir that a partition dir lies in, if they have lines above its log's end."""
+    """Yield the plan for checkpoints of the surrounding log dir, if they have lines above this log's end."""
     log_dir, lines = Checkpoints.beside(path).log_dir, lines_of(log)
     if log_dir is not None and lines is not None:
         yield from walk_lowered(log_dir, question, {lines.topic_partition: lines.log_end_offset})
@@ -57,7 +57,7 @@ def _walk_lowered_beside(path: str, question: RecoverQuestion, log: LoadedLog) -
 def plan_partition(
     path: str, question: RecoverQuestion, checkpoints: Checkpoints | None = None, threads: int | None = None
 ) -> tuple[LoadedLog, Plan]:
-    """The log as it would be, stopped, and the plan that makes it so. threads: default, those of the question."""
+    """Return the loaded and stopped log, and the plan that makes it so. threads: default: those of the question."""
     beside = checkpoints or Checkpoints.beside(path)
     terms = terms_of(path, question.circumstances, clean_by_default=False, checkpoints=beside)
     draft = Draft.of(path)
@@ -82,6 +82,6 @@ def plan_partition(
 
 
 def check_mark_clean(path: str) -> None:
-    """Raises KlogError: only a log dir has a clean marker."""
+    """Raises KlogError unless the path is a log dir: nothing else has a clean marker."""
     if not isinstance(open_path(path), LogDir):
         raise Refused("not a log dir: only a whole log dir can be marked clean", path=path)

@@ -1,4 +1,4 @@
-"""What a recovery did, in words: the answer, what became of each segment and why, and what else there is to say."""
+"""Describes a recovery: the answer, what became of each segment and why, and notes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _CHUNK_BYTES = 1 << 20
 
 
 def recovery_answer(log: LoadedLog) -> dict[str, Any]:
-    """The contract's answer (docs/contract.md), of a log that is stopped. Beside it:
+    """Return the answer of docs/contract.md for a stopped log. Further fields:
 
-    `loses_records`: whether recovery takes more than zeros out of it; `lost`: which offsets; `why`: what is wrong.
-    `behind_end`: what tells of offsets behind the end (see BehindEnd); `missing`: gaps (see Gap).
-    `below_high_watermark`: offsets that are gone, or go, and were replicated.
+    `loses_records`: whether recovery removes more than zeros; `lost`: which offsets; `why`: what is wrong.
+    `behind_end`: what shows offsets after the end (see BehindEnd); `missing`: gaps (see Gap).
+    `below_high_watermark`: offsets that are gone, or will be, although they were replicated.
     """
     behind = find_behind_end(log)
     return {
@@ -59,7 +59,7 @@ def _losses(log: LoadedLog) -> dict[str, Any]:
 
 
 def _lost(log: LoadedLog, claimed_end: int | None) -> dict[str, int] | None:
-    """The offsets that go, as far as sound batches and the header of the damaged one tell."""
+    """Return the offsets that are removed, judged by sound batches and the header of the damaged one."""
     first = log.report.below_start[0] if log.report.below_start else log.log_end_offset
     found = find_lost_offsets(log.draft, first)
     end = max(found[1] + 1 if found else 0, claimed_end or 0)
@@ -67,14 +67,15 @@ def _lost(log: LoadedLog, claimed_end: int | None) -> dict[str, int] | None:
 
 
 def _damage_of(log: LoadedLog, cut: Mapping[str, Any]) -> tuple[str | None, int | None]:
-    """What is wrong where a segment is cut, and up to which offset that says that it goes."""
+    """Return what is wrong where a segment is cut, and the offset up to which the damaged header claims records."""
     segment = log.segments[cut["segment"]]
     with ContentFile(segment.path, _content_before(log, segment)) as file:
         return damage_at(file, segment.base_offset, cut["position"])
 
 
 def _below_high_watermark(log: LoadedLog) -> dict[str, int] | None:
-    """Offsets from the end on that all replicas had in sync, and that producers know to be kept."""
+    """Return the offsets from the log's end up to the high watermark: all in-sync replicas had them, and producers were
+    told so."""
     offsets = [told.offset for told in log.terms.told if told.by == HIGH_WATERMARK]
     end = log.log_end_offset
     if not offsets or offsets[0] <= end:
@@ -88,9 +89,9 @@ def _below_high_watermark(log: LoadedLog) -> dict[str, int] | None:
 
 
 def losses_of_loading(log: LoadedLog, behind: BehindEnd | None) -> dict[str, Any]:
-    """What a log lost as it was loaded, and what it lacks behind its end: `lost_by_recovery` (`truncated`,
-    `deleted_segments`, `lost` and `why` of the answer) and `behind_end`, each only if there is something to tell. To be
-    asked before anything else is done to the log."""
+    """Return what the log lost when it was loaded, and what is missing after its end: `lost_by_recovery` (`truncated`,
+    `deleted_segments`, `lost` and `why` of the answer) and `behind_end`, each only if there is something. Call it
+    before any other change to the log."""
     found: dict[str, Any] = {}
     if log.report.recovered or log.report.deleted_segments:
         losses = _losses(log)
@@ -104,7 +105,7 @@ def losses_of_loading(log: LoadedLog, behind: BehindEnd | None) -> dict[str, Any
 
 
 def recovery_verdicts(log: LoadedLog) -> tuple[SegmentVerdict, ...]:
-    """What becomes of each segment, by base offset."""
+    """Return what becomes of each segment, by base offset."""
     why_deleted = _why_deleted(log)
     found = {base: SegmentVerdict(base, "delete", why_deleted) for base in log.report.deleted_segments}
     recovered, swapped = set(log.report.recovered), set(log.report.swapped)
@@ -117,7 +118,7 @@ def recovery_verdicts(log: LoadedLog) -> tuple[SegmentVerdict, ...]:
 
 
 def recovery_notes(log: LoadedLog) -> Iterator[str]:
-    """What was done about leftovers."""
+    """Yield notes about leftovers."""
     report = log.report
     if report.removed:
         yield f"{len(report.removed)} leftover files of an interrupted operation are removed"
@@ -156,7 +157,7 @@ def _why_deleted(log: LoadedLog) -> str:
 
 
 def _cut_of(log: LoadedLog, segment: LogSegment) -> dict[str, Any] | None:
-    """A row of `truncated`. After a split sizes tell nothing."""
+    """Return a row of `truncated`, or None. After a split, sizes say nothing."""
     before = _size_before(log, segment)
     if before is None or segment.size >= before or log.report.was_split:
         return None
@@ -176,7 +177,7 @@ def _reason(log: LoadedLog, base_offset: int) -> str | None:
 
 
 def _name_before(log: LoadedLog, segment: LogSegment) -> str | None:
-    """The name that its `.log` had: that of a swap, if there is one."""
+    """Return the name that its `.log` had: that of a swap, if there was one."""
     names = (segment.log_name + SWAP, segment.log_name)
     return next((name for name in names if name in log.draft.before), None)
 
@@ -192,7 +193,7 @@ def _content_before(log: LoadedLog, segment: LogSegment) -> Content:
 
 
 def _rebuilt(log: LoadedLog) -> list[str]:
-    """Names of side files of recovered segments that are new, or other than they were."""
+    """Return the names of side files of recovered segments that are new or changed."""
     changed = (parse_file_name(name) for name in sorted(log.draft.changed()) if name in log.draft)
     recovered = set(log.report.recovered)
     return [
@@ -206,7 +207,7 @@ def _deletes_records(log: LoadedLog) -> bool:
 
 
 def _is_zeros(log: LoadedLog, cut: dict[str, Any]) -> bool:
-    """Whether what is cut off is nothing but zeros, as a preallocated file has them."""
+    """Return whether only zeros are cut off, as in a preallocated file."""
     segment = log.segments[cut["segment"]]
     with ContentFile(segment.path, _content_before(log, segment)) as file:
         for position in range(cut["position"], file.size, _CHUNK_BYTES):

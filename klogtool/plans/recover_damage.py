@@ -1,7 +1,4 @@
-"""What damaged bytes of a log are, and held: for whoever loses them.
-
-Only asked where there is damage: what it needs takes longer to import than a sound log to load.
-"""
+"""Describes damaged bytes of a log, and what they contained, for the user who loses them."""
 
 from __future__ import annotations
 
@@ -13,9 +10,8 @@ from klogtool.salvage.stretches import Rejected, Run, Stretch, walk_stretches
 
 
 class FoundBehind(Struct, frozen=True):
-    """What a file has behind the end that a broker takes for it: sound batches and their records, up to sound_end
-    (None: there is none); what is wrong with the rest, a sentence, and up to which offset damaged headers claim to go.
-    """
+    """What a file has after the end that a broker sees: sound batches and their records, up to sound_end (None: none);
+    what is wrong with the rest, as a sentence; and the offset up to which damaged headers claim records."""
 
     batches: int
     records: int
@@ -25,7 +21,7 @@ class FoundBehind(Struct, frozen=True):
 
 
 def look_behind(file: LogFile, base_offset: int, end_offset: int, jobs: int = 1) -> FoundBehind:
-    """All of a segment's file is read. Raises Unreadable."""
+    """Read all of a segment's file. Raises Unreadable."""
     stretches = list(walk_stretches(file, base_offset, jobs=jobs))
     sound = [run for run in stretches if isinstance(run, Run) and run.last_offset >= end_offset]
     claimed = (claimed_end(part, file) for part in stretches if isinstance(part, Rejected))
@@ -40,14 +36,15 @@ def look_behind(file: LogFile, base_offset: int, end_offset: int, jobs: int = 1)
 
 
 def damage_at(file: LogFile, base_offset: int, position: int) -> tuple[str | None, int | None]:
-    """What is wrong with the bytes at a position, and up to which offset they claim to go; (None, None) if they are
-    sound. Raises Unreadable."""
+    """Return what is wrong with the bytes at a position, and up to which offset they claim records; (None, None) if
+    they are sound. Raises Unreadable."""
     part = next(walk_stretches(file, base_offset, start=position), None)
     return (damage_text(part, file), claimed_end(part, file)) if isinstance(part, Rejected) else (None, None)
 
 
 def damage_text(part: Stretch, file: LogFile) -> str:
-    """What is wrong with bytes that are no sound batch, in words for somebody who loses them. file: theirs."""
+    """Say what is wrong with bytes that are not a sound batch, for a user who loses them. file: the file of the
+    bytes."""
     if isinstance(part, Run):
         return f"the {part.mends[0].field} of the batch at byte {part.start:,} is wrong"
     if part.cause != "torn-batch":
@@ -59,8 +56,8 @@ def damage_text(part: Stretch, file: LogFile) -> str:
 
 
 def claimed_end(part: Rejected, file: LogFile) -> int | None:
-    """The offset behind those that a damaged header claims; None where nothing is claimed, or too much: no batch behind
-    it limits that, but a record takes some bytes, so there are never more offsets than bytes."""
+    """Return the offset after those that a damaged header claims; None if it claims none, or too many. The next batch
+    is unknown, so the limit is the size: a record takes some bytes, so there are never more offsets than bytes."""
     if part.first_offset is None or part.last_offset is None:
         return None
     most = _claimed_size(part, file) if part.cause == "torn-batch" else part.size
@@ -68,7 +65,8 @@ def claimed_end(part: Rejected, file: LogFile) -> int | None:
 
 
 def _claimed_size(part: Rejected, file: LogFile) -> int | None:
-    """Bytes of the batch that is torn, by its length field; None if that is not there, or says less than there is."""
+    """Return the size of the torn batch by its length field; None if that is missing, or is less than the bytes
+    there."""
     head = file.read(part.start, min(LOG_OVERHEAD, part.size))
     size = LOG_OVERHEAD + int.from_bytes(head[LOG_OVERHEAD - 4 :], "big") if len(head) == LOG_OVERHEAD else 0
     return size if size > part.size else None

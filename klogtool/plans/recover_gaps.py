@@ -1,7 +1,7 @@
-"""Offsets that are missing between the segments of a log, or before the first: of a segment whose `.log` is gone.
+"""Offsets that are missing between the segments of a log, or before the first: a segment's `.log` is gone.
 
-To a broker a gap is legal, since cleaning leaves gaps; it does not say a word. So it is asked here whether the log is
-one that is cleaned: by its settings, by the cleaner's checkpoint, and last by gaps inside of segments.
+To a broker a gap is legal, because cleaning leaves gaps, so it reports nothing. Here gaps count only if the log is not
+compacted, judged by its settings, then the cleaner's checkpoint, then gaps inside segments.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from klogtool.salvage.stretches import walk_stretches
 
 
 class Gap(Struct, frozen=True):
-    """Offsets [first_offset, last_offset] that no segment has. before, behind: base offsets of its neighbours; before
-    is None where the gap lies before the first segment. told_by: the name of an index that is left of it, or None."""
+    """Offsets [first_offset, last_offset] that no segment has. before, behind: base offsets of the neighbours; before
+    is None if the gap is before the first segment. told_by: the name of an index that is left of the missing segment,
+    or None."""
 
     first_offset: int
     last_offset: int
@@ -36,14 +37,14 @@ class Gap(Struct, frozen=True):
     told_by: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """For an answer."""
+        """Return the fields for an answer."""
         return {name: getattr(self, name) for name in ("first_offset", "last_offset", "before", "behind", "told_by")}
 
 
 def find_gaps(log: LoadedLog) -> list[Gap]:
-    """Offsets that are missing from a log that was loaded, from its log start on; none where cleaning explains them.
+    """Return the offsets that are missing from a loaded log, from its log start on; empty if cleaning explains them.
 
-    Raises KlogError where a file cannot be read.
+    Raises KlogError if a file cannot be read.
     """
     orphans = find_orphans(log.draft)
     gaps = [*_before_first(log, orphans), *_between(log, orphans)]
@@ -73,7 +74,8 @@ def _between(log: LoadedLog, orphans: dict[int, str]) -> Iterator[Gap]:
 
 
 def _next_offset(segment: LogSegment) -> int | None:
-    """Behind its last batch, from the last index entry on; None where its end is damaged."""
+    """Return the offset after the last batch, reading from the last index entry; None if the segment's end is
+    damaged."""
     if not segment.size:
         return segment.base_offset
     with segment.open_log() as file:
@@ -86,8 +88,8 @@ def _next_offset(segment: LogSegment) -> int | None:
 
 
 def _last_indexed(segment: LogSegment) -> int:
-    """The position in its last index entry; 0 if there is none, or no batch can begin there. The file is only looked
-    at: an index that is opened comes to be."""
+    """Return the position in the last index entry; 0 if there is none, or no batch can begin there. The index is only
+    read here, because opening an index creates the file."""
     name, draft = segment.name_of(FileKind.OFFSET_INDEX), segment.draft
     entries = draft.size(name) // OFFSET_INDEX_ENTRY_SIZE if name in draft else 0
     if not entries:
@@ -99,7 +101,7 @@ def _last_indexed(segment: LogSegment) -> int:
 
 
 def _end_of_frames(reader: FrameReader, position: int) -> int | None:
-    """The offset behind the last entry, if entries follow one another from a position to the end of the file."""
+    """Return the offset after the last entry, if entries follow one another from a position to the end of the file."""
     last_offset, end = None, reader.file.size
     try:
         while position < end and isinstance(found := reader.find(position, end), Frame):
@@ -111,15 +113,16 @@ def _end_of_frames(reader: FrameReader, position: int) -> int | None:
 
 
 def _first_offset(segment: LogSegment) -> int:
-    """Of its first batch; its base offset if that cannot be told. (A name that is too high hides no records.)"""
+    """Return the first batch's offset, or the base offset if that is unknown. (A name that is too high hides no
+    records.)"""
     with segment.open_log() as file:
         found = FrameReader(file).find(0, file.size)
     return found.offset if isinstance(found, Frame) and found.magic >= RECORD_BATCH_MAGIC else segment.base_offset
 
 
 def _is_cleaned(log: LoadedLog, gaps: list[Gap]) -> bool:
-    """Whether there are gaps inside of segments as well. Those beside the gaps are asked first: one that shows it will
-    do."""
+    """Return whether there are gaps inside segments as well. The segments beside the gaps are checked first; one such
+    segment is enough."""
     beside = [base for gap in gaps for base in (gap.before, gap.behind) if base is not None]
     for base in dict.fromkeys([*beside, *log.segments.base_offsets]):
         segment = log.segments[base]

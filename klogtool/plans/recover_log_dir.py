@@ -1,7 +1,7 @@
-"""verify --recover of a whole log dir: which partition dirs, and what goes into the log dir's own files.
+"""verify --recover of a whole log dir: which partition dirs, and the changes of the log dir's own files.
 
-As LogManager goes about it: every folder but those of metadata and remote storage has to be a partition dir, each
-partition is there once, and checkpoints are by topic and partition, whatever else the folder's name says.
+This follows LogManager: every folder except those of metadata and remote storage has to be a partition dir, each
+partition exists once, and checkpoints are by topic and partition, whatever else is in the folder's name.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ONLY_IN_PLACE = "files of the log dir change only with --apply: --output of a p
 
 
 class RecoverQuestion(Question, frozen=True):
-    """mark_clean: of a log dir: is every batch sound, and can it be marked clean?"""
+    """mark_clean: for a log dir: check every batch, and mark the log dir as cleanly stopped if all are sound."""
 
     mark_clean: bool = False
 
@@ -54,10 +54,10 @@ PlanPartition: TypeAlias = "Callable[[str, RecoverQuestion, Checkpoints, int], t
 
 
 def plan_log_dir(path: str, question: RecoverQuestion, plan_partition: PlanPartition) -> Iterator[Plan]:
-    """Plans for its partition dirs, and for its own files.
+    """Yield plans for the partition dirs of a log dir, and for its own files.
 
-    Raises Corrupt or Refused, with Kafka's class, where a broker does not start over the log dir, or gives it up; if
-    that shows in loading partitions, the first of these errors, behind the plans of the others.
+    Raises Corrupt or Refused, with Kafka's class, if a broker does not start with this log dir, or takes it offline. If
+    partitions cannot be loaded, the plans of the others come first; then the first error is raised.
     """
     for problem in find_start_problems([path], question.circumstances):
         raise problem.as_error()
@@ -100,16 +100,16 @@ def plan_log_dir(path: str, question: RecoverQuestion, plan_partition: PlanParti
 
 
 def walk_partition_dirs(path: str) -> Iterator[tuple[str, PartitionDirName, str | None]]:
-    """The partition dirs of a log dir, by name, and why one is left alone, or None.
+    """Yield the partition dirs of a log dir, by name, and why one is left alone, or None.
 
-    Raises Corrupt or Refused, with Kafka's class, where a broker refuses the log dir for its folders.
+    Raises Corrupt or Refused, with Kafka's class, if a broker refuses the log dir because of its folders.
     """
     for name, parsed in _partition_dirs(path):
         yield name, parsed, _skipped(parsed)
 
 
 class _Loaded(Struct, frozen=True):
-    """What is to be told of a partition dir, and what goes into the log dir's checkpoints."""
+    """The result for a partition dir, and its lines in the log dir's checkpoints."""
 
     plan: Plan
     log_end_offset: int
@@ -123,7 +123,7 @@ def _load_all(
     checkpoints: Checkpoints,
     plan_partition: PlanPartition,
 ) -> Iterator[_Loaded | KlogError]:
-    """Partition dirs in their order; of many, several at a time, of few, each on several threads."""
+    """Load partition dirs in order. Many are loaded several at a time; a few are loaded each with several threads."""
     jobs = question.threads
     processes = jobs if len(names) >= 2 * jobs else 1
 
@@ -137,16 +137,16 @@ def _load_all(
 
 
 def _log_bytes(path: str) -> int:
-    """About how much there is to be read."""
+    """Return roughly how many bytes will be read."""
     try:
         with os.scandir(path) as entries:
             return sum(entry.stat().st_size for entry in entries if entry.name.endswith(FileKind.LOG.value))
-    except OSError:  # whoever opens it says what is wrong
+    except OSError:  # reported when the file is opened
         return 0
 
 
 def _partition_dirs(path: str) -> list[tuple[str, PartitionDirName]]:
-    """Folders that a broker loads, or knows what to do with. Raises Corrupt, Refused where it does not start."""
+    """Return the folders that a broker loads or knows how to treat. Raises Corrupt, Refused if it would not start."""
     found: dict[tuple[TopicPartition, PartitionDirState], str] = {}
     folders = []
     for name in list_folder(path).folders:
@@ -170,7 +170,7 @@ def _partition_dirs(path: str) -> list[tuple[str, PartitionDirName]]:
 
 
 def _skipped(parsed: PartitionDirName) -> str | None:
-    """Why a folder is left as it is, or None."""
+    """Return why a folder is left alone, or None."""
     if parsed.topic == METADATA_TOPIC:
         return "the cluster's metadata: a broker recovers it at every startup, and keeps its snapshots consistent"
     if parsed.state is PartitionDirState.DELETE:
@@ -179,7 +179,7 @@ def _skipped(parsed: PartitionDirName) -> str | None:
 
 
 def first_of(errors: list[KlogError]) -> KlogError:
-    """The first error, of several partitions; of how many, it says."""
+    """Return the first error of several partitions; its message says how many there are."""
     first = errors[0]
     if len(errors) > 1:
         others = ", ".join(str(error.path) for error in errors[1:4])
@@ -191,20 +191,21 @@ def first_of(errors: list[KlogError]) -> KlogError:
 
 
 def _facts(draft: Draft, *names: str) -> tuple[Fact, ...]:
-    """Of those files that are there. Of the folder only that it is: partitions' plans change what is in it."""
+    """Return facts about those files that exist. The names in the folder are no fact: plans of partitions change
+    them."""
     return tuple(file_fact(name, draft.files[name]) for name in names if name in draft)
 
 
 def _without_marker(path: str, question: RecoverQuestion) -> Plan:
-    """A broker, too, takes the marker away before it loads anything."""
+    """Plan the removal of the marker: a broker, too, deletes it before it loads anything."""
     draft = Draft.of(path)
     note = "the clean shutdown marker is deleted first: with it, a broker would not recover a run that was interrupted"
     return Plan(COMMAND, path, question, _facts(draft, _MARKER), (Delete(_MARKER),), (), {}, (note,))
 
 
 def walk_lowered(path: str, question: Question, ends: Mapping[TopicPartition, int]) -> Iterator[Plan]:
-    """The plan for a log dir's checkpoints that have lines above the ends of logs, if there are any: such lines come
-    down to them. A broker does the same when it writes these files next, after its start."""
+    """Yield the plan for checkpoints that have lines above the ends of logs; such lines are lowered to the ends. A
+    broker does the same when it next writes these files after its start."""
     draft = Draft.of(path)
     contents = _lowered(draft, ends, _NEVER_BEYOND)
     if contents:
@@ -220,8 +221,8 @@ def _with_marker(
     starts: Mapping[TopicPartition, int],
     short: list[str],
 ) -> Plan:
-    """As a broker stops: recovery points, log starts, and the marker last of all. short: of logs that went further once
-    a sentence each, since nothing tells of that any more when the recovery points are written."""
+    """Plan what a broker writes when it stops: recovery points, log starts, and last the marker. short: a sentence for
+    each log that reached further in the past: after the recovery points are written, nothing else shows that."""
     draft = Draft.of(path)
     epoch = _broker_epoch(draft)
     contents = {
@@ -238,12 +239,12 @@ def _with_marker(
 
 
 def _lowered(draft: Draft, ends: Mapping[TopicPartition, int], kinds: Iterable[FileKind]) -> dict[str, bytes]:
-    """Checkpoints of these kinds, no line above the end of its log: those that have such lines."""
+    """Return the checkpoints of these kinds that have a line above the end of its log, with such lines lowered."""
     contents: dict[str, bytes] = {}
     for name in (kind.value for kind in kinds):
         try:
             before = parse_offset_checkpoint(draft.read(name)) if name in draft else {}
-        except Corrupt:  # a broker starts with none, and so it is left
+        except Corrupt:  # a broker starts without it; leave it unchanged
             continue
         after = {key: min(offset, ends.get(key, offset)) for key, offset in before.items()}
         if after != before:
@@ -252,7 +253,7 @@ def _lowered(draft: Draft, ends: Mapping[TopicPartition, int], kinds: Iterable[F
 
 
 def _broker_epoch(draft: Draft) -> int:
-    """That of a marker that is there: it may stand for this broker still."""
+    """Return the broker epoch of an existing marker; it may still be this broker's."""
     if _MARKER not in draft:
         return UNKNOWN_BROKER_EPOCH
     epoch = parse_clean_shutdown(draft.read(_MARKER)).broker_epoch

@@ -1,8 +1,8 @@
-"""How far a log went once, and what lies behind the end that a broker takes for it.
+"""How far a log reached in the past, and what is after the end that a broker sees.
 
-A broker that finds a clean marker does not look at the log: it ends the log where the last index entry leads it. And no
-recovery brings back what is gone. So the end is compared here with all that tells of a higher one: the checkpoints of
-the log dir, names of producer snapshots, leader epochs, indexes whose `.log` is gone, and the batches themselves.
+A broker that finds a clean marker does not check the log: the log ends where the last index entry leads. And no
+recovery brings back what is gone. So the end is compared here with everything that shows a higher one: the checkpoints
+of the log dir, names of producer snapshots, leader epochs, indexes whose `.log` is gone, and the batches themselves.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 HIGH_WATERMARK = "high watermark"
 _INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
-_HIGHEST = 1 << 62  # no log goes there: a name above it is a mistake
+_HIGHEST = 1 << 62  # no log reaches this offset: a name above it is a mistake
 
 
 class BehindEnd(Struct, frozen=True):
-    """What the disk has, or says that there was, behind the end of a log.
+    """What the disk has, or shows to have been, after the end of a log.
 
-    reaches: up to where (exclusive); the end itself if only damaged bytes are there, of which nothing tells what they
-    were. told: who says so. batches, records: sound ones behind the end, in the active segment's file, up to
-    sound_end. damage: what is wrong with the bytes there, a sentence, or None. is_marker_false: a broker believes the
-    clean marker, and does not look.
+    reaches: up to which offset (exclusive); the end itself if there are only damaged bytes and nothing shows what they
+    were. told: the sources. batches, records: sound ones after the end, in the active segment's file, up to sound_end.
+    damage: what is wrong with the bytes there, as a sentence, or None. is_marker_false: a broker believes the clean
+    marker and does not check.
     """
 
     end: int
@@ -51,7 +51,7 @@ class BehindEnd(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The same for somebody who asked for something else."""
+        """Return the same as a sentence for a user who asked for something else."""
         why = "the clean marker is FALSE" if self.is_marker_false else "they are missing"
         if self.reaches == self.end:
             return f"the log is damaged at its end, offset {self.end:,}: {self.damage}"
@@ -59,7 +59,7 @@ class BehindEnd(Struct, frozen=True):
         return f"the log ends at offset {self.end:,} here, but it had {span}: {why}"
 
     def as_json(self) -> dict[str, Any]:
-        """For an answer: offsets first, then what tells of them."""
+        """Return the fields for an answer: offsets first, then their sources."""
         has_offsets = self.reaches > self.end
         return {
             "first_offset": self.end if has_offsets else None,
@@ -75,9 +75,9 @@ class BehindEnd(Struct, frozen=True):
 
 
 def find_behind_end(log: LoadedLog) -> BehindEnd | None:
-    """What is behind the end of a log that was loaded, and to which nothing else was done; None if nothing is.
+    """Return what is after the end of a loaded log that was not changed otherwise; None if there is nothing.
 
-    Raises KlogError where a file cannot be read.
+    Raises KlogError if a file cannot be read.
     """
     end = log.log_end_offset
     told = tuple(told for told in walk_told(log) if end < told.offset < _HIGHEST)
@@ -94,7 +94,7 @@ def find_behind_end(log: LoadedLog) -> BehindEnd | None:
 
 
 def walk_told(log: LoadedLog) -> Iterator[Told]:
-    """Everything beside the `.log` files that says how far the log went, as it was found."""
+    """Yield everything beside the `.log` files that says how far the log reached, as it was found."""
     yield from log.terms.told
     names = map(parse_file_name, log.draft.before)
     snapshots = [file for file in names if file.kind is FileKind.PRODUCER_SNAPSHOT and not file.suffix]
@@ -109,8 +109,8 @@ def walk_told(log: LoadedLog) -> Iterator[Told]:
 
 
 def find_orphans(draft: Draft) -> dict[int, str]:
-    """Base offsets of which an index is there and the `.log` is not, under any name that a broker gives it; and the
-    name of an index of each."""
+    """Return base offsets that have an index but no `.log` under any name that a broker gives it; with the name of one
+    index each."""
     logs: set[int] = set()
     indexes: dict[int, str] = {}
     for name in sorted(draft.before):
@@ -128,8 +128,8 @@ def find_orphans(draft: Draft) -> dict[int, str]:
 
 
 def _look_behind_end(log: LoadedLog) -> FoundBehind | None:
-    """None if the active segment ends with the batch that a broker takes for the last one, and that one is sound: a
-    look behind the last index entry tells. If it does not, all of the segment is read."""
+    """Return None if the active segment ends with the batch that a broker takes for the last one, and that batch is
+    sound; reading from the last index entry shows that. Otherwise the whole segment is read."""
     segment = log.segments.last
     if segment.base_offset in log.report.recovered or not segment.size:
         return None
@@ -141,7 +141,8 @@ def _look_behind_end(log: LoadedLog) -> FoundBehind | None:
 
 
 def _is_sound_from(file: LogFile, position: int, end_offset: int) -> bool:
-    """Whether sound batches lie from a position to the end of the file, and end with the offset before `end_offset`."""
+    """Return whether sound batches follow from a position to the end of the file, the last one ending before
+    `end_offset`."""
     reached, last_offset = position, None
     if not 0 <= position < file.size:
         return False

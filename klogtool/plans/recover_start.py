@@ -1,8 +1,8 @@
-"""What keeps a broker from starting on log dirs, or from one of them, before it loads a single log.
+"""What prevents a broker from starting, or from using one of its log dirs, before it loads a single log.
 
-The judges are those of `verify`. They look at small files only: meta.properties and the checkpoints of each log dir,
-the names of its folders, and partition.metadata and leader-epoch-checkpoint of each partition. What comes up when a log
-is loaded is not among it.
+The checks are those of `verify`. They read small files only: meta.properties and the checkpoints of each log dir, the
+names of its folders, and partition.metadata and leader-epoch-checkpoint of each partition. Errors that appear while a
+log is loaded are not included.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from klogtool.verify.verify_partition import judge_partition_metadata
 
 
 class StartProblem(Struct, frozen=True):
-    """A finding at which a broker stops. log_dir: where it lies, or the path of the partition that it comes up in."""
+    """A finding at which a broker stops. log_dir: the log dir of the finding, or the path of the partition that
+    failed."""
 
     log_dir: str
     path: str
@@ -42,11 +43,11 @@ class StartProblem(Struct, frozen=True):
 
     @property
     def is_fatal(self) -> bool:
-        """Whether the broker's process ends, whatever its other log dirs look like."""
+        """Return whether the broker's process ends, whatever the state of its other log dirs."""
         return self.stop.outcome is Outcome.REFUSES
 
     def as_error(self) -> KlogError:
-        """To be raised."""
+        """Return the error to raise."""
         kind = Refused if self.is_fatal else Corrupt
         return kind(
             self.detail,
@@ -58,11 +59,11 @@ class StartProblem(Struct, frozen=True):
 
 
 def find_start_problems(paths: Sequence[str], circumstances: Circumstances) -> list[StartProblem]:
-    """All of them, of the log dirs of one broker; those that end it first. A checkpoint in
-    place of which a value is given is not asked."""
+    """Return all problems of the log dirs of one broker; those that end the broker first. A checkpoint is not read if
+    its value was given."""
     log_dirs = [LogDir(path) for path in paths]
     found = list(_of_log_dirs(log_dirs, circumstances))
-    # Of a log dir whose meta.properties cannot be read a broker looks at nothing else.
+    # If meta.properties of a log dir is unreadable, a broker reads nothing else of it.
     unread = [problem for problem in found if _is_unread_identity(problem)]
     if unread:
         given_up = {problem.log_dir for problem in unread}
@@ -78,7 +79,7 @@ def _is_unread_identity(problem: StartProblem) -> bool:
 
 
 def _of_metadata_log_dir(problem: StartProblem) -> StartProblem:
-    """With the log dir that holds the cluster's metadata a broker goes, too."""
+    """Mark problems of the log dir that holds the cluster's metadata as fatal: without it the broker stops."""
     has_metadata = os.path.isdir(os.path.join(problem.log_dir, str(METADATA_PARTITION)))
     if problem.stop.outcome is not Outcome.OFFLINE or not has_metadata:
         return problem
@@ -86,13 +87,13 @@ def _of_metadata_log_dir(problem: StartProblem) -> StartProblem:
 
 
 def problem_of(error: KlogError, path: str) -> StartProblem:
-    """The same of an error that came up in loading the partition `path`."""
+    """Return the problem for an error from loading the partition `path`."""
     cure = f"klogtool verify {quoted(path)}  # shows the damage, and how to repair it"
     return StartProblem(path, error.path or path, error.reason, cure, stop_of(error))
 
 
 def _of_log_dirs(log_dirs: Sequence[LogDir], circumstances: Circumstances) -> Iterator[StartProblem]:
-    """Of their own files and of the names of their folders."""
+    """Yield problems of the log dirs' own files and of the names of their folders."""
     stands_in = {
         FileKind.RECOVERY_POINT_CHECKPOINT: circumstances.recovery_point,
         FileKind.LOG_START_CHECKPOINT: circumstances.log_start_offset,
@@ -106,8 +107,8 @@ def _of_log_dirs(log_dirs: Sequence[LogDir], circumstances: Circumstances) -> It
 
 
 def _is_copy(finding: Finding, log_dirs: Sequence[LogDir]) -> bool:
-    """Whether meta.properties is missing of a folder that somebody put partition dirs into: nothing else of a log dir's
-    is there, and nobody called it one of several."""
+    """Return whether meta.properties is missing in a folder into which somebody copied partition dirs: no other file of
+    a log dir is there, and the user did not name it as one of several log dirs."""
     is_missing = finding.id == "meta-properties-missing"
     return is_missing and len(log_dirs) == 1 and not has_root_files(names_in(log_dirs[0].path))
 
@@ -115,7 +116,7 @@ def _is_copy(finding: Finding, log_dirs: Sequence[LogDir]) -> bool:
 def _of_partitions(log_dir: LogDir) -> Iterator[StartProblem]:
     for partition in log_dir.partitions:
         if partition.topic == METADATA_TOPIC and partition.topic_partition != METADATA_PARTITION:
-            continue  # a broker passes it over
+            continue  # a broker ignores it
         for finding in _of_partition(partition):
             if finding.stop is not None and partition.topic == METADATA_TOPIC:
                 finding = replace(finding, stop=replace(finding.stop, outcome=Outcome.REFUSES))
@@ -145,6 +146,6 @@ def _with_cure(finding: Finding, partition: Partition, log_dir: LogDir) -> Findi
 
 
 def _problem(finding: Finding, log_dir: str) -> Iterator[StartProblem]:
-    """A problem if the finding is one."""
+    """Yield a problem if the finding is one."""
     if finding.stop is not None:
         yield StartProblem(log_dir, finding.path, finding.detail, finding.cure, finding.stop)

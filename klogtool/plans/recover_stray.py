@@ -1,4 +1,4 @@
-"""Whether a broker that starts takes a partition for a stray: it renames the folder, and begins an empty one."""
+"""Whether a broker treats a partition as stray at its start: it renames the folder, and creates an empty partition."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ _LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
 
 
 def why_stray(path: str, beside: Checkpoints) -> str | None:
-    """Why it does so with the partition dir `path`; None if nothing says that it does. beside: of its log dir.
+    """Return why a broker does so with the partition dir `path`, or None if nothing shows that. beside: checkpoints of
+    its log dir.
 
-    A partition of a topic that the cluster does not know any more is a stray as well: that is how a topic goes that was
-    deleted while the broker was down, and is told in a note.
+    A partition of a topic that the cluster no longer knows is stray too: this is how a topic goes that was deleted
+    while the broker was down. That is reported in a note.
     """
     name = find_partition_dir_name(own_name(path))
     if name is None or name.state not in _LIVE or name.topic == METADATA_TOPIC or beside.log_dir is None:

@@ -1,4 +1,4 @@
-"""Bytes that salvage rejects, kept as files with a manifest: nobody should have to throw away what cannot be read."""
+"""Bytes that salvage rejects, kept as files with a manifest, so that nobody has to throw away unreadable bytes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PIECE_BYTES = 1 << 20
 
 
 def rejected_files(plan: Plan) -> dict[str, Content]:
-    """The files to be, by name: one for each stretch of bytes that the plan of a salvage rejects, and the manifest.
+    """Return the files, by name: one for each range of bytes that the plan of a salvage rejects, and the manifest.
 
-    Empty where nothing is rejected. What the disk does not give is zeros. Raises KlogError where a file has changed.
+    Empty if nothing is rejected. Bytes that the disk cannot read are zeros. Raises KlogError if a file has changed.
     """
     rows, files = [], {}
     for part in plan.answer["rejected"]:
@@ -50,7 +50,7 @@ def _row(part: Mapping[str, Any], file: PatchyFile) -> dict[str, Any]:
 
 
 def _content(file: PatchyFile, start: int, end: int) -> Content:
-    """Pieces of the file, zeros in place of what cannot be read."""
+    """Return pieces of the file, with zeros for bytes that cannot be read."""
     parts: list[FileRange | bytes] = []
     for bad_start, bad_end in [*file.bad_within(start, end), (end, end)]:
         parts += [FileRange(file.path, start, bad_start)] * (start < bad_start)

@@ -1,6 +1,7 @@
 """retain: what a broker's retention would delete of a partition dir, or of each partition dir of a log dir.
 
-By time, by size, by log start offset, guarded by the high watermark. Each segment has its reason, also one that stays.
+By time, by size and by log start offset, limited by the high watermark. Each segment has its reason, also one that
+stays.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ QUESTION = RetainQuestion
 
 
 def decide(path: str, question: RetainQuestion) -> Iterator[Plan]:
-    """The plan for a partition dir, or for each of a log dir, and for the log dir's checkpoints.
+    """Plan for a partition dir, or for each of a log dir and for the log dir's checkpoints.
 
-    Raises Corrupt, Refused or
-    Unsupported, with Kafka's class, where a broker does not load it; KlogError for what is neither.
+    Raises Corrupt, Refused or Unsupported, with Kafka's class, if a broker does not load it; KlogError if the path is
+    neither kind of dir.
     """
     opened = open_path(path)
     if isinstance(opened, LogDir):
@@ -56,8 +57,8 @@ def decide(path: str, question: RetainQuestion) -> Iterator[Plan]:
 
 
 def _plan_log_dir(path: str, question: RetainQuestion) -> Iterator[Plan]:
-    """A plan for each partition dir, and the last one for the checkpoints. Where partitions are refused, the first of
-    these errors is raised behind the plans of the others."""
+    """Yield a plan for each partition dir, and last the one for the checkpoints. If partitions are refused, the first
+    error is raised after the plans of the others."""
     checkpoints = Checkpoints(path if is_log_dir(path) else None)
     all_lines, errors = [], []
     for name, parsed, skipped in walk_partition_dirs(path):
@@ -86,7 +87,7 @@ def _plan_log_dir(path: str, question: RetainQuestion) -> Iterator[Plan]:
 
 
 def _retain(log: LoadedLog, beside: Beside) -> Change:
-    """Retention once, at the log's clock. Raises Refused for what would go by a guess."""
+    """Run retention once, at the log's clock. Raises Refused if it would delete by a guessed setting."""
     start_before, ages = log.log_start_offset, ages_of(log)
     segments = {segment.base_offset: segment for segment in log.segments.all}
     deleted = delete_old_segments(log)
@@ -104,7 +105,8 @@ def _retain(log: LoadedLog, beside: Beside) -> Change:
 
 
 def _tiered_note(log: LoadedLog, first_base: int) -> Iterator[str]:
-    """A log start below all segments is how a tiered topic looks from here. Where nothing goes, it is only told."""
+    """Yield a note: a log start below all segments may mean that the topic has remote storage. Used if nothing is
+    deleted."""
     line = log.terms.log_start_offset
     if 0 < line < first_base and REMOTE_STORAGE not in log.terms.sources:
         yield (
@@ -114,12 +116,12 @@ def _tiered_note(log: LoadedLog, first_base: int) -> Iterator[str]:
 
 
 def deletions_answer(deleted: list[Deletion]) -> list[dict[str, Any]]:
-    """The contract's `deletions` (docs/contract.md)."""
+    """Return the `deletions` of docs/contract.md."""
     return [{"segment": deletion.segment, "reason": deletion.by} for deletion in deleted]
 
 
 def deletion_verdicts(log: LoadedLog, deleted: list[Deletion], ages: Mapping[int, Age]) -> Iterator[SegmentVerdict]:
-    """Each segment that goes, by base offset, and why."""
+    """Yield each deleted segment, by base offset, and why."""
     for deletion in deleted:
         age = ages[deletion.segment]
         yield SegmentVerdict(deletion.segment, "delete", _why_deleted(log, deletion), _more(age))

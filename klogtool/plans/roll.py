@@ -1,4 +1,4 @@
-"""roll: whether the active segment of a partition is due to be closed, and why; and what closing it makes of it."""
+"""roll: whether the active segment of a partition is due to be closed, and why; and the result of closing it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTINGS = ("segment.bytes", "segment.ms", "max.compaction.lag.ms")
 class RollQuestion(Question, frozen=True):
     """Is the active segment due? incoming_*: what is about to be appended; None: nothing, now, at the log end.
 
-    force: roll, and do not ask.
+    force: roll in any case.
     """
 
     incoming_bytes: Long | None = None
@@ -33,7 +33,7 @@ QUESTION = RollQuestion
 
 
 def decide(path: str, question: RollQuestion) -> Iterator[Plan]:
-    """The plans for one partition dir and its log dir. Raises as `plan_change` does."""
+    """Plan for one partition dir and its log dir. Raises as `plan_change` does."""
     change = _force if question.force else lambda log: _roll_if_due(log, question)
     return plan_change(COMMAND, path, question, change)
 
@@ -73,7 +73,7 @@ def _roll_if_due(log: LoadedLog, question: RollQuestion) -> Change:
 
 
 def reasons_of(verdict: RollVerdict) -> Iterator[str]:
-    """The conditions that hold, in words."""
+    """Yield the conditions that hold, in words."""
     if verdict.size:
         yield "by size"
     if verdict.time:
@@ -96,7 +96,7 @@ def _incoming(log: LoadedLog, question: RollQuestion) -> Incoming:
 
 
 def _facts_of(log: LoadedLog, active: LogSegment) -> dict[str, Any]:
-    """What the decision was made from; looking opens no index that stopping would not."""
+    """Return the facts of the decision. Reading them opens no index that a clean stop would not open."""
     config = log.terms.config
     return {
         "active": {
@@ -110,7 +110,7 @@ def _facts_of(log: LoadedLog, active: LogSegment) -> dict[str, Any]:
 
 
 def _verdicts(log: LoadedLog, active: LogSegment, why: str) -> tuple[SegmentVerdict, ...]:
-    """What becomes of the active segment, and of the new one."""
+    """Return what becomes of the active segment, and of the new one."""
     new = log.segments.last
     if new is active:
         return (SegmentVerdict(active.base_offset, "keep", why),)

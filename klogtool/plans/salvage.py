@@ -1,9 +1,9 @@
-"""Salvage: every good batch of a damaged partition, on both sides of each damage, in a partition that a broker loads.
+"""Salvage: every good batch of a damaged partition, before and after each damage, in a partition that a broker loads.
 
-Offsets stay as they are. A field outside of the checksum is set right where its value is certain. Holes are filled
-from other copies, as far as they have had the same leaders. What is left out is listed with its cause, so that kept and
-rejected bytes are all bytes. The result is loaded here as a broker would after a kill; so its side files are those
-that the broker's own recovery would make, and what it would not take is left out as well.
+Offsets do not change. A field outside the CRC is corrected if its value is certain. Holes are filled from other copies,
+if these have had the same leaders. What is left out is listed with its cause; kept and rejected bytes together are all
+bytes. The result is loaded here as a broker would load it after a kill. So its side files are those that the broker's
+own recovery makes, and a batch that the broker would not accept is left out too.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ from klogtool.salvage.partition_files import PartitionFiles, SegmentFile, read_p
 from klogtool.salvage.stretches import Rejected, Run, Stretch, cut_run, walk_stretches
 
 COMMAND = "salvage"
-HIGHEST = 1 << 62  # no log goes there: what says so is mistaken
-MOST_LEFT_OUT = 10_000  # batches that are left out one by one, because a broker would stop at them
+HIGHEST = 1 << 62  # no log reaches this offset: a source that says so is wrong
+MOST_LEFT_OUT = 10_000  # limit of batches that are left out one by one, because a broker would stop at them
 _METADATA, _EPOCHS = FileKind.PARTITION_METADATA, FileKind.LEADER_EPOCH_CHECKPOINT
 
 
 class SalvageQuestion(Question, frozen=True):
-    """replicas: paths of other copies. deep: batches go, too, whose records cannot be read."""
+    """replicas: paths of other copies. deep: also leave out batches whose records cannot be read."""
 
     replicas: tuple[PathText, ...] = ()
     deep: bool = False
@@ -71,28 +71,29 @@ QUESTION = SalvageQuestion
 
 
 def decide(path: str, question: SalvageQuestion) -> list[Plan]:
-    """The plan for one partition dir.
+    """Plan for one partition dir.
 
-    Raises Refused for a replica that is none, KlogError where a file cannot be read, or there is nothing to salvage.
+    Raises Refused for a replica that is not a copy, KlogError if a file cannot be read or there is nothing to salvage.
     """
     return [_Salvage(path, question).plan()]
 
 
 class _Kept(Struct):
-    """What is kept so far. stretches: all of this partition, in the order of the files; filled: what copies give."""
+    """What is kept so far. stretches: all of this partition, in the order of the files; filled: what copies
+    contribute."""
 
     stretches: list[Stretch]
     filled: Filled
 
     def runs(self) -> list[Run]:
-        """Of this partition and of copies, by offset."""
+        """Return the runs of this partition and of copies, by offset."""
         return sorted(
             [*_runs(self.stretches), *(filling.run for filling, _ in self.filled.fillings)],
             key=lambda run: run.first_offset,
         )
 
     def leave_out(self, batch: Unloadable) -> None:
-        """Without a batch that stops a broker."""
+        """Leave out a batch at which a broker stops."""
         before, behind = _around(batch)
         for n, stretch in enumerate(self.stretches):
             if stretch is batch.run:
@@ -119,7 +120,7 @@ class _Salvage:
         self._replicas = [read_partition_files(replica) for replica in question.replicas]
         self._known = self._files.epochs or LeaderEpochFileCache()
         self._all_files = [file for files in (self._files, *self._replicas) for file in files.segments]
-        self._numbers: dict[int | str | None, int] = {}  # in all files, by path, and by base offset of our own
+        self._numbers: dict[int | str | None, int] = {}  # number of each file, by path, or by base offset for our own
         for n, file in enumerate(self._all_files):
             self._numbers.setdefault(file.path, n)
             if n < len(self._files.segments):
@@ -134,7 +135,7 @@ class _Salvage:
         )
 
     def plan(self) -> Plan:
-        """The whole of it."""
+        """Return the whole plan."""
         for replica in self._replicas:
             self._check_replica(replica)
         theirs = [self._sound_stretches(files, files.epochs or LeaderEpochFileCache()) for files in self._replicas]
@@ -188,23 +189,25 @@ class _Salvage:
         return found
 
     def _facts(self) -> Iterator[Fact]:
-        """All that was looked at: the files of the partition and of the replicas, and that no name came or went."""
+        """Yield facts about everything that was read: the files of the partition and the replicas, and the names in
+        their folders."""
         for files in (self._files, *self._replicas):
             at = "" if files is self._files else files.path
             yield folder_fact(at, files.listed)
             for name, file in sorted(files.files.items()):
                 yield file_fact(os.path.join(at, name), file)
 
-    # What there is.
+    # Reading.
 
     def _reaches(self) -> int:
-        """Up to where the log once went, by snapshots, checkpoints and leader epochs."""
+        """Return how far the log reached in the past, by snapshots, checkpoints and leader epochs."""
         told = [told.offset for told in self._terms.told]
         epochs = [entry.start_offset for entry in self._known.entries]
         return max(offset for offset in (0, self._files.reaches, *told, *epochs) if offset < HIGHEST)
 
     def _terms_of(self, circumstances: Circumstances) -> LoadTerms:
-        """As after a kill, from the first offset on; of the checkpoints only those count that tell how far it went."""
+        """Return the terms of a start after a kill, from the first offset on. Only those checkpoints count that say how
+        far the log reached."""
         circumstances = replace(circumstances, recovery_point=0, last_stop=UNCLEAN)
         try:
             terms = terms_of(self._path, circumstances)
@@ -221,7 +224,7 @@ class _Salvage:
         return mend_leader_epochs(ascending(found), known)
 
     def _swap(self, swap: SegmentFile) -> tuple[str, list[Stretch]]:
-        """A cleaned segment: what it holds stands for segments that may be gone already."""
+        """Read a cleaned segment: it replaces segments that may be gone already."""
         return swap.path, mend_leader_epochs(ascending(swap.stretches(jobs=self._jobs, deep=self._deep)), self._known)
 
     def _check_replica(self, replica: PartitionFiles) -> None:
@@ -236,7 +239,7 @@ class _Salvage:
             raise Refused(f"not a copy: {numbers}", path=replica.path)
 
     def _cuts(self, gaps: Sequence[Hole]) -> tuple[int, ...]:
-        """Offsets at which copies are cut: where a gap, an epoch or a segment of ours begins or ends."""
+        """Return the offsets at which copies are cut: where one of our gaps, epochs or segments begins or ends."""
         cuts = {gap.first for gap in gaps} | {gap.last + 1 for gap in gaps if gap.last is not None}
         cuts |= {entry.start_offset for entry in self._known.entries}
         cuts |= {segment.base_offset for segment in self._files.segments}
@@ -245,17 +248,17 @@ class _Salvage:
     def _copy(
         self, replica: PartitionFiles, found: Sequence[Stretch], ours: Sequence[Stretch], cuts: Sequence[int]
     ) -> Copy:
-        """A replica held against this partition, and cut. Raises Refused if they have nothing in common."""
+        """Compare a replica with this partition, and cut it. Raises Refused if they have nothing in common."""
         held_together = compare(_runs(ours), _runs(found))
         if not held_together.agree and any(not part.same_epoch for part in held_together.diverging):
             raise Refused("not a copy: it has other batches at the same offsets, and none in common", path=replica.path)
         epochs = replica.epochs or LeaderEpochFileCache()
         return copy_of(replica.path, _cut(found, cuts), held_together.diverging, epochs)
 
-    # What comes of it.
+    # Building the result.
 
     def _load(self, kept: _Kept) -> tuple[list[NewSegment], Loadable]:
-        """Segments that a broker loads; batches that it would stop at are left out."""
+        """Return segments that a broker loads, without the batches at which it would stop."""
         for _ in range(MOST_LEFT_OUT):
             segments = self._segments(kept)
             loaded = load(self._path, segments, self._small_files(kept.runs()), self._load_terms(kept), self._mtime_of)
@@ -269,7 +272,7 @@ class _Salvage:
         placed = [place_own(run) for run in _runs(kept.stretches)]
         placed += [place_filling(filling, hole, own) for filling, hole in kept.filled.fillings]
         segments = assemble(sorted(placed, key=lambda part: part.run.first_offset))
-        # An active segment says how far the log went, even if nothing of it is left.
+        # An active segment shows how far the log reached, even if nothing of it is left.
         empty = [file.base_offset for file in self._files.segments if not file.size] + own[-1:]
         return with_empty(segments, sorted(set(empty)))
 
@@ -278,18 +281,18 @@ class _Salvage:
         end = runs[-1].last_offset + 1 if runs else 0
         bases = [segment.base_offset for segment in self._files.segments]
         start = self._terms.log_start_offset
-        # One behind the end must not stay (see the notes): the broker then begins with all that there is.
+        # A start after the end must not stay (see the notes): a broker then begins with the first offset that exists.
         return replace(self._terms, log_start_offset=start if start <= max([end, *bases[-1:]]) else 0)
 
     def _mtime_of(self, segment: NewSegment) -> int | None:
-        """That of the file that it goes on as, else of the one that its first bytes come from."""
+        """Return the mtime of the file that it continues, else of the file that its first bytes come from."""
         by_base = self._numbers.get(segment.source)
         by_path = self._numbers.get(segment.runs[0].path) if segment.runs else None
         number = min((n for n in (by_base, by_path) if n is not None), default=None)
         return None if number is None else self._all_files[number].mtime_ns
 
     def _small_files(self, runs: Sequence[Run]) -> dict[str, bytes | None]:
-        """partition.metadata and leader-epoch-checkpoint, where they are to be other ones."""
+        """Return partition.metadata and leader-epoch-checkpoint, if they have to change."""
         found: dict[str, bytes | None] = {}
         if self._files.metadata is None:
             found |= self._metadata()
@@ -316,7 +319,7 @@ def _runs(stretches: Sequence[Stretch]) -> list[Run]:
 
 
 def _cut(stretches: Sequence[Stretch], cuts: Sequence[int]) -> list[Stretch]:
-    """Runs in pieces, none of which has batches both below and from one of the (ascending) offsets on."""
+    """Cut runs into pieces, so that no piece has batches on both sides of one of the (ascending) offsets."""
     found: list[Stretch] = []
     for stretch in stretches:
         found += cut_run(stretch, cuts) if isinstance(stretch, Run) else [stretch]
@@ -324,7 +327,7 @@ def _cut(stretches: Sequence[Stretch], cuts: Sequence[int]) -> list[Stretch]:
 
 
 def _around(batch: Unloadable) -> tuple[list[Run], list[Run]]:
-    """The runs before and behind a batch of a run."""
+    """Return the runs before and after a batch of a run."""
     run = batch.run
     with LogFile(run.path) as file:
         frame = FrameReader(file).find(batch.position, run.stop)

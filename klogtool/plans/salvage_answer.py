@@ -1,4 +1,4 @@
-"""What salvage tells of its result: the answer, what became of each segment, and notes."""
+"""Describes the result of salvage: the answer, what became of each segment, and notes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from klogtool.salvage.losses import MISSING, Loss
 from klogtool.salvage.partition_files import PartitionFiles, SegmentFile
 from klogtool.salvage.stretches import Rejected, Run, Stretch
 
-UNLOADABLE = "unloadable"  # the cause for a batch that is sound, but that a broker would stop at
+UNLOADABLE = "unloadable"  # the cause for a sound batch at which a broker would stop
 _LEFTOVERS = (".deleted", ".cleaned")
 
 
 class Salvaged(Struct, frozen=True):
-    """All that salvage found and decided; see plans/salvage.py."""
+    """Everything that salvage found and decided; see plans/salvage.py."""
 
     files: PartitionFiles
     replicas: Sequence[PartitionFiles]
@@ -37,17 +37,17 @@ class Salvaged(Struct, frozen=True):
 
     @property
     def own_runs(self) -> list[Run]:
-        """What is kept of this partition."""
+        """Return what is kept of this partition."""
         return [stretch for stretch in self.stretches if isinstance(stretch, Run)]
 
     @property
     def rejected(self) -> list[Rejected]:
-        """What is not."""
+        """Return what is rejected of this partition."""
         return [stretch for stretch in self.stretches if isinstance(stretch, Rejected)]
 
 
 def answer(salvaged: Salvaged) -> dict[str, Any]:
-    """The contract's answer (docs/contract.md), in JSON's types, and more beside it."""
+    """Return the answer of docs/contract.md, as JSON types, with further fields."""
     runs = salvaged.own_runs
     filling = [filling.run for filling, _ in salvaged.fillings]
     return {
@@ -69,7 +69,7 @@ def answer(salvaged: Salvaged) -> dict[str, Any]:
 
 
 def _filled(fillings: Sequence[tuple[Filling, Hole]]) -> Iterator[dict[str, Any]]:
-    """What comes from a copy and goes into one hole without a gap is one."""
+    """Yield the pieces that copies contribute; adjacent pieces in one hole are joined."""
     joined: list[dict[str, Any]] = []
     holes: list[Hole] = []
     for filling, hole in fillings:
@@ -110,7 +110,7 @@ def _rejected(part: Rejected) -> dict[str, Any]:
 
 
 def verdicts(salvaged: Salvaged) -> Iterator[SegmentVerdict]:
-    """What becomes of each segment that there was, and which new ones there are."""
+    """Yield what becomes of each old segment, and which segments are new."""
     became: dict[int | None, list[NewSegment]] = {}
     for segment in salvaged.segments:
         became.setdefault(segment.source, []).append(segment)
@@ -127,7 +127,7 @@ def verdicts(salvaged: Salvaged) -> Iterator[SegmentVerdict]:
 
 
 def _missing(salvaged: Salvaged) -> Iterator[tuple[int, Loss]]:
-    """Losses of which there are no bytes, each behind the base offset of the segment in which they were."""
+    """Yield losses without bytes, each with the base offset of the segment that contained them."""
     bases = [file.base_offset for file in salvaged.files.segments]
     for loss in salvaged.lost:
         first = loss.first_offset
@@ -172,7 +172,7 @@ def _verdict(
 
 
 def notes(salvaged: Salvaged, log_start_offset: int) -> Iterator[str]:
-    """What a person is to know besides."""
+    """Yield what else the user should know."""
     yield from _notes_on_files(salvaged)
     yield from _notes_on_gaps(salvaged)
     for copy in salvaged.copies:
@@ -206,7 +206,7 @@ def _notes_on_files(salvaged: Salvaged) -> Iterator[str]:
 
 
 def _notes_on_gaps(salvaged: Salvaged) -> Iterator[str]:
-    """Whole segments that are not there."""
+    """Yield notes about whole segments that are missing."""
     for loss in salvaged.lost:
         if loss.cause == MISSING:
             yield f"offsets {loss.first_offset} to {loss.last_offset} are missing: no segment has them"

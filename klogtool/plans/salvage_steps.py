@@ -1,8 +1,9 @@
-"""The steps from a damaged partition dir to what salvage makes of it, for who does that in place (`klogtool apply`).
+"""The steps from a damaged partition dir to the result of salvage, for carrying it out in place (`klogtool apply`).
 
-A dir that is being salvaged is no worse at any time than the damaged one: an `.index` goes before its `.log` is another
-one, so that a broker recovers that segment and does not trust the index; logs that go do so when all that is kept of
-them is in others; indexes come when all else is there; and what an interrupted cleaning left goes last.
+While it is being salvaged, the dir is never worse than the damaged one. An `.index` is deleted before its `.log`
+changes, so that a broker recovers that segment and does not trust the index. Logs are deleted once everything that is
+kept of them is in others. Indexes are written when everything else is there. What an interrupted cleaning left is
+deleted last.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _INDEXES = (FileKind.TIME_INDEX, FileKind.TXN_INDEX, FileKind.OFFSET_INDEX)
 
 
 def order_steps(draft: Draft) -> tuple[Step, ...]:
-    """Everything that differs between what the draft was and what it is."""
+    """Return the steps for every difference between the draft as found and as it is now."""
     return tuple(_steps(draft))
 
 

@@ -1,4 +1,4 @@
-"""A plan as it is saved: all but the bytes that it writes. Whoever carries it out decides again, and compares."""
+"""A plan as it is saved: without the bytes that it writes. To carry it out, klogtool decides again and compares."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 SCHEMA = 1
-KEPT_BYTES = 256 << 20  # of contents in memory, over all plans; the others are decided again when their turn comes
-LIGHT_BYTES = 64 << 10  # contents of a plan that are kept in any case
+KEPT_BYTES = 256 << 20  # contents in memory, of all plans; other plans are decided again when they are carried out
+LIGHT_BYTES = 64 << 10  # contents of a plan up to this size are always kept
 SUM = "sum"
 
 
 class SavedStep(Struct, frozen=True):
-    """A step without content: what it is called in JSON, the file below the plan's path, what else there is of it."""
+    """A step without content: its name in JSON, the file's path relative to the plan's, and the step's other fields."""
 
     kind: str
     path: str
@@ -39,12 +39,12 @@ class SavedStep(Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Paths of the files that it changes, below the plan's."""
+        """Paths of the files that it changes, relative to the plan's."""
         return (self.path,) if self.to is None else (self.path, self.to)
 
 
 class SavedPlan(Struct, frozen=True):
-    """row: the plan as JSON. plan: the plan itself, where it is still in memory. Paths of facts are absolute."""
+    """row: the plan as JSON. plan: the plan itself, if it is still in memory. Paths of facts are absolute."""
 
     row: Mapping[str, Any]
     id: str
@@ -57,7 +57,7 @@ class SavedPlan(Struct, frozen=True):
 
     @classmethod
     def of(cls, plan: Plan, *, with_content: bool = True) -> SavedPlan:
-        """A plan that was just made; without its content, or if that is not whole, it has to be made again."""
+        """Save a new plan. If its content is left out or incomplete, it has to be decided again."""
         row = plan.as_json()
         facts = (replace(fact, path=os.path.join(plan.path, fact.path).rstrip("/")) for fact in plan.facts)
         whole = plan if with_content and plan.is_whole else None
@@ -65,9 +65,9 @@ class SavedPlan(Struct, frozen=True):
         return cls(row, row["id"], plan.command, plan.path, plan.question, tuple(facts), steps, whole)
 
     def decided(self, make_spool: MakeSpool | None = None) -> Plan:
-        """The plan with all its content. Raises StalePlan if the same question has another answer now.
+        """Return the plan with all its content. Raises StalePlan if the same question now has another answer.
 
-        make_spool: for what is large, if that has to be asked.
+        make_spool: for large contents, if the plan has to be decided again.
         """
         if self.plan is not None:
             return self.plan
@@ -77,19 +77,19 @@ class SavedPlan(Struct, frozen=True):
         raise self.is_stale()
 
     def is_stale(self) -> StalePlan:
-        """The error for a decision that is another one now."""
+        """Return the error for a decision that has changed."""
         return StalePlan(f"'{self.command}' now decides differently than plan {self.id}", path=self.path)
 
 
 class KeptPlans:
-    """Plans in memory, as long as their contents fit; of those that do not, what is saved. `plans`: in order."""
+    """Plans in memory, with their contents as long as those fit, else as saved. `plans`: in order."""
 
     def __init__(self) -> None:
         self.plans: list[SavedPlan] = []
         self._room_bytes = KEPT_BYTES
 
     def keep(self, plan: Plan) -> SavedPlan:
-        """One more."""
+        """Add one plan."""
         contents = (step.content for step in plan.steps if isinstance(step, Write))
         size = sum(len(part) for content in contents for part in content if isinstance(part, bytes))
         fits = size <= max(self._room_bytes, LIGHT_BYTES)
@@ -103,9 +103,9 @@ def decide_saved(
     paths: Sequence[str],
     spools_for: Callable[[str], MakeSpool | None] = lambda _: None,
 ) -> list[SavedPlan]:
-    """The same plans, decided again, all at once. paths: what the command was asked, of which the plans are parts;
-    where that is not known, each is asked for itself. spools_for: what `decide` gets for one. Raises StalePlan if a
-    decision is another one now."""
+    """Decide the same plans again, all at once. paths: what the command was given, of which the plans are parts; if
+    unknown, each plan is decided by itself. spools_for: gives `decide` its make_spool for a path. Raises StalePlan if a
+    decision has changed."""
     paths = paths or list(dict.fromkeys(plan.path for plan in plans))
     kept = KeptPlans()
     wanted = {(plan.path, plan.id) for plan in plans}
@@ -139,18 +139,18 @@ def _saved_step(step: Step) -> SavedStep:
 
 
 def build_saved_plans(head: Mapping[str, Any], plans: Sequence[SavedPlan]) -> bytes:
-    """What is saved: the head (that of all JSON of klogtool, and what else there is to say), a line for each plan."""
+    """Build the saved form: the head (as in all JSON of klogtool, with more fields), then a line for each plan."""
     return b"".join(map(_build_line, ({**head, "plans": len(plans)}, *(plan.row for plan in plans))))
 
 
 def _build_line(row: Mapping[str, Any]) -> bytes:
-    """With a sum of all else at the end, by which a line is known that somebody has changed."""
+    """Build a line that ends with a checksum of the rest, so that changes by others are noticed."""
     line = row_line(row).encode()
     return line[:-1] + b',"%b":"%b"}\n' % (SUM.encode(), sum_of(line).encode())
 
 
 def parse_saved_plans(lines: Iterable[bytes], path: str) -> tuple[Mapping[str, Any], list[SavedPlan]]:
-    """The head and the plans of what was saved so. Raises Refused for anything else, which names the field."""
+    """Parse the head and the plans. Raises Refused, which names the field, for anything else."""
     first, *rest = lines or [b""]
     head = parse_head(first, path)
     with _refused(path):
@@ -160,7 +160,7 @@ def parse_saved_plans(lines: Iterable[bytes], path: str) -> tuple[Mapping[str, A
 
 
 def parse_head(line: bytes, path: str) -> Mapping[str, Any]:
-    """The first line of what was saved. Raises Refused for anything else."""
+    """Parse the first line. Raises Refused for anything else."""
     with _refused(path):
         head = _parse_line(line, "the head")
         if head.row.get("type") != "klogtool":
@@ -176,7 +176,7 @@ def parse_head(line: bytes, path: str) -> Mapping[str, Any]:
 
 
 def paths_of(head: Mapping[str, Any]) -> list[str]:
-    """What the command was asked, by the head of what was saved."""
+    """Return the paths that the command was given, by the head."""
     return list(head.get("paths", ()))
 
 
@@ -204,7 +204,7 @@ def _parse_line(line: bytes, what: str) -> Fields:
         return Fields(restored(json.loads(line)))
     except WrongField:
         raise
-    except (ValueError, TypeError, RecursionError):  # TypeError: a name in base64 that is no text
+    except (ValueError, TypeError, RecursionError):  # TypeError: a base64 name that is not a string
         raise WrongField(f"{what} is not valid JSON") from None
 
 
@@ -248,7 +248,7 @@ def _absolute(path: str) -> str:
 
 @contextmanager
 def _refused(path: str, what: str = "") -> Iterator[None]:
-    """What is wrong with a field, as an error of the file."""
+    """Turn a wrong field into an error about the file."""
     try:
         yield
     except WrongField as error:

@@ -1,12 +1,12 @@
 """The steps that put segments in place of others as the broker's cleaner does (LocalLog.replaceSegments).
 
-Killed between any two of them, a dir is one that LogLoader brings to what it was, or to what it is to be:
+If the run is killed between any two steps, LogLoader brings the dir to its old state or to its new one:
 
- 1. All new files come to be, as `.cleaned`: those are deleted at a start, and the old segments are whole.
- 2. They become `.swap`, those of the highest base offset first: as long as there is a `.cleaned`, a start deletes every
-    `.swap` at or above it.
- 3. The old files become `.deleted`, from the first segment on: from here a start completes the swap.
- 4. The new ones get their names, from the first segment on.
+ 1. All new files are written as `.cleaned`. A start deletes those, and the old segments are complete.
+ 2. They are renamed to `.swap`, highest base offset first. While there is a `.cleaned`, a start deletes every `.swap`
+    at or above it.
+ 3. The old files are renamed to `.deleted`, from the first segment on. From here on a start completes the swap.
+ 4. The new files get their names, from the first segment on.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN
 
 
 def swap_in(base_offsets: Iterable[int], state: dict[str, DraftFile], wanted: dict[str, DraftFile]) -> list[Step]:
-    """Steps for new segments of these base offsets, as far as they stay and differ. state: files as they are, which
-    are as they will be then; wanted: as they are to be."""
+    """Return steps for new segments of these base offsets, if they stay and differ. state: the current files; it is
+    updated. wanted: the files as they should be."""
     new = [base for base in sorted(base_offsets) if any(state.get(n) != wanted.get(n) for n in _names(base))]
     new = [base for base in new if build_file_name(FileKind.LOG, base) in wanted]
     steps: list[Step] = []
@@ -51,7 +51,7 @@ def _wanted_names(base_offset: int, wanted: dict[str, DraftFile]) -> list[str]:
 
 
 def _replaced(new: list[int], state: dict[str, DraftFile], wanted: dict[str, DraftFile]) -> list[str]:
-    """Files of segments that the new ones stand for: theirs, and those between them that are not to stay."""
+    """Return the files of segments that the new ones replace: theirs, and those between them that should not stay."""
     bases = {file.base_offset for name in state if (file := parse_file_name(name)).kind in _KINDS and not file.suffix}
     gone = (
         {
@@ -66,7 +66,7 @@ def _replaced(new: list[int], state: dict[str, DraftFile], wanted: dict[str, Dra
 
 
 def _remove(name: str, state: dict[str, DraftFile], wanted: dict[str, DraftFile]) -> list[Step]:
-    """A file goes, or becomes the `.deleted` one that there is to be."""
+    """Delete a file, or rename it to the wanted `.deleted` file."""
     doomed, found = wanted.get(name + DELETED), state.pop(name)
     if doomed is None:
         return [Delete(name)]

@@ -1,4 +1,4 @@
-"""truncate: what cutting a partition at an offset, or beginning it anew at one, makes of it."""
+"""truncate: the result of cutting a partition at an offset, or of starting it anew at one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMMAND = "truncate"
 
 
 class TruncateQuestion(Question, frozen=True):
-    """Cut at an offset, `to`; or begin anew at one, `start_at`, with or without `log_start_offset_after`."""
+    """Cut at an offset, `to`; or start anew at one, `start_at`, with or without `log_start_offset_after`."""
 
     to: Long | None = None
     start_at: Long | None = None
@@ -28,10 +28,10 @@ QUESTION = TruncateQuestion
 
 
 def decide(path: str, question: TruncateQuestion) -> Iterator[Plan]:
-    """The plans for one partition dir and its log dir.
+    """Plan for one partition dir and its log dir.
 
-    Raises Refused, Corrupt or Unsupported, with Kafka's class, where a broker refuses; KlogError for what is no
-    partition dir, and if there is not one of the two offsets.
+    Raises Refused, Corrupt or Unsupported, with Kafka's class, if a broker refuses; KlogError for what is not a
+    partition dir, and unless exactly one of the two offsets is given.
     """
     to, start_at = question.to, question.start_at
     if (to is None) == (start_at is None):
@@ -68,8 +68,8 @@ def _start(log: LoadedLog, start_at: int, log_start_offset_after: int | None) ->
 
 
 def _first_dirty_at_most(log: LoadedLog) -> int:
-    """LogManager.truncateTo: cleaning begins no later than with the active segment. A broker asks first whether the
-    topic is compacted; here a line in the cleaner's checkpoint says that it is."""
+    """Return the active segment's base offset: cleaning begins there at the latest (LogManager.truncateTo). A broker
+    asks first whether the topic is compacted; here a line in the cleaner's checkpoint shows that."""
     return log.segments.last.base_offset
 
 
@@ -83,7 +83,7 @@ class _Before:
         }
 
     def verdicts(self, log: LoadedLog) -> Iterator[SegmentVerdict]:
-        """What becomes of each segment."""
+        """Yield what becomes of each segment."""
         after = {segment.base_offset: segment.size for segment in log.segments.all}
         for base in sorted({*self.sizes, *after}):
             before, now = self.sizes.get(base), after.get(base)

@@ -1,8 +1,8 @@
-"""compact --why: why a log is not being compacted, as far as its log dirs tell, and what to do about it.
+"""compact --why: why a log is not compacted, judged by its log dirs, and what to do about it.
 
-What holds a cleaner back is looked for in the order in which a broker meets it: what ends the cleaner's thread, so that
-nothing is compacted any more; what keeps it away from one log; what it breaks off at, after which the broker leaves the
-log alone until it is started again.
+The causes are searched in the order in which a broker meets them: what ends the cleaner's thread, so that nothing is
+compacted any more; what keeps the cleaner away from one log; and errors during cleaning, after which the broker leaves
+the log alone until it is restarted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _DEAD = "the cleaner thread dies of it, and this broker compacts nothing until i
 
 
 class Reason(Struct, frozen=True):
-    """One thing that holds the cleaner back. id: a word for scripts; cure: a command, or what to do, or None."""
+    """One cause that holds the cleaner back. id: a word for scripts. cure: a command, or what to do, or None."""
 
     id: str
     detail: str
@@ -54,14 +54,14 @@ class Reason(Struct, frozen=True):
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """Its fields."""
+        """Return its fields."""
         return {"reason": self.id, "detail": self.detail, "cure": self.cure, **self.more}
 
 
 class Standing(Struct, frozen=True):
-    """How it stands with a log, or with a log dir (range None). reasons: empty if nothing holds the cleaner back.
+    """The state of a log, or of a log dir (range None). reasons: empty if nothing holds the cleaner back.
 
-    remaining: what would stay if nothing held it back, in records and bytes, and of how many; None if unknown.
+    remaining: what would stay if nothing held it back, in records and bytes, each with the total; None if unknown.
     """
 
     path: str
@@ -71,7 +71,7 @@ class Standing(Struct, frozen=True):
     remaining: Mapping[str, int] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The contract's way (docs/contract.md): an answer line."""
+        """Return the answer line of docs/contract.md."""
         told: dict[str, Any] = {"path": self.path, "reasons": [reason.as_json() for reason in self.reasons]}
         if self.range is not None:
             names = ("first_dirty_offset", "first_uncleanable_offset", "bound", "clean_bytes", "cleanable_bytes")
@@ -82,9 +82,9 @@ class Standing(Struct, frozen=True):
 
 
 def walk_standings(paths: Sequence[str], question: CompactQuestion) -> Iterator[Standing]:
-    """Of each log dir of the paths (those of partitions included), then of each compacted partition.
+    """Yield the state of each log dir of the paths (or around them), then of each compacted partition.
 
-    Several log dirs are one broker's. Raises KlogError for what is neither, or cannot be read.
+    Several log dirs belong to one broker. Raises KlogError if a path is neither kind of dir, or cannot be read.
     """
     log_dirs = list(dict.fromkeys(found for path in paths if (found := _log_dir_of(path)) is not None))
     broken = False
@@ -107,7 +107,7 @@ def walk_standings(paths: Sequence[str], question: CompactQuestion) -> Iterator[
 def standing_of(
     path: str, question: CompactQuestion, checkpoints: Checkpoints, *, is_thread_dead: bool = False
 ) -> Standing:
-    """Of one partition. is_thread_dead: nothing is compacted on its broker, which was said already."""
+    """Judge one partition. is_thread_dead: its broker compacts nothing, which was reported already."""
     terms = terms_of(path, question.circumstances, checkpoints=checkpoints)
     checkpoint, unread = (None, []) if is_thread_dead else _first_dirty(path, checkpoints)
     if question.first_dirty_offset is not None:
@@ -139,7 +139,7 @@ def _log_dir_of(path: str) -> str | None:
 
 
 def _checkpoint_reasons(log_dirs: list[str]) -> dict[str, list[Reason]]:
-    """What is wrong with cleaner-offset-checkpoint in each, or in all together."""
+    """Return what is wrong with cleaner-offset-checkpoint in each log dir, or in all together."""
     reasons: dict[str, list[Reason]] = {log_dir: [] for log_dir in log_dirs}
     read: dict[str, Offsets] = {}
     for log_dir in log_dirs:
@@ -158,7 +158,7 @@ def _checkpoint_reasons(log_dirs: list[str]) -> dict[str, list[Reason]]:
 
 
 def _first_dirty(path: str, checkpoints: Checkpoints) -> tuple[int | None, list[Reason]]:
-    """The partition's line; None, and why, if the file cannot be read."""
+    """Return the partition's line; or None and the reason if the file cannot be read."""
     try:
         return find_first_dirty(path, checkpoints), []
     except Corrupt:
@@ -177,7 +177,8 @@ def _unreadable(error: Corrupt, path: str) -> Reason:
 def _line_reasons(
     key: TopicPartition, log_dir: str, first: str, read: Mapping[str, Offsets], log_dirs: Sequence[str]
 ) -> Iterator[Reason]:
-    """Of one line. first: the first log dir that has one for the partition; read: the checkpoints, by log dir."""
+    """Yield what is wrong with one line. first: the first log dir that has a line for the partition. read: the
+    checkpoints, by log dir."""
     name = f"{key.topic}-{key.partition}"
     if first != log_dir:
         stale = log_dir if os.path.isdir(os.path.join(first, name)) else first
@@ -210,7 +211,7 @@ def _reset(found: LogToClean) -> Iterator[Reason]:
 
 
 def _held_back(log: LoadedLog, found: LogToClean, path: str) -> Iterator[Reason]:
-    """Why not all up to the active segment can be cleaned."""
+    """Yield why not everything up to the active segment can be cleaned."""
     active = log.segments.last.base_offset
     if found.bound >= active or found.first_dirty_offset >= active:
         return
@@ -263,7 +264,7 @@ def _timestamp_at(log: LoadedLog, offset: int) -> int | None:
 def _too_clean(
     log: LoadedLog, found: LogToClean, path: str, question: CompactQuestion, *, is_held_back: bool
 ) -> Iterator[Reason]:
-    """What could be cleaned is not enough, also if nothing held the cleaner back."""
+    """Yield a reason if too little could be cleaned, even if nothing held the cleaner back."""
     if found.is_eligible:
         return
     active = log.segments.last
@@ -281,7 +282,7 @@ def _too_clean(
 
 
 def _as_if_free(log: LoadedLog, found: LogToClean) -> LogToClean:
-    """The range as it would be up to the active segment."""
+    """Return the range as it would be if it reached the active segment."""
     bound = log.segments.last.base_offset
     dirty = log.segments.values(min(found.first_dirty_offset, bound), bound)
     return replace(found, bound=bound, cleanable_bytes=sum(segment.size for segment in dirty))
@@ -291,7 +292,7 @@ def _as_if_free(log: LoadedLog, found: LogToClean) -> LogToClean:
 
 
 def _trial(path: str, terms: Any, found: LogToClean) -> tuple[list[Reason], Mapping[str, int] | None]:
-    """The log cleaned as if nothing held the cleaner back: what it breaks off at, or what would stay."""
+    """Clean the log as if nothing held the cleaner back: return the error, or how much would stay."""
     log = LoadedLog(Draft.of(path), terms)
     free = _as_if_free(log, found)
     if free.bound <= found.first_dirty_offset:
@@ -318,7 +319,7 @@ def _trial(path: str, terms: Any, found: LogToClean) -> tuple[list[Reason], Mapp
 
 
 def _breaks_off(error: KlogError, path: str) -> Reason:
-    """What a broker's cleaner says of it: the log is uncleanable until the broker is started again."""
+    """Return what a broker's cleaner reports: the log is uncleanable until the broker is restarted."""
     kafka_class = error.kafka_class or type(error).__name__
     detail = f"the cleaner fails: {error} ({kafka_class}); a broker does not clean this log until it is restarted"
     is_old = "Empty batches are only supported" in error.reason

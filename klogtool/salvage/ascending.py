@@ -1,8 +1,8 @@
-"""Which runs of a partition go together: offsets ascend from the first to the last, and as much as can be is kept.
+"""Which runs of a partition fit together: offsets ascend from the first to the last, and as much as possible is kept.
 
-A damaged base offset makes its batch stand out of the row, and so does a batch, or a whole segment, that is there
-twice. A batch left out whose neighbours leave exactly the room that it needs had a damaged base offset: it is set
-right. All others that are left out are rejected.
+A batch with a damaged base offset does not fit, and neither does a batch or segment that exists twice. If a batch does
+not fit, but its neighbours leave exactly the room that it needs, its base offset was damaged, and is corrected. All
+others that do not fit are rejected.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from klogtool.format.java_numbers import MAX_INT, MAX_LONG
 from klogtool.salvage.stretches import MAGIC, NO_EPOCH, Rejected, Run, Stretch, cut_run, set_field, split_last
 from klogtool.verify.heaviest_row import Frontier
 
-NEAR = 8  # how many damaged base offsets in a row are set right
+NEAR = 8  # limit of damaged base offsets in a row that are corrected
 
 
 def ascending(stretches: Sequence[Stretch]) -> list[Stretch]:
-    """The same stretches in the same order; of runs that do not go together, those that are fewer are not kept.
+    """Return the same stretches in the same order. Of runs that do not fit together, the smaller ones are rejected.
 
     stretches: of all segments, by base offset. Kept runs ascend over the whole partition.
     """
@@ -34,8 +34,8 @@ def ascending(stretches: Sequence[Stretch]) -> list[Stretch]:
 
 
 def _cut_at_segments(stretches: Sequence[Stretch]) -> list[Stretch]:
-    """Runs that reach out of what their segment can hold, or back into what a damaged batch before them says that it
-    has, cut there."""
+    """Cut runs that leave the range of their segment, or go back into the range that a damaged batch before them
+    claims."""
     found: list[Stretch] = []
     for item in stretches:
         if isinstance(item, Run):
@@ -49,14 +49,14 @@ def _cut_at_segments(stretches: Sequence[Stretch]) -> list[Stretch]:
 
 
 def _claimed(item: Stretch) -> tuple[int, int] | None:
-    """The offsets that the header of a damaged batch says that it has."""
+    """Return the offsets that the header of a damaged batch claims."""
     if isinstance(item, Rejected) and item.first_offset is not None and item.last_offset is not None:
         return item.first_offset, item.last_offset
     return None
 
 
 def _cut_where_they_meet(items: list[Stretch]) -> list[Stretch]:
-    """Runs that others contradict, cut wherever one of those begins or ends."""
+    """Cut runs that conflict with others, wherever one of the others begins or ends."""
     runs = [item for item in items if isinstance(item, Run)]
     in_trouble = set(_in_trouble(runs))
     if not in_trouble:
@@ -67,7 +67,7 @@ def _cut_where_they_meet(items: list[Stretch]) -> list[Stretch]:
         if isinstance(item, Run) and item in in_trouble and item.batches > 1:
             inside = edges[bisect_right(edges, item.first_offset) : bisect_right(edges, item.last_offset)]
             for piece in cut_run(item, inside) if inside else [item]:
-                # An edge that is left in it lies inside of its last batch.
+                # An edge that remains is inside its last batch.
                 is_whole = bisect_right(edges, piece.first_offset) == bisect_right(edges, piece.last_offset)
                 found += [piece] if is_whole else split_last(piece)
         else:
@@ -76,7 +76,8 @@ def _cut_where_they_meet(items: list[Stretch]) -> list[Stretch]:
 
 
 def _in_trouble(runs: Sequence[Run]) -> Iterator[Run]:
-    """Runs that begin at or below the end of one before them, or end at or behind the beginning of one after."""
+    """Yield runs that begin at or below the end of a run before them, or end at or after the beginning of a run after
+    them."""
     highest = -1
     lowest_behind = [MAX_LONG + 1] * (len(runs) + 1)
     for n in range(len(runs) - 1, -1, -1):
@@ -88,8 +89,8 @@ def _in_trouble(runs: Sequence[Run]) -> Iterator[Run]:
 
 
 class _Link(Struct, frozen=True):
-    """The best row that ends with an item. score: batches kept or set right, and what speaks for them otherwise.
-    before: the item before it, -1 none; mended: whether all between them are set right."""
+    """The best row that ends with an item. score: batches kept or corrected, then other evidence. before: the item
+    before it, -1: none. mended: whether all items between them are corrected."""
 
     score: tuple[int, int]
     before: int = -1
@@ -97,7 +98,7 @@ class _Link(Struct, frozen=True):
 
 
 class _Row:
-    """The search for the row of runs that keeps most: of all that end before an item, the best one."""
+    """Searches the row of runs that keeps the most: for each item, the best row that ends with it."""
 
     def __init__(self, items: list[Stretch]) -> None:
         self._items = items
@@ -105,7 +106,7 @@ class _Row:
         self.possible = set(self._possible())
 
     def _possible(self) -> Iterator[int]:
-        """Items that may be kept, going by themselves and their segment only."""
+        """Yield the items that may be kept, judged only by themselves and their segment."""
         beyond: Counter[int] = Counter()
         below: Counter[int] = Counter()
         runs = [(n, item) for n, item in enumerate(self._items) if isinstance(item, Run)]
@@ -113,8 +114,8 @@ class _Row:
             beyond[run.segment] += run.batches * (run.last_offset - run.segment > MAX_INT)
             below[run.segment] += run.batches * (run.first_offset < run.segment)
         for n, run in runs:
-            # One batch too far up, or below its segment's base offset, has a damaged header. More of them are there
-            # because a cleaner of old let a segment grow too far (KAFKA-5413), or because the file has a wrong name.
+            # A single batch that is too high, or below its segment's base offset, has a damaged header. If there are
+            # more, an old cleaner let the segment grow too far (KAFKA-5413), or the file has a wrong name.
             is_far = run.last_offset - run.segment > MAX_INT and beyond[run.segment] == 1
             is_below = run.first_offset < run.segment and below[run.segment] == 1
             is_number = run.first_offset >= 0 and run.last_offset <= MAX_LONG
@@ -122,7 +123,7 @@ class _Row:
                 yield n
 
     def _goes_back(self, n: int, run: Run) -> bool:
-        """Whether a batch begins within a damaged one before it, whose header goes with the batch before that."""
+        """Return whether a batch begins within a damaged one before it, whose header fits the batch before that."""
         claimed = _claimed(self._items[n - 1]) if n else None
         if claimed is None or run.batches > 1 or not run.first_offset <= claimed[1]:
             return False
@@ -130,13 +131,13 @@ class _Row:
         return isinstance(before, Run) and claimed[0] == before.last_offset + 1
 
     def ascends(self) -> bool:
-        """Whether all go together."""
+        """Return whether all runs fit together."""
         return not any(_in_trouble([item for item in self._items if isinstance(item, Run)]))
 
     def settled(self) -> list[Stretch]:
-        """The items, those not in the best row rejected or set right."""
+        """Return the items; those outside the best row are rejected or corrected."""
         links, chosen = self._links(), []
-        # Of rows that weigh the same the one that ends lower: rather has one base offset too high a bit set.
+        # Of rows with the same weight take the one with the lower end: a base offset that is too high is more likely.
         at = max(links, key=lambda n: (links[n].score, -self._run(n).last_offset), default=-1)
         while at >= 0:
             chosen.append(at)
@@ -157,7 +158,7 @@ class _Row:
         return item
 
     def _before_all(self) -> Run:
-        """What stands for the batch before the first: it ends where the first segment begins."""
+        """Return a run that stands for the batch before the first: it ends where the first segment begins."""
         base = self._segments[0]
         return Run("", base, 0, 0, base - 1, base - 1, 0, 0, MAGIC, NO_EPOCH)
 
@@ -189,8 +190,8 @@ class _Row:
         return found
 
     def _trust(self, n: int, before: int) -> int:
-        """What speaks for a run, of those that cannot all be kept: that readers find it by its segment's name, that
-        its header has no other damage, that it begins where the one before it ends, in the file as well."""
+        """Return the evidence for a run if not all can be kept: readers find it by its segment's name, its header has
+        no other damage, and it begins where the one before it ends, in the file as well."""
         run = self._run(n)
         is_found = self._segments[bisect_right(self._segments, run.first_offset) - 1] == run.segment
         end = self._run(before).last_offset if before >= 0 else self._before_all().last_offset
@@ -198,7 +199,8 @@ class _Row:
         return run.batches * is_found + (not run.mends) + follows
 
     def _leaves_room(self, before: int, behind: int, room: int) -> bool:
-        """Whether just so many offsets lie between two runs, and what is between them fits their leader epochs."""
+        """Return whether exactly so many offsets are between two runs, and the batches between fit their leader
+        epochs."""
         first = self._run(before) if before >= 0 else self._before_all()
         second = self._run(behind)
         epochs = [item.epoch for item in self._items[before + 1 : behind] if isinstance(item, Run)]
@@ -206,7 +208,7 @@ class _Row:
         return second.first_offset - first.last_offset - 1 == room and in_order == sorted(in_order)
 
     def _mended(self, between: Sequence[Stretch], before: Run) -> Iterator[Stretch]:
-        """Batches with the base offsets that follow on."""
+        """Yield the batches with consecutive base offsets."""
         following = before.last_offset + 1
         for item in between:
             yield with_first_offset(item, following) if isinstance(item, Run) else item
@@ -214,7 +216,7 @@ class _Row:
 
 
 def _offsets_of(item: Stretch) -> int | None:
-    """How many offsets a single batch has, or a damaged one by its header; None of anything else."""
+    """Return how many offsets a single batch has, or a damaged one by its header; else None."""
     if isinstance(item, Run):
         return item.offsets if item.batches == 1 else None
     claimed = _claimed(item)
@@ -222,7 +224,7 @@ def _offsets_of(item: Stretch) -> int | None:
 
 
 def with_first_offset(run: Run, first_offset: int) -> Run:
-    """A single batch whose base offset is this one."""
+    """Return a single batch with this base offset."""
     shift = first_offset - run.first_offset
     if not shift:
         return run

@@ -1,7 +1,8 @@
-"""New segments out of runs of batches: which of them go into one file, what that is called, where its bytes come from.
+"""Builds new segments from runs of batches: which runs go into one file, its name, and the source of its bytes.
 
-A run stays in its own segment; what fills a hole goes where it would have been. So files keep their names, unless a
-name would lie in front of what is in the segment before, or behind the segment's own first batch.
+A run stays in its own segment; a run that fills a hole goes to the segment where it would have been. So files keep
+their names, unless the name would be below the last offset of the segment before, or above the segment's own first
+batch.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from klogtool.format.java_numbers import MAX_INT
 from klogtool.salvage.holes import Filling, Hole
 from klogtool.salvage.stretches import Run, cut_run
 
-NEAR_OFFSETS = 1 << 30  # of a run that goes over more offsets than a segment can, one gets so many
+NEAR_OFFSETS = 1 << 30  # offsets per part, if a run has more offsets than a segment can have
 
 
 class NewSegment(Struct):
-    """A segment to be. source: base offset of the segment that it goes on as; None for one that only copies had.
-    size: bytes of its `.log`."""
+    """A new segment. source: base offset of the segment that it continues; None if only copies had it. size: bytes of
+    its `.log`."""
 
     base_offset: int
     source: int | None
@@ -29,7 +30,7 @@ class NewSegment(Struct):
     size: int = 0
 
     def content(self) -> Content:
-        """Its `.log`; bytes that lie behind each other in one file are one piece."""
+        """Return the content of its `.log`; adjacent bytes of one file are one piece."""
         joined: list[Part] = []
         for part in (part for run in self.runs for part in run.content()):
             before = joined[-1] if joined else None
@@ -40,7 +41,7 @@ class NewSegment(Struct):
         return tuple(joined)
 
     def run_at(self, position: int) -> tuple[Run, int]:
-        """The run that lies at a byte of its `.log`, and the byte in the run's own file. Raises IndexError."""
+        """Return the run at a byte of its `.log`, and the byte's position in the run's own file. Raises IndexError."""
         for run in self.runs:
             if position < run.size:
                 return run, run.start + position
@@ -53,7 +54,7 @@ def _follows(before: FileRange, part: FileRange) -> bool:
 
 
 class Placed(Struct, frozen=True):
-    """A run and the segment that it belongs to: source as in NewSegment, home: what that is called if it may be."""
+    """A run and its segment. source: as in NewSegment. home: the segment's base offset, if it can keep that."""
 
     run: Run
     home: int
@@ -61,15 +62,15 @@ class Placed(Struct, frozen=True):
 
 
 def place_own(run: Run) -> Placed:
-    """A run that stays where it is."""
+    """Place a run in its own segment."""
     return Placed(run, run.segment, run.segment)
 
 
 def place_filling(filling: Filling, hole: Hole, own: Sequence[int]) -> Placed:
-    """Where a copy's batches go. own: base offsets of all segments there were, ascending.
+    """Place batches of a copy. own: base offsets of all segments that existed, ascending.
 
-    That is the segment whose name says so; between segments, and behind the last, also one that is new here, where the
-    copy has a segment begin.
+    They go to the segment whose range contains them. Between segments and after the last one, that may be a new segment
+    that begins where the copy has a segment.
     """
     run = filling.run
     n = bisect_right(own, run.first_offset)
@@ -81,7 +82,7 @@ def place_filling(filling: Filling, hole: Hole, own: Sequence[int]) -> Placed:
 
 
 def assemble(placed: Iterable[Placed]) -> list[NewSegment]:
-    """The segments, by base offset; runs come by offset."""
+    """Return the segments by base offset; runs come by offset."""
     segments: list[NewSegment] = []
     home, end = None, 0
     for part in placed:
@@ -96,8 +97,8 @@ def assemble(placed: Iterable[Placed]) -> list[NewSegment]:
 
 
 def with_empty(segments: Sequence[NewSegment], bases: Sequence[int]) -> list[NewSegment]:
-    """The same, and empty ones with these base offsets (ascending), wherever no batch lies at or behind them before
-    the next segment begins."""
+    """Add empty segments with these base offsets (ascending), where no batch is at or above them before the next
+    segment."""
     found = list(segments)
     for base in bases:
         n = bisect_right([segment.base_offset for segment in found], base)
@@ -108,7 +109,7 @@ def with_empty(segments: Sequence[NewSegment], bases: Sequence[int]) -> list[New
 
 
 def _put(segments: list[NewSegment], run: Run, source: int | None) -> None:
-    """Into the last segment as far as its file and its indexes can hold it, else into new ones."""
+    """Add a run to the last segment as far as its file and indexes can hold it, then to new ones."""
     last = segments[-1]
     is_near = run.last_offset - last.base_offset <= MAX_INT
     if is_near and last.size + run.size <= MAX_INT:

@@ -1,7 +1,7 @@
-"""Two copies of a partition held together: which batches are the same, and where the copies diverge.
+"""Compares two copies of a partition: which batches are the same, and where the copies diverge.
 
-A batch's checksum covers neither base offset nor leader epoch, so a batch is the same in both if base offset, size and
-checksum are. Copies are mostly equal byte for byte over long stretches: that is looked at first.
+A batch's CRC covers neither base offset nor leader epoch. So a batch is the same in both copies if base offset, size
+and CRC are. Copies are mostly equal byte for byte over long ranges, so that is checked first.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ PIECE_BYTES = 1 << 20
 
 
 class Diverging(Struct, frozen=True):
-    """Offsets that both copies have, with other batches. same_epoch: written by the same leader all the same, as
-    where one copy is compacted and the other is not."""
+    """Offsets for which both copies have different batches. same_epoch: the same leader wrote both, for example if only
+    one copy is compacted."""
 
     first_offset: int
     last_offset: int
@@ -34,7 +34,7 @@ class Diverging(Struct, frozen=True):
 
 
 class _Mark(Struct, frozen=True):
-    """What tells a batch from others."""
+    """Identifies a batch."""
 
     first_offset: int
     last_offset: int
@@ -44,14 +44,14 @@ class _Mark(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """Two copies held together. agree: whether they have any batch in common."""
+    """The comparison of two copies. agree: whether they have any batch in common."""
 
     diverging: tuple[Diverging, ...]
     agree: bool
 
 
 def compare(ours: Sequence[Run], theirs: Sequence[Run]) -> Comparison:
-    """Where two copies differ, in order; ours, theirs: runs with ascending offsets. Raises Unreadable."""
+    """Return where two copies differ, in order; ours, theirs: runs with ascending offsets. Raises Unreadable."""
     edges = sorted({edge for run in (*ours, *theirs) for edge in (run.first_offset, run.last_offset + 1)})
     found = list(_compared(_cut(ours, edges), _cut(theirs, edges)))
     return Comparison(tuple(_joined(piece for piece in found if piece is not None)), None in found)
@@ -60,11 +60,11 @@ def compare(ours: Sequence[Run], theirs: Sequence[Run]) -> Comparison:
 def mend_last_batch(
     stretches: Sequence[Stretch], copies: Sequence[Sequence[Run]], known: LeaderEpochFileCache
 ) -> list[Stretch]:
-    """The same stretches; a last batch that copies have right behind the one before it gets their base offset, and
-    their leader epoch if that is the one before it, too.
+    """Return the same stretches with a corrected last batch: if copies have it directly after the one before it, it
+    gets their base offset, and their leader epoch if that is the epoch before it.
 
-    Behind a last batch nothing says that its offset is too high; all others stand between two neighbours. But where
-    the next leader began just behind the room that it needs (known: leader-epoch-checkpoint), it belongs there.
+    Nothing after the last batch shows that its offset is too high; all other batches have two neighbours. But if the
+    next leader began exactly after the room that it needs (known: leader-epoch-checkpoint), it belongs there.
     """
     found = list(stretches)
     n = next((n for n in range(len(found) - 1, -1, -1) if isinstance(found[n], Run)), None)
@@ -92,14 +92,14 @@ def mend_last_batch(
 
 
 def _next_epoch_start(run: Run, known: LeaderEpochFileCache) -> int | None:
-    """Where the leader after a run's began, if the run goes on behind there."""
+    """Return where the next leader began, if the run continues after that."""
     starts = (entry.start_offset for entry in known.entries if NO_EPOCH < run.epoch < entry.epoch)
     start = next(starts, None)
     return start if start is not None and start <= run.last_offset else None
 
 
 def _first_behind(runs: Sequence[Run], offset: int) -> _Mark | None:
-    """The first batch of a copy that begins behind an offset."""
+    """Return the first batch of a copy that begins after an offset."""
     run = next((run for run in runs if run.last_offset > offset), None)
     if run is None:
         return None
@@ -112,7 +112,7 @@ def _cut(runs: Sequence[Run], edges: Sequence[int]) -> list[Run]:
 
 
 def _compared(ours: Sequence[Run], theirs: Sequence[Run]) -> Iterator[Diverging | None]:
-    """What diverges; None for something that is the same."""
+    """Yield each difference; None for something equal."""
     n = m = 0
     while n < len(ours) and m < len(theirs):
         our, their = ours[n], theirs[m]
@@ -125,7 +125,7 @@ def _compared(ours: Sequence[Run], theirs: Sequence[Run]) -> Iterator[Diverging 
 
 
 def _is_same(our: Run, their: Run) -> bool:
-    """Whether two runs are equal byte for byte."""
+    """Return whether two runs are equal byte for byte."""
     if (our.first_offset, our.last_offset, our.size) != (their.first_offset, their.last_offset, their.size):
         return False
     with ContentFile(our.path, our.content()) as one, ContentFile(their.path, their.content()) as other:
@@ -164,7 +164,7 @@ def _marks(run: Run) -> Iterator[_Mark]:
 def _mark(file: LogFile, frame: Frame, run: Run) -> _Mark:
     head = file.read(frame.position, RECORD_BATCH_OVERHEAD)
     if frame.magic < MAGIC:
-        # A wrapper's first offset is not in its header; that of a run is known.
+        # The first offset of a wrapper is not in its header; that of a run is known.
         first = run.first_offset if run.batches == 1 else frame.offset
         return _Mark(first, frame.offset, frame.size, parse_message(head).crc, NO_EPOCH)
     batch = parse_batch(head)

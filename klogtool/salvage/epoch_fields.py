@@ -1,4 +1,4 @@
-"""Leader epochs in the headers of batches, set right in what salvage keeps; see epoch_order."""
+"""Corrects leader epochs in the headers of batches that salvage keeps; see epoch_order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from klogtool.verify.epoch_order import wrong_epochs
 
 
 def mend_leader_epochs(stretches: Sequence[Stretch], known: LeaderEpochFileCache) -> list[Stretch]:
-    """The same stretches; single batches with a wrong epoch are mended, or rejected where no epoch is certain."""
+    """Return the same stretches; a single batch with a wrong epoch is corrected, or rejected if no epoch is certain."""
     numbers = [n for n, item in enumerate(stretches) if isinstance(item, Run) and item.magic == MAGIC]
     runs = [run for n in numbers if isinstance(run := stretches[n], Run)]
     found = list(stretches)
@@ -39,19 +39,19 @@ def _rejected(run: Run) -> Rejected:
 
 
 def with_epoch(run: Run, epoch: int) -> Run:
-    """A single batch with this leader epoch."""
+    """Return a single batch with this leader epoch."""
     if run.epoch == epoch:
         return run
     return replace(set_field(run, "partition_leader_epoch", run.epoch, epoch), epoch=epoch)
 
 
 def right_entries(entries: Sequence[EpochEntry], runs: Sequence[Run]) -> list[EpochEntry]:
-    """Those of a leader-epoch-checkpoint that the batches do not contradict: all before an epoch's start are of lower
-    epochs, all from there on of none below it. Of the first entry, whose start rises with that of the log, batches
-    before it may be of its own epoch."""
+    """Return the entries of a leader-epoch-checkpoint that the batches do not contradict: all batches before an entry's
+    start have lower epochs, all batches from there on have that epoch or a higher one. The start of the first entry
+    moves with the log start, so batches before it may have its epoch."""
     with_epoch = sorted((run for run in runs if run.epoch > NO_EPOCH), key=lambda run: run.first_offset)
     firsts = [run.first_offset for run in with_epoch]
-    # Up to each run: the highest epoch and last offset. From each run on: the lowest epoch.
+    # highest, last: of the runs before n; lowest: of the runs from n on.
     highest = list(accumulate((run.epoch for run in with_epoch), max, initial=NO_EPOCH))
     last = list(accumulate((run.last_offset for run in with_epoch), max, initial=-1))
     lowest = list(accumulate((run.epoch for run in reversed(with_epoch)), min, initial=MAX_INT))[::-1]
@@ -71,7 +71,7 @@ def _allows_first(entry: EpochEntry, run: Run) -> bool:
 
 
 def entries_of(runs: Sequence[Run], known: Sequence[EpochEntry]) -> list[EpochEntry]:
-    """All epochs that the batches have, and the known ones (which they do not contradict), with where each began."""
+    """Return all epochs of the batches, and the known ones (which do not contradict them), with their starts."""
     starts = {entry.epoch: entry.start_offset for entry in known}
     for run in runs:
         if run.epoch > NO_EPOCH:

@@ -1,8 +1,8 @@
-"""Offsets that a partition has lost, and what other copies of it still have of them.
+"""Offsets that a partition has lost, and what other copies still have of them.
 
-A hole is a stretch of offsets between kept batches where damage lies, or where a whole segment is gone; behind the
-last kept batch it has no end. Gaps that compaction left are none. What fills a hole must go between its neighbours:
-offsets ascend, leader epochs do not go down, and the copy agrees with this one on both sides.
+A hole is a range of offsets between kept batches where there is damage, or where a whole segment is gone. After the
+last kept batch it has no end. Gaps from compaction are not holes. Batches that fill a hole must fit its neighbours:
+offsets ascend, leader epochs do not go down, and the copy agrees with this partition on both sides.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.salvage.copies import Diverging
 from klogtool.salvage.stretches import NO_EPOCH, Rejected, Run, Stretch, cut_run
 
-_THERE_TWICE = ("segment-overlap",)  # is not missing at the end
+_THERE_TWICE = ("segment-overlap",)  # rejected copies of offsets that are kept elsewhere
 
 
 class Hole(Struct, frozen=True):
-    """Offsets [first, last] that no kept batch has; last None: without end. before, behind: its neighbours, or None.
+    """Offsets [first, last] that no kept batch has; last None: no end. before, behind: the neighbours, or None.
 
-    at: the number of the stretch before which it is to be filled. rejected: what lies in it.
+    at: the number of the stretch before which it is filled. rejected: the rejected stretches in it.
     """
 
     at: int
@@ -37,15 +37,15 @@ class Hole(Struct, frozen=True):
 
     @property
     def is_within_segment(self) -> bool:
-        """Whether both neighbours are of one segment."""
+        """Return whether both neighbours are in the same segment."""
         return self.before is not None and self.behind is not None and self.before.segment == self.behind.segment
 
 
 class Evidence(Struct, frozen=True):
-    """What tells of batches that no `.log` has. bases: ascending offsets of side files without a `.log`;
-    reaches: the log once reached up to here (exclusive), by its checkpoints and snapshots; swapped: spans of offsets of
-    cleaned segments, which may have replaced some already. is_compacted: so gaps between segments tell nothing.
-    log_start_offset: what is missing below it was deleted."""
+    """Evidence of batches that no `.log` has. bases: ascending offsets of side files without a `.log`. reaches: the log
+    once reached up to here (exclusive), by its checkpoints and snapshots. swapped: offset ranges of cleaned segments,
+    which may have replaced some already. is_compacted: gaps between segments prove nothing. log_start_offset: offsets
+    below it were deleted."""
 
     bases: tuple[int, ...] = ()
     reaches: int = 0
@@ -55,12 +55,12 @@ class Evidence(Struct, frozen=True):
 
 
 def find_holes(stretches: Sequence[Stretch], evidence: Evidence) -> list[Hole]:
-    """All holes, in order. stretches: of the whole partition."""
+    """Return all holes, in order. stretches: of the whole partition."""
     return [gap for gap in walk_gaps(stretches, evidence) if _is_hole(gap, evidence)]
 
 
 def walk_gaps(stretches: Sequence[Stretch], evidence: Evidence) -> Iterator[Hole]:
-    """What lies before, between and behind kept runs, if only nothing: then `last` is below `first`."""
+    """Yield the gaps before, between and after kept runs, even empty ones: then `last` is below `first`."""
     before: Run | None = None
     rejected: list[Rejected] = []
     for n, stretch in enumerate(stretches):
@@ -80,14 +80,14 @@ def _first_behind(before: Run | None, stretches: Sequence[Stretch], evidence: Ev
 
 
 def is_evident(gap: Hole, evidence: Evidence) -> bool:
-    """Whether other files tell of batches in a gap."""
+    """Return whether other files show that a gap had batches."""
     last = MAX_LONG if gap.last is None else gap.last
     reaches_in = gap.last is None and evidence.reaches > gap.first
     return reaches_in or bisect_left(evidence.bases, gap.first) < bisect_right(evidence.bases, last)
 
 
 def is_between_segments(gap: Hole, evidence: Evidence) -> bool:
-    """Whether a gap lies between two segments of a log that is not compacted: then a segment is gone."""
+    """Return whether a gap is between two segments of a log that is not compacted: then a segment is gone."""
     return gap.before is not None and gap.behind is not None and not gap.is_within_segment and not evidence.is_compacted
 
 
@@ -105,7 +105,7 @@ def _is_hole(gap: Hole, evidence: Evidence) -> bool:
 
 
 def shows_cleaning(stretches: Sequence[Stretch]) -> bool:
-    """Whether offsets are missing inside of segments where nothing is damaged, as only cleaning leaves them."""
+    """Return whether offsets are missing inside segments without damage; only cleaning leaves such gaps."""
     for before, stretch in zip((None, *stretches), stretches, strict=False):
         if isinstance(stretch, Run):
             if stretch.records < stretch.offsets:
@@ -117,9 +117,9 @@ def shows_cleaning(stretches: Sequence[Stretch]) -> bool:
 
 
 class Copy(Struct, frozen=True):
-    """Another copy of the partition. name: as it was given. runs: what is sound in it, ascending; empty: spans of
-    offsets between them, and behind the last, that it has no batch for, with no damage there; diverging: where it has
-    other batches than this one; epochs: of its leader-epoch-checkpoint."""
+    """Another copy of the partition. name: as given by the user. runs: its sound runs, ascending. empty: offset ranges
+    between and after them without a batch and without damage. diverging: where its batches differ from this
+    partition's. epochs: of its leader-epoch-checkpoint."""
 
     name: str
     runs: Sequence[Run]
@@ -131,7 +131,7 @@ class Copy(Struct, frozen=True):
 def copy_of(
     name: str, stretches: Sequence[Stretch], diverging: Sequence[Diverging], epochs: LeaderEpochFileCache
 ) -> Copy:
-    """A copy out of what lies in its files, in their order."""
+    """Return a copy, from the stretches of its files in order."""
     empty: list[tuple[int, int | None]] = []
     for before, stretch in pairwise(stretches):
         if isinstance(before, Run) and isinstance(stretch, Run) and before.last_offset + 1 < stretch.first_offset:
@@ -151,7 +151,7 @@ class Filling(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True):
-    """Why batches of a copy that would be there are not taken."""
+    """Why available batches of a copy are not used."""
 
     copy: Copy
     first_offset: int
@@ -160,7 +160,7 @@ class Refusal(Struct, frozen=True):
 
 
 class Filled(Struct):
-    """What copies give to holes. empty: spans of offsets that a copy has nothing for, though it is sound there."""
+    """What copies contribute to holes. empty: offset ranges for which a sound copy has no batches."""
 
     fillings: list[tuple[Filling, Hole]] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
@@ -168,10 +168,10 @@ class Filled(Struct):
 
 
 def fill_hole(hole: Hole, copies: Sequence[Copy], known: LeaderEpochFileCache, filled: Filled) -> None:
-    """What the copies, one after the other, have for a hole goes into `filled`.
+    """Add to `filled` what the copies have for a hole, one copy after the other.
 
-    known: this partition's leader epochs, as far as its checkpoint tells. The copies' runs are to be cut at the
-    hole's edges and where known epochs begin.
+    known: this partition's leader epochs, as far as its checkpoint says. The copies' runs must be cut at the hole's
+    edges and where known epochs begin.
     """
     found: list[Filling] = []
     for copy in copies:
@@ -190,7 +190,8 @@ def fill_hole(hole: Hole, copies: Sequence[Copy], known: LeaderEpochFileCache, f
 
 
 def left_alone(gaps: Sequence[Hole], holes: Sequence[Hole], copies: Sequence[Copy]) -> Iterator[Refusal]:
-    """What copies have between kept batches where nothing is damaged. gaps: all there are, the copies are cut there."""
+    """Yield batches that copies have between kept batches although nothing is damaged there. gaps: all gaps; the copies
+    are cut there."""
     filled = {hole.at for hole in holes}
     for gap in gaps:
         if gap.at in filled or gap.before is None or gap.last is None or gap.last < gap.first:
@@ -205,7 +206,7 @@ _DIVERGES = "the copy has other batches, of another leader, beside it"
 
 
 def parts_left(hole: Hole, runs: Sequence[Run]) -> list[tuple[int, int | None]]:
-    """The spans of offsets of a hole that these runs (ascending, all in it) leave open."""
+    """Return the offset ranges of a hole that these runs (ascending, all inside it) leave open."""
     left: list[tuple[int, int | None]] = []
     first = hole.first
     for run in runs:
@@ -218,7 +219,7 @@ def parts_left(hole: Hole, runs: Sequence[Run]) -> list[tuple[int, int | None]]:
 
 
 def _parts_left(hole: Hole, found: Sequence[Filling]) -> list[Hole]:
-    """The same as holes, with their neighbours."""
+    """Return the same as holes, with their neighbours."""
     runs = [filling.run for filling in found]
     parts = []
     for first, last in parts_left(hole, runs):
@@ -240,7 +241,7 @@ def _runs_within(copy: Copy, hole: Hole) -> Iterator[Run]:
 def _refusal(
     copy: Copy, hole: Hole, part: Hole, run: Run, found: Sequence[Filling], known: LeaderEpochFileCache
 ) -> str | None:
-    """Why a run of the copy does not go there; None if it does."""
+    """Return why a run of the copy does not fit there, or None."""
     if run.epoch != NO_EPOCH:
         lowest = max((r.epoch for r in _epochs_before(part, run, found)), default=NO_EPOCH)
         if run.epoch < lowest:
@@ -262,7 +263,7 @@ def _epochs_before(part: Hole, run: Run, found: Sequence[Filling]) -> Iterator[R
 
 
 def _diverges_at(copy: Copy, hole: Hole) -> bool:
-    """Whether another leader wrote what the copy has in place of the hole's neighbours."""
+    """Return whether another leader wrote the batches that the copy has in place of the hole's neighbours."""
     edges = [run.last_offset for run in (hole.before,) if run is not None]
     edges += [run.first_offset for run in (hole.behind,) if run is not None]
     return any(
@@ -273,7 +274,7 @@ def _diverges_at(copy: Copy, hole: Hole) -> bool:
 
 
 def _other_history(copy: Copy, hole: Hole, known: LeaderEpochFileCache) -> str | None:
-    """Why the copy does not go on from where this one ends: they have not had the same leaders up to there."""
+    """Return why the copy does not continue this log, or None: they have not had the same leaders up to the hole."""
     ours = {entry.epoch: entry.start_offset for entry in known.entries[1:]}
     for entry in copy.epochs.entries[1:]:
         if ours.get(entry.epoch, entry.start_offset) != entry.start_offset:

@@ -1,4 +1,4 @@
-"""A last batch that lies beyond where a clean stop left the log: verify's rule, and the batch set right."""
+"""Corrects a last batch that is beyond the log's end at a clean stop, by verify's rule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from klogtool.verify.closed_end import find_right_offset
 
 
 def find_closed_end(path: str, circumstances: Circumstances) -> int | None:
-    """Where the log ended when it was closed; None if it was not, as far as anybody knows."""
+    """Return where the log ended when it was closed; None if it was not closed, or that is unknown."""
     checkpoints, name = Checkpoints.beside(path), Partition(path).topic_partition
     is_clean = checkpoints.has_clean_marker if circumstances.last_stop is None else circumstances.last_stop == CLEAN
     if not is_clean or name is None:
@@ -24,7 +24,7 @@ def find_closed_end(path: str, circumstances: Circumstances) -> int | None:
 
 
 def mend_by_closed_end(stretches: Sequence[Stretch], closed_at: int | None) -> list[Stretch]:
-    """The same stretches; the last batch with the base offset that its log's end proves."""
+    """Return the same stretches; the last batch gets the base offset that the log's end proves."""
     found = list(stretches)
     run = found[-1] if found else None
     if closed_at is None or not isinstance(run, Run) or run.magic != MAGIC or run.last_offset < closed_at:

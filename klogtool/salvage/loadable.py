@@ -1,7 +1,7 @@
-"""A partition out of new segments that a broker loads, with the side files that its recovery makes of them.
+"""Builds, from new segments, a partition that a broker loads, with the side files of a broker's recovery.
 
-It is loaded as after a kill, from the first offset on: whatever a broker might look at, it looks at. A batch that would
-stop the load is left out, and all is loaded again.
+It is loaded as after a kill, from the first offset on, so that every batch is checked that a broker might check. A
+batch that would stop the load is left out, and everything is loaded again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from klogtool.salvage.stretches import Run
 
 _KEPT_KINDS = (FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE, FileKind.KRAFT_SNAPSHOT)
 _HARMFUL_ENDS = (".deleted", ".cleaned", ".swap")
-# What a batch that is sound by itself can be refused for, because of those before it.
+# Reasons to refuse a batch that is sound by itself, because of the batches before it.
 _OF_A_BATCH = ("InvalidTxnStateException",)
 
 
@@ -38,7 +38,7 @@ class Unloadable(Struct, frozen=True):
 
 
 class Loadable(Struct, frozen=True):
-    """The partition dir as it is to be. open_txns: transactions that no marker ends; aborted_txns: in its indexes."""
+    """The new partition dir. open_txns: transactions without a marker. aborted_txns: the entries of its indexes."""
 
     draft: Draft
     log_end_offset: int
@@ -53,10 +53,10 @@ def load(
     terms: LoadTerms,
     mtime_of: Callable[[NewSegment], int | None],
 ) -> Loadable | Unloadable:
-    """The draft of a partition dir with just these segments, after a load and a clean stop.
+    """Return the draft of a partition dir with exactly these segments, after a load and a clean stop.
 
-    small_files: contents that are new, by name; None: there is to be no such file. mtime_of: a segment's modification
-    time. Raises KlogError where a broker refuses for another reason, such as a setting.
+    small_files: new contents by name; None: the file should not exist. mtime_of: a segment's mtime. Raises KlogError if
+    a broker refuses for another reason, such as a setting.
     """
     draft = _draft(path, segments, small_files, mtime_of)
     try:
@@ -87,9 +87,9 @@ def _draft(
     mtime_of: Callable[[NewSegment], int | None],
 ) -> Draft:
     draft = Draft.of(path)
-    # Of a dir that is to be deleted a broker would not recover anything; what is salvaged from it lies elsewhere.
+    # A broker recovers nothing in a dir that is being deleted; but the result of salvage is another dir.
     draft.path = path.removesuffix(PartitionDirState.DELETE.value)
-    draft.folders = draft.devices = frozenset()  # nor does what stands in the way of files there
+    draft.folders = draft.devices = frozenset()  # folders in place of files do not matter for the new dir
     for name in draft.names():
         if not _stays(name):
             draft.delete(name)
@@ -100,14 +100,14 @@ def _draft(
             draft.write(name, data)
     for segment in segments:
         draft.write(build_file_name(FileKind.LOG, segment.base_offset), segment.content(), mtime_of(segment))
-        # Empty ones, or a broker would recover the segment twice.
+        # Make empty ones, or a broker would recover the segment twice.
         for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
             draft.write(build_file_name(kind, segment.base_offset), b"")
     return draft
 
 
 def _stays(name: str) -> bool:
-    """What a broker neither makes anew nor stops at."""
+    """Return whether a broker neither makes this file again nor stops at it."""
     file = parse_file_name(name)
     if file.kind is FileKind.FOREIGN:
         return not name.endswith(_HARMFUL_ENDS)
@@ -117,7 +117,7 @@ def _stays(name: str) -> bool:
 def _find_batch(
     segments: Sequence[NewSegment], draft: Draft, error: KlogError, base_offset: int | None = None
 ) -> Unloadable | None:
-    """The batch that an error is about, if leaving it out helps."""
+    """Return the batch that an error is about, if leaving it out helps."""
     if not isinstance(error, Corrupt) or error.position is None:
         return None
     if base_offset is None and error.kafka_class not in _OF_A_BATCH:
@@ -131,7 +131,7 @@ def _find_batch(
 
 
 def _restore_equal(draft: Draft) -> None:
-    """Files that came out as they were are the ones that were there, with their times."""
+    """Keep the existing files, with their times, where new ones have the same bytes."""
     for name in sorted(draft.changed()):
         before, now = draft.before.get(name), draft.files.get(name)
         if before is None or now is None or before.size != now.size:

@@ -1,4 +1,5 @@
-"""What is lost with bytes that are rejected: offsets, by what is kept on both sides of them, and what copies gave."""
+"""What is lost with rejected bytes: which offsets, judged by the kept batches on both sides and by what copies
+contributed."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from msgspec import Struct
 from klogtool.salvage.holes import Evidence, Hole, is_between_segments, is_evident, parts_left
 from klogtool.salvage.stretches import Rejected, Run
 
-# Of these it cannot be said that records were in them.
+# With these causes it is not certain that the bytes contained records.
 _MAY_BE_NOTHING = ("zero-tail", "segment-overlap")
 MISSING = "segment-missing"
 
@@ -18,10 +19,10 @@ Span = tuple[int, int | None]
 
 
 class Loss(Struct, frozen=True):
-    """Bytes [start, end) of a segment that are not in the result, and the offsets that are not either.
+    """Bytes [start, end) of a segment that are not in the result, and the offsets that are not in it either.
 
-    No offset: the batches on both sides follow each other, or nothing tells of any. No last offset: nothing tells how
-    far the log went. cause: as of Rejected; MISSING where there are no bytes: other files tell of them, or a gap
+    No offset: the batches on both sides are consecutive, or nothing shows any. No last offset: nothing shows how far
+    the log reached. cause: as in Rejected; MISSING if there are no bytes: other files show them, or there is a gap
     between segments.
     """
 
@@ -34,8 +35,8 @@ class Loss(Struct, frozen=True):
 
 
 def losses(gap: Hole, filled: Sequence[Run], empty: Sequence[Span], evidence: Evidence) -> list[Loss]:
-    """What is lost between kept batches. filled: what goes there, ascending; empty: spans of offsets that copies have
-    no batches for, though nothing of them is damaged there, ascending."""
+    """Return what is lost between kept batches. filled: runs that fill it, ascending. empty: offset ranges for which
+    undamaged copies have no batches, ascending."""
     hole = _with_end(gap, evidence.reaches, is_filled=bool(filled))
     left = [part for span in parts_left(hole, filled) for part in _without(span, empty)]
     if not left and (filled or hole.last is None or hole.first <= hole.last):
@@ -57,12 +58,12 @@ def _loss(rejected: Rejected, span: Span | None) -> Loss:
 
 
 def _without(span: Span, empty: Sequence[Span]) -> Iterator[Span]:
-    """What is left of a span. Of one without end only what itself has none takes that away."""
+    """Yield what is left of a range. From a range without end, only an empty range without end can be subtracted."""
     first, last = span
     for begin, end in empty:
         if (end is not None and end < first) or (last is not None and last < begin):
             continue
-        if end is None and last is not None:  # copies may have ended earlier than this one
+        if end is None and last is not None:  # copies may have ended earlier than this log
             continue
         if first < begin:
             yield first, begin - 1
@@ -75,7 +76,7 @@ def _without(span: Span, empty: Sequence[Span]) -> Iterator[Span]:
 
 
 def _with_end(hole: Hole, reaches: int, *, is_filled: bool) -> Hole:
-    """A hole at the end of the log, as far as anything tells where that was."""
+    """Give a hole at the log's end an end, if anything shows where that was."""
     if hole.last is not None:
         return hole
     told = [
@@ -86,14 +87,14 @@ def _with_end(hole: Hole, reaches: int, *, is_filled: bool) -> Hole:
 
 
 def _is_credible(part: Rejected, is_filled: bool) -> bool:
-    """Whether to believe the offsets that a damaged header claims, at the end of the log: nothing else limits them."""
+    """Return whether to believe the offsets in a damaged header at the log's end, where nothing else limits them."""
     if part.first_offset is None or part.last_offset is None:
         return False
     return part.cause == "torn-batch" or (not is_filled and part.last_offset - part.first_offset < part.size)
 
 
 def _spans(hole: Hole) -> list[Span | None]:
-    """For each rejected stretch the offsets that were in it; all of the hole's are in one of them."""
+    """Return the offsets that were in each rejected stretch; together they cover all offsets of the hole."""
     if hole.last is not None and hole.last < hole.first:
         return [None] * len(hole.rejected)
     if not hole.rejected:
@@ -107,7 +108,7 @@ def _spans(hole: Hole) -> list[Span | None]:
 
 
 def _shares(parts: Sequence[Rejected], first: int, last: int) -> dict[Rejected, Span]:
-    """Offsets [first, last] given to those who tell which are theirs, and what lies between to those who do not."""
+    """Divide the offsets [first, last]: stretches that show their offsets get those, the others get what is between."""
     shares: dict[Rejected, Span] = {}
     waiting: list[Rejected] = []
     following = first
@@ -133,7 +134,8 @@ def _shares(parts: Sequence[Rejected], first: int, last: int) -> dict[Rejected, 
 
 
 def _common(span: Span | None, left: Sequence[Span]) -> Iterator[Span | None]:
-    """Where a span and what is left over have offsets in common; None once for a stretch that has none of its own."""
+    """Yield the common offsets of a range and what is left; yield None once if the stretch has no offsets of its
+    own."""
     if span is None:
         yield None
         return

@@ -1,8 +1,8 @@
-"""Entries of a log whose length or magic is wrong, and whose checksum holds all the same: they can be read.
+"""Entries of a log whose length or magic is wrong but whose CRC is right, so they can be read.
 
-Length and magic lie outside of the checksum. verify finds by it what they should be, and salvage sets them right; who
-shows records or batches beyond damage reads the log through a file in which they are right. One rule for all:
-DamageJudge.
+The CRC does not cover length and magic. verify finds the right values by the CRC, and salvage corrects them. Code that
+shows records or batches after damage reads the log through a file in which these fields are corrected. DamageJudge has
+the one rule for all three.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 MAGIC = 2
 _FIELDS = {field: (at, kind) for field, at, kind in field_positions(BATCH_HEADER) if field in ("length", "magic")}
 _MOST_FIELD_BYTES = 4
-_TO_MAGIC = -1  # among lengths: the field is a magic
+_TO_MAGIC = -1  # stands for a magic field in the list of lengths
 
 
 class SetRight(Corrupt):
-    """That an entry is read although it is damaged. field: the wrong one; was, now: what it says, and what is right."""
+    """An entry was read although it is damaged. field: the wrong field; was, now: its value, and the right value."""
 
     def __init__(self, damage: Damage, path: str, field: str, was: int, now: int) -> None:
         how = "up to the next sound entry" if damage.entry is None else "with the corrected field"
@@ -43,18 +43,19 @@ class SetRight(Corrupt):
         self.field, self.was, self.now = field, was, now
 
     def as_row(self) -> dict[str, str | int]:
-        """In the words of salvage's answer."""
+        """Return the fields as in salvage's answer."""
         return {"field": self.field, "was": self.was, "is": self.now}
 
 
 def mended(
     file: LogFile, *, start: int = 0, end: int, on_mended: Callable[[SetRight], None] = lambda _: None
 ) -> LogFile:
-    """The same log with each length and magic set right that is all that is wrong with its entry; it is not to be
-    closed. The file itself where there are none. Damage that by its length goes on past a sound entry ends there.
+    """Return the same log with each wrong length and magic corrected, if nothing else is wrong with the entry. The
+    result must not be closed. If there are none, it is the file itself. If the length of a damaged entry reaches past a
+    sound entry, the damage ends there.
 
-    start: where an entry begins; end: up to where they are looked for. on_mended: told of each. The smallest offset
-    that an entry may have is told by the name of the file. Every checksum is looked at. Raises Unreadable.
+    start: where an entry begins; end: the end of the search. on_mended: called for each. The smallest possible offset
+    is taken from the file's name. Every CRC is checked. Raises Unreadable.
     """
     search = _Search(file, end)
     search.walk(start, on_mended)
@@ -62,7 +63,7 @@ def mended(
 
 
 class _Search:
-    """Finds the wrong fields of a log. positions: their bytes, ascending; values: what they are to be."""
+    """Finds the wrong fields of a log. positions: of their bytes, ascending; values: the right ones."""
 
     def __init__(self, file: LogFile, end: int) -> None:
         base_offset = parse_file_name(os.path.basename(file.path)).base_offset or 0
@@ -72,7 +73,7 @@ class _Search:
         self._judge = DamageJudge(self._probe, base_offset)
 
     def walk(self, at: int, on_mended: Callable[[SetRight], None]) -> None:
-        """All of the log from byte `at` on."""
+        """Search the log from byte `at` on."""
         pool, calm = RowPool(), True
         while at < self._end:
             for proved in walk_proved_calmly(self._file, at, pool, end=self._end, calm=calm):
@@ -84,7 +85,7 @@ class _Search:
                 at, calm = damage.end, False
 
     def _damages(self, at: int) -> list[Damage]:
-        """What is wrong where no plain entry begins; an entry that is only not plain as what it is."""
+        """Return the damage where no plain entry begins; a sound entry that is not plain counts as an entry."""
         judged = self._probe.judge(at)
         if judged is not None:
             return [Damage("", at, judged.facts.end, "", entry=judged)]
@@ -112,7 +113,7 @@ class _Search:
 
 
 class _Mended(LogFile):
-    """A file as another one is, but for some fields. It is not to be closed."""
+    """A file with some corrected fields. It must not be closed."""
 
     is_mappable = False
 
@@ -133,7 +134,7 @@ class _Mended(LogFile):
         return view
 
     def map(self, position: int, size: int) -> memoryview:
-        """See LogFile. An entry that is mended proved itself: its size is true, and it may be in memory."""
+        """See LogFile. A corrected entry has proved its size, so it may be read into memory."""
         if not self._fields_in(position, size):
             return self._file.map(position, size)
         return memoryview(self.read(position, size))
@@ -143,7 +144,7 @@ class _Mended(LogFile):
         return self._file.size_now()
 
     def close(self) -> None:
-        """The file is whose it was."""
+        """Do nothing: the file belongs to its opener."""
 
     def _mend(self, view: memoryview, position: int) -> None:
         for n in self._fields_in(position, len(view)):
@@ -153,11 +154,11 @@ class _Mended(LogFile):
                     view[at + k] = byte
 
     def _fields_in(self, position: int, size: int) -> range:
-        """Numbers of the fields of which bytes may lie there."""
+        """Return the numbers of the fields that have bytes in this range."""
         first = bisect_right(self._positions, position - _MOST_FIELD_BYTES)
         return range(first, bisect_left(self._positions, position + size))
 
     def _field(self, n: int) -> bytes:
-        """The right bytes of a field."""
+        """Return the right bytes of a field."""
         value = self._values[n]
         return bytes([MAGIC]) if value == _TO_MAGIC else value.to_bytes(_MOST_FIELD_BYTES, "big")

@@ -41,7 +41,7 @@ class SegmentFile(Struct, frozen=True):
     mtime_ns: int | None
 
     def stretches(self, *, jobs: int = 1, deep: bool = False) -> list[Stretch]:
-        """All of it; see walk_stretches. What the disk does not give is rejected. Raises Unreadable."""
+        """Return all of it; see walk_stretches. Bytes that the disk cannot read are rejected. Raises Unreadable."""
         with PatchyFile(self.path) as file:
             found = list(walk_stretches(file, self.base_offset, jobs=jobs, deep=deep))
             return [_or_unreadable(stretch, file) for stretch in found] if file.bad else found
@@ -55,9 +55,9 @@ def _or_unreadable(stretch: Stretch, file: PatchyFile) -> Stretch:
 
 
 class PartitionFiles(Struct):
-    """What there is. swaps: cleaned segments that are to replace others. metadata, epochs: None where there is no such
-    file, or it is damaged (`damaged`: why, by kind). aborted_txns: by all indexes that can be read. reaches: up to
-    where the log once went at least (exclusive), by sound producer snapshots. listed: as `listing_of` has it."""
+    """The files. swaps: cleaned segments that should replace others. metadata, epochs: None if the file is missing or
+    damaged (`damaged`: why, by kind). aborted_txns: from all readable indexes. reaches: how far the log reached at
+    least (exclusive), by sound producer snapshots. listed: as from `listing_of`."""
 
     path: str
     listed: tuple[int, frozenset[str]]
@@ -72,11 +72,11 @@ class PartitionFiles(Struct):
 
     @property
     def topic_partition(self) -> TopicPartition | None:
-        """By the folder's name."""
+        """The partition, by the folder's name."""
         return Partition(self.path).topic_partition
 
     def names(self) -> list[FileName]:
-        """All names, taken apart."""
+        """All file names, parsed."""
         return [parse_file_name(name) for name in sorted(self.files)]
 
     def orphans(self) -> set[int]:
@@ -90,7 +90,7 @@ class PartitionFiles(Struct):
 
 
 def read_partition_files(path: str) -> PartitionFiles:
-    """A partition dir. Raises KlogError where there is none, or a file cannot be read."""
+    """Read a partition dir. Raises KlogError if there is none, or a file cannot be read."""
     draft = Draft.of(path)
     if isinstance(open_path(path), LogDir):
         raise KlogError("a log dir: name one of its partition dirs", path=path)
@@ -109,8 +109,8 @@ def _logs(draft: Draft, suffix: str) -> list[SegmentFile]:
 
 
 def _swaps(draft: Draft) -> list[SegmentFile]:
-    """Segments that a cleaning has finished; one at or above the lowest half-made file is of a set that was not
-    complete (LogLoader.removeTempFilesAndCollectSwapFiles)."""
+    """Return segments that a cleaning has finished. A `.swap` at or above the lowest `.cleaned` belongs to an
+    incomplete set, and does not count (LogLoader.removeTempFilesAndCollectSwapFiles)."""
     names = [parse_file_name(name) for name in draft.names()]
     cleaned = [name.base_offset for name in names if name.suffix == ".cleaned" and name.base_offset is not None]
     return [swap for swap in _logs(draft, ".swap") if not cleaned or swap.base_offset < min(cleaned)]
@@ -135,7 +135,7 @@ def _parse_epochs(data: bytes) -> LeaderEpochFileCache:
 
 
 def _parsed(draft: Draft, name: str, parse: Callable[[bytes], _Value], damaged: dict[FileKind, str]) -> _Value | None:
-    """What a file says; None where it is not there, or is damaged, or the disk does not give it: `damaged` has why."""
+    """Return the parsed file; None if it is missing, damaged or unreadable (`damaged` then has the reason)."""
     if name not in draft:
         return None
     try:

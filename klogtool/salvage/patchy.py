@@ -1,4 +1,4 @@
-"""A file on a disk with bad sectors: what it does not give reads as zeros, and is remembered."""
+"""A file on a disk with bad sectors: unreadable bytes read as zeros, and are recorded."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SECTOR_BYTES = 4096
 
 
 class PatchyFile(LogFile):
-    """A LogFile that goes on behind an I/O error. bad: spans of bytes that could not be read so far, by sectors."""
+    """A LogFile that continues after an I/O error. bad: ranges of unreadable bytes found so far, in whole sectors."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(path)
         self.bad: set[tuple[int, int]] = set()
 
     def read(self, position: int, size: int) -> bytes:
-        """`size` bytes from byte `position`, fewer where the file ends; zeros where the disk gives none."""
+        """Return `size` bytes from byte `position`, fewer at the end of the file; zeros for unreadable bytes."""
         try:
             return super().read(position, size)
         except Unreadable as error:
@@ -29,7 +29,7 @@ class PatchyFile(LogFile):
         return b"".join(self._sectors(position, min(size, self.size - position)))
 
     def read_into(self, buffer: bytearray | mmap.mmap, position: int, size: int) -> memoryview:
-        """The same into a buffer."""
+        """Do the same into a buffer."""
         try:
             return super().read_into(buffer, position, size)
         except Unreadable as error:
@@ -45,7 +45,7 @@ class PatchyFile(LogFile):
         return self
 
     def bad_within(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """What could not be read of [start, stop), by position."""
+        """Return the unreadable ranges within [start, stop), by position."""
         return sorted((max(start, a), min(stop, b)) for a, b in self.bad if a < stop and start < b)
 
     def _sectors(self, position: int, size: int) -> Iterator[bytes]:

@@ -1,9 +1,8 @@
-"""A segment in stretches: runs of batches that prove themselves, and what lies between them.
+"""Splits a segment into stretches: runs of sound batches, and the bytes between them.
 
-A run's batches follow each other in the file, their checksums hold and nothing in their headers is impossible, their
-offsets ascend, and their leader epoch is the same. A batch whose checksum holds over it once its length or magic is
-set right, fields that no checksum covers, is a run of its own that is mended. Whether runs fit each other is not
-looked at here.
+The batches of a run are consecutive in the file. Their CRCs are right, nothing in their headers is impossible, their
+offsets ascend, and their leader epoch is the same. If only the length or magic of a batch is wrong (no CRC covers
+these), the corrected batch is a run of its own. Whether runs fit together is not checked here.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ WIDTH = len(FACTS)
 
 
 class Mend(Struct, frozen=True):
-    """A field outside of the checksum that is set right. position: of the batch in its file; at: of the field;
-    data: the field's bytes."""
+    """A corrected field outside the CRC. position: of the batch in its file; at: of the field; data: the field's
+    bytes."""
 
     position: int
     at: int
@@ -50,9 +49,9 @@ class Mend(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True):
-    """Sound batches, bytes [start, stop) of the file at `path`, which is that of segment `segment`.
+    """Sound batches: bytes [start, stop) of the file at `path`, which belongs to segment `segment`.
 
-    magic, epoch: the format and leader epoch of all of them (the old formats have NO_EPOCH).
+    magic, epoch: format and leader epoch of all of them (old formats have NO_EPOCH).
     """
 
     path: str
@@ -69,16 +68,16 @@ class Run(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self.stop - self.start
 
     @property
     def offsets(self) -> int:
-        """How many offsets from the first to the last; more than records where a cleaner has been."""
+        """Number of offsets from the first to the last; after a cleaning that is more than the records."""
         return self.last_offset - self.first_offset + 1
 
     def content(self) -> Content:
-        """Its bytes, mended fields in place."""
+        """Its bytes, with corrected fields."""
         parts: list[FileRange | bytes] = []
         at = self.start
         for mend in sorted(self.mends, key=lambda mend: mend.at):
@@ -91,7 +90,7 @@ class Run(Struct, frozen=True):
 class Rejected(Struct, frozen=True):
     """Bytes [start, stop) of a segment that are not kept. cause: an id of verify's findings; detail: a sentence.
 
-    first_offset, last_offset: what was there, as far as these bytes tell.
+    first_offset, last_offset: what was there, as far as these bytes show.
     """
 
     path: str
@@ -105,7 +104,7 @@ class Rejected(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self.stop - self.start
 
 
@@ -122,16 +121,17 @@ def walk_stretches(
     jobs: int = 1,
     deep: bool = False,
 ) -> Iterator[Stretch]:
-    """All bytes [start, end) of a segment's file, in order. segment: its base offset; start: where an entry begins.
+    """Yield all bytes [start, end) of a segment's file, in order. segment: its base offset; start: where an entry
+    begins.
 
-    cuts: ascending offsets; no run has batches both below and from one of them on. deep: a batch whose records
-    cannot be read is rejected. Raises Unreadable.
+    cuts: ascending offsets; no run has batches on both sides of one. deep: reject a batch whose records cannot be read.
+    Raises Unreadable.
     """
     return _Walk(file, segment, cuts, file.size if end is None else end, jobs, deep=deep).stretches(start)
 
 
 def cut_run(run: Run, cuts: Sequence[int]) -> Sequence[Run]:
-    """A run in pieces, none of which has batches both below and from one of these (ascending) offsets on."""
+    """Cut a run so that no piece has batches on both sides of one of these (ascending) offsets."""
     if run.batches == 1 or bisect_right(cuts, run.first_offset) == bisect_right(cuts, run.last_offset):
         return [run]
     with LogFile(run.path) as file:
@@ -140,7 +140,7 @@ def cut_run(run: Run, cuts: Sequence[int]) -> Sequence[Run]:
 
 
 def split_last(run: Run) -> list[Run]:
-    """A run without its last batch, if it has more, and that batch."""
+    """Split a run into all but its last batch (if there are others), and that batch."""
     if run.batches == 1:
         return [run]
     at = run.start
@@ -155,8 +155,8 @@ def split_last(run: Run) -> list[Run]:
 
 
 def set_field(run: Run, name: str, was: int, value: int) -> Run:
-    """A run of a single batch with another value in a field. An old message has base_offset and length in the same
-    place, under other names."""
+    """Return a run of a single batch with another value in a field. An old message has base_offset and length at the
+    same position, under other names."""
     at, kind = next((at, kind) for field, at, kind in field_positions(BATCH_HEADER) if field == name)
     return replace(run, mends=(*run.mends, Mend(run.start, run.start + at, name, was, value, kind.build(value))))
 
@@ -184,7 +184,7 @@ class _Walk:
         yield from self._runs.take()
 
     def _not_plain(self, at: int) -> Iterator[Stretch]:
-        """What begins at a byte where no plain entry does."""
+        """Yield what begins at a byte where no plain entry does."""
         judged = self._probe.judge(at, deep=self._deep)
         if judged is not None:
             yield self._judged(judged)
@@ -198,8 +198,8 @@ class _Walk:
             at = damage.end
 
     def _proved_inside(self, damage: Damage) -> int | None:
-        """Where in damaged bytes an entry proves itself, unless it is one inside of a damaged one's records: then that
-        one ends where another proves itself, or the log does."""
+        """Return where an entry inside damaged bytes proves itself. If it is part of the records of a damaged entry,
+        that one ends where another entry proves itself, or at the log's end."""
         if damage.entry is not None or damage.end == self._end or self._probe.judge(damage.end) is not None:
             return None
         found = self._probe.next_proved(damage.start + 1)
@@ -225,8 +225,8 @@ class _Walk:
         return set_field(run, "length", was, damage.size - LOG_OVERHEAD)
 
     def _claimed(self, damage: Damage) -> tuple[int | None, int | None]:
-        """The offsets that a damaged batch says that it has, if its length is right and it says so twice: what its
-        neighbours say is looked at later."""
+        """Return the offsets that a damaged batch claims, if its length is right and two fields agree. Its neighbours
+        are checked later."""
         frame = self._probe.frame(damage.start) if damage.id == "batch-crc" else None
         if not isinstance(frame, Frame) or frame.size != damage.size or frame.magic != MAGIC:
             return damage.first_offset, damage.last_offset
@@ -259,7 +259,8 @@ def _run_of(path: str, segment: int, facts: EntryFacts) -> Run:
     if first == NOT_TOLD:
         first = last
     elif last < first:
-        # A base offset so high that the last one wraps around; and a wrapper that says less than its last message.
+        # The base offset is so high that the last offset wraps around; or a wrapper's offset is below its last
+        # message's.
         first, last = (first, last + (1 << 64)) if facts.magic >= MAGIC else (last, last)
     return Run(
         path,
@@ -276,16 +277,16 @@ def _run_of(path: str, segment: int, facts: EntryFacts) -> Run:
 
 
 class _Builder:
-    """Puts batches together to runs. last_offset: of the last batch so far."""
+    """Joins batches to runs. last_offset: of the last batch so far."""
 
     def __init__(self, path: str, segment: int, cuts: Sequence[int], probe: Probe) -> None:
         self._path, self._segment, self._cuts, self._probe = path, segment, cuts, probe
         self.last_offset = segment - 1
         self._run: Run | None = None
-        self._below: int | None = None  # the first cut that this run does not reach
+        self._below: int | None = None  # the first cut after this run
 
     def add(self, stretch: Stretch) -> Iterator[Stretch]:
-        """One more stretch; gives the run before it if they do not go together."""
+        """Add a stretch; yield the run before it if the two do not fit together."""
         if isinstance(stretch, Rejected):
             yield from self.take()
             yield stretch
@@ -305,7 +306,7 @@ class _Builder:
         )
 
     def add_rows(self, rows: array[int], count: int) -> Iterator[Stretch]:
-        """Plain entries, one behind the other in the file."""
+        """Add plain entries that are consecutive in the file."""
         firsts = rows[_FIRST : count * WIDTH : WIDTH]
         cuts = self._cuts[bisect_right(self._cuts, firsts[0]) : bisect_right(self._cuts, firsts[-1])]
         edges = sorted({0, *(bisect_left(firsts, cut) for cut in cuts), count})
@@ -321,15 +322,15 @@ class _Builder:
             yield from self.add(self.run_of(EntryFacts(*rows[at : at + WIDTH])))
 
     def run_of(self, facts: EntryFacts) -> Run:
-        """A run of one entry."""
+        """Return a run of one entry."""
         run = _run_of(self._path, self._segment, facts)
         return self._looked_into(run) if facts.first_offset == NOT_TOLD else run
 
     def _looked_into(self, run: Run) -> Run:
-        """A wrapper with its first offset and number of records, if it can be opened. The inner messages of one of
-        magic 0 have offsets of their own, under its checksum: the last one is the wrapper's."""
+        """Return a wrapper with its first offset and number of records, if it can be decompressed. The inner messages
+        of a wrapper of magic 0 have absolute offsets, covered by the CRC; the last one equals the wrapper's."""
         message = message_of(self._probe.read(run.start, run.size), run.start)
-        # Under a wrapper of magic 1 offsets are relative, and must not come out below 0.
+        # Under a wrapper of magic 1 offsets are relative, and must not become negative.
         message = message if run.magic == 0 else replace(message, offset=_HIGH)
         try:
             offsets = [record.offset for record in message.records()]
@@ -344,7 +345,7 @@ class _Builder:
         return replace(mended, last_offset=offsets[-1])
 
     def _together(self, rows: array[int], count: int) -> Run | None:
-        """All these entries as one run, if they are one: without a line of Python for each of them."""
+        """Return all these entries as one run if they fit together, without a line of Python for each of them."""
         whole = count * WIDTH
         firsts, lasts = rows[_FIRST:whole:WIDTH], rows[_LAST:whole:WIDTH]
         records, magics, epochs = (rows[column:whole:WIDTH] for column in (_RECORDS, _MAGIC, _EPOCH))
@@ -359,7 +360,7 @@ class _Builder:
         return Run(path, segment, start, end, firsts[0], lasts[-1], count, sum(records), MAGIC, epochs[0])
 
     def take(self) -> Iterator[Run]:
-        """The run that is under way, if there is one."""
+        """Yield the current run, if there is one."""
         run, self._run = self._run, None
         if run is not None:
             yield run
