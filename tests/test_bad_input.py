@@ -21,7 +21,7 @@ from running import FIXTURES, KLOGTOOL, ROOT, Done, run_apart, with_memory, with
 from klogtool.format.batch import CODEC_NAMES, RECORD_BATCH_OVERHEAD
 from klogtool.format.codecs import compress
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
-from klogtool.format.zigzag import build_zigzag
+from klogtool.format.varint import build_zigzag
 
 SEGMENT = "00000000000000000000.log"
 BOMB_BYTES = 3 << 30

@@ -25,7 +25,7 @@ from klogtool.format.names import FileKind, build_file_name
 from klogtool.format.producer_replay import MOST_OPEN_TXNS, MOST_PRODUCERS
 from klogtool.format.resync import LARGEST_SOUGHT_BYTES
 from klogtool.format.succession import MOST_PRODUCERS as MOST_WITH_SEQUENCES
-from klogtool.format.zigzag import build_zigzag
+from klogtool.format.varint import build_zigzag
 from klogtool.log.resync import GIVEN_UP_BYTES, MOST_EXTRA_BYTES
 from klogtool.log.side_file import MOST_INDEX_BYTES, MOST_TEXT_BYTES
 from klogtool.plans.salvage import MOST_LEFT_OUT

@@ -14,7 +14,7 @@ from klogtool import kernels
 from klogtool.format import codecs, framing
 from klogtool.format.batch import CODEC_NAMES, CONTROL_BIT, TIMESTAMP_TYPE_BIT, build_raw_batch
 from klogtool.format.message import build_message
-from klogtool.format.zigzag import build_zigzag
+from klogtool.format.varint import build_zigzag
 
 LONG_MIN, LONG_MAX, INT_MIN, INT_MAX = -(2**63), 2**63 - 1, -(2**31), 2**31 - 1
 FILE = b'"' + b"x" * 300 + b'"'

@@ -29,8 +29,7 @@ restamp            a batch with another last offset, leader epoch and time
 
 checksums          CRC-32C and CRC-32
 codecs/            compression
-varint             variable-length integers, for construct
-zigzag             variable-length integers, without construct
+varint             variable-length integers: read, built, declared
 buffers            types of bytes that parsers accept
 
 text               numbers and bytes as Java prints them

@@ -23,10 +23,10 @@ from klogtool.format.codecs import CODEC_NAMES as CODEC_NAMES
 from klogtool.format.codecs import compress, decompress
 from klogtool.format.fields import field_names, numbers
 from klogtool.format.framing import LOG_OVERHEAD
+from klogtool.format.java_numbers import to_signed
 from klogtool.format.layouts import BATCH_HEADER, RECORD
 from klogtool.format.text import java_utf8
-from klogtool.format.varint import InvalidCount, OverlongVarint, TooMany, Varint
-from klogtool.format.zigzag import build_zigzag, to_signed
+from klogtool.format.varint import InvalidCount, OverlongVarint, TooMany, Varint, build_zigzag
 from klogtool.values import PartlyCompared
 
 if TYPE_CHECKING:

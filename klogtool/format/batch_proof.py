@@ -31,6 +31,7 @@ from klogtool.format.batch import (
 )
 from klogtool.format.control import parse_control_type_id, parse_end_transaction_marker
 from klogtool.format.framing import LOG_OVERHEAD, Frame
+from klogtool.format.java_numbers import to_signed
 from klogtool.format.layouts import ENTRY_HEAD
 from klogtool.format.message import (
     HEAD_SIZES,
@@ -38,7 +39,6 @@ from klogtool.format.message import (
     check_magic,
     parse_message,
 )
-from klogtool.format.zigzag import to_signed
 
 if TYPE_CHECKING:
     from klogtool.format.buffers import Buffer

@@ -31,14 +31,20 @@ def parse_java_int(text: str) -> int:
     return _parse(text, INT_BITS)
 
 
+def to_signed(number: int, bits: int) -> int:
+    """The number as a Java int (32 bits) or long (64 bits): wrapped around, two's complement."""
+    half = 1 << (bits - 1)
+    return (number + half) % (1 << bits) - half
+
+
 def wrap_int(number: int) -> int:
     """What Java's 32-bit arithmetic makes of a result that may have left the range."""
-    return _wrap(number, INT_BITS)
+    return to_signed(number, INT_BITS)
 
 
 def wrap_long(number: int) -> int:
     """What Java's 64-bit arithmetic makes of a result that may have left the range."""
-    return _wrap(number, LONG_BITS)
+    return to_signed(number, LONG_BITS)
 
 
 def _parse(text: str, bits: int) -> int:
@@ -72,8 +78,3 @@ def _digit(character: str) -> int | None:
 
 def _number_format(text: str) -> Corrupt:
     return Corrupt(f'For input string: "{text}"', kafka_class="NumberFormatException")
-
-
-def _wrap(number: int, bits: int) -> int:
-    half = 1 << (bits - 1)
-    return (number + half) % (1 << bits) - half

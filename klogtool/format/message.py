@@ -34,8 +34,8 @@ from klogtool.format.checksums import crc32
 from klogtool.format.codecs import compress, decompress
 from klogtool.format.fields import number
 from klogtool.format.framing import LOG_OVERHEAD, MIN_LENGTH
+from klogtool.format.java_numbers import to_signed
 from klogtool.format.layouts import ENTRY_HEAD, MESSAGE_V0, MESSAGE_V0_HEAD, MESSAGE_V1, MESSAGE_V1_HEAD, SIZED_BYTES
-from klogtool.format.zigzag import to_signed
 from klogtool.values import PartlyCompared
 
 if TYPE_CHECKING:

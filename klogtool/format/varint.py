@@ -2,17 +2,77 @@
 
 Zig-zag and base 128, least significant group first. Unlike construct's own VarInt and ZigZag these end: after
 5 bytes a varint, after 10 a varlong; and bits that Java's int or long has no room for are dropped, as Java does.
+
+All Python code reads and builds them here; what Kafka says of wrong ones differs, so callers translate the errors. The
+kernel is in kernels/_varint.pxi.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from construct import Construct, ConstructError, StreamError, Subconstruct, stream_read
 
-from klogtool.format.zigzag import build_unsigned, build_zigzag
-
 VARINT_BITS, VARLONG_BITS = 32, 64
+
+
+class Overlong(ValueError):
+    """A number that goes on behind the last byte it may have. groups: what it has up to there."""
+
+    def __init__(self, most_bytes: int, groups: int) -> None:
+        super().__init__(f"varint of more than {most_bytes} bytes")
+        self.groups = groups
+
+
+def most_bytes(bits: int) -> int:
+    """How many bytes a number of so many bits takes at most."""
+    return -(-bits // 7)
+
+
+def read_groups(read: Callable[[int], bytes], bits: int) -> int:
+    """The groups of seven bits of an unsigned number, with those bits of the last group that are above `bits`.
+
+    read: the next so many bytes, fewer at the end. Raises Overlong, and EOFError where the bytes end inside the number.
+    """
+    groups = 0
+    for shift in range(0, bits, 7):
+        byte = read(1)
+        if not byte:
+            raise EOFError
+        groups |= (byte[0] & 0x7F) << shift
+        if byte[0] < 0x80:
+            return groups
+    raise Overlong(most_bytes(bits), groups)
+
+
+def read_unsigned(read: Callable[[int], bytes], bits: int) -> int:
+    """An unsigned number in base 128 (ByteUtils.readUnsignedVarint). Raises as `read_groups`."""
+    return read_groups(read, bits) & ((1 << bits) - 1)
+
+
+def read_zigzag(read: Callable[[int], bytes], bits: int) -> int:
+    """A signed number (ByteUtils.readVarint, readVarlong). Raises as `read_groups`."""
+    value = read_unsigned(read, bits)
+    return (value >> 1) ^ -(value & 1)
+
+
+def build_unsigned(value: int) -> bytes:
+    """An unsigned value in base 128."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def build_zigzag(value: int) -> bytes:
+    """A signed value as varint or varlong (both have the same bytes)."""
+    return build_unsigned((value << 1) ^ (value >> 63))
+
+
+# ---------------------------------------------------------------- declarations
 
 
 class OverlongVarint(StreamError):  # type: ignore[misc]
@@ -20,21 +80,22 @@ class OverlongVarint(StreamError):  # type: ignore[misc]
 
 
 class UnsignedVarint(Construct):  # type: ignore[misc]
-    """Unsigned base 128 of at most `bits` bits (ByteUtils.readUnsignedVarint): the lengths of compact fields."""
+    """Unsigned base 128 of at most `bits` bits: the lengths of compact fields."""
 
     def __init__(self, bits: int = VARINT_BITS) -> None:
         super().__init__()
         self.bits = bits
-        self.most_bytes = -(-bits // 7)
 
     def _parse(self, stream: Any, context: Any, path: str) -> int:
-        value = 0
-        for i in range(self.most_bytes):
-            byte: int = stream_read(stream, 1, path)[0]
-            value |= (byte & 0x7F) << 7 * i
-            if byte < 0x80:
-                return value & ((1 << self.bits) - 1)
-        raise OverlongVarint(f"varint of more than {self.most_bytes} bytes", path=path)
+        return self._read(read_unsigned, stream, path)
+
+    def _read(self, read: Callable[[Callable[[int], bytes], int], int], stream: Any, path: str) -> int:
+        try:
+            return read(stream.read, self.bits)
+        except Overlong as error:
+            raise OverlongVarint(str(error), path=path) from None
+        except EOFError:
+            raise StreamError("stream read less than specified amount, expected 1, found 0", path=path) from None
 
     def _build(self, obj: int, stream: Any, context: Any, path: str) -> int:
         stream.write(build_unsigned(obj))
@@ -45,8 +106,7 @@ class ZigZag(UnsignedVarint):
     """Signed: Kafka's varint (32 bits) and varlong (64 bits)."""
 
     def _parse(self, stream: Any, context: Any, path: str) -> int:
-        value: int = super()._parse(stream, context, path)
-        return (value >> 1) ^ -(value & 1)
+        return self._read(read_zigzag, stream, path)
 
     def _build(self, obj: int, stream: Any, context: Any, path: str) -> int:
         stream.write(build_zigzag(obj))

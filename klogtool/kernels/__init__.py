@@ -12,7 +12,8 @@ A rule of Kafka's that is in a kernel is in its reference, too: change both. Par
     _crc.h             checksums                                                  format/checksums
     _walk.pxi          whole entries, checksums                                   format/framing
                                                                                   format/checksums
-    _records.pxi       varints, the walk over records                             format/batch
+    _varint.pxi        varints                                                    format/varint
+    _records.pxi       the walk over records                                      format/batch
     _codecs.pxi        lz4, snappy and zstd inflated                              format/codecs/lz4
                                                                                   format/codecs/snappy
                                                                                   format/codecs/zstd

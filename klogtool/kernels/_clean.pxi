@@ -947,23 +947,9 @@ cdef class BatchCleaner:
         self.last_offset = last_offset
         return True
 
-cdef inline int zigzag_size(int64_t value) noexcept nogil:
-    cdef uint64_t bits = (<uint64_t> value << 1) ^ <uint64_t> (value >> 63)
-    cdef int size = 1
-    while bits > 127:
-        bits >>= 7
-        size += 1
-    return size
-
 cdef inline void put_zigzag(Growing* g, int64_t value) noexcept nogil:
     """A varint or varlong; there is room for it."""
-    cdef uint64_t bits = (<uint64_t> value << 1) ^ <uint64_t> (value >> 63)
-    while bits > 127:
-        g.data[g.size] = <uint8_t> (bits & 127 | 128)
-        g.size += 1
-        bits >>= 7
-    g.data[g.size] = <uint8_t> bits
-    g.size += 1
+    g.size = put_groups(g.data + g.size, zigzag(value)) - g.data
 
 cdef inline void put_field(Growing* g, Bytes data, int64_t size) noexcept nogil:
     """A length and so many bytes; -1 for null."""

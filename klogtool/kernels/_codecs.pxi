@@ -160,23 +160,14 @@ cdef int64_t lz4_frame(Bytes p, int64_t size, int magic, Scratch* s) noexcept no
         p += n
     return -1
 
-cdef int64_t snappy_block(Bytes ip, Bytes iend, Scratch* s, int64_t done) noexcept nogil:
-    """One raw block appended at `done`. Returns the size after it, or -1."""
-    cdef int64_t want = 0, n, distance
+cdef int64_t snappy_block(Bytes ip, Bytes iend, int64_t want, Scratch* s, int64_t done) noexcept nogil:
+    """The elements of one raw block, `want` bytes, appended at `done`. Returns the size after them, or -1."""
+    cdef int64_t n, distance
     cdef int i, extra
     cdef uint8_t tag
     cdef uint8_t* op
     cdef uint8_t* start
     cdef uint8_t* oend
-    for i in range(5):
-        if ip >= iend:
-            return -1
-        want |= <int64_t> (ip[0] & 127) << 7 * i
-        ip += 1
-        if ip[-1] < 128:
-            break
-    else:
-        return -1
     if want > MOST_INFLATED or not make_room(s, done + want):
         return -1
     start = op = s.data + done
@@ -228,7 +219,8 @@ cdef const uint8_t* XERIAL = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
 cdef int64_t snappy_frame(Bytes p, int64_t size, Scratch* s) noexcept nogil:
     """Xerial framing: a header, then blocks with their sizes. Returns the size inside, or -1."""
     cdef Bytes end = p + size
-    cdef int64_t n, done = 0
+    cdef Cursor c
+    cdef int64_t n, want, done = 0
     cdef int i
     if size < SNAPPY_HEADER:
         return -1
@@ -243,7 +235,9 @@ cdef int64_t snappy_frame(Bytes p, int64_t size, Scratch* s) noexcept nogil:
         p += 4
         if n <= 0 or n > end - p:
             return -1
-        done = snappy_block(p, p + n, s, done)
+        c.at, c.end, c.broken = p, p + n, False
+        want = <int64_t> groups(&c, 5)
+        done = -1 if c.broken else snappy_block(c.at, c.end, want, s, done)
         if done < 0:
             return -1
         p += n

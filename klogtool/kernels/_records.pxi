@@ -1,44 +1,9 @@
-# A cursor over bytes, varints, and the walk over records (format/batch is the reference). A cursor's flag stays: read
-# field after field, look once.
-
-cdef struct Cursor:
-    Bytes at
-    Bytes end
-    bint broken
+# The walk over records (format/batch is the reference).
 
 cdef struct Record:
     int64_t timestamp_delta, key_size, value_size
     int32_t offset_delta, header_count
     Bytes key, value, headers, end
-
-cdef inline int32_t varint(Cursor* c) noexcept nogil:
-    """Zig-zag, 5 bytes at most; bits that an int has no room for are dropped."""
-    cdef uint32_t bits = 0, byte
-    cdef int i
-    for i in range(5):
-        if c.at >= c.end:
-            break
-        byte = c.at[0]
-        c.at += 1
-        bits |= (byte & 127) << 7 * i
-        if byte < 128:
-            return <int32_t> (bits >> 1) ^ -<int32_t> (bits & 1)
-    c.broken = True
-    return 0
-
-cdef inline int64_t varlong(Cursor* c) noexcept nogil:
-    cdef uint64_t bits = 0, byte
-    cdef int i
-    for i in range(10):
-        if c.at >= c.end:
-            break
-        byte = c.at[0]
-        c.at += 1
-        bits |= (byte & 127) << 7 * i
-        if byte < 128:
-            return <int64_t> (bits >> 1) ^ -<int64_t> (bits & 1)
-    c.broken = True
-    return 0
 
 cdef inline Bytes field(Cursor* c, int64_t* size) noexcept nogil:
     """A length and that many bytes; any negative length is null, told as -1."""

@@ -47,19 +47,14 @@ cdef inline int64_t snappy_swap(uint16_t* table, uint32_t mask, Bytes data, int6
 
 cdef uint8_t* put_snappy_block(uint8_t* to, Bytes data, int64_t size, uint16_t* table) noexcept nogil:
     """At most 64 KiB of data; the end of what was put. table: 1 << SNAPPY_MOST_BITS places."""
-    cdef int64_t at = 0, limit = size - SNAPPY_MARGIN, place, before, step, skip, n = size
+    cdef int64_t at = 0, limit = size - SNAPPY_MARGIN, place, before, step, skip, n
     cdef int bits = SNAPPY_LEAST_BITS
     cdef uint32_t mask
     while bits < SNAPPY_MOST_BITS and (<int64_t> 1) << bits < size:
         bits += 1
     mask = (<uint32_t> 1 << bits) - 1
     memset(table, 0, (<size_t> 1 << bits) * sizeof(uint16_t))
-    while n > 127:
-        to[0] = <uint8_t> (n & 127 | 128)
-        to += 1
-        n >>= 7
-    to[0] = <uint8_t> n
-    to += 1
+    to = put_groups(to, size)
     while at < limit:
         place, skip, before = at + 1, 32, -1
         while True:

@@ -14,9 +14,8 @@ from msgspec.structs import replace
 
 from klogtool.format.batch import INT_MAX, NO_PARTITION_LEADER_EPOCH, NO_SEQUENCE, increment_sequence
 from klogtool.format.batch_proof import FACTS, EntryFacts
-from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.java_numbers import MAX_LONG, to_signed
 from klogtool.format.succession import EpochStart, Succession, Why, facts_at
-from klogtool.format.zigzag import to_signed
 from klogtool.log.probing import Probe
 from klogtool.verify.log_damage import Damage
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
@@ -10,8 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka import layout
 
-from klogtool.format.varint import OverlongVarint, UnsignedVarint, Varint, VarintBytes, Varlong
-from klogtool.format.zigzag import build_unsigned, build_zigzag, to_signed, zigzag_size
+from klogtool.format.java_numbers import to_signed
+from klogtool.format.varint import (
+    VARINT_BITS,
+    Overlong,
+    OverlongVarint,
+    UnsignedVarint,
+    Varint,
+    VarintBytes,
+    Varlong,
+    build_unsigned,
+    build_zigzag,
+    read_groups,
+    read_unsigned,
+)
 
 ints = st.integers(-(2**31), 2**31 - 1)
 longs = st.integers(-(2**63), 2**63 - 1)
@@ -44,14 +57,12 @@ def parse(kind: Construct, text: str) -> Any:
 def test_varint(text: str, value: int) -> None:
     assert parse(Varint, text) == parse(Varlong, text) == value
     assert Varint.build(value) == Varlong.build(value) == build_zigzag(value) == bytes.fromhex(text)
-    assert zigzag_size(value) == len(bytes.fromhex(text))
 
 
 @pytest.mark.parametrize(("text", "value"), LONG_VALUES)
 def test_varlong(text: str, value: int) -> None:
     assert parse(Varlong, text) == value
     assert Varlong.build(value) == bytes.fromhex(text)
-    assert zigzag_size(value) == len(bytes.fromhex(text))
 
 
 @pytest.mark.parametrize("dropped", ["0f", "1f", "4f", "7f"])
@@ -98,6 +109,18 @@ def test_unsigned_ones_have_no_sign() -> None:
     assert UnsignedVarint().build(300) == build_unsigned(300) == bytes.fromhex("ac02")
 
 
+def test_a_caller_may_look_at_the_bits_that_are_dropped() -> None:
+    overlong = io.BytesIO(b"\xff\xff\xff\xff\x7f")
+    assert read_groups(overlong.read, VARINT_BITS) == 2**35 - 1
+    overlong.seek(0)
+    assert read_unsigned(overlong.read, VARINT_BITS) == 2**32 - 1
+    with pytest.raises(Overlong) as found:
+        read_unsigned(io.BytesIO(b"\xff\xff\xff\xff\x87").read, VARINT_BITS)
+    assert found.value.groups == 2**31 - 1
+    with pytest.raises(EOFError):
+        read_unsigned(io.BytesIO(b"\xff").read, VARINT_BITS)
+
+
 def test_nothing_behind_a_number_is_read() -> None:
     assert parse(Varint, "02 ff") == 1
 
@@ -106,14 +129,14 @@ def test_nothing_behind_a_number_is_read() -> None:
 def test_what_is_built_is_read_again(value: int) -> None:
     assert Varint.parse(build_zigzag(value)) == value
     assert build_zigzag(value) == layout.varint(value)
-    assert zigzag_size(value) == len(build_zigzag(value)) <= 5
+    assert len(build_zigzag(value)) <= 5
 
 
 @given(longs)
 def test_what_is_built_is_read_again_as_a_long(value: int) -> None:
     assert Varlong.parse(build_zigzag(value)) == value
     assert build_zigzag(value) == layout.varint(value, 64)
-    assert zigzag_size(value) == len(build_zigzag(value)) <= 10
+    assert len(build_zigzag(value)) <= 10
 
 
 @given(st.integers())

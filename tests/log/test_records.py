@@ -20,7 +20,7 @@ from klogtool import kernels
 from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch, parse_batch
 from klogtool.format.codecs import compress
 from klogtool.format.message import build_message, build_message_set, parse_message
-from klogtool.format.zigzag import build_zigzag
+from klogtool.format.varint import build_zigzag
 
 sys.path.append(str(ROOT / "tools/fuzz"))
 

@@ -12,11 +12,11 @@ from msgspec import Struct
 from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.batch import LOG_APPEND_TIME, RECORD_BATCH_OVERHEAD, Record, RecordBatch, inflate
-from klogtool.format.java_numbers import wrap_int, wrap_long
+from klogtool.format.java_numbers import wrap_long
+from klogtool.format.varint import VARINT_BITS, VARLONG_BITS, Overlong, read_zigzag
 
 SKIPPED = b""  # stands for a key that is there and was not read
 PARTIAL = 0  # in place of a checksum: marks a record without key, value and headers
-_VARINT_BYTES, _VARLONG_BYTES = 5, 10
 
 
 class RecordsSurvey(Struct, frozen=True):
@@ -89,15 +89,19 @@ class _Reader:
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
+    def read(self, size: int) -> bytes:
+        """The next bytes, fewer at the end."""
+        piece = self.data[self.at : self.at + size]
+        self.at += len(piece)
+        return piece
+
     def varint(self) -> int:
         """A zig-zag int."""
-        bits = self._bits(_VARINT_BYTES) & 0xFFFFFFFF
-        return wrap_int(bits >> 1 ^ -(bits & 1))
+        return self._number(VARINT_BITS)
 
     def varlong(self) -> int:
         """A zig-zag long."""
-        bits = self._bits(_VARLONG_BYTES) & 0xFFFFFFFFFFFFFFFF
-        return wrap_long(bits >> 1 ^ -(bits & 1))
+        return self._number(VARLONG_BITS)
 
     def skip(self, size: int) -> None:
         """Step over so many bytes; none if it is negative."""
@@ -105,17 +109,11 @@ class _Reader:
             raise _invalid("Reached end of input stream before skipping all bytes.")
         self.at += max(0, size)
 
-    def _bits(self, most: int) -> int:
-        bits = 0
-        for n in range(most):
-            if self.at >= len(self.data):
-                break
-            byte = self.data[self.at]
-            self.at += 1
-            bits |= (byte & 0x7F) << 7 * n
-            if byte < 0x80:
-                return bits
-        raise _invalid("Found invalid record structure")
+    def _number(self, bits: int) -> int:
+        try:
+            return read_zigzag(self.read, bits)
+        except (EOFError, Overlong):
+            raise _invalid("Found invalid record structure") from None
 
 
 def _invalid(reason: str) -> Corrupt:

@@ -8,6 +8,7 @@ This is the reference of kernels/_codecs.pxi, which inflates what Kafka itself w
 
 from __future__ import annotations
 
+import io
 import struct
 
 import snappy
@@ -16,6 +17,7 @@ from klogtool.errors import Corrupt
 from klogtool.format.buffers import Buffer
 from klogtool.format.codecs.inflated import Inflated
 from klogtool.format.codecs.snappy_block import compress_block
+from klogtool.format.varint import VARINT_BITS, Overlong, read_groups
 
 _MAGIC = bytes.fromhex("82 534e41505059 00")
 _HEADER = _MAGIC + struct.pack(">ii", 1, 1)  # version, oldest version that can read this
@@ -27,7 +29,6 @@ _BLOCK_BYTES = 32 * 1024
 # SnappyCompression reads through a buffer of this size.
 _BUFFER_BYTES = 2 * 1024
 
-_MAX_LENGTH_BYTES = 5
 _MAX_ARRAY_BYTES = 0x7FFFFFFF
 # No element of a block gives more than 64 bytes, and none is shorter than a byte.
 _MAX_RATIO = 64
@@ -100,14 +101,14 @@ def _inflate_block(view: memoryview, out: Inflated) -> bytes:
 
 def _parse_length(block: bytes) -> tuple[int, int]:
     """Inflated size, a varint of at most 32 bits, and where it ends (snappy::GetUncompressedLength)."""
-    length = 0
-    for at, byte in enumerate(block[:_MAX_LENGTH_BYTES]):
-        length |= (byte & 0x7F) << 7 * at
-        if byte < 0x80:
-            if length > _MAX_ARRAY_BYTES:  # past 32 bits snappy refuses it, past 31 bits Java
-                break
-            return length, at + 1
-    raise _corrupt("PARSING_ERROR")
+    stream = io.BytesIO(block)
+    try:
+        length = read_groups(stream.read, VARINT_BITS)
+    except (EOFError, Overlong):
+        raise _corrupt("PARSING_ERROR") from None
+    if length > _MAX_ARRAY_BYTES:  # past 32 bits snappy refuses it, past 31 bits Java
+        raise _corrupt("PARSING_ERROR")
+    return length, stream.tell()
 
 
 def _inflate_elements(block: bytes, at: int, length: int) -> bytes:

@@ -8,6 +8,8 @@ This is the reference of kernels/_snappy.pxi: a rule that changes here changes t
 
 from __future__ import annotations
 
+from klogtool.format.varint import build_unsigned
+
 _FRAGMENT_BYTES = 1 << 16  # matches do not reach further
 _MARGIN_BYTES = 15  # at the end of a fragment, where no match begins
 _MAX_TABLE_BITS, _MIN_TABLE_BITS = 14, 8
@@ -23,11 +25,7 @@ _LITERAL, _COPY_1, _COPY_2 = 0, 1, 2  # kinds of elements
 
 def compress_block(data: bytes) -> bytes:
     """The block: its inflated size as a varint, then literals and copies (snappy::RawCompress)."""
-    out, size = bytearray(), len(data)
-    while size > 0x7F:
-        out.append(size & 0x7F | 0x80)
-        size >>= 7
-    out.append(size)
+    out = bytearray(build_unsigned(len(data)))
     for at in range(0, len(data), _FRAGMENT_BYTES):
         _compress_fragment(data[at : at + _FRAGMENT_BYTES], out)
     return bytes(out)

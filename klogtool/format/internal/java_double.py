@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 
-from klogtool.format.zigzag import to_signed
+from klogtool.format.java_numbers import to_signed
 
 EXPONENT_BIAS, FRACTION_BITS = 1023, 52
 LARGEST_SMALL_EXPONENT = 62  # integers up to here fit in a long, which has a way of its own

@@ -18,8 +18,9 @@ from construct import Construct, Flag, Float64b, Int8sb, Int16sb, Int16ub, Int32
 from klogtool.errors import Corrupt, Unsupported
 from klogtool.format.fields import underflow
 from klogtool.format.internal.schema import UNKNOWN_TAGS
+from klogtool.format.java_numbers import to_signed
 from klogtool.format.text import java_utf8
-from klogtool.format.zigzag import build_unsigned, to_signed
+from klogtool.format.varint import VARINT_BITS, Overlong, build_unsigned, read_unsigned
 
 MAX_STRING_BYTES = 0x7FFF
 UUID_BYTES = 16
@@ -69,23 +70,16 @@ class UnsignedVarint(Construct):  # type: ignore[misc]
     """ByteUtils.readUnsignedVarint: a Java int, so that five bytes may well make a negative one."""
 
     def _parse(self, stream: ValueStream, context: Any, path: str) -> int:
-        byte = stream.take(1)[0]
-        value = byte & 0x7F
-        for shift in (7, 14, 21):
-            if byte < 0x80:
-                return value
-            byte = stream.take(1)[0]
-            value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value
-        byte = stream.take(1)[0]
-        if byte < 0x80:
-            return to_signed(value | byte << 28, 32)
-        value = (value | (byte | ~0xFF) << 28) & 0xFFFFFFFF  # the byte is signed in Java
-        raise Corrupt(
-            f"Varint is too long, the most significant bit in the 5th byte is set, converted value: {value:x}",
-            kafka_class="IllegalArgumentException",
-        )
+        try:
+            return to_signed(read_unsigned(stream.read, VARINT_BITS), VARINT_BITS)
+        except EOFError:
+            raise underflow() from None
+        except Overlong as error:
+            value = f"{error.groups & 0xFFFFFFFF:x}"
+            raise Corrupt(
+                f"Varint is too long, the most significant bit in the 5th byte is set, converted value: {value}",
+                kafka_class="IllegalArgumentException",
+            ) from None
 
     def _build(self, obj: int, stream: Any, context: Any, path: str) -> int:
         stream.write(build_unsigned(obj))

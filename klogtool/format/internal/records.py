@@ -15,13 +15,13 @@ from klogtool.errors import Corrupt, KlogError, Unsupported
 from klogtool.format.internal.message import build_message, parse_front, parse_message
 from klogtool.format.internal.primitives import UNSIGNED_VARINT, ValueStream
 from klogtool.format.internal.schema import Values, api_keys, schema_of
-from klogtool.format.zigzag import build_unsigned, to_signed
+from klogtool.format.java_numbers import to_signed
+from klogtool.format.varint import build_unsigned
 
 FRAME_VERSION = 1
 SHORT_BYTES = Int16sb.sizeof()
 SHORT_MAX = 2**15 - 1
 _FRAME = build_unsigned(FRAME_VERSION)
-_CONTINUED = 0x80  # a varint goes on: no type of a record is so large
 
 GROUP, TRANSACTION, SHARE = "kafka-group-coordinator", "kafka-transaction-coordinator", "kafka-share-coordinator"
 METADATA, REMOTE_LOG = "kafka-metadata", "kafka-storage"
@@ -118,8 +118,9 @@ def parse_metadata_record(module: str, value: bytes | None) -> ApiMessage:
 def metadata_record_name(value: bytes) -> str | None:
     """Which message a metadata record has (`TopicRecord`), by its first bytes alone; None for none that Kafka 4.3.1
     knows, and for a frame that is not of this version."""
-    if len(value) < len(_FRAME) + 1 or not value.startswith(_FRAME) or value[len(_FRAME)] & _CONTINUED:
+    if len(value) < len(_FRAME) + 1 or not value.startswith(_FRAME):
         return None
+    # One byte: no type takes two, so a byte that another one follows is no type's.
     return api_keys(METADATA, "metadata").get(value[len(_FRAME)])
 
 
