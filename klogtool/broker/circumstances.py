@@ -1,7 +1,7 @@
-"""What a broker knows of a partition beside its dir: settings, the time, the checkpoints, whether it stopped cleanly.
+"""What a broker knows of a partition beside its dir: settings, the time, checkpoints, whether the last stop was clean.
 
-`Circumstances` is what somebody gave on the command line, for whatever partition; `LoadTerms` is what holds for one:
-what was not given is looked up in the log dir that the partition dir lies in, and each value says where it came from.
+`Circumstances` is what the command line gives, for any partition. `LoadTerms` is what applies to one partition: a value
+that was not given is read from its log dir, and each value has its source.
 """
 
 from __future__ import annotations
@@ -28,15 +28,14 @@ Long: TypeAlias = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]  # Java'
 LOADING_SETTINGS = ("segment.index.bytes", "index.interval.bytes", "producer.id.expiration.ms")
 OTHERS_ARE_DEFAULTS = "all other settings: Kafka's defaults"
 
-_STORAGE_EXCEPTION = "KafkaStorageException"  # what an IOException becomes there
+_STORAGE_EXCEPTION = "KafkaStorageException"  # LogManager turns an IOException into this one
 
 Offsets: TypeAlias = dict[TopicPartition, int]
 
 
 class Circumstances(Struct, frozen=True):
-    """What was given. settings: --config; sections: of --config-file, each a pattern for topics (None: for all) and its
-    settings. now_ms: the clock, loaded_at_ms: the clock of the loading; what is None was not given.
-    """
+    """What the user gave. settings: --config; sections: of --config-file, each a pattern for topics (None: for all) and
+    its settings. now_ms: the clock; loaded_at_ms: the clock at loading. None: not given."""
 
     now_ms: Long
     loaded_at_ms: Long | None = None
@@ -48,14 +47,14 @@ class Circumstances(Struct, frozen=True):
     last_stop: Stop | None = None
 
     def config_for(self, topic: str) -> LogConfig:
-        """A topic's config by what was given. Raises KlogError for a value that is not of its setting's type."""
+        """Return a topic's config from the given settings. Raises KlogError for a value of the wrong type."""
         return self.settled_for(topic, ClusterConfig(None, None))[0]
 
     def settled_for(self, topic: str, cluster: ClusterConfig) -> tuple[LogConfig, dict[str, str]]:
-        """A topic's config by all that is known, and where each setting came from that is not a default of Kafka's.
+        """Return a topic's config from all sources, and the source of each setting that is not Kafka's default.
 
-        Of the file: what is for all, then sections whose pattern fits, then that of its very name. Raises KlogError
-        for a given value that is not of its setting's type.
+        In the file, the section for all topics comes first, then sections whose pattern matches, then the one with
+        exactly this name; later ones win. Raises KlogError for a given value of the wrong type.
         """
         by_file: dict[str, str] = {}
         for rank in (_for_all, _fits, _named):
@@ -65,7 +64,7 @@ class Circumstances(Struct, frozen=True):
         return settle(layers_of(topic, self.settings, by_file, cluster))
 
     def as_arguments(self) -> dict[str, Any]:
-        """The same in JSON's types, for a plan that is carried out later."""
+        """Return the same as JSON types, for a plan that is carried out later."""
         return {
             "now_ms": self.now_ms,
             "loaded_at_ms": self.loaded_at_ms,
@@ -93,7 +92,7 @@ def _named(pattern: str | None, topic: str) -> bool:
 
 
 class Told(Struct, frozen=True):
-    """Something says that a log once reached up to an offset (exclusive). by: what says so; where: in which file."""
+    """Evidence that a log once reached up to an offset (exclusive). by: the source; where: its file."""
 
     by: str
     offset: int
@@ -101,11 +100,11 @@ class Told(Struct, frozen=True):
 
 
 class LoadTerms(Struct, frozen=True):
-    """What holds when one partition is loaded. high_watermark None: the log's end. is_clean: the last stop was.
+    """The terms for loading one partition. high_watermark None: use the log's end. is_clean: the last stop was clean.
 
-    notes: where values came from that nobody gave, a line each. sources: where settings came from that are not Kafka's
-    defaults, by Kafka's names for the topic. told: how far the log reached, by the log dir's checkpoints. has_marker:
-    the clean marker is there, and counts. compaction: what says, beside the log, that its topic is compacted, or None.
+    notes: lines about the sources of values that the user did not give. sources: the source of each setting that is not
+    Kafka's default, by Kafka's topic name. told: how far the log reached, by the log dir's checkpoints. has_marker: the
+    clean marker exists and counts. compaction: evidence, outside the log, that the topic is compacted, or None.
     """
 
     config: LogConfig
@@ -122,7 +121,7 @@ class LoadTerms(Struct, frozen=True):
     compaction: str | None = None
 
     def setting_notes(self, names: Iterable[str]) -> Iterator[str]:
-        """Values that a command goes by beside loading, of the settings of these names, and where they are from."""
+        """Yield the values of these settings, with their sources, for a command that uses them after loading."""
         used = [name for name in names if name in self.sources]
         yield from _setting_notes(self.config, self.sources, used)
         is_default = not used and not any(name in self.sources for name in LOADING_SETTINGS)
@@ -134,7 +133,8 @@ def _setting_notes(config: LogConfig, sources: Mapping[str, str], names: Iterabl
 
 
 class Checkpoints:
-    """What the log dir of a partition says of its partitions; each file is read once. log_dir None: there is none."""
+    """The files of a log dir that say something about its partitions; each is read once. log_dir None: there is
+    none."""
 
     def __init__(self, log_dir: str | None) -> None:
         self.log_dir = log_dir
@@ -144,33 +144,33 @@ class Checkpoints:
 
     @classmethod
     def beside(cls, path: str) -> Checkpoints:
-        """Of the log dir that a partition dir lies in, if it lies in one."""
+        """Return the checkpoints of the log dir around a partition dir, if there is one."""
         above = os.path.dirname(os.path.abspath(path))
         return cls(above if is_log_dir(above) else None)
 
     @property
     def cluster(self) -> ClusterConfig:
-        """What `__cluster_metadata` in the log dir says of settings; read when it is first asked for."""
+        """The settings in `__cluster_metadata` of the log dir; read at first use."""
         if self._cluster is None:
             self._cluster = ClusterConfig.of(self.log_dir)
         return self._cluster
 
     @property
     def knows_topic_ids(self) -> bool:
-        """Whether brokers that gave topics ids have written the log dir; looked up when it is first asked for."""
+        """Whether brokers with topic ids have written the log dir; looked up at first use."""
         if self._knows_topic_ids is None:
             self._knows_topic_ids = self.log_dir is not None and knows_topic_ids(LogDir(self.log_dir))
         return self._knows_topic_ids
 
     @property
     def has_clean_marker(self) -> bool:
-        """Whether the last stop was clean, as far as a broker would believe."""
+        """Return whether the last stop was clean, judged as a broker does."""
         return self.log_dir is not None and os.path.exists(os.path.join(self.log_dir, FileKind.CLEAN_SHUTDOWN.value))
 
     def find(self, kind: FileKind, topic_partition: TopicPartition) -> tuple[int | None, str]:
-        """A partition's offset, or None; and where it is from, or why there is none.
+        """Return a partition's offset, or None; and its source, or why there is none.
 
-        Raises Corrupt (KafkaStorageException) for a checkpoint that costs a broker the log dir as it loads it.
+        Raises Corrupt (KafkaStorageException) for a checkpoint with which a broker takes the log dir offline.
         """
         if self.log_dir is None:
             return None, "outside of a log dir"
@@ -183,7 +183,7 @@ class Checkpoints:
         return value, f"{kind.value} has no line for it" if value is None else f"by {kind.value}"
 
     def find_line(self, kind: FileKind, topic_partition: TopicPartition) -> int | None:
-        """A partition's offset; None also where the checkpoint cannot be read, whatever that costs a broker."""
+        """Return a partition's offset; None also if the checkpoint cannot be read, whatever a broker does then."""
         try:
             return self.find(kind, topic_partition)[0]
         except KlogError:
@@ -193,9 +193,10 @@ class Checkpoints:
 def terms_of(
     path: str, circumstances: Circumstances, *, clean_by_default: bool = True, checkpoints: Checkpoints | None = None
 ) -> LoadTerms:
-    """What holds for the partition dir `path`. clean_by_default: of one that lies in no log dir.
+    """Return the terms for the partition dir `path`. clean_by_default: for one that is in no log dir.
 
-    Raises Corrupt (KafkaStorageException) for a checkpoint that costs a broker the log dir, if it is needed.
+    Raises Corrupt (KafkaStorageException) for a checkpoint with which a broker takes the log dir offline, if it is
+    needed.
     """
     name = find_partition_dir_name(own_name(path))
     topic_partition = TopicPartition(name.topic, name.partition) if name else TopicPartition(own_name(path), 0)
@@ -235,7 +236,7 @@ def terms_of(
 
 
 def _told(beside: Checkpoints, topic_partition: TopicPartition, circumstances: Circumstances) -> Iterator[Told]:
-    """How far the checkpoints say that a log went. A recovery point that was given says where to begin, no more."""
+    """Yield how far the log reached by the checkpoints. A recovery point given by the user only says where to begin."""
     for by, kind, value in (
         ("high watermark", FileKind.REPLICATION_CHECKPOINT, circumstances.high_watermark),
         ("recovery point", FileKind.RECOVERY_POINT_CHECKPOINT, None),
@@ -249,8 +250,8 @@ def _told(beside: Checkpoints, topic_partition: TopicPartition, circumstances: C
 def find_compaction(
     topic_partition: TopicPartition, config: LogConfig, sources: Mapping[str, str], beside: Checkpoints
 ) -> str | None:
-    """What says, beside the log itself, that offsets may be missing in it since its topic is compacted; None if nothing
-    does."""
+    """Return evidence, outside the log itself, that offsets may be missing because the topic is compacted; else
+    None."""
     if config.compact:
         return f"cleanup.policy has compact, {sources.get('cleanup.policy', 'by default')}"
     if beside.find_line(FileKind.CLEANER_CHECKPOINT, topic_partition) is not None:
@@ -259,7 +260,7 @@ def find_compaction(
 
 
 def is_log_dir(path: str) -> bool:
-    """Whether files are in it that say what a broker needs to know of its partitions."""
+    """Return whether the folder has files of a log dir that a broker needs to know about its partitions."""
     return any(os.path.lexists(os.path.join(path, kind.value)) for kind in ROOT_KINDS)
 
 
@@ -276,7 +277,7 @@ def _last_stop(beside: Checkpoints, circumstances: Circumstances, clean_by_defau
 
 
 def _read_checkpoint(path: str, kind: FileKind) -> tuple[Offsets | None, str]:
-    """A checkpoint of the log dir; one that has a number that is none counts as empty to a broker."""
+    """Read a checkpoint of the log dir; if one of its numbers is not a number, a broker treats the file as empty."""
     try:
         offsets: Offsets | None = find_content(path)
     except Corrupt as error:

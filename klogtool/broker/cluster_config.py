@@ -20,13 +20,13 @@ from klogtool.log.partition import Partition
 
 METADATA_TOPIC = "__cluster_metadata"
 CLUSTER_METADATA_DIR = f"{METADATA_TOPIC}-0"
-ALL_BROKERS = ""  # what a setting for all brokers has in place of a broker's id
+ALL_BROKERS = ""  # key of settings for all brokers, in place of a broker's id
 AS_GIVEN, BY_FILE, BY_CLUSTER = "as given", "by --config-file", "by __cluster_metadata"
 Settings: TypeAlias = Mapping[str, str]
-Layer: TypeAlias = tuple[Settings, Settings]  # settings, and where each is from
+Layer: TypeAlias = tuple[Settings, Settings]  # settings, and the source of each
 
-# What a broker gives the topics that it makes for itself (GroupCoordinatorService, TransactionStateManager,
-# ShareCoordinatorService, TopicBasedRemoteLogMetadataManager), as far as losing records hangs on it.
+# Settings of the topics that a broker creates for itself (GroupCoordinatorService, TransactionStateManager,
+# ShareCoordinatorService, TopicBasedRemoteLogMetadataManager), if a wrong value could lose records.
 INTERNAL_TOPICS: Mapping[str, Settings] = {
     "__consumer_offsets": {"cleanup.policy": "compact"},
     "__transaction_state": {"cleanup.policy": "compact"},
@@ -36,26 +36,27 @@ INTERNAL_TOPICS: Mapping[str, Settings] = {
 
 
 class ClusterConfig:
-    """What the `__cluster_metadata` of a log dir says of settings, for the broker whose log dir it is."""
+    """The settings in the `__cluster_metadata` of a log dir, for the broker that owns the log dir."""
 
     def __init__(self, metadata: ClusterMetadata | None, broker: str | None) -> None:
-        """metadata None: there is none. broker: its id, if that is known."""
+        """metadata None: there is none. broker: its id, if known."""
         self.metadata, self._broker = metadata, broker
 
     @classmethod
     def of(cls, log_dir: str | None) -> ClusterConfig:
-        """What is there; read now. A log dir that has none costs a look for it."""
+        """Read the metadata now. A log dir without it costs one lookup."""
         path = None if log_dir is None else os.path.join(log_dir, CLUSTER_METADATA_DIR)
         if log_dir is None or path is None or not os.path.isdir(path):
             return cls(None, None)
         return cls(read_cluster_metadata(path), _broker_of(log_dir))
 
     def topic_id(self, topic: str) -> str | None:
-        """The id of a topic as Kafka prints it, or None if it is not known."""
+        """Return the id of a topic as Kafka prints it, or None if unknown."""
         return None if self.metadata is None else self.metadata.topic_ids.get(topic)
 
     def notes(self, topic: str, path: str) -> Iterator[str]:
-        """What is wrong with it, or with what it says of a topic. path: a partition dir of the topic."""
+        """Yield what is wrong with the metadata, or with its settings for a topic. path: a partition dir of the
+        topic."""
         metadata = self.metadata
         if metadata is None:
             return
@@ -75,11 +76,11 @@ class ClusterConfig:
                 yield f"{name}: the value in __cluster_metadata has the wrong type and is ignored: {known[name]!r}"
 
     def topic(self, topic: str) -> Settings:
-        """Settings of the topic itself."""
+        """Return the settings of the topic itself."""
         return {} if self.metadata is None else fitting(self.metadata.topics.get(topic, {}))
 
     def brokers(self) -> Iterator[tuple[Settings, str]]:
-        """Settings of brokers, and whose: for all of them, then for this one."""
+        """Yield settings of brokers and their source: of all brokers, then of this one."""
         if self.metadata is None:
             return
         yield self.metadata.brokers.get(ALL_BROKERS, {}), f"{BY_CLUSTER}, for all brokers"
@@ -88,7 +89,8 @@ class ClusterConfig:
 
 
 def layers_of(topic: str, given: Settings, by_file: Settings, cluster: ClusterConfig) -> Iterator[Layer]:
-    """What holds for a topic, the first layer first. given: --config; by_file: what fits it of --config-file."""
+    """Yield what applies to a topic, highest priority first. given: --config; by_file: the part of --config-file that
+    applies."""
     told = _all_from(by_file, BY_FILE) | _all_from(given, AS_GIVEN)
     yield _layer({name: where for name, where in told.items() if name not in BROKER_NAMES})
     yield _layer(_all_from(given, AS_GIVEN))
@@ -111,15 +113,15 @@ def _layer(told: Mapping[str, tuple[str, str]]) -> Layer:
 def _topic_id_of(path: str) -> str | None:
     try:
         return Partition(path).topic_id
-    except KlogError:  # verify says so, and loading
+    except KlogError:  # verify and loading report it
         return None
 
 
 def _broker_of(log_dir: str) -> str | None:
-    """The id of the broker whose log dir it is, if meta.properties says so."""
+    """Return the broker id from the log dir's meta.properties, if it has one."""
     try:
         identity: MetaProperties | None = LogDir(log_dir).meta_properties
-    except KlogError:  # verify says so; here it is only that no broker's own settings are found
+    except KlogError:  # verify reports it; here it only means that the broker's own settings are unknown
         return None
     node_id = None if identity is None else identity.node_id
     return None if node_id is None else str(node_id)

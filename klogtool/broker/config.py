@@ -1,8 +1,9 @@
-"""Settings of a topic and its broker, under Kafka's names with dots made underscores, from KEY=VALUE.
+"""Settings of a topic and its broker, from KEY=VALUE. Fields have Kafka's names, with underscores for dots.
 
-Values are taken as given, also where a broker would refuse them at its start; only what is no number at all is refused
-here. A topic's name wins over the broker's for the same thing, and of the broker's, milliseconds win over minutes over
-hours (ServerTopicConfigSynonyms). Defaults are Kafka's, but for transaction.partition.verification.enable.
+Values are used as given, even if a broker would refuse them at its start; only a value of the wrong type is refused
+here. A topic's name wins over the broker's name for the same setting. Among a broker's names, milliseconds win over
+minutes, and minutes over hours (ServerTopicConfigSynonyms). Defaults are Kafka's, except
+transaction.partition.verification.enable.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ COMPACT, DELETE = "compact", "delete"
 
 
 class LogConfig(Struct, frozen=True):
-    """What a broker goes by for one topic. Names that Kafka has for the topic come first, then the broker's own."""
+    """The settings that a broker uses for one topic. First the fields with Kafka's topic names, then the broker's
+    own."""
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 7 * DAY_MS
@@ -58,7 +60,9 @@ class LogConfig(Struct, frozen=True):
     remote_log_storage_system_enable: bool = False
     producer_id_expiration_ms: int = DAY_MS
     transaction_max_timeout_ms: int = 15 * MINUTE_MS
-    transaction_partition_verification_enable: bool = False  # true in Kafka: it asks a coordinator, and there is none
+    transaction_partition_verification_enable: bool = (
+        False  # true in Kafka, which asks a coordinator; there is none here
+    )
     message_max_bytes: int = (1 << 20) + 12
     log_cleaner_threads: int = 1
     log_cleaner_dedupe_buffer_size: int = 128 << 20
@@ -69,35 +73,35 @@ class LogConfig(Struct, frozen=True):
 
     @property
     def compact(self) -> bool:
-        """Whether cleanup.policy has it."""
+        """Whether cleanup.policy contains compact."""
         return COMPACT in self.cleanup_policy
 
     @property
     def delete(self) -> bool:
-        """Whether cleanup.policy has it."""
+        """Whether cleanup.policy contains delete."""
         return DELETE in self.cleanup_policy
 
     @property
     def max_segment_ms(self) -> int:
-        """How long a segment is written to at most (LogConfig.maxSegmentMs)."""
+        """How long a segment is written at most (LogConfig.maxSegmentMs)."""
         if self.compact and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
 
 
 def log_config(settings: Mapping[str, str]) -> LogConfig:
-    """The config for these settings; names that have nothing to do with logs are left alone (see `check_names`).
+    """Return the config for these settings; names that do not concern logs are ignored (see `check_names`).
 
-    Raises KlogError for a value that is not of its setting's type.
+    Raises KlogError for a value of the wrong type.
     """
     return LogConfig(**{field: value for field, _, value in _values_of(settings)})
 
 
 def settle(layers: Iterable[tuple[Mapping[str, str], Mapping[str, str]]]) -> tuple[LogConfig, dict[str, str]]:
-    """The config by several layers of settings, the first that has a setting counts; and where each value came from,
-    by Kafka's name for the topic. Each layer has, beside its settings, where they came from, by their names.
+    """Merge several layers of settings; the first layer that has a setting wins. Return the config, and the source of
+    each value by Kafka's topic name. Each layer has its settings, and their sources by the same names.
 
-    Raises KlogError for a value that is not of its setting's type.
+    Raises KlogError for a value of the wrong type.
     """
     found: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -110,7 +114,7 @@ def settle(layers: Iterable[tuple[Mapping[str, str], Mapping[str, str]]]) -> tup
 
 
 def _values_of(settings: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
-    """Field, name and value of each setting that is there; of several names for a field the first one."""
+    """Yield field, name and value of each setting; if a field has several names, the first one wins."""
     for field, names in _NAMES.items():
         for name, factor in names:
             if name in settings:
@@ -119,12 +123,12 @@ def _values_of(settings: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
 
 
 def kafka_name(field: str) -> str:
-    """`retention_ms` -> `retention.ms`."""
+    """Return `retention.ms` for `retention_ms`."""
     return field.replace("_", ".")
 
 
 def value_text(config: LogConfig, name: str) -> str:
-    """The value of a setting, by Kafka's name, as Kafka writes it."""
+    """Return the value of a setting, by Kafka's name, as Kafka writes it."""
     value = getattr(config, name.replace(".", "_"))
     if isinstance(value, tuple):
         return ",".join(value)
@@ -132,7 +136,7 @@ def value_text(config: LogConfig, name: str) -> str:
 
 
 def fitting(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings without those that have no value of their type."""
+    """Return the settings without those that have a value of the wrong type."""
     return {name: text for name, text in settings.items() if _fits(name, text)}
 
 
@@ -145,20 +149,20 @@ def _fits(name: str, text: str) -> bool:
 
 
 def check_names(settings: Mapping[str, str]) -> None:
-    """Raises KlogError for a name that no log goes by, with the one that was meant perhaps."""
+    """Raises KlogError for a name that no log uses, with the likely intended one."""
     for name in settings:
         if name not in KNOWN_NAMES:
             raise _unknown(name)
 
 
 def check_topic_names(settings: Mapping[str, str]) -> None:
-    """The same for what is told of a topic, which may also have settings that are none of a log."""
+    """Do the same for settings of a topic, which may include settings that do not concern logs."""
     check_names({name: text for name, text in settings.items() if name not in OTHER_TOPIC_NAMES})
 
 
 def check_spelling(settings: Mapping[str, str]) -> None:
-    """Raises KlogError for a name that is only nearly one that a log goes by. Others may be a broker's: no other name
-    that Kafka has, or had, is so near to one of those."""
+    """Raises KlogError for a name that is almost one that a log uses. Other names may be a broker's: Kafka has and had
+    no other name so similar to one of these."""
     for name in settings.keys() - KNOWN_NAMES:
         if did_you_mean(name, KNOWN_NAMES, at_least=MISSPELT):
             raise _unknown(name)
@@ -175,11 +179,11 @@ def _parse(name: str, text: str, field: str, factor: int) -> Any:
         raise KlogError(f"not a value of {name}: {text!r} (type {_TYPES[field].split('[')[0]})") from None
     if factor == 1:
         return value
-    return value * factor if value >= 0 else -1  # without limit, in whatever unit (AbstractKafkaConfig)
+    return value * factor if value >= 0 else -1  # no limit, in any unit (AbstractKafkaConfig)
 
 
 def _parse_bool(text: str) -> bool:
-    """ConfigDef.parseType: true or false, in any case."""
+    """Parse as ConfigDef.parseType: true or false, in any case."""
     if text.lower() not in ("true", "false"):
         raise ValueError
     return text.lower() == "true"
@@ -190,7 +194,7 @@ def _parse_list(text: str) -> tuple[str, ...]:
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
-    "int": parse_java_long,  # what does not fit a Java int is a broker's business
+    "int": parse_java_long,  # a broker checks whether the value fits a Java int
     "float": float,
     "bool": _parse_bool,
     "str": str,
@@ -198,7 +202,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 }
 _TYPES: dict[str, str] = LogConfig.__annotations__
 
-# The broker's names for a topic's settings, in their order, each with what makes milliseconds of it.
+# The broker's names for a topic's settings, in their order of priority, each with its factor to milliseconds.
 _SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
     "segment.bytes": (("log.segment.bytes", 1),),
     "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", HOUR_MS)),
@@ -231,15 +235,15 @@ _SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
 
 def _names_of(field: str) -> tuple[tuple[str, int], ...]:
     name = kafka_name(field)
-    # internal.segment.bytes is how Kafka's own tests go below the smallest legal size: it overrides segment.bytes.
+    # Kafka's own tests use internal.segment.bytes for sizes below the legal minimum: it overrides segment.bytes.
     first = (("internal.segment.bytes", 1),) if field == "segment_bytes" else ()
     return (*first, (name, 1), *_SYNONYMS.get(name, ()))
 
 
 _NAMES = {field: _names_of(field) for field in _TYPES}
-MISSPELT = 0.9  # how near a name is to another one, as difflib has it, that cannot be meant
+MISSPELT = 0.9  # similarity (by difflib) to another name from which a name counts as misspelt
 KNOWN_NAMES = frozenset(name for names in _NAMES.values() for name, _ in names)
-# Settings of topics, now or once, that no log goes by.
+# Settings of topics, current or former, that no log uses.
 OTHER_TOPIC_NAMES = frozenset(
     (
         "follower.replication.throttled.replicas",
@@ -251,6 +255,6 @@ OTHER_TOPIC_NAMES = frozenset(
         "unclean.leader.election.enable",
     )
 )
-# What only a broker has: its names for what topics have, too, and its own settings.
+# Names that only a broker has: its names for topic settings, and its own settings.
 _OF_BROKERS = tuple(_TYPES)[tuple(_TYPES).index("remote_log_storage_system_enable") :]
 BROKER_NAMES = frozenset(name for names in _SYNONYMS.values() for name, _ in names) | set(map(kafka_name, _OF_BROKERS))

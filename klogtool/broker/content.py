@@ -1,4 +1,4 @@
-"""Where the bytes of a file come from: ranges of files that are there, and new bytes. Nothing is written."""
+"""The source of a file's bytes: ranges of existing files, and new bytes. Nothing is written."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class FileRange(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self.stop - self.start
 
 
 class Made(PartlyCompared, frozen=True, eq=False):
-    """New bytes that are not kept in memory: how many, and their CRC-32C (None: of a part of those that were made).
+    """New bytes that are not in memory: their number and CRC-32C (None for a part of such bytes).
 
-    path, start: where they lie in the meantime; path is None where nobody is to have them, since all that is wanted is
-    the plan. Where they lie says nothing of what they are.
+    path, start: where they are stored meanwhile; path is None if only the plan is wanted, so they are not stored. The
+    place is not part of their identity.
     """
 
     uncompared = frozenset({"path", "start"})
@@ -40,24 +40,24 @@ class Made(PartlyCompared, frozen=True, eq=False):
     start: int = 0
 
     def as_range(self) -> FileRange:
-        """Where they can be read. Raises ValueError where they were not kept."""
+        """Return where they can be read. Raises ValueError if they are not stored."""
         if self.path is None:
             raise ValueError("what was made only to be told of cannot be read")
         return FileRange(self.path, self.start, self.start + self.size)
 
 
-# The bytes of a file: pieces of files that are there, and new bytes, one behind the other.
+# The bytes of a file: pieces of existing files, and new bytes, in order.
 Part: TypeAlias = FileRange | Made | bytes
 Content: TypeAlias = tuple[Part, ...]
 
 
 def part_size(part: Part) -> int:
-    """Bytes."""
+    """Return the size in bytes."""
     return len(part) if isinstance(part, bytes) else part.size
 
 
 def part_span(part: Part, start: int, stop: int) -> Part:
-    """Bytes [start, stop) of a part, which has them."""
+    """Return bytes [start, stop) of a part that contains them."""
     if isinstance(part, bytes):
         return part[start:stop]
     if isinstance(part, FileRange):
@@ -66,19 +66,19 @@ def part_span(part: Part, start: int, stop: int) -> Part:
 
 
 def crc_of(part: Made | bytes) -> int:
-    """The CRC-32C of new bytes. Raises KlogError where they have to be read for it, and cannot be."""
+    """Return the CRC-32C of new bytes. Raises KlogError if they have to be read for that, and cannot be."""
     if isinstance(part, Made) and part.crc is not None:
         return part.crc
     return crc32c(_read_part(part))
 
 
 def content_size(content: Content) -> int:
-    """Bytes in all."""
+    """Return the total size in bytes."""
     return sum(map(part_size, content))
 
 
 def read_content(content: Content) -> bytes:
-    """All of it, in memory: for side files. Raises KlogError if a file cannot be read or has become shorter."""
+    """Read all of it into memory: for side files. Raises KlogError if a file cannot be read or has become shorter."""
     return b"".join(map(_read_part, content))
 
 
@@ -97,7 +97,8 @@ def _read_range(piece: FileRange) -> bytes:
 
 
 def add_part(parts: list[Part], part: Part) -> bool:
-    """Put a part behind others. A range that follows on in its file lengthens the last one: False is returned then."""
+    """Append a part to others. If a range continues the last one in the same file, that one is extended, and False is
+    returned."""
     last = parts[-1] if parts else None
     if not (isinstance(last, FileRange) and isinstance(part, FileRange)):
         parts.append(part)
@@ -110,7 +111,7 @@ def add_part(parts: list[Part], part: Part) -> bool:
 
 
 def joined(before: Content, behind: Content) -> Content:
-    """One content behind another; ranges that follow on in their file become one."""
+    """Join two contents; adjacent ranges of one file become one."""
     parts = list(before)
     for part in behind:
         add_part(parts, part)

@@ -1,7 +1,7 @@
-"""A folder as it is to become: names, and where the bytes of each file come from. Nothing is written.
+"""A folder as it should become: names, and the source of each file's bytes. Nothing is written.
 
-Kafka's loading, recovery, rolling and cleaning change a draft just as a broker would change the folder. What differs
-from the folder then is the plan; so what is shown and what is done cannot drift apart.
+Kafka's loading, recovery, rolling and cleaning change a draft as a broker would change the folder. The difference
+between the draft and the folder is the plan. So what is shown and what is done cannot differ.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class DraftFile(PartlyCompared, frozen=True, eq=False):
-    """A file to be. mtime_ns: its modification time, or None for a file that is written now.
+    """A file as it should be. mtime_ns: None for a file that is written now.
 
-    ino, ctime_ns: of a file that was found; every change of the file changes the second, and nobody can set it.
+    ino, ctime_ns: of a file that was found. Every change of a file changes its ctime, and nobody can set it.
     """
 
     uncompared = frozenset({"ino", "ctime_ns"})
@@ -34,19 +34,19 @@ class DraftFile(PartlyCompared, frozen=True, eq=False):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return content_size(self.content)
 
 
 def found_file(path: str, found: os.stat_result) -> DraftFile:
-    """A file as it lies there."""
+    """Return a file as found on disk."""
     return DraftFile((FileRange(path, 0, found.st_size),), found.st_mtime_ns, found.st_ino, found.st_ctime_ns)
 
 
 class Draft:
-    """The regular files of one folder, by name. `before` is how it was found and stays so; `files` is what changes.
+    """The regular files of one folder, by name. `before` is the state as found, and does not change; `files` does.
 
-    folders, devices: names of what else is there, and in the way of files. make_spool: for one large new file.
+    folders, devices: names of other things, which block files of the same name. make_spool: for one large new file.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class Draft:
         self.before = dict(files)
         self.files = files
         self.make_spool: MakeSpool | None = None
-        self.listed: tuple[int, frozenset[str]] | None = None  # the folder's time, and then the names in it
+        self.listed: tuple[int, frozenset[str]] | None = None  # the folder's mtime, read first, and the names in it
 
     @classmethod
     def of(cls, path: str) -> Draft:
-        """A folder as it is on the disk. Raises KlogError if it cannot be listed."""
+        """Read a folder. Raises KlogError if it cannot be listed."""
         try:
             mtime_ns = os.stat(path).st_mtime_ns
             with os.scandir(path) as scanned:
@@ -79,59 +79,60 @@ class Draft:
         return draft
 
     def new_spool(self) -> Spool | None:
-        """For the bytes of a large new file; without one they stay in memory."""
+        """Return a spool for the bytes of a large new file; None: keep them in memory."""
         return None if self.make_spool is None else self.make_spool()
 
     def names(self) -> list[str]:
-        """Names of all files, sorted."""
+        """Return the names of all files, sorted."""
         return sorted(self.files)
 
     def __contains__(self, name: str) -> bool:
         return name in self.files
 
     def is_folder(self, name: str) -> bool:
-        """Whether a folder has the name, so that no file can come to have it."""
+        """Return whether a folder has this name, so that no file can get it."""
         return name in self.folders
 
     def check_is_no_folder(self, name: str, kafka_class: str = "FileSystemException") -> None:
-        """Raises Corrupt, of the class that Kafka throws when it opens one, if a folder has the name."""
+        """Raises Corrupt if a folder has this name, with the class that Kafka throws when it opens a folder as a
+        file."""
         if self.is_folder(name):
             raise Corrupt("Is a directory", path=os.path.join(self.path, name), kafka_class=kafka_class)
 
     def size(self, name: str) -> int:
-        """Bytes of a file that is there."""
+        """Return the size of an existing file."""
         return self.files[name].size
 
     def read(self, name: str) -> bytes:
-        """The bytes of a side file that is there."""
+        """Return the bytes of an existing side file."""
         return read_content(self.files[name].content)
 
     def write(self, name: str, content: Content | bytes, mtime_ns: int | None = None) -> None:
-        """A file with this content, new or in place of the one of that name."""
+        """Write a file with this content, new or in place of an existing one."""
         whole = (content,) if isinstance(content, bytes) else content
         self.files[name] = DraftFile(tuple(part for part in whole if part != b""), mtime_ns)
 
     def truncate(self, name: str, size: int) -> None:
-        """Cut a file behind `size` bytes; nothing changes if it has no more."""
+        """Cut a file to `size` bytes; a smaller file does not change."""
         file = self.files[name]
         if size < file.size:
             self.files[name] = DraftFile(span_of(file.content, 0, size))
 
     def move(self, name: str, to: str) -> None:
-        """Give a file another name; a file of that name is replaced."""
+        """Rename a file; an existing file of the new name is replaced."""
         self.files[to] = self.files.pop(name)
 
     def delete(self, name: str) -> None:
-        """A file is gone; nothing happens if there is none."""
+        """Delete a file, if it exists."""
         self.files.pop(name, None)
 
     def changed(self) -> set[str]:
-        """Names whose file is new, gone or another one."""
+        """Return the names whose file is new, gone or replaced."""
         return {name for name in {*self.before, *self.files} if self.before.get(name) != self.files.get(name)}
 
 
 def _check_links(entries: Iterable[os.DirEntry[str]]) -> None:
-    """Raises Unreadable for a link that leads nowhere: a disk that is not mounted, rather than a file that is gone."""
+    """Raises Unreadable for a broken link: the target disk may not be mounted."""
     for entry in entries:
         if entry.is_symlink() and not os.path.exists(entry):
             with LogFile(entry.path):
@@ -139,7 +140,7 @@ def _check_links(entries: Iterable[os.DirEntry[str]]) -> None:
 
 
 def span_of(content: Content, start: int, size: int) -> Content:
-    """`size` bytes of a content from byte `start` on, fewer where it ends."""
+    """Return `size` bytes of a content from byte `start` on, fewer if it ends earlier."""
     found: list[Part] = []
     for part in content:
         length = part_size(part)

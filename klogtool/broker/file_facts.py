@@ -1,6 +1,6 @@
-"""Facts: which files and folders a decision relied on, and how they were then.
+"""Facts: which files and folders a decision relied on, and their state then.
 
-Whoever carries a plan out compares them with the disk first. Knows nothing of plans.
+Before a plan is carried out, its facts are compared with the disk. Knows nothing of plans.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ LOCK = FileKind.LOCK.value
 
 
 class Fact(Struct, frozen=True):
-    """A file or folder that the plan relied on. path: below the plan's (empty: the folder itself). A folder's
-    modification time and `names` say that no name came or went; its size is 0. `.lock` is no fact: carrying out makes
-    it. ino, ctime_ns: which file it was, and when anything of it was changed last; None where that is not known.
-    digest: of all its bytes, in plans that are saved; None of large files."""
+    """A file or folder that the plan relied on. path: relative to the plan's (empty: the folder itself). For a folder,
+    its mtime and `names` show that no name was added or removed; its size is 0. `.lock` is not a fact, because carrying
+    out a plan creates it. ino, ctime_ns: which file it was, and when anything of it was changed last; None if unknown.
+    digest: of all its bytes, in saved plans; None for large files."""
 
     path: str
     size: int
@@ -34,30 +34,30 @@ class Fact(Struct, frozen=True):
     digest: str | None = None
 
     def as_json(self, base: str) -> dict[str, Any]:
-        """With an absolute path; base: the plan's."""
+        """Return the fields, with an absolute path; base: the plan's path."""
         known = {"path": os.path.join(base, self.path).rstrip("/"), "size": self.size, "mtime_ns": self.mtime_ns}
         more = {"ino": self.ino, "ctime_ns": self.ctime_ns, "names": self.names, "digest": self.digest}
         return known | {name: value for name, value in more.items() if value is not None}
 
 
 def facts_of(draft: Draft) -> tuple[Fact, ...]:
-    """All files of the folder as they were found, and that no name came or went. Raises KlogError if it is gone."""
+    """Return facts about all files of the folder as found, and its names. Raises KlogError if the folder is gone."""
     folder = folder_fact("", draft.listed or listing_of(draft.path))
     return (folder, *(file_fact(name, file) for name, file in sorted(draft.before.items())))
 
 
 def folder_fact(path: str, listed: tuple[int, frozenset[str]]) -> Fact:
-    """That no name came or went in a folder since it was listed, as `listing_of` does."""
+    """Return the fact that the names in a folder are as `listing_of` found them."""
     return Fact(path, 0, listed[0], names=names_sum(listed[1]))
 
 
 def file_fact(path: str, file: DraftFile) -> Fact:
-    """That a file is as it was found."""
+    """Return the fact that a file is as found."""
     return Fact(path, file.size, file.mtime_ns or 0, file.ino, file.ctime_ns)
 
 
 def listing_of(path: str) -> tuple[int, frozenset[str]]:
-    """A folder's time, and then the names in it. Raises KlogError if it cannot be listed."""
+    """Return a folder's mtime, read first, and its names. Raises KlogError if it cannot be listed."""
     try:
         return os.stat(path).st_mtime_ns, frozenset(os.listdir(path))
     except OSError as error:
@@ -65,11 +65,11 @@ def listing_of(path: str) -> tuple[int, frozenset[str]]:
 
 
 def names_sum(names: Iterable[str]) -> str:
-    """Sixteen hex digits for the names in a folder, `.lock` aside."""
+    """Return sixteen hex digits for the names in a folder, without `.lock`."""
     told = "\0".join(sorted(name for name in names if name != LOCK))
     return sum_of(told.encode(errors="surrogateescape"))
 
 
 def sum_of(data: bytes) -> str:
-    """Sixteen hex digits, which other bytes do not have."""
+    """Return sixteen hex digits that identify the bytes."""
     return hashlib.blake2b(data, digest_size=8).hexdigest()

@@ -1,7 +1,7 @@
-"""Where new bytes go as they are made, so that nobody has to keep those of a whole log in memory.
+"""Where new bytes go while they are produced, so that those of a whole log need not be in memory.
 
-Whoever only wants to know what would be written has them counted and summed up. Whoever is to write them gives a spool
-that puts them where they wait (disk/spooling.py). What the plan says of them is the same.
+If only the plan is wanted, the bytes are counted and summed, then dropped. If they will be written, the caller gives a
+spool that stores them (disk/spooling.py). The plan is the same in both cases.
 """
 
 from __future__ import annotations
@@ -12,62 +12,62 @@ from typing import Protocol, TypeAlias
 from klogtool.broker.content import Made, Part
 from klogtool.kernels import crc32c
 
-PART_BYTES = 8 << 20  # new bytes are told of in parts of so many
+PART_BYTES = 8 << 20  # size of the parts in which new bytes are reported
 
 
 class Spool(Protocol):
-    """The new bytes of one file, in order."""
+    """Takes the new bytes of one file, in order."""
 
     def write(self, data: bytes) -> None:
-        """More of them."""
+        """Append new bytes."""
 
     def skip(self, size: int) -> None:
-        """So many bytes that are pieces of other files come next."""
+        """Skip bytes that come from pieces of other files."""
 
     def end_part(self) -> Part:
-        """What was written since the last part, or since bytes were skipped."""
+        """Return the part written since the last part or skip."""
 
 
-# For one new file.
+# Makes a spool for one new file.
 MakeSpool: TypeAlias = Callable[[], Spool]
 
 
 class InMemory:
-    """They stay."""
+    """Keeps the bytes in memory."""
 
     def __init__(self) -> None:
         self._written: list[bytes] = []
 
     def write(self, data: bytes) -> None:
-        """More of them."""
+        """Append new bytes."""
         self._written.append(data)
 
     def skip(self, size: int) -> None:
-        """Nothing: a part knows no place."""
+        """Do nothing: the part has no position."""
 
     def end_part(self) -> Part:
-        """What was written."""
+        """Return the part that was written."""
         part = self._written[0] if len(self._written) == 1 else b"".join(self._written)
         self._written.clear()
         return part
 
 
 class OnlyTold:
-    """They are summed up, and gone: nothing can be made of them any more but the plan."""
+    """Sums the bytes and drops them: only the plan can be made from them."""
 
     def __init__(self) -> None:
         self._size = self._crc = 0
 
     def write(self, data: bytes) -> None:
-        """More of them."""
+        """Append new bytes."""
         self._size += len(data)
         self._crc = crc32c(data, self._crc)
 
     def skip(self, size: int) -> None:
-        """Nothing: there is no place."""
+        """Do nothing: the part has no position."""
 
     def end_part(self) -> Part:
-        """What was written."""
+        """Return the part that was written."""
         part = Made(self._size, self._crc)
         self._size = self._crc = 0
         return part

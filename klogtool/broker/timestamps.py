@@ -1,4 +1,5 @@
-"""Timestamps and spans of time: what their size says of them. Retention waits for those that are no milliseconds."""
+"""The unit of timestamps, guessed by their size, and durations as text. Retention keeps segments whose timestamps are
+not in milliseconds."""
 
 from __future__ import annotations
 
@@ -8,19 +9,19 @@ _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("m
 
 
 def unit_of(timestamp: int) -> str:
-    """milliseconds; microseconds or nanoseconds where they would be of a time too far away."""
+    """Return milliseconds, or microseconds or nanoseconds if the timestamp would otherwise be too far in the future."""
     if timestamp <= LARGEST_MS:
         return "milliseconds"
     return "microseconds" if timestamp <= LARGEST_US else "nanoseconds"
 
 
 def in_milliseconds(timestamp: int) -> int:
-    """What was meant by a timestamp of the unit that its size says."""
+    """Return the timestamp in milliseconds, from the unit that its size suggests."""
     return timestamp // {"milliseconds": 1, "microseconds": 1000, "nanoseconds": 1_000_000}[unit_of(timestamp)]
 
 
 def duration_text(ms: int) -> str:
-    """A span of time in its two largest units: `3 d 8 h`, `250 ms`."""
+    """Return a duration in its two largest units: `3 d 8 h`, `250 ms`."""
     parts: list[tuple[int, str]] = []
     for unit, size in _UNITS:
         count, ms = divmod(ms, size)

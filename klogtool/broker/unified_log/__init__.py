@@ -1,28 +1,28 @@
 """The log as a broker has it, over a draft (UnifiedLog, LogLoader, LogSegment).
 
-loaded_partition        a loaded partition, to be asked: by offset, timestamp and leader epoch, and for fetches
+loaded_partition        a loaded partition, for lookups by offset, timestamp and leader epoch, and for fetches
 log_loader              how a broker loads a partition dir, and what it leaves when it stops (LogLoader)
 log_segments            the segments in order of their base offsets (LogSegments)
-log_segment             one segment: its `.log`, its indexes, what it remembers of them (LogSegment)
+log_segment             one segment: its `.log`, its indexes, and what is cached of them (LogSegment)
 index_files             the indexes of a segment, as a broker has them open
 content_file            a file of a draft, read as if it were written already
 content_writer          the content of a file that grows
 
-segment_recovery        one segment recovered: indexes rebuilt, the log cut at its first damage (LogSegment.recover)
+segment_recovery        recovers one segment: rebuilds indexes, cuts the log at its first damage (LogSegment.recover)
 kernel_recovery         the same by the kernel, for regular batches
 mapped_pieces           a log in mapped pieces, for kernels that go from batch to batch
 sound_batches           whether all batches of a log are sound, and where they end
-overflow_split          a segment whose offsets do not fit its indexes becomes several (splitOverflowedSegment)
+overflow_split          splits a segment whose offsets do not fit its indexes (splitOverflowedSegment)
 
 producer_snapshots      producer state together with its snapshot files (ProducerStateManager)
 rebuild_producer_state  producer state up to an offset, from snapshots and batches (rebuildProducerState)
-replayed_batches        producers after batches that a broker reads once more at its start
+replayed_batches        producers after batches that a broker reads again at its start
 log_transactions        open and ended transactions of a log
 
-reading                 which bytes a fetch gets (UnifiedLog.read)
-lookup                  where an offset, a timestamp or a leader epoch lies
+reading                 which bytes a fetch returns (UnifiedLog.read)
+lookup                  finds an offset, a timestamp or a leader epoch
 rolling                 when the active segment is closed, and closing it (LogSegment.shouldRoll, UnifiedLog.roll)
 retention               which segments retention deletes (UnifiedLog.deleteOldSegments)
 kept_segments           why segments stay after retention
-truncation              a log cut at an offset, or begun anew at one (UnifiedLog.truncateTo)
+truncation              cuts a log at an offset, or starts it anew at one (UnifiedLog.truncateTo)
 """

@@ -1,6 +1,6 @@
-"""A file of a draft, opened: pieces of files and new bytes, read as if it were written already.
+"""A file of a draft, opened: pieces of files and new bytes, read as if they were one file on disk.
 
-So that loading and scanning a log goes by the same code whether it lies on the disk or is only meant to.
+So the same code loads and scans a log on disk and a log in a draft.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from klogtool.log.file import LogFile
 
 
 class ContentFile(LogFile):
-    """What a LogFile is, over content. path: what the file is to be called, for errors; size: bytes.
+    """A LogFile over content. path: the file's future name, for errors; size: bytes.
 
-    Each file that the content has pieces of is opened once. Raises Unreadable where one cannot be.
+    Each source file is opened once. Raises Unreadable if one cannot be.
     """
 
     def __init__(self, path: str | os.PathLike[str], content: Content) -> None:
@@ -43,8 +43,8 @@ class ContentFile(LogFile):
         return found[0] if len(found) == 1 else b"".join(found)
 
     def read_into(self, buffer: bytearray | mmap.mmap, position: int, size: int) -> memoryview:
-        """`size` bytes from byte `position` into a buffer that has room for them; the view is shorter where the file
-        ends. Raises KlogError on an I/O error."""
+        """Read `size` bytes from byte `position` into a buffer with room for them; the view is shorter at the file's
+        end. Raises KlogError on an I/O error."""
         view, done = memoryview(buffer), 0
         parts = list(self._parts_of(position, size))
         if len(parts) == 1 and isinstance(part := parts[0][0], FileRange):
@@ -56,8 +56,8 @@ class ContentFile(LogFile):
         return view[:done]
 
     def map(self, position: int, size: int) -> memoryview:
-        """The same bytes, mapped where they are of one file, else copied to memory that the system gives for it.
-        Raises OSError, ValueError where that cannot be."""
+        """Return the same bytes, mapped if they are from one file, else copied to anonymous memory. Raises OSError,
+        ValueError if that is impossible."""
         size = min(size, self.size - position)
         parts = list(self._parts_of(position, size))
         if len(parts) == 1 and isinstance(part := parts[0][0], FileRange):
@@ -69,7 +69,7 @@ class ContentFile(LogFile):
         return tuple(part_span(self._content[n], first, last) for n, first, last in self._spans_of(start, stop - start))
 
     def size_now(self) -> int:
-        """Its bytes at this moment; fewer than `size`, and one of its files was cut."""
+        """Return the current size; less than `size` if a source file was cut."""
         sizes = {path: file.size_now() for path, file in self._files.items()}
         for part, start in zip(self._parts, self._starts, strict=False):
             if isinstance(part, FileRange) and sizes[part.path] < part.stop:
@@ -77,7 +77,7 @@ class ContentFile(LogFile):
         return self.size
 
     def close(self) -> None:
-        """Let go of its files."""
+        """Close its source files."""
         for file in self._files.values():
             file.close()
         self._files.clear()
@@ -86,11 +86,11 @@ class ContentFile(LogFile):
         return self
 
     def _parts_of(self, position: int, size: int) -> Iterator[tuple[FileRange | bytes, int, int]]:
-        """Parts that hold these bytes, each with the span of it."""
+        """Yield the parts that hold these bytes, each with its range."""
         return ((self._parts[n], first, last) for n, first, last in self._spans_of(position, size))
 
     def _spans_of(self, position: int, size: int) -> Iterator[tuple[int, int, int]]:
-        """The same, by their numbers."""
+        """Yield the same, by the numbers of the parts."""
         end = min(position + size, self.size)
         n = bisect_right(self._starts, position) - 1
         while position < end:
@@ -101,10 +101,10 @@ class ContentFile(LogFile):
             n += 1
 
     def _read_range_into(self, buffer: bytearray | mmap.mmap, part: FileRange, start: int, stop: int) -> memoryview:
-        """The same of one file, without a copy."""
+        """Do the same for one file, without a copy."""
         view = self._files[part.path].read_into(buffer, part.start + start, stop - start)
         if len(view) < stop - start:
-            self._read_part(part, start, stop)  # says what is wrong
+            self._read_part(part, start, stop)  # raises the error
         return view
 
     def _read_part(self, part: FileRange | bytes, start: int, stop: int) -> bytes:

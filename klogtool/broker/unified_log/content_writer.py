@@ -1,7 +1,7 @@
-"""The content of a file that grows: bytes that are copied from elsewhere, and new ones.
+"""The content of a file that grows: bytes copied from elsewhere, and new ones.
 
-Long runs of copied bytes are pieces of the file they are in, which the system moves without anybody reading them; short
-ones are read, since a piece takes memory, and time, too. So are those of a file that is only being made.
+A long run of copied bytes becomes a range of its file, which the kernel copies later. A short run is read, because a
+range costs memory and time too. Bytes of a file that is only in the making are read as well.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ SMALLEST_PIECE_BYTES = 256 << 10
 
 
 class ContentWriter:
-    """size: bytes so far. The source of a run must be open until another one begins, or the content is asked for.
+    """size: bytes so far. The source of a run must stay open until another run begins, or the content is asked for.
 
-    spool: takes the new bytes; they stay in memory without one.
+    spool: takes the new bytes; without one they stay in memory.
     """
 
     def __init__(self, spool: Spool | None = None) -> None:
         self.size = 0
         self._spool = InMemory() if spool is None else spool
         self._parts: list[Part] = []
-        self._spooled = 0  # bytes of the part that is not ended
+        self._spooled = 0  # bytes of the part that is not finished
         self._source: ContentFile | None = None
         self._start = self._stop = 0
 
     def copy(self, source: ContentFile, start: int, stop: int) -> None:
-        """Bytes [start, stop) of another content."""
+        """Copy bytes [start, stop) of another content."""
         if source is not self._source or start != self._stop:
             self.end_run()
             self._source, self._start = source, start
@@ -38,19 +38,19 @@ class ContentWriter:
         self.size += stop - start
 
     def write(self, data: bytes) -> None:
-        """New bytes."""
+        """Append new bytes."""
         self.end_run()
         self._put(data)
         self.size += len(data)
 
     def content(self) -> Content:
-        """All of it, so far."""
+        """Return all of it so far."""
         self.end_run()
         self._end_part()
         return tuple(self._parts)
 
     def end_run(self) -> None:
-        """What is copied next is of another source. Raises KlogError where the last one cannot be read."""
+        """Finish the run; the next copy has another source. Raises KlogError if the last source cannot be read."""
         source, self._source = self._source, None
         for part in source.content_of(self._start, self._stop) if source is not None else ():
             self._take(part)
@@ -77,7 +77,7 @@ class ContentWriter:
 
 
 def _walk_bytes(part: Part) -> Iterator[bytes]:
-    """All of it, some at a time."""
+    """Yield all bytes of the part in chunks."""
     if isinstance(part, bytes):
         yield part
         return

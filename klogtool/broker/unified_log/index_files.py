@@ -1,10 +1,10 @@
 """The indexes of a segment of a draft, as a broker has them open: mapped, preallocated, appended to, cut.
 
-An index is a file of a draft from the moment it is opened (a missing one comes to be, at full size); what is done to it
-afterwards is in the draft after `write_back`. Sizes and leftovers behind the entries are kept as exactly as Kafka's
-mapped files keep them, since some of them survive (AbstractIndex, OffsetIndex, TimeIndex, TransactionIndex).
+Opening an index puts it into the draft (a missing one is created at full size); later changes are in the draft after
+`write_back`. Sizes and leftover bytes after the entries are exactly those of Kafka's mapped files, because some of them
+survive (AbstractIndex, OffsetIndex, TimeIndex, TransactionIndex).
 
-A large file is not read whole for a look at some of its entries.
+A large file is not read whole to look at a few entries.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     _Found = TypeVar("_Found")
 
 
-READ_WHOLE_BYTES = 16 << 10  # a file that is not larger costs no more whole than an entry of it does
+READ_WHOLE_BYTES = 16 << 10  # up to this size, reading the whole file costs no more than reading one entry
 
 
 class _MappedIndex:
@@ -58,7 +58,7 @@ class _MappedIndex:
     entry_size: int
 
     def __init__(self, draft: Draft, name: str, base_offset: int, segment_index_bytes: int) -> None:
-        """Raises Refused or Corrupt (IllegalArgumentException): an index that Kafka could not make, or not map."""
+        """Raises Refused or Corrupt (IllegalArgumentException) for an index that Kafka could not create or map."""
         self.name, self.path, self.base_offset = name, os.path.join(draft.path, name), base_offset
         self._draft, self._max_bytes = draft, segment_index_bytes
         self._content = draft.files[name].content if name in draft else ()
@@ -79,28 +79,28 @@ class _MappedIndex:
         self.length = draft.size(self.name)
         if self.length > MAX_INT:
             raise Corrupt("Size exceeds Integer.MAX_VALUE", path=self.path, kafka_class="IllegalArgumentException")
-        self._held = self.length  # bytes of the file as it was found that still count; behind them it is zeros
+        self._held = self.length  # bytes of the file as found that still count; the rest is zeros
         self.entries = self.length // self.entry_size
 
     @property
     def is_full(self) -> bool:
-        """No further entry has room."""
+        """Whether there is no room for another entry."""
         return self.entries >= self.max_entries
 
     @property
     def _data(self) -> bytearray:
-        """The file's bytes, in memory from now on; behind them, up to its length, it is zeros."""
+        """Return the file's bytes, which stay in memory; from there to its length it is zeros."""
         if self._buffer is None:
             self._buffer = bytearray(read_content(self._content)[: self._held])
         return self._buffer
 
     @property
     def data(self) -> memoryview:
-        """The bytes of its entries."""
+        """Return the bytes of its entries."""
         return memoryview(self._data)[: self.entries * self.entry_size]
 
     def _look(self, search: Callable[[Callable[[int], bytes]], _Found]) -> _Found:
-        """What is found by looking at the bytes of some entries, by slot; the slots must be there."""
+        """Search by reading the bytes of some entries, by slot; the slots must exist."""
         size = self.entry_size
         if self._buffer is not None or self._held <= READ_WHOLE_BYTES:
             data = self._data
@@ -109,7 +109,8 @@ class _MappedIndex:
             return search(lambda n: file.read(n * size, size))
 
     def resize(self, size: int) -> bool:
-        """Make the file so long, in whole entries; False if it is. Raises Corrupt if the entries do not fit."""
+        """Resize the file to whole entries; return False if it has that size. Raises Corrupt if the entries do not
+        fit."""
         rounded = size // self.entry_size * self.entry_size
         if rounded == self.length:
             return False
@@ -126,25 +127,25 @@ class _MappedIndex:
         return True
 
     def trim_to_valid_size(self) -> None:
-        """The file ends behind its last entry."""
+        """Cut the file after its last entry."""
         self.resize(self.entries * self.entry_size)
 
     def reset(self) -> None:
-        """No entries, and room for all that there may be; what was there is still there behind the entries."""
+        """Remove all entries and preallocate the file; old bytes stay after the entries."""
         self._truncate_to_entries(0)
         self.resize(self._max_bytes)
 
     def resize_to_full(self) -> None:
-        """Room for all entries that there may be."""
+        """Preallocate the file for the maximum of entries."""
         self.resize(self._max_bytes)
 
     def keep_entries(self, count: int) -> None:
-        """Entries behind the first so many go."""
+        """Remove all but the first `count` entries."""
         if count < self.entries:
             self._truncate_to_entries(count)
 
     def write_back(self) -> None:
-        """The draft has the file as it now is."""
+        """Write the file to the draft."""
         if not self._is_changed:
             return
         self._is_changed = False
@@ -204,7 +205,8 @@ class OffsetIndex(_MappedIndex):
         self.last_offset = self._last_offset()
 
     def append(self, offset: int, position: int) -> None:
-        """An entry for the batch that begins at a position. Raises Corrupt: full, or not above the last one."""
+        """Append an entry for the batch at a position. Raises Corrupt if the index is full, or the offset is not above
+        the last one."""
         if self.is_full:
             raise self._full("index")
         if self.entries and offset <= self.last_offset:
@@ -213,18 +215,18 @@ class OffsetIndex(_MappedIndex):
         self.last_offset = offset
 
     def extend(self, entries: bytes) -> None:
-        """Entries as they stand in the file, each of which `append` would take."""
+        """Append entries in file format; `append` would accept each."""
         if entries:
             self._put(entries)
             self.last_offset = self._last_offset()
 
     def lookup(self, target_offset: int) -> OffsetIndexEntry:
-        """The last entry at or before the target, else the pair of base offset and position 0."""
+        """Return the last entry at or before the target, else the base offset with position 0."""
         slot = self.find_slot(target_offset)
         return OffsetIndexEntry(self.base_offset, 0) if slot is None else self.entry(slot)
 
     def find_slot(self, target_offset: int) -> int | None:
-        """Which entry that is; None if there is none."""
+        """Return the slot of that entry, or None."""
         return self._look(
             lambda packed: find_slot(
                 lambda n: self._parse(packed(n)).offset, target_offset, self.entries, self.entry_size
@@ -232,7 +234,7 @@ class OffsetIndex(_MappedIndex):
         )
 
     def find_upper_bound(self, position: int) -> OffsetIndexEntry | None:
-        """An entry of a batch that begins at or behind this position (fetchUpperBoundOffset); None if there is none."""
+        """Return an entry of a batch that begins at or after this position, or None (fetchUpperBoundOffset)."""
         slot = self._look(
             lambda packed: find_slot_above(
                 lambda n: self._parse(packed(n)).position, position, self.entries, self.entry_size
@@ -241,18 +243,18 @@ class OffsetIndex(_MappedIndex):
         return None if slot is None else self.entry(slot)
 
     def entry(self, slot: int) -> OffsetIndexEntry:
-        """The entry in a slot, which must be there."""
+        """Return the entry in a slot that exists."""
         return self._look(lambda packed: self._parse(packed(slot)))
 
     def _parse(self, packed: bytes) -> OffsetIndexEntry:
         return parse_offset_index_entry(packed, self.base_offset, 0)
 
     def parse(self) -> list[OffsetIndexEntry]:
-        """All entries."""
+        """Return all entries."""
         return parse_offset_index(self.data, self.base_offset)
 
     def truncate_to(self, offset: int) -> None:
-        """Entries from this offset on go."""
+        """Remove entries from this offset on."""
         self._truncate_to_entries(offset_index_entries_below(self.data, self.base_offset, offset))
 
     def _truncate_to_entries(self, entries: int) -> None:
@@ -276,11 +278,12 @@ class TimeIndex(_MappedIndex):
 
     @property
     def is_full(self) -> bool:
-        """The last slot is kept for the moment when the segment is closed."""
+        """Whether it is full; the last slot is reserved for the closing of the segment."""
         return self.entries >= self.max_entries - 1
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
-        """An entry, if its timestamp is above the last one's. Raises Corrupt: full, or below the last one."""
+        """Append an entry if its timestamp is above the last one's. Raises Corrupt if the index is full, or the offset
+        is below the last one."""
         if not skip_full_check and self.is_full:
             raise self._full("time index")
         if self.entries and offset < self.last_entry.offset:
@@ -297,18 +300,18 @@ class TimeIndex(_MappedIndex):
             self.last_entry = TimeIndexEntry(timestamp, offset)
 
     def extend(self, entries: bytes) -> None:
-        """Entries as they stand in the file, each of which `maybe_append` would take."""
+        """Append entries in file format; `maybe_append` would accept each."""
         if entries:
             self._put(entries)
             self.last_entry = self._last_entry()
 
     def lookup(self, target_timestamp: int) -> TimeIndexEntry:
-        """The last entry at or before the timestamp, else (NO_TIMESTAMP, base offset)."""
+        """Return the last entry at or before the timestamp, else (NO_TIMESTAMP, base offset)."""
         slot = self.find_slot(target_timestamp)
         return TimeIndexEntry(NO_TIMESTAMP, self.base_offset) if slot is None else self.entry(slot)
 
     def find_slot(self, target_timestamp: int) -> int | None:
-        """Which entry that is; None if there is none."""
+        """Return the slot of that entry, or None."""
         return self._look(
             lambda packed: find_slot(
                 lambda n: self._parse(packed(n)).timestamp, target_timestamp, self.entries, self.entry_size
@@ -316,25 +319,25 @@ class TimeIndex(_MappedIndex):
         )
 
     def entry(self, slot: int) -> TimeIndexEntry:
-        """The entry in a slot, which must be there."""
+        """Return the entry in a slot that exists."""
         return self._look(lambda packed: self._parse(packed(slot)))
 
     def _parse(self, packed: bytes) -> TimeIndexEntry:
         return parse_time_index_entry(packed, self.base_offset, 0)
 
     def parse(self) -> list[TimeIndexEntry]:
-        """All entries."""
+        """Return all entries."""
         return parse_time_index(self.data, self.base_offset)
 
     def resize(self, size: int) -> bool:
-        """As of the others; the last entry is read anew."""
+        """Resize as the others do, then read the last entry again."""
         is_changed = super().resize(size)
         if is_changed:
             self.last_entry = self._last_entry()
         return is_changed
 
     def truncate_to(self, offset: int) -> None:
-        """Entries from this offset on go."""
+        """Remove entries from this offset on."""
         self._truncate_to_entries(time_index_entries_below(self.data, self.base_offset, offset))
 
     def _truncate_to_entries(self, entries: int) -> None:
@@ -348,14 +351,14 @@ class TimeIndex(_MappedIndex):
 
 
 class TransactionIndex:
-    """A `.txnindex`: comes to be with its first entry, and is not preallocated."""
+    """A `.txnindex`: created with its first entry, not preallocated."""
 
     def __init__(self, draft: Draft, name: str, start_offset: int) -> None:
         self.name, self.path = name, os.path.join(draft.path, name)
         self._draft, self._start_offset = draft, start_offset
         draft.check_is_no_folder(name)
         self._data, self._is_open = bytearray(), False
-        # Of the last entry of this opening: Kafka does not read it from the file.
+        # Last entry since it was opened: Kafka does not read it from the file.
         self.last_offset: int | None = None
         self._is_changed = False
         if name in draft:
@@ -363,11 +366,12 @@ class TransactionIndex:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no entries, or no file."""
+        """Return whether it has no entries or no file."""
         return not self._data
 
     def append(self, aborted: AbortedTxn) -> None:
-        """One more. Raises Corrupt (IllegalArgumentException) if its marker is not behind that of the one before."""
+        """Append an entry. Raises Corrupt (IllegalArgumentException) if its marker is not after that of the one
+        before."""
         if self.last_offset is not None and self.last_offset >= aborted.last_offset:
             raise Corrupt(
                 "The last offset of appended transactions must increase sequentially, but "
@@ -382,8 +386,8 @@ class TransactionIndex:
         self._is_changed = True
 
     def take_name(self, name: str) -> None:
-        """Its file has got this name. One that had no file yet does not look at what else has the name, until its first
-        entry comes, which goes behind what is there: so an entry is there twice where a split made a segment anew."""
+        """Use a new name for the file. An index without a file ignores an existing file of that name until its first
+        entry, which is appended to that file. So an entry is there twice if a split made a segment again."""
         self.name, self.path = name, os.path.join(self._draft.path, name)
 
     def _open(self) -> None:
@@ -396,12 +400,12 @@ class TransactionIndex:
             self._draft.write(self.name, b"")
 
     def reset(self) -> None:
-        """No entries; a file that is there stays."""
+        """Remove all entries; an existing file stays."""
         self._cut(0)
         self.last_offset = None
 
     def truncate_to(self, offset: int) -> None:
-        """The first entry with a marker at or behind this offset goes, and all behind it."""
+        """Remove the first entry with a marker at or after this offset, and all entries after it."""
         last_offset = None
         for n, entry in enumerate(walk_txn_index(bytes(self._data))):
             if entry.last_offset >= offset:
@@ -411,18 +415,19 @@ class TransactionIndex:
             last_offset = entry.last_offset
 
     def mark(self) -> tuple[int, int | None]:
-        """How far it has come, for `return_to`."""
+        """Return the current state, for `return_to`."""
         return len(self._data), self.last_offset
 
     def return_to(self, mark: tuple[int, int | None]) -> None:
-        """Entries that have come since then go."""
+        """Remove the entries that were added since then."""
         size, self.last_offset = mark
         self._cut(size)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTxn], bool]:
-        """Entries that overlap a fetch, and whether later segments have no more of them (collectAbortedTxns).
+        """Return entries that overlap with a fetch, and whether later segments have none (collectAbortedTxns).
 
-        Raises Corrupt (KafkaException) at one of a later version."""
+        Raises Corrupt (KafkaException) at an entry of a later version.
+        """
         try:
             return find_aborted_txns(bytes(self._data), fetch_offset, upper_bound_offset)
         except Corrupt as error:
@@ -434,11 +439,11 @@ class TransactionIndex:
         sanity_check_txn_index(bytes(self._data), self._start_offset)
 
     def parse(self) -> list[AbortedTxn]:
-        """All entries. Raises Corrupt (KafkaException) at one of a later version."""
+        """Return all entries. Raises Corrupt (KafkaException) at an entry of a later version."""
         return parse_txn_index(bytes(self._data))
 
     def write_back(self) -> None:
-        """The draft has the file as it now is."""
+        """Write the file to the draft."""
         if not self._is_changed:
             return
         if self._draft.read(self.name)[: len(self._data)] == self._data:

@@ -1,4 +1,4 @@
-"""Why segments stay after retention: until when, and because of which record. Looks only; the log is as it was."""
+"""Why segments stay after retention: until when, and because of which record. Reads only; the log does not change."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind
 from klogtool.log.frames import FrameReader
 
-# Reasons that have nothing to do with time.
+# Reasons other than time.
 EMPTY, HIGH_WATERMARK, POLICY = "active_and_empty", "high_watermark", "policy"
 TIERED, UNLIMITED, SIZE = "tiered", "unlimited", "size"
-# Those of time. A timestamp of another unit is named after it.
+# Reasons of time, by the unit of the timestamp.
 YOUNG, FUTURE, BEHIND = "young", "future", "behind"
 
 
 class Age(Struct, frozen=True):
-    """A segment's size, and the largest timestamp that its time index knows, with the offset beside it there; offset
-    None: there is none, and the timestamp is when the `.log` was last written."""
+    """A segment's size, and the largest timestamp in its time index with its offset. offset None: there is no entry,
+    and the timestamp is the mtime of the `.log`."""
 
     segment: int
     size: int
@@ -39,8 +39,8 @@ class Age(Struct, frozen=True):
 
 
 class Kept(Struct, frozen=True):
-    """A segment that stays. detail: the reason in words. due_ms: from then on it would go if nothing else changed;
-    None: that is no question of time. held_by: the record that is waited for, in JSON's types."""
+    """A segment that stays. detail: the reason in words. due_ms: when it would be deleted if nothing else changes;
+    None: time does not matter. held_by: the record that retention waits for, as JSON types."""
 
     segment: int
     reason: str
@@ -49,7 +49,7 @@ class Kept(Struct, frozen=True):
     held_by: Mapping[str, Any] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """A row of the answer."""
+        """Return a row of the answer."""
         return {
             "segment": self.segment,
             "reason": self.reason,
@@ -60,7 +60,7 @@ class Kept(Struct, frozen=True):
 
 
 def ages_of(log: LoadedLog) -> dict[int, Age]:
-    """How old each segment is, by base offset."""
+    """Return the age of each segment, by base offset."""
     draft = Draft(log.draft.path, dict(log.draft.files))  # opening an index changes a draft
     return {segment.base_offset: _age_of(segment, draft, log.terms.now_ms) for segment in log.segments.all}
 
@@ -77,18 +77,20 @@ def _last_time_entry(segment: LogSegment, draft: Draft) -> TimeIndexEntry | None
     name = segment.name_of(FileKind.TIME_INDEX)
     try:
         return TimeIndex(draft, name, segment.base_offset, segment.config.segment_index_bytes).last_entry
-    except KlogError:  # a broker fails over it only if it has to ask
+    except KlogError:  # a broker fails at it only if it has to read it
         return None
 
 
 def explain_kept(log: LoadedLog, ages: Mapping[int, Age]) -> Iterator[Kept]:
-    """Each segment that is there, after retention. ages: from before it."""
+    """Yield each segment that is left after retention. ages: from before retention."""
     explainer, holder = _Explainer(log), None
     for segment in log.segments.all:
         kept = explainer.without_time(segment)
         if kept is None:
             age = ages[segment.base_offset]
-            due_ms = age.timestamp + log.terms.config.retention_ms + 1  # strictly more than retention.ms
+            due_ms = (
+                age.timestamp + log.terms.config.retention_ms + 1
+            )  # a segment is deleted if it is older than retention.ms, not equal
             if holder is not None and due_ms <= (holder.due_ms or MAX_LONG):
                 kept = _behind(segment, holder)
             else:
@@ -102,7 +104,7 @@ def _behind(segment: LogSegment, holder: Kept) -> Kept:
 
 
 class _Explainer:
-    """Looks at a copy of the draft, since opening an index changes a draft."""
+    """Reads a copy of the draft, because opening an index changes a draft."""
 
     def __init__(self, log: LoadedLog) -> None:
         self._log, self._config = log, log.terms.config
@@ -110,7 +112,7 @@ class _Explainer:
         self._total_bytes = sum(segment.size for segment in log.segments.all)
 
     def without_time(self, segment: LogSegment) -> Kept | None:
-        """Why a segment stays whatever its age is; None if its age decides."""
+        """Return why a segment stays whatever its age is; None if its age decides."""
         log, config, base = self._log, self._config, segment.base_offset
         upper_bound = upper_bound_of(log, segment)
         if segment is log.segments.last and not segment.size:
@@ -136,7 +138,7 @@ class _Explainer:
         )
 
     def by_time(self, segment: LogSegment, age: Age, due_ms: int) -> Kept:
-        """Until when it stays."""
+        """Return until when it stays."""
         now_ms, unit = self._log.terms.now_ms, unit_of(age.timestamp)
         reason = YOUNG if age.timestamp <= now_ms else FUTURE if unit == "milliseconds" else unit
         what = "the file was last written" if age.offset is None else "the newest record is"
@@ -148,18 +150,19 @@ class _Explainer:
         return Kept(age.segment, reason, detail, due_ms if due_ms <= MAX_LONG else None, self._holder(segment, age))
 
     def _holder(self, segment: LogSegment, age: Age) -> dict[str, Any]:
-        """The record with the largest timestamp. Where it is not found, what the time index has for it."""
+        """Return the record with the largest timestamp; if it is not found, the entry of the time index."""
         held = {"segment": age.segment, "offset": age.offset, "producer_id": None, "timestamp": age.timestamp}
         if age.offset is None:
             return {**held, "file_time": True}
         try:
             found = self._find_record(segment, age.offset, age.timestamp)
-        except KlogError:  # damage further on is not retention's business, nor Kafka's
+        except KlogError:  # neither retention nor Kafka cares about damage further on
             found = None
         return held if found is None else {**held, "offset": found[0], "producer_id": found[1]}
 
     def _find_record(self, segment: LogSegment, offset: int, timestamp: int) -> tuple[int, int] | None:
-        """Offset and producer id of the first record with the timestamp in the batch that holds the offset."""
+        """Return offset and producer id of the first record with the timestamp, in the batch that contains the
+        offset."""
         looked_at = LogSegment(self._draft, segment.base_offset, segment.config)
         position = looked_at.translate_offset(offset)
         if position is None:

@@ -1,8 +1,8 @@
-"""A partition as a broker has it loaded, to be asked: by offset, time and leader epoch, and for the bytes of a fetch.
+"""A partition as a broker has it loaded, for lookups by offset, time and leader epoch, and for the bytes of a fetch.
 
-Loading is the broker's own (broker/unified_log/log_loader.py), and happens in memory alone: what a broker would mend is
-mended there, and the folder stays as it is. After a clean stop that reads a few small files, whatever the size of
-the log.
+It is loaded as a broker loads it (broker/unified_log/log_loader.py), in memory only: what a broker would repair is
+repaired in memory, and the folder does not change. After a clean stop only a few small files are read, whatever the
+size of the log.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 def load(
     path: str, circumstances: Circumstances, jobs: int | None = None, checkpoints: Checkpoints | None = None
 ) -> LoadedPartition:
-    """A partition dir, loaded. jobs: threads, where a broker would recover; default: all cores. checkpoints: of the log
-    dir, for callers who load several of its partitions; default: what lies beside the partition.
+    """Load a partition dir. jobs: threads, if a broker would recover; default: all cores. checkpoints: of the log dir,
+    for callers that load several of its partitions; default: those beside the partition.
 
-    Raises KlogError for what is no partition dir; Corrupt, Refused or Unsupported, with Kafka's class, where a broker
+    Raises KlogError for what is not a partition dir; Corrupt, Refused or Unsupported, with Kafka's class, if a broker
     refuses to load it.
     """
     if not isinstance(open_path(path), Partition):
@@ -58,14 +58,14 @@ def load(
 
 
 class LoadedPartition:
-    """What can be asked of a loaded log. It is as it was when it was loaded; what is appended later is not seen."""
+    """Lookups in a loaded log. It is the log as it was when loaded; later appends are not seen."""
 
     def __init__(self, log: LoadedLog) -> None:
         self.log = log
 
     @property
     def path(self) -> str:
-        """Of the partition dir."""
+        """The partition dir."""
         return self.log.draft.path
 
     @property
@@ -75,30 +75,33 @@ class LoadedPartition:
 
     @property
     def log_end_offset(self) -> int:
-        """Behind the last record."""
+        """The offset after the last record."""
         return self.log.log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        """Up to where all is replicated: by the checkpoint of the log dir, as given, or the log's end."""
+        """Up to which offset all is replicated: from the checkpoint of the log dir, as given, or the log's end."""
         return self.log.high_watermark
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to where every transaction is decided. Raises Corrupt or Unsupported where a search meets damage."""
+        """The offset up to which every transaction is decided. Raises Corrupt or Unsupported if a search meets
+        damage."""
         return reading.end_of(self.log, Isolation.READ_COMMITTED).offset
 
     def lookup_offset(self, offset: int, *, explain: bool = False) -> lookup.OffsetFound:
-        """The batch that holds an offset or follows it. explain: also the record in it, and the steps of the search.
+        """Return the batch that contains an offset or follows it. explain: also the record in it, and the steps of the
+        search.
 
-        Raises Refused (OffsetOutOfRangeException) outside of the log; Corrupt or Unsupported where there is damage.
+        Raises Refused (OffsetOutOfRangeException) for an offset outside the log; Corrupt or Unsupported at damage.
         """
         with self._named():
             return lookup.lookup_offset(self.log, offset, explain=explain)
 
     def lookup_timestamp(self, timestamp: Moment) -> lookup.TimestampFound:
-        """The first record from a time (epoch ms, ISO 8601) on; or `earliest`, `latest`, `max`, `earliest-local`,
-        `latest-tiered`. Raises Corrupt or Unsupported where the search meets damage, KlogError for another word."""
+        """Return the first record from a time (epoch ms, ISO 8601) on; or `earliest`, `latest`, `max`,
+        `earliest-local`, `latest-tiered`. Raises Corrupt or Unsupported if the search meets damage, KlogError for
+        another word."""
         number = lookup.WORDS.get(timestamp) if isinstance(timestamp, str) else None
         if number is None:
             try:
@@ -109,16 +112,16 @@ class LoadedPartition:
             return lookup.lookup_timestamp(self.log, number)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> lookup.EpochEnd:
-        """Where a leader epoch ended."""
+        """Return where a leader epoch ended."""
         return lookup.end_offset_for_epoch(self.log, leader_epoch)
 
     def read(
         self, offset: int, max_bytes: int, *, min_one_message: bool = False, isolation: str | Isolation = "log_end"
     ) -> FetchedBytes:
-        """What a fetch from this offset on gets, at most so many bytes; see `Fetched`.
+        """Return what a fetch from this offset on gets, limited to `max_bytes`; see `Fetched`.
 
-        isolation: "log_end", "high_watermark" or "read_committed". Raises Refused (OffsetOutOfRangeException) outside
-        of the log; Corrupt or Unsupported where the search meets damage.
+        isolation: "log_end", "high_watermark" or "read_committed". Raises Refused (OffsetOutOfRangeException) for an
+        offset outside the log; Corrupt or Unsupported if the search meets damage.
         """
         with self._named():
             fetched = reading.fetch(
@@ -127,15 +130,15 @@ class LoadedPartition:
         return FetchedBytes(self.log, offset, fetched)
 
     def transactions(self) -> Iterator[Transaction]:
-        """Every transaction of the log, as its marker comes, and the open ones last; reads all of the log.
+        """Yield every transaction of the log, in the order of markers, open ones last. Reads the whole log.
 
-        Raises Corrupt or Unsupported where a batch cannot be read.
+        Raises Corrupt or Unsupported if a batch cannot be read.
         """
         with self._named():
             yield from walk_transactions(self.log)
 
     def transaction_state(self) -> TransactionState:
-        """What a broker knows of producers and transactions. Raises Corrupt or Unsupported where it cannot look."""
+        """Return what a broker knows of producers and transactions. Raises Corrupt or Unsupported at damage."""
         with self._named():
             return transaction_state(self.log)
 
@@ -144,7 +147,7 @@ class LoadedPartition:
 
 
 class _Named:
-    """Errors that know no file get the path of the folder."""
+    """Adds the folder's path to errors without a file."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -158,7 +161,7 @@ class _Named:
 
 
 class FetchedBytes:
-    """The bytes that a fetch got: `fetched` says where they lie, the rest looks at them. offset: as asked for."""
+    """The bytes that a fetch returned: `fetched` has their place, the rest reads them. offset: as asked for."""
 
     def __init__(self, log: LoadedLog, offset: int, fetched: Fetched) -> None:
         self.offset, self.fetched = offset, fetched
@@ -166,29 +169,29 @@ class FetchedBytes:
 
     @property
     def content(self) -> Content:
-        """The files that they are pieces of."""
+        """Return the ranges of files that they are."""
         return reading.content_of(self._log, self.fetched)
 
     @property
     def file_name(self) -> str:
-        """Of the `.log` that they lie in."""
+        """The name of their `.log`."""
         return self._log.segments[self.fetched.segment].log_name
 
     @property
     def path(self) -> str:
-        """Where that lies."""
+        """The path of their `.log`."""
         return self._log.segments[self.fetched.segment].path
 
     def open_log(self) -> ContentFile:
-        """That file, to be closed. Raises KlogError where it cannot be read."""
+        """Open their `.log`; the caller closes it. Raises KlogError if it cannot be read."""
         return self._log.segments[self.fetched.segment].open_log()
 
     def sha256(self) -> str:
-        """Their SHA-256 in hex; read a chunk at a time. Raises KlogError where they cannot be read."""
+        """Return their SHA-256 in hex; they are read in chunks. Raises KlogError if they cannot be read."""
         return reading.sha256_of(self._log, self.fetched)
 
     def data(self) -> bytes:
-        """All of them, in memory. Raises KlogError where they cannot be read."""
+        """Return all of them in memory. Raises KlogError if they cannot be read."""
         fetched = self.fetched
         if not fetched.size:
             return b""
@@ -196,32 +199,32 @@ class FetchedBytes:
             return file.read(fetched.position, fetched.size)
 
     def batches(self, *, committed_only: bool = False) -> Iterator[Entry]:
-        """The batches that are whole, each good until the next one is asked for.
+        """Yield the complete batches; each is valid until the next one.
 
-        committed_only: without those of aborted transactions, and without control batches, as a read_committed
-        consumer hands them out. Raises Corrupt where a length cannot be.
+        committed_only: without those of aborted transactions and without control batches, as a read_committed consumer
+        returns them. Raises Corrupt at an impossible length.
         """
         position = self.fetched.position
         entries = self.batches_in(position, position + self.fetched.size)
         return walk_committed(entries, self.fetched.aborted or ()) if committed_only else entries
 
     def batches_in(self, start: int, stop: int) -> Iterator[Entry]:
-        """Those of bytes [start, stop) of the file, where the first one begins."""
+        """Yield the batches of bytes [start, stop) of the file; a batch begins at `start`."""
         if start < stop:
             with self.open_log() as file:
                 yield from walk_entries(file, start, stop)
 
     def records(self, *, committed_only: bool = False) -> Iterator[Record]:
-        """Their records from the offset on that was asked for. Raises Corrupt or Unsupported as `batches`, and where
-        records cannot be read."""
+        """Yield their records from the requested offset on. Raises Corrupt or Unsupported as `batches`, and if records
+        cannot be read."""
         for batch in self.batches(committed_only=committed_only):
             yield from (record for record in batch.records() if record.offset >= self.offset)
 
 
 def walk_committed(entries: Iterable[Entry], aborted: Iterable[AbortedTxn]) -> Iterator[Entry]:
-    """Entries without those of aborted transactions, and without control batches (consumer's CompletedFetch).
+    """Yield entries without those of aborted transactions and without control batches (consumer's CompletedFetch).
 
-    An abort marker ends the transaction of its producer; another one of the same producer begins where `aborted` says.
+    An abort marker ends the transaction of its producer; the next one of that producer begins as `aborted` says.
     """
     waiting = sorted(aborted, key=lambda txn: txn.first_offset, reverse=True)
     in_aborted_txn: set[int] = set()

@@ -1,7 +1,7 @@
 """How a broker loads a partition dir, and what it leaves when it stops: LogLoader, UnifiedLog, over a draft.
 
-The passes are Kafka's and in its order: what an interrupted cleaning or split left, segments and their side files,
-recovery, leader epochs, producer state. Everything that happens happens to the draft.
+The passes are Kafka's, in its order: leftovers of an interrupted cleaning or split, segments and their side files,
+recovery, leader epochs, producer state. All changes are made to the draft.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ if TYPE_CHECKING:
 _KRAFT_DELETED = ".checkpoint.deleted"
 _TEMPORARY = ".tmp"
 _INDEX_KINDS = (FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value, FileKind.TXN_INDEX.value)
-# What empties a segment in recovery, where everything else fails the load. Kafka means an I/O error by the others: that
-# of a folder in a file's place. Real ones are told as what they are, and nothing is done about them.
+# These errors empty a segment in recovery; all others fail the load. Kafka has these for I/O errors, such as a folder
+# in place of a file. Real I/O errors are reported as such, and nothing is done about them.
 _EMPTIES = ("InvalidOffsetException", "FileSystemException", "FileNotFoundException")
-_IO_EXCEPTION = "KafkaStorageException"  # what an IOException becomes in reading such files
+_IO_EXCEPTION = "KafkaStorageException"  # LogManager turns an IOException at such files into this one
 
 
 class LoadReport(Struct):
-    """What loading did. recovered, deleted_segments: base offsets, in order; below_start: those of the latter that went
-    since the log ends below its start. was_split: a segment was.
+    """What loading did. recovered, deleted_segments: base offsets, in order. below_start: those deleted because the log
+    ends below its start. was_split: a segment was split.
 
-    epochs_added: the file did not have all of them. epochs_appended: batches that were appended have changed them.
-    unfit: base offsets of segments that were recovered, whatever the last stop was, because of their transaction index.
-    stopped_by: base offset to the error at which its log was cut. emptied: base offsets of segments that were given up.
-    removed: names that the first pass removed, in a safe order; replaced: those that a swapped segment stands for;
-    swapped: names that lost their `.swap`. After loading: cleaned: base offsets of segments that the log cleaner made;
-    dropped: those of the oldest segments, which retention takes away; cut_off: those that a truncation takes away;
-    began_anew: that of the empty segment which stands for all, if it took them all; overlapped: that of the one which
-    held its offset.
+    epochs_added: the file did not have all epochs. epochs_appended: appended batches have changed the epochs. unfit:
+    base offsets of segments that were recovered after any stop, because of their transaction index. stopped_by: base
+    offset -> the error at which its log was cut. emptied: base offsets of segments that were given up. removed: names
+    that the first pass removed, in a safe order. replaced: names that a swapped segment replaces. swapped: names that
+    lost their `.swap`. After loading: cleaned: base offsets of segments that the log cleaner made. dropped: oldest
+    segments that retention deletes. cut_off: segments that a truncation removes. began_anew: base offset of the empty
+    segment that replaces all others, if a truncation removed them all. overlapped: base offset of the segment that
+    contained its offset.
     """
 
     recovered: list[int] = field(default_factory=list)
@@ -76,21 +76,23 @@ class LoadReport(Struct):
 
 
 class LogParts:
-    """What recovering a segment needs to know of a log; epochs: as leader-epoch-checkpoint has them."""
+    """What the recovery of a segment needs to know of a log. epochs: as in leader-epoch-checkpoint."""
 
     def __init__(self, draft: Draft, terms: LoadTerms, jobs: int = 1) -> None:
-        """jobs: threads for each segment. Raises Corrupt for leader epochs that cannot be read."""
+        """jobs: threads for each segment. Raises Corrupt if the leader epochs cannot be read."""
         self.draft, self.terms, self.report, self.jobs = draft, terms, LoadReport(), jobs
         self.segments = LogSegments()
         self.epochs = open_leader_epochs(draft)
-        # Loading drops what begins behind the log's end; that it was there tells how far the log went.
+        # Loading drops epochs after the log's end; that they existed shows how far the log reached.
         self.last_epoch_start = max((entry.start_offset for entry in self.epochs.entries), default=0)
         self.recovered: dict[int, Recovered] = {}  # by base offset
-        self.snapshots: SnapshotNames | None = None  # listed for recovering segments; None where others changed them
+        self.snapshots: SnapshotNames | None = (
+            None  # listed once for recovering segments; None if others have changed them
+        )
 
 
 class LoadedLog(LogParts):
-    """A log as a broker has it in memory after loading. All further change goes to `draft`; `stop` is the last.
+    """A log as a broker has it in memory after loading. All changes go to `draft`; `stop` is the last one.
 
     first_unstable_offset: where the first transaction begins that is open, or ended above the high watermark.
     """
@@ -98,7 +100,7 @@ class LoadedLog(LogParts):
     first_unstable_offset: int | None = None
 
     def __init__(self, draft: Draft, terms: LoadTerms, jobs: int = 1) -> None:
-        """Loads it. Raises Corrupt, Refused or Unsupported, with Kafka's class, where a broker refuses to."""
+        """Load it. Raises Corrupt, Refused or Unsupported, with Kafka's class, if a broker refuses to."""
         super().__init__(draft, terms, jobs)
         self.producers = SnapshottedProducers(draft, terms.config, terms.loaded_at_ms)
         loader = _Loader(self)
@@ -116,27 +118,28 @@ class LoadedLog(LogParts):
 
     @property
     def log_start_checkpoint(self) -> int | None:
-        """What belongs into log-start-offset-checkpoint, or None if no line does."""
+        """The value for log-start-offset-checkpoint, or None if it needs no line."""
         return self.log_start_offset if self.log_start_offset > self.segments.first.base_offset else None
 
     def update_high_watermark(self, high_watermark: int) -> None:
-        """Between log start and log end; transactions that ended below it are settled (updateHighWatermark)."""
+        """Set the high watermark, limited to the range from log start to log end; transactions that ended below it are
+        settled (updateHighWatermark)."""
         self._set_high_watermark(min(max(high_watermark, self.log_start_offset), self.log_end_offset))
 
     def keep_high_watermark_in_log(self) -> None:
-        """It is not above the log end, which may have come down, or lies in another segment now
+        """Lower the high watermark to the log end, or find its place again, after the end moved
         (updateHighWatermarkWithLogEndOffset)."""
         if self.high_watermark >= self.log_end_offset:
             self._set_high_watermark(self.log_end_offset)
 
     def move_log_end(self, offset: int) -> None:
-        """The log ends here; its recovery point is not above that (LocalLog.updateLogEndOffset)."""
+        """Move the log end; the recovery point is lowered to it (LocalLog.updateLogEndOffset)."""
         self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
 
     def flush(self, offset: int, *, including: bool = False) -> None:
-        """Segments up to an offset reach the disk, for which a broker opens their indexes; the recovery point is behind
-        them then (UnifiedLog.flush)."""
+        """Flush segments up to an offset, for which a broker opens their indexes; then move the recovery point
+        (UnifiedLog.flush)."""
         behind = offset + 1 if including else offset
         if behind > self.recovery_point:
             for segment in self.segments.values(self.recovery_point, behind):
@@ -144,19 +147,19 @@ class LoadedLog(LogParts):
             self.recovery_point = max(self.recovery_point, offset)
 
     def flush_later(self, offset: int) -> None:
-        """What a broker leaves to its scheduler, which comes to it behind the operation (`run_scheduled`)."""
+        """Schedule a flush, which a broker does after the operation (`run_scheduled`)."""
         self._flushes.append(offset)
 
     def run_scheduled(self) -> None:
-        """What the scheduler does between two operations: flushes that are due."""
+        """Do what the scheduler does between two operations: the flushes that are due."""
         flushes, self._flushes = self._flushes, []
         for offset in flushes:
             self.flush(offset)
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Let the log begin at a higher offset; whether it did not already (maybeIncrementLogStartOffset).
+        """Raise the log start offset; return whether it changed (maybeIncrementLogStartOffset).
 
-        Raises Refused (OffsetOutOfRangeException) for one above the high watermark.
+        Raises Refused (OffsetOutOfRangeException) for an offset above the high watermark.
         """
         if offset > self.high_watermark:
             raise Refused(
@@ -174,7 +177,8 @@ class LoadedLog(LogParts):
         return True
 
     def stop(self) -> None:
-        """What a clean stop leaves: flushing opens side files, the state gets its snapshot, indexes are cut."""
+        """Make what a clean stop leaves: flushing opens side files, the producer state gets its snapshot, indexes are
+        cut."""
         self.run_scheduled()
         self.flush(self.log_end_offset, including=True)
         self.producers.take_snapshot()
@@ -190,8 +194,8 @@ class LoadedLog(LogParts):
         self._find_first_unstable_offset()
 
     def note_appended(self, end_offset: int, begun: Iterable[int]) -> None:
-        """Batches were appended up to an offset. begun: first offsets of transactions that begin in them, whose place
-        is known, and need not be looked up."""
+        """Note that batches were appended up to an offset. begun: first offsets of transactions that begin in them;
+        their place is known and needs no lookup."""
         self.move_log_end(end_offset)
         self.keep_high_watermark_in_log()
         self.producers.map_end_offset = end_offset
@@ -199,8 +203,8 @@ class LoadedLog(LogParts):
         self._find_first_unstable_offset()
 
     def _find_first_unstable_offset(self) -> None:
-        """Kafka looks it up, which opens the index of its segment, and fails if the search meets damage. It goes by the
-        base offset of the batch that it finds; without one, by the log's end."""
+        """Find the first unstable offset. Kafka looks it up, which opens the index of its segment, and fails if the
+        search meets damage. It uses the base offset of the batch that it finds, or the log's end if there is none."""
         self.first_unstable_offset = self.producers.first_unstable_offset
         if self.first_unstable_offset is None:
             return
@@ -220,7 +224,7 @@ class LoadedLog(LogParts):
 
 
 def open_leader_epochs(draft: Draft) -> LeaderEpochFileCache:
-    """The epochs of leader-epoch-checkpoint, which comes to be, empty, if it is not there. Raises Corrupt."""
+    """Return the epochs of leader-epoch-checkpoint; a missing file is created empty. Raises Corrupt."""
     name = FileKind.LEADER_EPOCH_CHECKPOINT.value
     draft.check_is_no_folder(name, _IO_EXCEPTION)
     if name not in draft:
@@ -230,7 +234,7 @@ def open_leader_epochs(draft: Draft) -> LeaderEpochFileCache:
 
 
 def write_leader_epochs(draft: Draft, epochs: LeaderEpochFileCache) -> None:
-    """leader-epoch-checkpoint, if anything was done to the epochs; by way of a `.tmp`, which then is not there."""
+    """Write leader-epoch-checkpoint if the epochs changed; Kafka does it through a `.tmp`, which is gone afterwards."""
     name = FileKind.LEADER_EPOCH_CHECKPOINT.value
     if not epochs.due:
         return
@@ -242,10 +246,10 @@ def write_leader_epochs(draft: Draft, epochs: LeaderEpochFileCache) -> None:
 
 
 def recover_segment(log: LogParts, segment: LogSegment, *, remembers: bool = False) -> int:
-    """Recover one segment with the producer state of what lies below it; how many bytes of its log went.
+    """Recover one segment with the producer state of the segments below it; return how many bytes of its log were cut.
 
-    remembers: it may be recovered once more, which is then left out if nothing has changed.
-    A side effect that is Kafka's: snapshots above the segment go (LogLoader.recoverSegment).
+    remembers: the segment may be recovered again; the second recovery is skipped if nothing has changed. As in Kafka,
+    snapshots above the segment are deleted (LogLoader.recoverSegment).
     """
     if log.snapshots is None:
         log.snapshots = SnapshotNames(log.draft)
@@ -283,7 +287,7 @@ class _Loader:
         self.known_epochs = {entry.epoch for entry in log.epochs.entries}
 
     def load(self) -> tuple[int, int]:
-        """The log end offset and the recovery point."""
+        """Return the log end offset and the recovery point."""
         self._complete_swaps(self._remove_temporary_files())
         self._retry_on_overflow(self._load_segment_files)
         if PartitionDirState.DELETE.value == self.draft.path[-len(PartitionDirState.DELETE.value) :]:
@@ -296,7 +300,7 @@ class _Loader:
         epochs, producers, log_start = self.log.epochs, self.log.producers, self.terms.log_start_offset
         self.report.epochs_added = bool({entry.epoch for entry in epochs.entries} - self.known_epochs)
         epochs.truncate_from_end(end_offset)
-        # The file is written some time after the log start is raised: a killed broker may not have come to it.
+        # The file is written some time after the log start is raised: a broker may have been killed in between.
         epochs.truncate_from_start(log_start)
         producers.remove_stray_snapshots(self.segments.base_offsets)
         new_log_start = max(log_start, self.segments.first.base_offset)
@@ -306,7 +310,7 @@ class _Loader:
     # Leftovers (removeTempFilesAndCollectSwapFiles and the next two passes).
 
     def _remove_temporary_files(self) -> list[str]:
-        """Doomed and half-made files go; the names of swaps that are to be completed."""
+        """Delete `.deleted` and incomplete files; return the names of swaps that have to be completed."""
         names = self.draft.names()
         for name in names:
             self._check_readable(name)
@@ -314,8 +318,8 @@ class _Loader:
         cleaned = [name for name in names if name.endswith(CLEANED)]
         first_cleaned = min((_base_of(self.draft, name) for name in cleaned), default=None)
         swaps = {name: _base_of(self.draft, name) for name in names if name.endswith(SWAP)}
-        # A swap at or above the lowest half-made file is one of a set that was not complete. Its files go before those
-        # that tell so.
+        # A swap at or above the lowest incomplete file belongs to an incomplete set. Its files are deleted before the
+        # files that show that.
         invalid = [name for name, base in swaps.items() if first_cleaned is not None and base >= first_cleaned]
         self.report.removed = [*doomed, *invalid, *cleaned]
         for name in self.report.removed:
@@ -323,7 +327,7 @@ class _Loader:
         return [name for name in swaps if name not in invalid]
 
     def _complete_swaps(self, swaps: list[str]) -> None:
-        """Segments that swapped ones stand for go; swapped files get their names."""
+        """Delete the segments that swapped ones replace, and rename the swapped files."""
         if not swaps:
             return
         spans = [self._span_of_swap(name) for name in swaps if name.removesuffix(SWAP).endswith(FileKind.LOG.value)]
@@ -339,7 +343,8 @@ class _Loader:
                 self.report.swapped.append(name)
 
     def _span_of_swap(self, name: str) -> tuple[int, int]:
-        """Base offset and next offset. Kafka opens it for that as if it were new: a missing index comes to be."""
+        """Return base offset and next offset. Kafka opens it as a new segment for that, so a missing index is
+        created."""
         segment = LogSegment(self.draft, parse_base_offset(name), self.config, SWAP)
         next_offset = segment.read_next_offset()
         segment.write_back()
@@ -377,18 +382,18 @@ class _Loader:
             self.report.unfit.add(base_offset)
             is_sound = False
         if not is_sound:
-            # Whatever the last stop was. Only an overflow has an answer here; all other failures fail the load.
+            # After any stop. Only an overflow is handled here; all other failures fail the load.
             recover_segment(self.log, segment, remembers=not self.terms.is_clean)
         return segment
 
     def _exists(self, name: str) -> bool:
-        """As a file of the draft, or as something else that has the name."""
+        """Return whether the name exists in the draft, as a file or as something else."""
         return name in self.draft or name in self.draft.folders or name in self.draft.devices
 
     # Recovery (recoverLog).
 
     def _recover_log(self) -> tuple[int, int]:
-        """The log end offset and the recovery point."""
+        """Return the log end offset and the recovery point."""
         if not self.terms.is_clean:
             self._recover_unflushed()
         end_offset = self._end_unless_all_are_below_the_start()
@@ -401,7 +406,7 @@ class _Loader:
         return end_offset, min(self.terms.recovery_point, end_offset)
 
     def _recover_unflushed(self) -> None:
-        """From the segment that holds the recovery point on; behind one that was cut nothing stays."""
+        """Recover from the segment with the recovery point on; after a segment that was cut, no segment stays."""
         unflushed = self.segments.values(self.terms.recovery_point, MAX_LONG)
         for n, segment in enumerate(unflushed):
             try:
@@ -423,7 +428,7 @@ class _Loader:
         end_offset = self.segments.last.read_next_offset()
         if end_offset >= self.terms.log_start_offset:
             return end_offset
-        # Kafka means to rename their snapshots, but looks through a view of the segments, which is empty by then.
+        # Kafka intends to rename their snapshots, but iterates over a view of the segments that is empty by then.
         self.report.below_start = list(self.segments.base_offsets)
         self._remove_segments(self.segments.all)
         self.log.epochs.clear()
@@ -431,7 +436,7 @@ class _Loader:
         return None
 
     def _remove_segments(self, segments: list[LogSegment]) -> None:
-        """Their files are renamed; a broker deletes them a minute later."""
+        """Rename their files; a broker deletes them a minute later."""
         self.report.deleted_segments += [segment.base_offset for segment in segments]
         for segment in segments:
             self.segments.remove(segment.base_offset)
@@ -464,7 +469,7 @@ def _base_of(draft: Draft, name: str) -> int:
 def _is_in(name: str, low: int, high: int) -> bool:
     try:
         return low <= parse_base_offset(name) < high
-    except Corrupt:  # no segment's file
+    except Corrupt:  # not the name of a segment's file
         return False
 
 

@@ -1,7 +1,7 @@
-"""A segment of a draft as a broker has it open: its `.log`, its indexes, what it remembers of them (LogSegment).
+"""A segment of a draft as a broker has it open: its `.log`, its indexes, and what is cached of them (LogSegment).
 
-Side files are opened when they are first needed, and only then come to be, are cut, or get a last entry when the
-segment is closed; so which of them a broker's start leaves untouched comes out the same here.
+Side files are opened at first use. Only then are they created, cut, or given a last entry when the segment is closed.
+So a start leaves the same side files untouched here as in a broker.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_MAGIC = 2
 
 
 class LogSegmentOffsetOverflow(KlogError):
-    """Offsets that no index of this segment can hold: it is to be split."""
+    """Offsets that no index of this segment can hold: the segment has to be split."""
 
     def __init__(self, segment: LogSegment, offset: int) -> None:
         super().__init__(
@@ -46,7 +46,7 @@ class LogSegmentOffsetOverflow(KlogError):
 
 
 class BatchPosition(Struct, frozen=True):
-    """Where a batch lies (FileRecords.LogOffsetPosition)."""
+    """The place of a batch (FileRecords.LogOffsetPosition)."""
 
     base_offset: int
     position: int
@@ -54,7 +54,7 @@ class BatchPosition(Struct, frozen=True):
 
 
 class BatchMarks(Struct, frozen=True):
-    """What indexes want to know of a batch."""
+    """The fields of a batch that indexes need."""
 
     size: int
     last_offset: int
@@ -62,7 +62,7 @@ class BatchMarks(Struct, frozen=True):
 
 
 class IndexMarks(Struct, frozen=True):
-    """What a segment remembers of its indexes at some moment. txn: bytes and last offset of the transaction index."""
+    """The state of a segment's indexes at some moment. txn: size and last offset of the transaction index."""
 
     max_timestamp_so_far: TimeIndexEntry | None
     bytes_since_last_index_entry: int
@@ -72,11 +72,11 @@ class IndexMarks(Struct, frozen=True):
 
 
 class LogSegment:
-    """One segment. max_timestamp_so_far: (timestamp, offset), or None as long as nobody has asked. created_ms: when it
-    was made, or emptied; None for one that was there when the log was loaded."""
+    """One segment. max_timestamp_so_far: (timestamp, offset), or None until it is first used. created_ms: when it was
+    created or emptied; None if it existed when the log was loaded."""
 
     def __init__(self, draft: Draft, base_offset: int, config: LogConfig, suffix: str = "") -> None:
-        """Opens it as a broker does: a `.log` that is not there comes to be, empty.
+        """Open it as a broker does: a missing `.log` is created empty.
 
         Raises Corrupt (KafkaException) for a `.log` of more than 2147483647 bytes.
         """
@@ -102,7 +102,7 @@ class LogSegment:
     # Names and sizes.
 
     def name_of(self, kind: FileKind) -> str:
-        """The name of its file of a kind."""
+        """Return the name of its file of a kind."""
         return build_file_name(kind, self.base_offset, self.suffix)
 
     @property
@@ -112,7 +112,7 @@ class LogSegment:
 
     @property
     def path(self) -> str:
-        """Where its `.log` lies."""
+        """The path of its `.log`."""
         return os.path.join(self.draft.path, self.log_name)
 
     @property
@@ -122,7 +122,7 @@ class LogSegment:
 
     @property
     def offset_index(self) -> OffsetIndex:
-        """Its `.index`, which comes to be if there is none."""
+        """Its `.index`, created if missing."""
         if self._offset_index is None:
             name = self.name_of(FileKind.OFFSET_INDEX)
             self._offset_index = OffsetIndex(self.draft, name, self.base_offset, self.config.segment_index_bytes)
@@ -130,26 +130,27 @@ class LogSegment:
 
     @property
     def time_index(self) -> TimeIndex:
-        """Its `.timeindex`, which comes to be if there is none."""
+        """Its `.timeindex`, created if missing."""
         if self._time_index is None:
             name = self.name_of(FileKind.TIME_INDEX)
             self._time_index = TimeIndex(self.draft, name, self.base_offset, self.config.segment_index_bytes)
         return self._time_index
 
     def open_log(self) -> ContentFile:
-        """Its `.log`, to be read as it would be. To be closed."""
+        """Open its `.log` as it will be; the caller closes it."""
         return ContentFile(self.path, self.draft.files[self.log_name].content)
 
-    # What the indexes remember.
+    # Cached values.
 
     def read_max_timestamp_so_far(self) -> TimeIndexEntry:
-        """The largest timestamp that is known, and the offset with it; asking opens the time index."""
+        """Return the largest known timestamp and its offset; this opens the time index."""
         if self.max_timestamp_so_far is None:
             self.max_timestamp_so_far = self.time_index.last_entry
         return self.max_timestamp_so_far
 
     def read_first_timestamp(self) -> int:
-        """The largest timestamp of its first batch, or NO_TIMESTAMP (loadFirstBatchTimestamp). Raises Corrupt."""
+        """Return the largest timestamp of its first batch, or NO_TIMESTAMP (loadFirstBatchTimestamp). Raises
+        Corrupt."""
         if self._first_timestamp is None and self.size:
             with self.open_log() as file:
                 reader = FrameReader(file)
@@ -158,29 +159,30 @@ class LogSegment:
         return NO_TIMESTAMP if self._first_timestamp is None else self._first_timestamp
 
     def note_timestamp(self, timestamp: int, offset: int) -> None:
-        """A batch's largest timestamp, which counts if it is above all before."""
+        """Take a batch's largest timestamp if it is above all before."""
         if timestamp > self.read_max_timestamp_so_far().timestamp:
             self.max_timestamp_so_far = TimeIndexEntry(timestamp, offset)
 
     def append_time_entry(self, *, skip_full_check: bool = False) -> None:
-        """The largest timestamp so far goes into the time index, if it is not there. Raises Corrupt as that does."""
+        """Append the largest timestamp so far to the time index, if it is not there. Raises Corrupt as
+        `maybe_append`."""
         latest = self.read_max_timestamp_so_far()
         self.time_index.maybe_append(latest.timestamp, latest.offset, skip_full_check=skip_full_check)
 
     def ensure_offset_in_range(self, offset: int) -> None:
-        """Raises LogSegmentOffsetOverflow for an offset that the indexes cannot hold. As in Kafka it is the `.index`
-        that is asked, and so comes to be."""
+        """Raises LogSegmentOffsetOverflow for an offset that the indexes cannot hold. As in Kafka this opens the
+        `.index`, which creates it."""
         if to_relative_offset(offset, self.offset_index.base_offset) is None:
             raise LogSegmentOffsetOverflow(self, offset)
 
     def resize_indexes(self) -> None:
-        """Room for all entries that there may be. Raises Corrupt if there are more already."""
+        """Preallocate both indexes. Raises Corrupt if they already have more entries."""
         self.offset_index.resize_to_full()
         self.time_index.resize_to_full()
 
     def sanity_check(self, *, is_time_index_new: bool) -> bool:
-        """Whether its `.index` is there; if so, a missing time index stays empty, and the transaction index is looked
-        at (LogSegment.sanityCheck). Raises Corrupt: CorruptIndexException, KafkaException."""
+        """Return whether its `.index` exists. If so, a missing time index stays empty, and the transaction index is
+        checked (LogSegment.sanityCheck). Raises Corrupt: CorruptIndexException, KafkaException."""
         index = self.name_of(FileKind.OFFSET_INDEX)
         if index not in self.draft and not self.draft.is_folder(index):
             return False
@@ -192,14 +194,15 @@ class LogSegment:
     # Finding batches.
 
     def translate_offset(self, offset: int) -> BatchPosition | None:
-        """The batch with this offset, or the one that follows it, by index and search; None behind the last one.
+        """Return the batch with this offset or the next one, by index and search; None after the last one.
 
-        Raises Corrupt or Unsupported where the search meets damage.
+        Raises Corrupt or Unsupported if the search meets damage.
         """
         return self.search(offset, max(self.offset_index.lookup(offset).position, 0))
 
     def search(self, target_offset: int, position: int) -> BatchPosition | None:
-        """FileRecords.searchForOffsetFromPosition: first by base offsets, then by the last offset of the one before."""
+        """Search as FileRecords.searchForOffsetFromPosition: first by base offsets, then by the last offset of the
+        batch before."""
         with self.open_log() as file:
             reader, previous = FrameReader(file), None
             for frame in walk_from(reader, position):
@@ -212,9 +215,10 @@ class LogSegment:
             return previous[1] if previous and reader.last_offset(previous[0]) >= target_offset else None
 
     def read_next_offset(self) -> int:
-        """Behind the last whole batch, from the last index entry on; the base offset if nothing is found there.
+        """Return the offset after the last complete batch, reading from the last index entry; the base offset if there
+        is none.
 
-        Raises Corrupt or Unsupported where the search meets damage.
+        Raises Corrupt or Unsupported if the search meets damage.
         """
         found = self.translate_offset(self.offset_index.last_offset)
         if found is None:
@@ -222,18 +226,19 @@ class LogSegment:
         return self._next_offset_from(found.position)
 
     def next_offset_by_headers(self) -> int:
-        """The same, for a segment whose index is right: no batch is opened, which a broken wrapper would not bear."""
+        """Return the same for a segment with a right index. No batch is opened, because a damaged wrapper would fail
+        that."""
         return self._next_offset_from(self.offset_index.lookup(self.offset_index.last_offset).position)
 
     def has_overflow(self) -> bool:
-        """Whether its last offset is too large for its indexes."""
+        """Return whether its last offset is too large for its indexes."""
         next_offset = self.read_next_offset()
         return next_offset > self.base_offset and to_relative_offset(next_offset - 1, self.base_offset) is None
 
-    # Changing it.
+    # Changes.
 
     def truncate_log(self, size: int) -> int:
-        """Cut the `.log` behind so many bytes; how many went."""
+        """Cut the `.log` to `size` bytes; return how many bytes were cut."""
         truncated = self.size - size
         self.draft.truncate(self.log_name, size)
         if not self.size:
@@ -241,9 +246,10 @@ class LogSegment:
         return truncated
 
     def truncate_to(self, offset: int) -> int:
-        """Batches and entries from this offset on go; how many bytes of the `.log` (LogSegment.truncateTo).
+        """Remove batches and entries from this offset on; return how many bytes of the `.log` were cut
+        (LogSegment.truncateTo).
 
-        The batch that holds the offset goes whole. Raises Corrupt or Unsupported where the search meets damage.
+        The batch that contains the offset is removed whole. Raises Corrupt or Unsupported if the search meets damage.
         """
         found = self.translate_offset(offset)
         self.offset_index.truncate_to(offset)
@@ -257,7 +263,7 @@ class LogSegment:
         return truncated
 
     def append(self, content: Content, entries: Iterator[Entry]) -> None:
-        """Batches that follow, as content and as entries, with an index entry each `index.interval.bytes` or so."""
+        """Append batches, as content and as entries, with an index entry about every `index.interval.bytes`."""
         position = self.size
         self.draft.write(self.log_name, joined(self.draft.files[self.log_name].content, content))
         for entry in entries:
@@ -265,7 +271,7 @@ class LogSegment:
             position += entry.size
 
     def note_batch(self, entry: format_batch.RecordBatch | format_message.Message | BatchMarks, position: int) -> None:
-        """What appending a batch at a position does to the indexes."""
+        """Update the indexes as appending a batch at a position does."""
         self.note_timestamp(entry.max_timestamp, entry.last_offset)
         if self.bytes_since_last_index_entry > self.config.index_interval_bytes:
             self.offset_index.append(entry.last_offset, position)
@@ -274,7 +280,7 @@ class LogSegment:
         self.bytes_since_last_index_entry += entry.size
 
     def index_marks(self) -> IndexMarks:
-        """How far its indexes have come, for `return_to`."""
+        """Return the state of its indexes, for `return_to`."""
         return IndexMarks(
             self.max_timestamp_so_far,
             self.bytes_since_last_index_entry,
@@ -284,7 +290,7 @@ class LogSegment:
         )
 
     def return_to(self, marks: IndexMarks) -> None:
-        """Entries that have come since then go."""
+        """Remove the entries that were added since then."""
         self.max_timestamp_so_far = marks.max_timestamp_so_far
         self.bytes_since_last_index_entry = marks.bytes_since_last_index_entry
         self.offset_index.keep_entries(marks.offset_entries)
@@ -292,12 +298,12 @@ class LogSegment:
         self.txn_index.return_to(marks.txn)
 
     def unopened_indexes(self) -> dict[FileKind, bool]:
-        """Which of its `.index` and `.timeindex` nobody has asked for, and whether it is there; for `close_again`."""
+        """Return which of `.index` and `.timeindex` are not open yet, and whether each exists; for `close_again`."""
         opened = {FileKind.OFFSET_INDEX: self._offset_index, FileKind.TIME_INDEX: self._time_index}
         return {kind: self.name_of(kind) in self.draft for kind, index in opened.items() if index is None}
 
     def close_again(self, unopened: Mapping[FileKind, bool]) -> None:
-        """As if nobody had asked for these since then."""
+        """Forget that these were opened since then."""
         if FileKind.OFFSET_INDEX in unopened:
             self._offset_index = None
         if FileKind.TIME_INDEX in unopened:
@@ -307,13 +313,13 @@ class LogSegment:
                 self.draft.delete(self.name_of(kind))
 
     def become_inactive(self) -> None:
-        """The last time entry, and no room to spare (onBecomeInactiveSegment)."""
+        """Append the last time entry, and cut the indexes (onBecomeInactiveSegment)."""
         self.append_time_entry(skip_full_check=True)
         self.offset_index.trim_to_valid_size()
         self.time_index.trim_to_valid_size()
 
     def change_suffix(self, suffix: str) -> None:
-        """Rename its files, in the order in which a broker does; one that is not there is passed over."""
+        """Rename its files in a broker's order; a missing file is skipped."""
         self.write_back()
         kinds = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
         for kind in kinds:
@@ -325,14 +331,14 @@ class LogSegment:
         self.txn_index.take_name(self.name_of(FileKind.TXN_INDEX))
 
     def delete(self) -> None:
-        """Its files go (deleteIfExists); nothing is to be done with it any more."""
+        """Delete its files (deleteIfExists); the segment must not be used afterwards."""
         for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX):
             self.draft.delete(self.name_of(kind))
 
     def close(self) -> None:
-        """The largest timestamp, if it was asked for, goes into the time index; indexes that were opened are cut."""
+        """Append the largest timestamp, if it was read, to the time index; cut the indexes that were opened."""
         if self.max_timestamp_so_far is not None:
-            with suppress(Corrupt, Refused):  # Kafka logs it, and goes on closing
+            with suppress(Corrupt, Refused):  # Kafka logs it and continues to close
                 self.append_time_entry(skip_full_check=True)
         for index in (self._offset_index, self._time_index):
             if index is not None:
@@ -340,7 +346,7 @@ class LogSegment:
         self.write_back()
 
     def write_back(self) -> None:
-        """The draft has its side files as they now are; Kafka's are mapped, and always so."""
+        """Write its side files to the draft. (Kafka's are mapped, so they are always current.)"""
         for index in (self._offset_index, self._time_index):
             if index is not None:
                 index.write_back()
@@ -354,7 +360,7 @@ class LogSegment:
             return self.base_offset if last is None else wrap_long(reader.last_offset(last) + 1)
 
     def _read_largest_timestamp(self) -> TimeIndexEntry:
-        """The last time entry, or a larger timestamp in a batch behind it (readLargestTimestamp)."""
+        """Return the last time entry, or a larger timestamp from a batch after it (readLargestTimestamp)."""
         last_entry = self.time_index.last_entry
         largest = TimeIndexEntry(NO_TIMESTAMP, -1)
         with self.open_log() as file:
@@ -368,10 +374,10 @@ class LogSegment:
 
 
 def walk_windows_of(file: ContentFile, start: int = 0, end: int | None = None) -> Iterator[tuple[Window, Frame]]:
-    """Each whole batch of [start, end) of a log: its frame (relative to the window) and the window it lies in.
+    """Yield each complete batch of [start, end) of a log: its frame (relative to the window) and its window.
 
-    A window is good until the next one is asked for. Raises Corrupt (CorruptRecordException) at a length that cannot
-    be, after all batches before it; ends silently at a tail.
+    A window is valid until the next one. Raises Corrupt (CorruptRecordException) at an impossible length, after all
+    batches before it; ends without an error at an incomplete batch.
     """
     end = file.size if end is None else min(end, file.size)
     if start < 0:
@@ -388,16 +394,16 @@ def walk_windows_of(file: ContentFile, start: int = 0, end: int | None = None) -
 
 
 def walk_entries(file: ContentFile, start: int = 0, end: int | None = None) -> Iterator[Entry]:
-    """The same as entries, each good until the next one is asked for. Raises Corrupt also where the file ends inside
-    the header of a batch."""
+    """Yield the same as entries, each valid until the next one. Raises Corrupt also if the file ends inside the header
+    of a batch."""
     for window, frame in walk_windows_of(file, start, end):
         yield read_entry(window, frame, file.path)
 
 
 def base_offset_of(reader: FrameReader, frame: Frame) -> int:
-    """A batch's base offset; of a compressed message of magic 0 or 1, that of its first inner message.
+    """Return a batch's base offset; for a compressed message of magic 0 or 1, that of its first inner message.
 
-    Raises Corrupt or Unsupported if such a one cannot be opened (AbstractLegacyRecordBatch.baseOffset).
+    Raises Corrupt or Unsupported if such a message cannot be opened (AbstractLegacyRecordBatch.baseOffset).
     """
     if frame.magic >= MAX_MAGIC:
         return frame.offset
@@ -408,8 +414,8 @@ def base_offset_of(reader: FrameReader, frame: Frame) -> int:
 
 
 def first_inner_offset(wrapper: Message) -> int:
-    """The offset of a wrapper's first inner message. Raises Corrupt or Unsupported."""
-    # Kafka asks first whether it is compressed, and fails if the codec is none that it knows.
+    """Return the offset of a wrapper's first inner message. Raises Corrupt or Unsupported."""
+    # Kafka first checks whether it is compressed, and fails if it does not know the codec.
     if wrapper.codec != "none" and wrapper.magic not in (0, 1):
         raise Corrupt(
             f"Invalid wrapper magic found in legacy deep record iterator {wrapper.magic}",
@@ -420,9 +426,10 @@ def first_inner_offset(wrapper: Message) -> int:
 
 
 def ensure_valid(window: Window, frame: Frame, path: str) -> Entry:
-    """The batch of a frame, whose checksum is right (RecordBatch.ensureValid). Raises Corrupt (CorruptRecordException).
+    """Return the batch of a frame after a check of its CRC (RecordBatch.ensureValid). Raises Corrupt
+    (CorruptRecordException).
 
-    Its size is looked at before its header is, which may be more than the file has.
+    The size is checked before the header, because the file may end inside the header.
     """
     position = window.base + frame.position
     if frame.magic >= MAX_MAGIC and frame.size < RECORD_BATCH_OVERHEAD:
@@ -445,17 +452,18 @@ def ensure_valid(window: Window, frame: Frame, path: str) -> Entry:
 
 
 def walk_valid(file: ContentFile, start: int = 0) -> Iterator[Entry]:
-    """The entries of a log from `start` on, each good until the next one is asked for; ends silently at a tail.
+    """Yield the entries of a log from `start` on, each valid until the next one; ends without an error at an incomplete
+    batch.
 
-    Raises Corrupt at one that is damaged, CorruptRecordException mostly.
+    Raises Corrupt, mostly CorruptRecordException, at a damaged one.
     """
     for window, frame in walk_windows_of(file, start):
         yield ensure_valid(window, frame, file.path)
 
 
 def walk_from(reader: FrameReader, position: int) -> Iterator[Frame]:
-    """Frames from a position on that an index gave, and that may be no batch's. Ends and raises as FileLogInputStream
-    does: silently at a tail, with Corrupt (CorruptRecordException) at a length that cannot be."""
+    """Yield frames from a position that an index gave, where no batch may begin. Ends and raises as FileLogInputStream
+    does: without an error at an incomplete batch, with Corrupt (CorruptRecordException) at an impossible length."""
     if position < 0:
         raise _negative_position(reader.file, position)
     end = reader.file.size

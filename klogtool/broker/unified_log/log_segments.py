@@ -25,53 +25,54 @@ class LogSegments:
         return self._by_base[base_offset]
 
     def add(self, segment: LogSegment) -> None:
-        """One more, or in place of the one with its base offset."""
+        """Add a segment; it replaces one with the same base offset."""
         if segment.base_offset not in self._by_base:
             insort(self.base_offsets, segment.base_offset)
         self._by_base[segment.base_offset] = segment
 
     def remove(self, base_offset: int) -> None:
-        """Without this one, if it is there."""
+        """Remove this segment, if it exists."""
         if self._by_base.pop(base_offset, None) is not None:
             del self.base_offsets[bisect_left(self.base_offsets, base_offset)]
 
     def clear(self) -> None:
-        """Without any."""
+        """Remove all segments."""
         self._by_base.clear()
         self.base_offsets.clear()
 
     @property
     def all(self) -> list[LogSegment]:
-        """Each, from the first on."""
+        """Return all segments in order."""
         return [self._by_base[base] for base in self.base_offsets]
 
     @property
     def first(self) -> LogSegment:
-        """The one with the lowest base offset; there must be one."""
+        """The segment with the lowest base offset; there must be one."""
         return self._by_base[self.base_offsets[0]]
 
     @property
     def last(self) -> LogSegment:
-        """The active one; there must be one."""
+        """The active segment; there must be one."""
         return self._by_base[self.base_offsets[-1]]
 
     def floor(self, offset: int) -> LogSegment | None:
-        """The last one whose base is not above the offset."""
+        """Return the last segment whose base offset is not above the offset."""
         n = bisect_right(self.base_offsets, offset)
         return self._by_base[self.base_offsets[n - 1]] if n else None
 
     def lower(self, base_offset: int) -> LogSegment | None:
-        """The one before this base."""
+        """Return the segment before this base offset."""
         n = bisect_left(self.base_offsets, base_offset)
         return self._by_base[self.base_offsets[n - 1]] if n else None
 
     def higher(self, base_offset: int) -> LogSegment | None:
-        """The one behind this base."""
+        """Return the segment after this base offset."""
         n = bisect_right(self.base_offsets, base_offset)
         return self._by_base[self.base_offsets[n]] if n < len(self.base_offsets) else None
 
     def values(self, start: int, end: int | None = None) -> list[LogSegment]:
-        """From the one that holds `start` up to those with a base below `end` (None: all).
+        """Return the segments from the one that contains `start` up to those with a base offset below `end` (None:
+        all).
 
         Raises Corrupt (IllegalArgumentException) if the end is before the start.
         """

@@ -1,7 +1,7 @@
-"""The transactions of a log: what a broker remembers of producers, and each one as its batches tell it.
+"""The transactions of a log: what a broker remembers of producers, and each transaction as its batches show it.
 
-ProducerStateManager and TransactionIndex have the first; the second is read from the headers of the batches and from
-the markers, whatever a broker has forgotten since.
+The first comes from ProducerStateManager and TransactionIndex; the second from the headers of batches and the markers,
+including what a broker has since forgotten.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 class Status(Enum):
-    """How a transaction ended. EMPTY: a marker without data before it; it was compacted away, or there was none."""
+    """How a transaction ended. EMPTY: a marker without data before it, because the data was compacted or there was
+    none."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -34,8 +35,8 @@ class Status(Enum):
 
 
 class Transaction(Struct, frozen=True):
-    """One transaction. first_offset, last_offset: of its data, None without any; first_timestamp: ms, of its first
-    record, or of its marker if it is EMPTY; None where no header has it. marker_offset: None as long as it is open."""
+    """One transaction. first_offset, last_offset: of its data, None without data. first_timestamp: ms, of its first
+    record, or of its marker if it is EMPTY; None if no header has it. marker_offset: None while it is open."""
 
     producer_id: int
     producer_epoch: int
@@ -48,7 +49,7 @@ class Transaction(Struct, frozen=True):
 
 class TransactionState(Struct, frozen=True):
     """What a broker knows once it has loaded the log. producers: by id. first_unstable_offset: of the first transaction
-    that holds the last stable offset back, or would. aborted: of the transaction indexes."""
+    that holds the last stable offset back, or would. aborted: from the transaction indexes."""
 
     producers: tuple[ProducerState, ...]
     high_watermark: int
@@ -58,7 +59,8 @@ class TransactionState(Struct, frozen=True):
 
 
 def transaction_state(log: LoadedLog) -> TransactionState:
-    """Raises Corrupt or Unsupported where a search meets damage, or an index has an entry of a later version."""
+    """Return the state. Raises Corrupt or Unsupported if a search meets damage, or an index has an entry of a later
+    version."""
     first_unstable = find_first_unstable(log)
     unstable_offset = None if first_unstable is None else first_unstable.offset
     return TransactionState(
@@ -71,9 +73,9 @@ def transaction_state(log: LoadedLog) -> TransactionState:
 
 
 def walk_transactions(log: LoadedLog) -> Iterator[Transaction]:
-    """Each as its marker comes; those that are open in the end by their first offset.
+    """Yield transactions in the order of their markers; open ones follow by first offset.
 
-    Batches that end below the log start do not count. Raises Corrupt or Unsupported where a batch cannot be read.
+    Batches that end below the log start do not count. Raises Corrupt or Unsupported if a batch cannot be read.
     """
     is_open: dict[int, Transaction] = {}
     for batch in _walk_transactional(log):
@@ -97,7 +99,7 @@ def _walk_transactional(log: LoadedLog) -> Iterator[RecordBatch]:
 
 
 def _with(batch: RecordBatch, txn: Transaction | None) -> Transaction:
-    """A transaction with one more batch; its first one, if there is none."""
+    """Return the transaction with one more batch, or a new one."""
     first_offset, first_timestamp = batch.base_offset, _first_timestamp(batch)
     if txn is not None and txn.first_offset is not None:
         first_offset, first_timestamp = txn.first_offset, txn.first_timestamp
@@ -113,14 +115,14 @@ def _with(batch: RecordBatch, txn: Transaction | None) -> Transaction:
 
 
 def _first_timestamp(batch: RecordBatch) -> int | None:
-    """By the header; one that was compacted keeps a delete horizon in its place."""
+    """Return the header's first timestamp; None for a compacted batch that has a delete horizon there."""
     if batch.timestamp_type == LOG_APPEND_TIME:
         return batch.max_timestamp
     return batch.base_timestamp if batch.delete_horizon_ms is None else None
 
 
 def _ended(batch: RecordBatch, txn: Transaction | None) -> Transaction | None:
-    """What a marker makes of the open transaction of its producer; None for a batch that lost its marker."""
+    """Return the ended transaction for a marker of its producer; None for a control batch that lost its marker."""
     try:
         record = next(iter(batch.records()), None)
         marker = None if record is None else parse_end_transaction_marker(record.key, record.value)

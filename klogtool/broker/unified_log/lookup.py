@@ -1,7 +1,7 @@
-"""Where an offset, a timestamp or a leader epoch lies in a log, as a broker looks it up: segment, index, short scan.
+"""Finds an offset, a timestamp or a leader epoch in a log as a broker does: segment, index, short scan.
 
-LocalLog.read, UnifiedLog.fetchOffsetByTimestamp, LogSegment.findOffsetByTimestamp, UnifiedLog.endOffsetForEpoch. Of
-each search the steps are kept: which file, which entry, which bytes were scanned.
+LocalLog.read, UnifiedLog.fetchOffsetByTimestamp, LogSegment.findOffsetByTimestamp, UnifiedLog.endOffsetForEpoch. The
+steps of each search are recorded: which file, which entry, which bytes were scanned.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ NO_OFFSET = -1
 MS = 1_000_000  # nanoseconds
 
 
-# What was looked at.
+# Steps of a search.
 
 
 class SegmentChosen(Struct, frozen=True):
-    """A segment, as number `number` of `segments` from the first on. largest_timestamp: of it, if that decided;
-    by_mtime: and that is the time of its `.log`, since no index knows of timestamps."""
+    """A chosen segment: number `number` of `segments`, counted from the first. largest_timestamp: its largest
+    timestamp, if that decided. by_mtime: that is the mtime of its `.log`, because no index has a timestamp."""
 
     file: str
     segment: int
@@ -66,8 +66,8 @@ class SegmentChosen(Struct, frozen=True):
 
 
 class IndexLookup(Struct, frozen=True):
-    """Entry `slot` (from 0) of `entries` of an `.index`; None: all are above, or there are none, and the search begins
-    at the segment's."""
+    """Entry `slot` (from 0) of `entries` of an `.index`; None: all are above, or there are none, so the scan begins at
+    the segment's start."""
 
     file: str
     slot: int | None
@@ -77,7 +77,7 @@ class IndexLookup(Struct, frozen=True):
 
 
 class TimeIndexLookup(Struct, frozen=True):
-    """The same of a `.timeindex`."""
+    """The same for a `.timeindex`."""
 
     file: str
     slot: int | None
@@ -87,8 +87,8 @@ class TimeIndexLookup(Struct, frozen=True):
 
 
 class Scan(Struct, frozen=True):
-    """Batches of a `.log` that were gone through: bytes from `start` on. record: the number of the record that was
-    found in the last of them, from 1 on; None if none was."""
+    """Scanned batches of a `.log`, from byte `start` on. record: the number, from 1, of the record found in the last of
+    them; None if none was found."""
 
     file: str
     start: int
@@ -100,13 +100,13 @@ class Scan(Struct, frozen=True):
 Step: TypeAlias = SegmentChosen | IndexLookup | TimeIndexLookup | Scan
 
 
-# What was found.
+# Results.
 
 
 class OffsetFound(Struct, frozen=True):
-    """The batch that holds an offset, or follows it; all None at the end of the log.
+    """The batch that contains an offset or follows it; all None at the end of the log.
 
-    record: the first one in it from the offset on, if it was looked for and can be read. floor_segment, index_entry:
+    record: the first record in it from the offset on, if it was searched and can be read. floor_segment, index_entry:
     where the search began.
     """
 
@@ -123,12 +123,12 @@ class OffsetFound(Struct, frozen=True):
 
     @property
     def is_end(self) -> bool:
-        """Whether nothing is there: the offset is the log's end, or all behind it is gone."""
+        """Whether nothing is there: the offset is the log's end, or everything after it is gone."""
         return self.segment is None
 
 
 class TimestampAndOffset(Struct, frozen=True):
-    """A record, or an end of the log (timestamp NO_TIMESTAMP); leader_epoch None: not known."""
+    """A record, or an end of the log (timestamp NO_TIMESTAMP). leader_epoch None: unknown."""
 
     timestamp: int
     offset: int
@@ -136,7 +136,7 @@ class TimestampAndOffset(Struct, frozen=True):
 
 
 class TimestampFound(Struct, frozen=True):
-    """timestamp: as asked for, Kafka's number for a word. found: None if there is no such record."""
+    """timestamp: as asked for; for a word, Kafka's number. found: None if there is no such record."""
 
     timestamp: int
     found: TimestampAndOffset | None
@@ -144,8 +144,8 @@ class TimestampFound(Struct, frozen=True):
 
 
 class EpochEnd(Struct, frozen=True):
-    """Where a leader epoch ended: found_epoch is the largest up to leader_epoch, end_offset where the next one began.
-    Both None if the log does not know."""
+    """Where a leader epoch ended: found_epoch is the largest epoch up to leader_epoch, end_offset where the next one
+    began. Both None if the log does not know."""
 
     leader_epoch: int
     found_epoch: int | None
@@ -156,10 +156,10 @@ class EpochEnd(Struct, frozen=True):
 
 
 def lookup_offset(log: LoadedLog, offset: int, *, explain: bool = False) -> OffsetFound:
-    """The batch that a reader of this offset gets. explain: also the record in it, and the steps.
+    """Return the batch that a reader of this offset gets. explain: also the record in it, and the steps.
 
-    Raises Refused (OffsetOutOfRangeException) for an offset outside of the log; Corrupt or Unsupported where the
-    search meets damage.
+    Raises Refused (OffsetOutOfRangeException) for an offset outside the log; Corrupt or Unsupported if the search meets
+    damage.
     """
     fetched = fetch(log, offset, 1, min_one_message=True)
     if not fetched.size:
@@ -185,12 +185,13 @@ def lookup_offset(log: LoadedLog, offset: int, *, explain: bool = False) -> Offs
 
 
 def _record_from(entry: Entry, offset: int) -> tuple[int | None, TimestampAndOffset | None]:
-    """Number (from 1 on) and place of the first record from an offset on; none if the batch cannot be read so far."""
+    """Return number (from 1) and place of the first record from an offset on; None if the batch cannot be read that
+    far."""
     try:
         for number, record in enumerate(entry.records(), 1):
             if record.offset >= offset:
                 return number, _place(entry, record)
-    except KlogError:  # a broker does not open the batch; so this is no reason to refuse the answer
+    except KlogError:  # a broker does not open the batch, so the answer stands
         pass
     return None, None
 
@@ -198,7 +199,7 @@ def _record_from(entry: Entry, offset: int) -> tuple[int | None, TimestampAndOff
 def _steps_to(
     log: LoadedLog, floor: LogSegment, last: LogSegment, offset: int, frame: Frame, record: int | None
 ) -> Iterator[Step]:
-    """From the segment that the offset would be in on, over those that have nothing from it on."""
+    """Yield the segments from the one whose range contains the offset, past those that have nothing from it on."""
     for segment in log.segments.values(floor.base_offset, last.base_offset + 1):
         yield _chosen(log, segment)
         lookup = _index_lookup(segment, offset)
@@ -211,10 +212,10 @@ def _steps_to(
 
 
 def _up_to(reader: FrameReader, start: int, last: int) -> Iterator[Frame]:
-    """Frames up to the one at `last`, with that."""
+    """Yield frames up to and including the one at `last`."""
     for frame in walk_from(reader, start):
         yield frame
-        if frame.position >= last:  # what follows is not looked at: it may be damaged
+        if frame.position >= last:  # do not read further: there may be damage
             return
 
 
@@ -222,11 +223,11 @@ def _up_to(reader: FrameReader, start: int, last: int) -> Iterator[Frame]:
 
 
 def lookup_timestamp(log: LoadedLog, timestamp: int) -> TimestampFound:
-    """The first record, in the order of the log, with this timestamp or a later one; of Kafka's negative numbers (WORDS
-    has them) what they stand for.
+    """Return the first record, in log order, with this timestamp or a later one; for Kafka's negative numbers (see
+    WORDS), their meaning.
 
-    Only the first segment whose largest timestamp is not below is searched, as a broker does. Raises Corrupt or
-    Unsupported where the search meets damage.
+    As in a broker, only the first segment whose largest timestamp is not lower is searched. Raises Corrupt or
+    Unsupported if the search meets damage.
     """
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         first = next(iter(log.epochs.entries), None)
@@ -235,7 +236,7 @@ def lookup_timestamp(log: LoadedLog, timestamp: int) -> TimestampFound:
     if timestamp == LATEST_TIMESTAMP:
         latest = TimestampAndOffset(NO_TIMESTAMP, log.log_end_offset, log.epochs.latest_epoch)
         return TimestampFound(timestamp, latest)
-    if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):  # nothing is tiered here
+    if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):  # there are no tiered segments here
         return TimestampFound(timestamp, TimestampAndOffset(NO_TIMESTAMP, NO_OFFSET, NO_PARTITION_LEADER_EPOCH))
     return _find_max(log) if timestamp == MAX_TIMESTAMP else _find_from(log, timestamp)
 
@@ -251,7 +252,8 @@ def _find_from(log: LoadedLog, timestamp: int) -> TimestampFound:
 
 
 def _largest_timestamp(log: LoadedLog, segment: LogSegment) -> tuple[int, bool]:
-    """What a segment's time index knows, or the time of its `.log`; and whether it is that (largestTimestamp)."""
+    """Return the largest timestamp in a segment's time index, or the mtime of its `.log`; and whether it is the mtime
+    (largestTimestamp)."""
     largest = segment.read_max_timestamp_so_far().timestamp
     if largest >= 0:
         return largest, False
@@ -262,7 +264,7 @@ def _largest_timestamp(log: LoadedLog, segment: LogSegment) -> tuple[int, bool]:
 def _search_segment(
     log: LoadedLog, segment: LogSegment, timestamp: int
 ) -> tuple[TimestampAndOffset | None, tuple[Step, ...]]:
-    """findOffsetByTimestamp: the record in this segment."""
+    """Find the record in this segment (findOffsetByTimestamp)."""
     slot = segment.time_index.find_slot(timestamp)
     entry = TimeIndexEntry(NO_TIMESTAMP, segment.base_offset) if slot is None else segment.time_index.entry(slot)
     in_time_index = TimeIndexLookup(
@@ -276,8 +278,8 @@ def _search_segment(
 def _search_log(
     segment: LogSegment, start: int, timestamp: int, first_offset: int
 ) -> tuple[TimestampAndOffset | None, Scan]:
-    """searchForTimestamp: batches whose largest timestamp is below are passed over unopened. Nobody looks at the
-    key and the value of a message."""
+    """Search as searchForTimestamp does: batches with a lower largest timestamp are skipped unopened. Keys and values
+    of messages are not checked."""
     batches, end = 0, start
     with _opened(segment) as reader:
         for frame in walk_from(reader, start):
@@ -295,7 +297,8 @@ def _search_log(
 
 
 def _find_max(log: LoadedLog) -> TimestampFound:
-    """The record with the largest timestamp, by the indexes; none in messages of magic 0, or if it was compacted."""
+    """Return the record with the largest timestamp, by the indexes; None in messages of magic 0, or if it was
+    compacted."""
     segment = max(log.segments.all, key=lambda one: one.read_max_timestamp_so_far().timestamp)
     largest = segment.read_max_timestamp_so_far()
     in_index = _index_lookup(segment, largest.offset)
@@ -312,7 +315,7 @@ def _find_max(log: LoadedLog) -> TimestampFound:
 
 
 def _record_at(entry: Entry, timestamp: int) -> tuple[int | None, TimestampAndOffset | None]:
-    """The first record with exactly this timestamp (offsetOfMaxTimestamp)."""
+    """Return the first record with exactly this timestamp (offsetOfMaxTimestamp)."""
     if entry.magic == 0:
         return None, None
     records: Iterator[Record | Message] = (
@@ -329,19 +332,19 @@ def _record_at(entry: Entry, timestamp: int) -> tuple[int | None, TimestampAndOf
 
 
 def end_offset_for_epoch(log: LoadedLog, leader_epoch: int) -> EpochEnd:
-    """Where a leader epoch ended, by leader-epoch-checkpoint and the log's end."""
+    """Return where a leader epoch ended, by leader-epoch-checkpoint and the log's end."""
     found_epoch, end_offset = log.epochs.end_offset_for(leader_epoch, log.log_end_offset)
     if end_offset == UNDEFINED_EPOCH_OFFSET:
         return EpochEnd(leader_epoch, None, None)
     return EpochEnd(leader_epoch, found_epoch, end_offset)
 
 
-# What the searches share.
+# Shared by the searches.
 
 
 @contextmanager
 def _opened(segment: LogSegment) -> Iterator[FrameReader]:
-    """A segment's `.log`, to be looked into; errors get its path."""
+    """Open a segment's `.log` for reading; errors get its path."""
     with segment.open_log() as file:
         try:
             yield FrameReader(file)

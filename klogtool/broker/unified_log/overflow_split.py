@@ -1,6 +1,7 @@
-"""A segment whose offsets do not fit its indexes becomes several (LocalLog.splitOverflowedSegment, replaceSegments).
+"""Splits a segment whose offsets do not fit its indexes (LocalLog.splitOverflowedSegment, replaceSegments).
 
-Such segments were written before Kafka 2.0 (KAFKA-6264); a damaged offset looks the same, and is treated the same.
+Brokers before Kafka 2.0 could write such segments (KAFKA-6264). A damaged offset looks the same and is treated the
+same.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ _MILLISECOND_NS = 1_000_000
 
 
 def split_overflowed_segment(segment: LogSegment, segments: LogSegments) -> list[LogSegment]:
-    """Put several segments in place of one; those that went and have no successor of the same base offset.
+    """Replace one segment by several; return the removed ones that have no successor of the same base offset.
 
-    Raises Corrupt: nothing overflows (IllegalArgumentException), or the segment cannot be taken apart to its end.
+    Raises Corrupt if nothing overflows (IllegalArgumentException), or the segment cannot be read to its end.
     """
     if not segment.has_overflow():
         raise Corrupt(
@@ -60,7 +61,8 @@ def _split(segment: LogSegment) -> list[LogSegment]:
 
 
 def _check_is_new(base_offset: int, parts: list[LogSegment], segment: LogSegment) -> None:
-    """A second part with the base offset of another takes its files away; Kafka fails when it renames them."""
+    """Raises Corrupt for two parts of the same base offset: the second would take the first one's files, and Kafka
+    fails to rename them."""
     for part in parts:
         if part.base_offset == base_offset:
             raise Corrupt(part.log_name, path=segment.path, kafka_class="NoSuchFileException")
@@ -76,7 +78,8 @@ def _base_of_first(file: ContentFile, position: int) -> int:
 
 
 def _append_what_fits(part: LogSegment, source: LogSegment, file: ContentFile, position: int) -> int:
-    """Batches of the source from a position on, up to one whose offset the part cannot hold; how many bytes."""
+    """Append batches of the source from a position on, up to one whose offset the part cannot hold; return how many
+    bytes."""
     end = position
     for entry in walk_entries(file, position):
         if to_relative_offset(entry.last_offset, part.base_offset) is None:
@@ -89,7 +92,7 @@ def _append_what_fits(part: LogSegment, source: LogSegment, file: ContentFile, p
 
 
 def _checked(entries: Iterator[Entry]) -> Iterator[Entry]:
-    """What goes through memory has to have a magic that there is (ByteBufferLogInputStream)."""
+    """Check that batches which go through memory have a known magic (ByteBufferLogInputStream)."""
     for entry in entries:
         if not 0 <= entry.magic <= MAX_MAGIC:
             raise Corrupt(
@@ -102,7 +105,7 @@ def _checked(entries: Iterator[Entry]) -> Iterator[Entry]:
 
 
 def copy_mtime(part: LogSegment, source: LogSegment) -> None:
-    """Retention, lookup and cleaning go by the time of the segment; Kafka sets it in whole milliseconds."""
+    """Copy the mtime, which retention, lookup and cleaning use; Kafka sets it in whole milliseconds."""
     draft, mtime_ns = part.draft, part.draft.files[source.log_name].mtime_ns
     if mtime_ns is None:
         return
@@ -112,12 +115,13 @@ def copy_mtime(part: LogSegment, source: LogSegment) -> None:
 
 
 def replace_segments(segments: LogSegments, new: list[LogSegment], old: list[LogSegment]) -> list[LogSegment]:
-    """New segments, as yet `.cleaned`, in place of old ones; those of the latter whose base offsets are gone.
+    """Put new segments, named `.cleaned` so far, in place of old ones; return the old ones whose base offsets are gone.
 
-    LocalLog.replaceSegments without its crash safety: the plan's steps see to that.
+    This is LocalLog.replaceSegments without its crash safety, which the plan's steps provide.
     """
     new, taken = sorted(new, key=lambda segment: segment.base_offset), {segment.base_offset for segment in new}
-    # As in Kafka: one that was not in the map, since its loading failed, is not renamed; it stays, or is replaced.
+    # As in Kafka: a segment that is not in the map, because its loading failed, is not renamed. It stays or is
+    # replaced.
     known = sorted((part for part in old if part.base_offset in segments), key=lambda segment: segment.base_offset)
     for segment in reversed(new):
         segment.change_suffix(SWAP)

@@ -1,7 +1,8 @@
-"""Producer state together with its snapshot files in a draft (the files' part of ProducerStateManager).
+"""Producer state together with its snapshot files in a draft (the file part of ProducerStateManager).
 
-A broker has one such object for the log, and a fresh one for every segment that it recovers; each knows only the
-snapshots that were there when it looked, or that it wrote itself. Some outcomes hang on that, so it is the same here.
+A broker has one such object for the log, and a new one for every segment that it recovers. Each knows only the
+snapshots that existed when it listed them, or that it wrote itself. Some results depend on that, so it is the same
+here.
 """
 
 from __future__ import annotations
@@ -21,42 +22,42 @@ _DELETED = ".deleted"
 
 
 class SnapshotNames:
-    """Names of snapshot files by offset, the offsets sorted: a log may have as many as segments."""
+    """Names of snapshot files by offset, sorted by offset: a log may have as many as segments."""
 
     def __init__(self, draft: Draft) -> None:
-        """Those of a draft. Raises Corrupt (NumberFormatException) for a snapshot whose name has no offset."""
+        """List those of a draft. Raises Corrupt (NumberFormatException) for a snapshot whose name has no offset."""
         names = (name for name in draft.names() if name.endswith(FileKind.PRODUCER_SNAPSHOT.value))
         self._names = {parse_base_offset(name): name for name in names}
         self.offsets = sorted(self._names)
 
     @property
     def latest(self) -> int | None:
-        """The highest offset."""
+        """Return the highest offset."""
         return self.offsets[-1] if self.offsets else None
 
     def name_of(self, offset: int) -> str:
-        """The name of the file of an offset, which is among these."""
+        """Return the file name for a known offset."""
         return self._names[offset]
 
     def add(self, offset: int, name: str) -> None:
-        """One more, or another name for the same offset."""
+        """Add a name, or replace the name of an offset."""
         if offset not in self._names:
             insort(self.offsets, offset)
         self._names[offset] = name
 
     def pop(self, offset: int) -> str | None:
-        """The name of the file of an offset, which is forgotten; None if there is none."""
+        """Remove an offset and return its file name, or None."""
         name = self._names.pop(offset, None)
         if name is not None:
             del self.offsets[bisect_left(self.offsets, offset)]
         return name
 
     def up_to(self, offset: int) -> list[int]:
-        """Offsets that are not above this one."""
+        """Return the offsets up to this one."""
         return self.offsets[: bisect_right(self.offsets, offset)]
 
     def above(self, offset: int) -> list[int]:
-        """Offsets that are above this one."""
+        """Return the offsets above this one."""
         return self.offsets[bisect_right(self.offsets, offset) :]
 
 
@@ -64,35 +65,36 @@ class SnapshottedProducers(ProducerStateManager):
     """Producer state of a log. now_ms: the clock that decides which producers of a snapshot have expired."""
 
     def __init__(self, draft: Draft, config: LogConfig, now_ms: int, snapshots: SnapshotNames | None = None) -> None:
-        """snapshots: those of the draft, where somebody has listed them already; they are shared from then on.
+        """snapshots: those of the draft, if already listed; they are shared from then on.
 
         Raises Corrupt (NumberFormatException) for a snapshot whose name has no offset.
         """
         super().__init__()
         self._draft, self._config, self.now_ms = draft, config, now_ms
         self._snapshots = SnapshotNames(draft) if snapshots is None else snapshots
-        self.loaded_from: int | None = None  # offset of the snapshot that the state was read from, if it was
+        self.loaded_from: int | None = None  # offset of the snapshot from which the state was read
 
     @property
     def latest_snapshot_offset(self) -> int | None:
-        """Of the newest snapshot that is known."""
+        """Return the offset of the newest known snapshot."""
         return self._snapshots.latest
 
     def take_snapshot(self) -> None:
-        """A file for the state as it is, unless the last one has the same end (takeSnapshot)."""
+        """Write a snapshot of the current state, unless the last one has the same end (takeSnapshot)."""
         if self.map_end_offset <= self.last_snapshot_offset:
             return
         name = build_file_name(FileKind.PRODUCER_SNAPSHOT, self.map_end_offset)
         self._draft.check_is_no_folder(name)
         data = build_producer_snapshot(self.snapshot_entries(), crc32c)
         before = self._draft.read(name) if name in self._draft else b""
-        if before[: len(data)] != data:  # Kafka writes over a file of that name, and leaves what is behind
+        if before[: len(data)] != data:  # Kafka overwrites an existing file, and keeps bytes after the new end
             self._draft.write(name, data + before[len(data) :])
         self._snapshots.add(self.map_end_offset, name)
         self.last_snapshot_offset = self.map_end_offset
 
     def remove_stray_snapshots(self, base_offsets: Collection[int]) -> None:
-        """Look again; of the snapshots at no segment's base only the largest stays, if no base is above it."""
+        """List the snapshots again. Of those that are at no segment's base, keep only the largest, and only if no base
+        is above it."""
         self._snapshots = SnapshotNames(self._draft)
         at_base = set(base_offsets)
         stray = [offset for offset in self._snapshots.offsets if offset not in at_base]
@@ -102,7 +104,7 @@ class SnapshottedProducers(ProducerStateManager):
             self._delete(offset)
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
-        """State up to an offset, by the newest snapshot that can be read; those out of range go."""
+        """Read the state up to an offset from the newest readable snapshot; delete snapshots out of range."""
         for offset in {*self._snapshots.up_to(log_start_offset), *self._snapshots.above(log_end_offset)}:
             self._delete(offset)
         if log_end_offset != self.map_end_offset:
@@ -112,7 +114,7 @@ class SnapshottedProducers(ProducerStateManager):
             self.on_log_start_offset_incremented(log_start_offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """No state and no snapshots (truncateFullyAndStartAt)."""
+        """Drop the state and all snapshots (truncateFullyAndStartAt)."""
         self.clear()
         for known in list(self._snapshots.offsets):
             self._delete(known)
@@ -120,20 +122,20 @@ class SnapshottedProducers(ProducerStateManager):
         self.map_end_offset = offset
 
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
-        """Settled transactions below the log start are forgotten; the state reaches at least up to it."""
+        """Forget settled transactions below the log start; the state reaches at least the log start."""
         self.on_high_watermark_updated(log_start_offset)
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
         latest = self.latest_snapshot_offset
         self.last_snapshot_offset = log_start_offset if latest is None else latest
 
     def mark_snapshot_deleted(self, offset: int) -> None:
-        """The snapshot at a segment's base is renamed, as the segment is (removeAndMarkSnapshotForDeletion)."""
+        """Rename the snapshot at a segment's base, together with the segment (removeAndMarkSnapshotForDeletion)."""
         name = self._snapshots.pop(offset)
         if name is not None and name in self._draft:
             self._draft.move(name, name + _DELETED)
 
     def delete_snapshots_before(self, offset: int) -> None:
-        """Snapshots of lower offsets go."""
+        """Delete snapshots of lower offsets."""
         for known in self._snapshots.up_to(offset - 1):
             if known >= 0:
                 self._delete(known)
@@ -142,7 +144,7 @@ class SnapshottedProducers(ProducerStateManager):
         while (latest := self.latest_snapshot_offset) is not None:
             try:
                 entries = parse_producer_snapshot(self._draft.read(self._snapshots.name_of(latest)), crc32c)
-            except Corrupt:  # a broker deletes it and takes the one before
+            except Corrupt:  # a broker deletes it and uses the one before
                 self._delete(latest)
                 continue
             self.load(entries, self.now_ms, self._config.producer_id_expiration_ms)

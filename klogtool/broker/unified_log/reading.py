@@ -1,7 +1,7 @@
-"""What a fetch gets out of a log: which bytes of which segment (UnifiedLog.read, LocalLog.read, LogSegment.read).
+"""What a fetch returns: which bytes of which segment (UnifiedLog.read, LocalLog.read, LogSegment.read).
 
-Decided by indexes and a few headers; the bytes themselves are only named here, as a span of a segment's `.log`.
-Checksums are not looked at, as a broker does not in a fetch.
+This is decided by indexes and a few headers; the bytes themselves are only given as a range of a segment's `.log`. CRCs
+are not checked, as in a broker's fetch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OUT_OF_RANGE = "OffsetOutOfRangeException"
 
 
 class Isolation(Enum):
-    """Up to where a fetch may read (FetchIsolation)."""
+    """How far a fetch may read (FetchIsolation)."""
 
     LOG_END = "log_end"
     HIGH_WATERMARK = "high_watermark"
@@ -35,7 +35,7 @@ class Isolation(Enum):
 
 
 class OffsetMetadata(Struct, frozen=True):
-    """An offset, and the segment and position of its batch (LogOffsetMetadata); both UNKNOWN if nobody looked."""
+    """An offset, and the segment and position of its batch (LogOffsetMetadata); both UNKNOWN if not looked up."""
 
     offset: int
     segment: int = UNKNOWN
@@ -43,17 +43,17 @@ class OffsetMetadata(Struct, frozen=True):
 
     @property
     def is_offset_only(self) -> bool:
-        """Whether it is not known where the offset lies."""
+        """Whether the place of the offset is unknown."""
         return (self.segment, self.position) == (UNKNOWN, UNKNOWN)
 
 
 class Fetched(Struct, frozen=True):
-    """The bytes that a fetch gets: `size` of them in a segment's `.log`, from `position` on, where a batch begins.
+    """The bytes that a fetch returns: `size` bytes of a segment's `.log` from `position` on, where a batch begins.
 
-    base_offset: of that batch. first_entry_incomplete: it is cut, since it has more bytes than were asked for.
-    aborted: of a read_committed fetch, the aborted transactions that a reader must know of, in the order of the
-    indexes. first_batch_size: of the batch at `position`, None if there is none to be read.
-    end: where the isolation ends the log for this fetch.
+    base_offset: of that batch. first_entry_incomplete: it is cut, because it is larger than the requested size.
+    aborted: for a read_committed fetch, the aborted transactions that a reader must know, in index order.
+    first_batch_size: of the batch at `position`, None if there is none. end: where the isolation ends the log for this
+    fetch.
     """
 
     base_offset: int
@@ -67,7 +67,8 @@ class Fetched(Struct, frozen=True):
 
     @property
     def needed_bytes(self) -> int | None:
-        """How many bytes a fetch of one whole batch takes, if these hold none; None if they do, or there is none."""
+        """How many bytes a fetch of one complete batch needs, if this one has none; None if it has one, or there is
+        none."""
         if self.first_batch_size is None or self.size >= self.first_batch_size:
             return None
         return self.first_batch_size
@@ -81,10 +82,11 @@ def fetch(
     min_one_message: bool = False,
     isolation: Isolation = Isolation.LOG_END,
 ) -> Fetched:
-    """The bytes from the batch on that holds (or follows) an offset, at most so many; the last batch may be cut.
+    """Return the bytes starting with the batch that contains (or follows) an offset, limited to `max_bytes`; the last
+    batch may be cut.
 
-    min_one_message: the first batch is whole, however large. Raises Refused (OffsetOutOfRangeException) for an offset
-    outside of the log; Corrupt or Unsupported where the search meets damage.
+    min_one_message: return the first batch whole, however large. Raises Refused (OffsetOutOfRangeException) for an
+    offset outside the log; Corrupt or Unsupported if the search meets damage.
     """
     if offset < log.log_start_offset:
         raise Refused(
@@ -98,7 +100,7 @@ def fetch(
 
 
 def end_of(log: LoadedLog, isolation: Isolation) -> OffsetMetadata:
-    """Where the log ends for a reader: at its end, at the high watermark or at the last stable offset."""
+    """Return where the log ends for a reader: at its end, at the high watermark or at the last stable offset."""
     if isolation is Isolation.LOG_END:
         return _log_end(log)
     high_watermark = _fetch_high_watermark(log)
@@ -111,9 +113,9 @@ def end_of(log: LoadedLog, isolation: Isolation) -> OffsetMetadata:
 
 
 def find_first_unstable(log: LoadedLog) -> OffsetMetadata | None:
-    """The batch that begins the first transaction which is open, or not decided below the high watermark, if any.
+    """Return the batch that begins the first transaction that is open or not decided below the high watermark, if any.
 
-    Raises Corrupt or Unsupported where the search meets damage.
+    Raises Corrupt or Unsupported if the search meets damage.
     """
     first_unstable = log.producers.first_unstable_offset
     return None if first_unstable is None else _locate(log, max(first_unstable, log.log_start_offset))
@@ -125,14 +127,14 @@ def _log_end(log: LoadedLog) -> OffsetMetadata:
 
 
 def _fetch_high_watermark(log: LoadedLog) -> OffsetMetadata:
-    """Inside of a batch, it comes to be where the batch begins."""
+    """Return the high watermark; inside a batch, it moves to the batch's beginning."""
     if log.high_watermark >= log.log_end_offset:
         return _log_end(log)
     return _locate(log, log.high_watermark)
 
 
 def _locate(log: LoadedLog, offset: int) -> OffsetMetadata:
-    """The batch of an offset; only the offset if it is outside of the log (maybeConvertToOffsetMetadata)."""
+    """Return the batch of an offset; only the offset if it is outside the log (maybeConvertToOffsetMetadata)."""
     try:
         return _locate_or_refuse(log, offset)
     except Refused as refused:
@@ -147,7 +149,7 @@ def _locate_or_refuse(log: LoadedLog, offset: int) -> OffsetMetadata:
 
 
 class _Fetch:
-    """LocalLog.read: one fetch, which ends at `end`."""
+    """One fetch, which ends at `end` (LocalLog.read)."""
 
     def __init__(
         self, log: LoadedLog, offset: int, max_bytes: int, min_one_message: bool, end: OffsetMetadata, committed: bool
@@ -175,7 +177,7 @@ class _Fetch:
             if found is not None:
                 return self._cut(segment, found)
             segment = self.log.segments.higher(segment.base_offset)
-        # All behind the offset is gone, though the log goes on to its end.
+        # Everything after the offset is gone, although the log's end is higher.
         at_end = _log_end(self.log)
         return Fetched(at_end.offset, at_end.segment, at_end.position, 0, self.end.offset)
 
@@ -192,7 +194,7 @@ class _Fetch:
         return Fetched(at.offset, at.segment, at.position, 0, self.end.offset, aborted=aborted)
 
     def _cut(self, segment: LogSegment, first: BatchPosition) -> Fetched:
-        """LogSegment.read, from its first batch on."""
+        """Read as LogSegment.read, from its first batch on."""
         wanted = max(self.max_bytes, first.size) if self.min_one_message else self.max_bytes
         end_position = self._end_position(segment)
         is_empty = wanted == 0 or end_position is None
@@ -205,7 +207,7 @@ class _Fetch:
         )
 
     def _end_position(self, segment: LogSegment) -> int | None:
-        """Where a fetch ends in a segment; None if that is not known, so that nothing is read."""
+        """Return where a fetch ends in a segment; None if unknown, so that nothing is read."""
         if segment.base_offset < self.end.segment:
             return segment.size
         if segment.base_offset == self.end.segment and not self.end.is_offset_only:
@@ -213,8 +215,8 @@ class _Fetch:
         return None
 
     def _slice(self, segment: LogSegment, position: int, end_position: int, wanted: int) -> int:
-        """FileRecords.slice: how many bytes there are. Raises Corrupt (IllegalArgumentException) if it ends before it
-        begins, as where offsets are not in order."""
+        """Return how many bytes there are (FileRecords.slice). Raises Corrupt (IllegalArgumentException) if the end is
+        before the start, as with offsets out of order."""
         size = min(end_position - position, wanted)
         if size < 0:
             raise Corrupt(
@@ -226,7 +228,7 @@ class _Fetch:
         return min(size, segment.size - position)
 
     def _aborted(self, segment: LogSegment, position: int, size: int) -> tuple[AbortedTxn, ...]:
-        """Aborted transactions of what is fetched (addAbortedTransactions)."""
+        """Return the aborted transactions of the fetched bytes (addAbortedTransactions)."""
         bound = segment.offset_index.find_upper_bound(position + size)
         if bound is not None:
             upper_bound_offset = bound.offset
@@ -239,7 +241,8 @@ class _Fetch:
 def collect_aborted_txns(
     log: LoadedLog, segment: LogSegment | None, offset: int, upper_bound_offset: int
 ) -> tuple[AbortedTxn, ...]:
-    """Of the transaction indexes from a segment on, what concerns offsets from `offset` up to (without) the bound.
+    """Return the transaction index entries, from a segment on, that concern offsets from `offset` up to (without) the
+    bound.
 
     Raises Corrupt (KafkaException) at an entry of a later version (collectAbortedTransactions).
     """
@@ -257,7 +260,7 @@ def collect_aborted_txns(
 
 
 def content_of(log: LoadedLog, fetched: Fetched) -> Content:
-    """Where they lie: pieces of files."""
+    """Return the ranges of files that they are."""
     if not fetched.size:
         return ()
     segment = log.segments[fetched.segment]
@@ -265,7 +268,7 @@ def content_of(log: LoadedLog, fetched: Fetched) -> Content:
 
 
 def sha256_of(log: LoadedLog, fetched: Fetched) -> str:
-    """Their SHA-256, in hex; a chunk of them in memory at a time. Raises KlogError where they cannot be read."""
+    """Return their SHA-256 in hex; one chunk is in memory at a time. Raises KlogError if they cannot be read."""
     digest = hashlib.sha256()
     if fetched.size:
         buffer = bytearray(min(CHUNK_BYTES, fetched.size))

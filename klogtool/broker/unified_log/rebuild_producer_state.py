@@ -1,4 +1,4 @@
-"""Producer state up to an offset, out of snapshots and batches (UnifiedLog.rebuildProducerState)."""
+"""Producer state up to an offset, from snapshots and batches (UnifiedLog.rebuildProducerState)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from klogtool.log.producer_state import ProducerStateManager
 def rebuild_producer_state(
     producers: SnapshottedProducers, segments: LogSegments, log_start_offset: int, end_offset: int, *, is_clean: bool
 ) -> None:
-    """State up to end_offset; snapshots out of range go, some at bases of segments and one at the end come to be.
+    """Rebuild the state up to end_offset. Snapshots out of range are deleted; new ones are written at some segments'
+    bases and at the end.
 
-    After a clean stop without any snapshot nothing is read: a broker takes it for an upgrade, and forgets everybody.
-    Raises Corrupt or Unsupported where a batch cannot be applied, or a search meets damage.
+    After a clean stop without any snapshot nothing is read: a broker takes that for an upgrade, and forgets all
+    producers. Raises Corrupt or Unsupported if a batch cannot be applied, or a search meets damage.
     """
     marks = [*segments.base_offsets[-2:], end_offset]
     if producers.latest_snapshot_offset is None and is_clean:
@@ -39,7 +40,7 @@ def rebuild_producer_state(
 
 
 def _load_segment(producers: ProducerStateManager, segment: LogSegment, start_offset: int, end: int | None) -> None:
-    """Batches of a segment from an offset on, up to (without) the one that holds the end."""
+    """Apply batches of a segment from an offset on, up to (without) the one that contains the end."""
     end_position = segment.size
     if end is not None and (found := segment.translate_offset(end)) is not None:
         end_position = found.position

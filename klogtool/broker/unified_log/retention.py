@@ -1,8 +1,8 @@
-"""Which segments a broker's retention deletes, and what that does to the log (UnifiedLog.deleteOldSegments).
+"""Which segments a broker's retention deletes, and how that changes the log (UnifiedLog.deleteOldSegments).
 
-Three rules, each over the whole log and in this order: what lies below the log start offset, what is too much by size,
-what is too old. Each goes from the oldest segment on and ends at the first that stays, since a log has no holes; none
-goes past the high watermark. Where all would go, an empty segment comes to be first: a log is never without one.
+There are three rules, applied to the whole log in this order: below the log start offset, too large, too old. Each
+begins with the oldest segment and ends at the first one that stays, because a log has no holes. None goes past the high
+watermark. If all segments would be deleted, an empty one is created first, because a log always has a segment.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ NS_PER_MS = 1_000_000
 
 
 class Deletion(Struct, frozen=True):
-    """A segment that goes. by: the rule. size: bytes of its `.log`. largest_timestamp: by which its age is told, -1
-    where the rule does not ask. is_file_time: that is when the `.log` was last written, for want of a timestamp."""
+    """A segment that is deleted. by: the rule. size: bytes of its `.log`. largest_timestamp: its age, -1 if the rule
+    does not use it. is_file_time: the timestamp is the mtime of the `.log`, because the index has none."""
 
     segment: int
     by: str
@@ -34,9 +34,9 @@ class Deletion(Struct, frozen=True):
 
 
 def delete_old_segments(log: LoadedLog) -> list[Deletion]:
-    """Everything that retention deletes at the log's `now_ms`, in Kafka's order.
+    """Delete everything that retention deletes at the log's `now_ms`, in Kafka's order.
 
-    Raises Refused or Corrupt, with Kafka's class, where Kafka fails.
+    Raises Refused or Corrupt, with Kafka's class, if Kafka fails.
     """
     deleted = delete_below_log_start(log)
     if log.terms.config.delete and not is_tiered(log):
@@ -46,22 +46,22 @@ def delete_old_segments(log: LoadedLog) -> list[Deletion]:
 
 
 def is_tiered(log: LoadedLog) -> bool:
-    """Whether segments go only when they are in remote storage (remoteLogEnabledAndRemoteCopyEnabled), which only a
-    running broker knows. A topic has the setting only where its brokers have remote storage."""
+    """Return whether segments are deleted only once they are in remote storage (remoteLogEnabledAndRemoteCopyEnabled),
+    which only a running broker knows. A topic has that setting only if its brokers have remote storage."""
     config = log.terms.config
     return config.remote_storage_enable and not config.compact and not config.remote_log_copy_disable
 
 
 def upper_bound_of(log: LoadedLog, segment: LogSegment) -> int:
-    """The offset that the high watermark must have reached before a segment may go."""
+    """Return the offset that the high watermark must have reached before a segment may be deleted."""
     following = log.segments.higher(segment.base_offset)
     return log.log_end_offset if following is None else following.base_offset
 
 
 def largest_timestamp(segment: LogSegment, draft: Draft, now_ms: int) -> tuple[int, bool]:
-    """The largest timestamp that the time index knows; for want of one, when the `.log` was last written, and True.
+    """Return the largest timestamp in the time index and False; or the mtime of the `.log` and True.
 
-    A `.log` that is written now has the time of now.
+    A `.log` that is written now has the current time.
     """
     known = segment.read_max_timestamp_so_far().timestamp
     if known >= 0:
@@ -71,7 +71,8 @@ def largest_timestamp(segment: LogSegment, draft: Draft, now_ms: int) -> tuple[i
 
 
 def delete_below_log_start(log: LoadedLog) -> list[Deletion]:
-    """What lies wholly below the log start offset: the first of the rules, alone. Raises as delete_old_segments."""
+    """Delete the segments that are wholly below the log start offset: only the first rule. Raises as
+    delete_old_segments."""
 
     def is_below(segment: LogSegment) -> Deletion | None:
         following = log.segments.higher(segment.base_offset)
@@ -113,7 +114,7 @@ def _delete_too_old(log: LoadedLog) -> list[Deletion]:
 
 
 def _delete_while(log: LoadedLog, rule: Callable[[LogSegment], Deletion | None]) -> list[Deletion]:
-    """One rule over the log (deletableSegments): it is asked also of the active segment that is empty, which stays."""
+    """Apply one rule (deletableSegments). It is also asked about an empty active segment, which stays."""
     found: list[Deletion] = []
     for segment in log.segments.all:
         deletion = rule(segment) if log.high_watermark >= upper_bound_of(log, segment) else None
@@ -127,7 +128,7 @@ def _delete_while(log: LoadedLog, rule: Callable[[LogSegment], Deletion | None])
 
 
 def _delete(segments: list[LogSegment], log: LoadedLog) -> None:
-    """Renamed, to be removed `file.delete.delay.ms` later (UnifiedLog.deleteSegments)."""
+    """Rename the segments; a broker removes them after `file.delete.delay.ms` (UnifiedLog.deleteSegments)."""
     if len(segments) == len(log.segments):
         roll(log)
     following = log.segments.higher(segments[-1].base_offset)

@@ -1,7 +1,7 @@
-"""When the active segment is due to be closed, and closing it: LogSegment.shouldRoll, UnifiedLog.roll, over a draft.
+"""When the active segment has to be closed, and closing it: LogSegment.shouldRoll, UnifiedLog.roll, over a draft.
 
-A broker looks only when batches come in, and goes by their time, not by the clock's: the clock counts for a segment
-whose first batch has no timestamp, and then from when the broker opened the file.
+A broker checks only when batches arrive, and uses their time, not the clock. The clock counts only for a segment whose
+first batch has no timestamp, from the moment when the broker opened the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN
 
 
 class Incoming(Struct, frozen=True):
-    """What is to be appended: its bytes, its largest timestamp, its last offset (RollParams)."""
+    """What is about to be appended: its bytes, its largest timestamp, its last offset (RollParams)."""
 
     size_bytes: int
     max_timestamp: int
@@ -30,7 +30,7 @@ class Incoming(Struct, frozen=True):
 
 
 class RollVerdict(Struct, frozen=True):
-    """Every condition of LogSegment.shouldRoll. waited_ms: how long the segment has waited, which may be negative."""
+    """Every condition of LogSegment.shouldRoll. waited_ms: how long the segment has waited; it may be negative."""
 
     size: bool
     time: bool
@@ -46,9 +46,10 @@ class RollVerdict(Struct, frozen=True):
 
 
 def should_roll(log: LoadedLog, incoming: Incoming) -> RollVerdict:
-    """Whether the active segment is to be closed before this is appended. Random jitter (segment.jitter.ms) is 0.
+    """Return whether the active segment has to be closed before this is appended. Random jitter (segment.jitter.ms) is
+    0.
 
-    Looking opens its indexes. Raises Corrupt where its first batch cannot be read.
+    This opens its indexes. Raises Corrupt if its first batch cannot be read.
     """
     active, config = log.segments.last, log.terms.config
     waited_ms = _waited_ms(log, active, incoming.max_timestamp)
@@ -63,10 +64,10 @@ def should_roll(log: LoadedLog, incoming: Incoming) -> RollVerdict:
 
 
 def roll(log: LoadedLog, expected_next_offset: int | None = None) -> LogSegment:
-    """Close the active segment and begin the next one at the log end, or at a later offset that is expected next.
+    """Close the active segment and begin the next one at the log end, or at a later expected offset.
 
-    Producers get a snapshot there. An empty active segment that begins there is replaced by a new one. Raises Refused
-    (KafkaException) where there is another segment, Corrupt where the last time entry has no place in its index.
+    Producers get a snapshot there. An empty active segment at that offset is replaced by a new one. Raises Refused
+    (KafkaException) if another segment is there, Corrupt if the index has no room for the last time entry.
     """
     new_base = max(expected_next_offset or 0, log.log_end_offset)
     segment = _begin(log, new_base)
@@ -79,7 +80,8 @@ def roll(log: LoadedLog, expected_next_offset: int | None = None) -> LogSegment:
 
 
 def put_in_place(log: LoadedLog, new_base: int, old: LogSegment) -> LogSegment:
-    """An empty segment in place of one that goes, so that the log is never without (createAndDeleteSegment)."""
+    """Put an empty segment in place of one that is deleted, so that the log always has a segment
+    (createAndDeleteSegment)."""
     if new_base == old.base_offset:
         old.change_suffix(DELETED)
         return add_segment(log, new_base)
@@ -90,8 +92,9 @@ def put_in_place(log: LoadedLog, new_base: int, old: LogSegment) -> LogSegment:
 
 
 def add_segment(log: LoadedLog, base_offset: int) -> LogSegment:
-    """An empty segment that is new. Its room (preallocate) is of no account: stopping trims it. Only of one that is
-    deleted before that, Kafka's `.log.deleted` keeps so many zeros for a minute; ours is empty."""
+    """Add a new empty segment. Preallocation (preallocate) is ignored, because stopping cuts the file. There is one
+    difference: if it is deleted before the stop, Kafka's `.log.deleted` has the preallocated zeros for a minute; ours
+    is empty."""
     segment = LogSegment(log.draft, base_offset, log.terms.config)
     segment.created_ms = log.terms.now_ms
     log.segments.add(segment)
@@ -99,7 +102,8 @@ def add_segment(log: LoadedLog, base_offset: int) -> LogSegment:
 
 
 def _waited_ms(log: LoadedLog, segment: LogSegment, timestamp: int) -> int:
-    """LogSegment.timeWaitedForRoll: by record time from the first batch on, else since the broker opened it."""
+    """Return how long it has waited (LogSegment.timeWaitedForRoll): in record time from the first batch on, else since
+    the broker opened it."""
     first_timestamp = segment.read_first_timestamp()
     if first_timestamp >= 0:
         return wrap_long(timestamp - first_timestamp)
@@ -108,7 +112,7 @@ def _waited_ms(log: LoadedLog, segment: LogSegment, timestamp: int) -> int:
 
 
 def _begin(log: LoadedLog, new_base: int) -> LogSegment:
-    """LocalLog.roll."""
+    """Begin a new segment (LocalLog.roll)."""
     active = log.segments.last
     if new_base in log.segments:
         if active.base_offset == new_base and not active.size:

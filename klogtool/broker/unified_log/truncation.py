@@ -1,7 +1,7 @@
-"""Cutting a log at an offset, as a follower does, and beginning it anew (UnifiedLog.truncateTo and what it leads to).
+"""Cuts a log at an offset, as a follower does, and starts it anew (UnifiedLog.truncateTo and what follows from it).
 
-A batch that holds the offset goes whole, and still the log ends at the offset, as far as a running broker knows: a gap
-is legal. The next start finds the end behind the last batch.
+The batch that contains the offset is removed whole. Still, for a running broker the log ends at the offset: a gap is
+legal. The next start finds the end after the last batch.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from klogtool.log.folder import own_name
 
 
 def truncate_to(log: LoadedLog, target_offset: int) -> bool:
-    """Records from this offset on go; whether the log was not that short already, and only epochs were looked at.
+    """Remove records from this offset on; return False if the log was already that short, so that only epochs were
+    checked.
 
-    Raises Refused (IllegalArgumentException) for a negative offset; Corrupt or Unsupported where the search for the
-    batch meets damage, or producer state cannot be rebuilt.
+    Raises Refused (IllegalArgumentException) for a negative offset; Corrupt or Unsupported if the search for the batch
+    meets damage, or producer state cannot be rebuilt.
     """
     if target_offset < 0:
         raise Refused(
@@ -47,7 +48,8 @@ def truncate_to(log: LoadedLog, target_offset: int) -> bool:
 
 
 def truncate_fully_and_start_at(log: LoadedLog, new_offset: int, log_start_offset: int | None = None) -> None:
-    """Everything goes; an empty segment is at the offset, where the log starts, too, if not told otherwise.
+    """Remove everything. An empty segment begins at the offset; the log starts there too, unless log_start_offset is
+    given.
 
     Raises Refused (IllegalArgumentException) for a negative offset.
     """
@@ -67,7 +69,7 @@ def truncate_fully_and_start_at(log: LoadedLog, new_offset: int, log_start_offse
 
 
 def _remove_segments(log: LoadedLog, segments: list[LogSegment]) -> None:
-    """LocalLog.removeAndDeleteSegments."""
+    """Remove segments (LocalLog.removeAndDeleteSegments)."""
     log.report.cut_off += [segment.base_offset for segment in segments]
     for segment in segments:
         log.segments.remove(segment.base_offset)
