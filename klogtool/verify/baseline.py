@@ -17,10 +17,10 @@ _TELLING = ("start", "end", "first_offset", "last_offset", "field")
 
 
 class Baseline:
-    """Which findings are known, by id, file, bytes, offsets and field; the words may change. Each counts once.
+    """Which findings are known, by id, file, bytes, offsets and field; the wording may change. Each counts once.
 
-    It is the same file if the path leads to the same place, however it was typed and whatever the working directory;
-    or if it was typed in the same way, so that a baseline works for a copy, too.
+    Two paths are the same file if they lead to the same place, however they were typed and whatever the working
+    directory; or if they were typed the same way, so that a baseline works for a copy too.
     """
 
     def __init__(self) -> None:
@@ -30,8 +30,8 @@ class Baseline:
 
     @classmethod
     def read(cls, path: str) -> Baseline:
-        """From a file of JSON lines, the output of one run or of several. Raises KlogError for one that cannot be
-        read, or is none."""
+        """Read JSON lines, the output of one run or of several. Raises KlogError for a file that cannot be read or has
+        other contents."""
         baseline, folder = cls(), ""
         lines = read_whole(path, limit=MOST_BASELINE_BYTES).splitlines()
         for number, line in enumerate(lines or [b""], start=1):
@@ -48,13 +48,13 @@ class Baseline:
         return baseline
 
     def add(self, row: dict[str, Any], folder: str) -> None:
-        """One more known finding. folder: the working directory of the run that found it."""
+        """Add a known finding. folder: the working directory of the run that found it."""
         for key in _keys(row["id"], row["path"], row, folder):
             self._numbers[key].append(self._rows)
         self._rows += 1
 
     def knows(self, finding: Finding) -> bool:
-        """Whether it was there before; of several alike, as many as there were."""
+        """Return whether the finding is known; of several equal ones, as many as there were."""
         telling = {name: getattr(finding, name) for name in _TELLING}
         for key in _keys(finding.id, finding.path, telling, ""):
             numbers = self._numbers.get(key, [])
@@ -67,7 +67,7 @@ class Baseline:
 
 
 def _keys(finding_id: str, path: str, row: dict[str, Any], folder: str) -> list[tuple[Any, ...]]:
-    """The same finding by the place of its file, without links on the way there, and by what was typed."""
+    """Return the keys of a finding: by the real path of its file, and by the path as typed."""
     telling = finding_id, *(repr(row.get(name)) for name in _TELLING)
     return [("place", _place(os.path.join(folder, path)), *telling), ("typed", os.path.normpath(path), *telling)]
 
@@ -75,7 +75,7 @@ def _keys(finding_id: str, path: str, row: dict[str, Any], folder: str) -> list[
 def _place(path: str) -> str:
     try:
         return os.path.realpath(path)
-    except ValueError:  # no path can have a zero byte in it
+    except ValueError:  # a path cannot contain a zero byte
         return path
 
 

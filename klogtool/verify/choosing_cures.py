@@ -1,7 +1,7 @@
-"""Which cure each finding of a partition gets. It is chosen when all of them are known: one decides about the others.
+"""Chooses a cure for each finding of a partition, once all findings are known, because they affect each other's cures.
 
-The rule: no cure takes away what another one would keep. A broker's recovery cuts the log at its first damage, so it is
-named only where nothing sound lies behind that. A log that is damaged has no side files that can be built anew.
+The rule: no cure destroys what another one would keep. A broker's recovery cuts the log at its first damage, so it is
+offered only if nothing sound is after that. Side files of a damaged log cannot be rebuilt.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _OF_ALL_SEGMENTS = {
 
 
 class State(Struct, frozen=True):
-    """What is known of a partition dir. reports: of its segments; is_whole: all of them were read, and all is known.
+    """What is known of a partition dir. reports: of its segments. is_whole: all of them were read.
 
     is_clean: a broker would take the last stop for clean.
     """
@@ -70,12 +70,12 @@ class State(Struct, frozen=True):
 
     @property
     def log_end_offset(self) -> int:
-        """Behind the last sound batch."""
+        """The offset after the last sound batch."""
         return self.reports[-1].next_offset if self.reports else 0
 
 
 def with_cures(found: Sequence[Finding], state: State) -> list[Finding]:
-    """The findings of a partition, each with what mends it; a cure that one has already stays.
+    """Return the findings of a partition, each with its cure; an existing cure stays.
 
     A dir that a broker was about to delete is moved away whole.
     """
@@ -97,7 +97,7 @@ class _Cures:
         self._of_leftovers = self._choose_for_leftovers(found)
 
     def of(self, finding: Finding) -> str | None:
-        """The cure of one finding; None where there is nothing to do, or nothing that helps."""
+        """Return the cure of one finding; None if there is nothing to do, or nothing helps."""
         if _is_in_log(finding):
             return self._of_log
         if finding.id in LEFTOVERS:
@@ -111,17 +111,18 @@ class _Cures:
     # The log.
 
     def _choose_for_log(self) -> str:
-        """For whatever is damaged in it: one cure for all, so that no order of cures matters."""
+        """Return the cure for a damaged log: one cure for all findings, so that the order of cures does not matter."""
         if self._ends_sound_but_for_its_tail():
             return recover(self._state.path, UNCLEAN if self._state.is_clean else None)
         return self._salvage()
 
     def _salvage(self) -> str:
-        """Behind what gets names out of the way at which no log is loaded, a salvaged one neither."""
+        """Return salvage, after commands that move away names with which no log can be loaded, not even a salvaged
+        one."""
         return " && ".join([*self._of_names, salvage(self._state.path, deep="records-invalid" in self._ids)])
 
     def _ends_sound_but_for_its_tail(self) -> bool:
-        """Whether recovery cuts nothing but the damaged end of the last segment, behind which nothing sound lies."""
+        """Return whether recovery cuts only the damaged end of the last segment, with nothing sound after it."""
         state = self._state
         if not state.is_whole or not state.reports or self._ids & {*STOPS_RECOVERY, *LEFTOVERS}:
             return False
@@ -144,9 +145,9 @@ class _Cures:
         return recover(self._state.path, CLEAN)
 
     def _would_shorten(self, swaps: Sequence[str]) -> bool:
-        """Whether these cleaned segments would take the place of the log's end, and do not reach as far.
+        """Return whether these cleaned segments would replace the log's end but do not reach as far.
 
-        The cleaner leaves the last segment alone, and a split keeps every batch: such a file does not belong here.
+        The cleaner never touches the last segment, and a split keeps every batch, so such a file does not belong here.
         """
         ends = [find_next_offset(path) for path in swaps]
         if not self._state.reports or not ends:
@@ -166,7 +167,7 @@ class _Cures:
     def _of_side_file(self, kind: str) -> str:
         if self._in_log:
             return self._of_log
-        # What rebuilds them loads the log as a broker does, and stops at what stops a broker.
+        # Rebuilding loads the log as a broker does, and fails where a broker fails.
         leftovers = [self._of_leftovers] if self._ids & {*LEFTOVERS} else []
         names = [] if leftovers else self._of_names
         chain = " && ".join([*names, *leftovers, rebuild_index(self._state.path, kind)])
@@ -198,7 +199,7 @@ class _Cures:
         return salvage(self._state.path)
 
     def _and_rebuild(self, path: str) -> str:
-        """An index that a folder stands in the way of."""
+        """Return the cure if a folder has the name of an index."""
         name = parse_file_name(os.path.basename(path))
         if self._in_log or name.suffix or name.base_offset is None:
             return ""
@@ -221,5 +222,5 @@ def _is_normal(finding: Finding) -> bool:
 
 
 def _is_above_name(finding: Finding) -> bool:
-    """Whether a segment's name lies above its first batch: salvage names it anew."""
+    """Return whether a segment's name is above its first batch: salvage gives it the right name."""
     return finding.id == "segment-name" and finding.first_offset is not None

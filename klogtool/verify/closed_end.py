@@ -1,7 +1,7 @@
-"""The base offset of a log's last batch, held against the end that a clean stop has noted.
+"""Compares the base offset of a log's last batch with the end that a clean stop recorded.
 
-No checksum covers a base offset. Every other batch stands between two neighbours; behind the last one only the recovery
-point tells: a clean stop sets it to the log's end.
+No CRC covers a base offset. Every other batch has two neighbours. For the last one only the recovery point helps: a
+clean stop sets it to the log's end.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ RECORD_BATCH_MAGIC = 2
 
 
 def find_right_offset(first_offset: int, last_offset: int, lowest: int, closed_at: int) -> int | None:
-    """The base offset with which a last batch ends where the log was closed; None if its own is as good.
+    """Return the base offset with which the last batch ends where the log was closed; None if its own may be right.
 
-    lowest: behind the batch before. A log that was written to since then goes on behind its old end, and has no room.
+    lowest: the offset after the batch before. A log that was appended to since continues after its old end, so there is
+    no room.
     """
     right = closed_at - (last_offset - first_offset + 1)
     return right if lowest <= right < first_offset else None
 
 
 def verify_last_batch(reports: Sequence[SegmentReport], closed_at: int | None) -> Iterator[Finding]:
-    """A finding if the log's last batch lies beyond the log's end. reports: of all segments, by base offset."""
+    """Yield a finding if the log's last batch is beyond the log's end. reports: of all segments, by base offset."""
     last = reports[-1] if reports else None
     if last is None or closed_at is None or closed_at >= last.next_offset or last.is_damaged or not last.sound:
         return
     lowest = max(last.base_offset, reports[-2].next_offset if len(reports) > 1 else 0)
     try:
         yield from _judged(last, lowest, closed_at)
-    except KlogError:  # it has changed since it was read
+    except KlogError:  # it changed since it was read
         return
 
 

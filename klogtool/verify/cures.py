@@ -1,7 +1,7 @@
-"""What mends a finding, as a line for a shell: words are quoted, a remark begins with `#`.
+"""Cures of findings, as shell commands: words are quoted, a remark begins with `#`.
 
-Each line works where it is pasted into bash in the folder that verify ran in. `DIR` stands for a folder that the reader
-chooses. What cannot be a command is said in words, which never begin with the name of one.
+Each line works if it is pasted into bash in verify's working directory. `DIR` stands for a folder that the user
+chooses. If there is no command, the cure is a sentence, which never begins with the name of a command.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ _IN_REGEX = frozenset(r".[]*^$\+?(){}|/")
 
 
 def rebuild_index(folder: str, only: str, base_offset: int | None = None) -> str:
-    """To build the side files of one kind anew (`index`, `snapshot`, ...), of one segment or of all."""
+    """Rebuild the side files of one kind (`index`, `snapshot`, ...), of one segment or of all."""
     segment = "" if base_offset is None else f" --segment {base_offset}"
     return f"klogtool rebuild-index {quoted(folder)}{segment} --only {only} --apply"
 
 
 def salvage(folder: str, *, deep: bool = False) -> str:
-    """To keep all that is sound of a partition. deep: without batches whose records cannot be read."""
+    """Keep everything sound of a partition. deep: without batches whose records cannot be read."""
     return f"klogtool salvage {quoted(folder)} --output DIR{' --deep' if deep else ''}"
 
 
 def recover(folder: str, last_stop: str | None = None) -> str:
-    """To do what a broker's start does to a partition. last_stop: as what it is to take the last one."""
+    """Do what a broker's start does to a partition. last_stop: whether to treat the last stop as clean or unclean."""
     believed = "" if last_stop is None else f" --last-stop {last_stop}"
     return f"klogtool verify --recover {quoted(folder)}{believed} --apply"
 
 
 def move_out(path: str, folder: str) -> str:
-    """To get something out of a broker's way, and keep it: into a folder beside `folder`, which it lies in.
+    """Move something out of a broker's way into a folder beside `folder`, which contains it.
 
-    folder: a log dir, or what a partition dir lies in. Nothing is overwritten there.
+    folder: a log dir, or the parent of a partition dir. Nothing there is overwritten.
     """
     place = _beside(folder)
     inner = os.path.dirname(os.path.relpath(path, folder))
@@ -44,12 +44,12 @@ def move_out(path: str, folder: str) -> str:
 
 
 def move_out_of_partition(path: str) -> str:
-    """The same with a file of a partition dir: out of the log dir."""
+    """Do the same with a file of a partition dir: move it out of the log dir."""
     return move_out(path, parent_of(os.path.dirname(path) or "."))
 
 
 def parent_of(path: str) -> str:
-    """The folder that something lies in, also of `.`."""
+    """Return the folder that contains a path, also for `.`."""
     whole = path.rstrip("/")
     if os.path.basename(whole) in ("", ".", ".."):
         return os.path.join(path, "..")
@@ -64,33 +64,33 @@ def _beside(folder: str) -> str:
 
 
 def renaming(path: str, to: str) -> str:
-    """To give a file its right name, where there is none of that name."""
+    """Rename a file to its right name, which no other file has."""
     return f"mv -n {quoted(path)} {quoted(to)}"
 
 
 def remove(path: str, price: str) -> str:
-    """To have a broker begin a file anew. price: what that costs, or why it costs nothing."""
+    """Delete a file that a broker creates again. price: what that costs, or why it costs nothing."""
     return f"rm {quoted(path)}  # {price}"
 
 
 def edit(path: str, commands: Iterable[str], remark: str = "") -> str:
-    """To change lines of a text file. commands: those of sed, with extended regular expressions."""
+    """Change lines of a text file. commands: for sed, with extended regular expressions."""
     words = " ".join(f"-e {_one_word(command)}" for command in commands)
     return f"sed -E -i {words} {quoted(path)}" + (f"  # {remark}" if remark else "")
 
 
 def set_line(key: TopicPartition, offset: int) -> str:
-    """For `edit`: another offset in the line of a partition, in a checkpoint of a log dir."""
+    """For `edit`: set another offset in a partition's line in a checkpoint of a log dir."""
     return f"s/{_line(key)}.*/{key.topic} {key.partition} {offset}/"
 
 
 def drop_line(key: TopicPartition) -> str:
-    """For `edit`: without the line of a partition. `number_of_lines` has to follow."""
+    """For `edit`: delete the line of a partition. `number_of_lines` must follow."""
     return f"/{_line(key)}/d"
 
 
 def number_of_lines(number: int) -> str:
-    """For `edit`: so many lines has a checkpoint, by its second line."""
+    """For `edit`: set the number of lines, which is the second line of a checkpoint."""
     return f"2s/.*/{number}/"
 
 
@@ -99,16 +99,16 @@ def _line(key: TopicPartition) -> str:
 
 
 def write_lines(path: str, lines: Iterable[str], remark: str = "") -> str:
-    """To write a small text file anew."""
+    """Write a small text file."""
     words = " ".join(_one_word(line) for line in lines)
     return f"printf '%s\\n' {words} > {quoted(path)}" + (f"  # {remark}" if remark else "")
 
 
 def _in_regex(text: str) -> str:
-    """A text as a part of an extended regular expression that means nothing but itself."""
+    """Escape a text for an extended regular expression."""
     return "".join("\\" + character if character in _IN_REGEX else character for character in text)
 
 
 def _one_word(text: str) -> str:
-    """A word of a shell that is no path."""
+    """Quote a word for the shell that is not a path."""
     return quoted(text).removeprefix("./") if text.startswith("-") else quoted(text)

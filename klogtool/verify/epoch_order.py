@@ -1,6 +1,6 @@
-"""Leader epochs in the headers of batches, which no checksum covers: they never go down along a log.
+"""Leader epochs in the headers of batches: no CRC covers them, but they never go down along a log.
 
-One rule says which of them are wrong, for verify and for salvage.
+One rule decides which of them are wrong, for verify and for salvage.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from klogtool.verify.heaviest_row import heaviest_row
 if TYPE_CHECKING:
 
     class HasEpoch(Protocol):
-        """Batches that follow each other and carry the same leader epoch."""
+        """Consecutive batches with the same leader epoch."""
 
         @property
         def epoch(self) -> int:
-            """That epoch."""
+            """Their leader epoch."""
 
         @property
         def first_offset(self) -> int:
-            """Of the first batch."""
+            """Offset of the first batch."""
 
         @property
         def batches(self) -> int:
-            """How many there are."""
+            """Number of batches."""
 
 
 def wrong_epochs(runs: Sequence[HasEpoch], known: LeaderEpochFileCache) -> dict[int, int | None]:
-    """The single batches whose epoch stands out of the row: number in `runs`, and the right epoch, None if no epoch is
+    """Return the single batches whose epoch does not fit: number in `runs` -> the right epoch, or None if no epoch is
     certain.
 
-    The right epoch is certain if it is the same on both sides, or if leader-epoch-checkpoint has one for the offset
-    that goes between them; so is it of an epoch that this file does not know, where it has that of a neighbour. known:
-    what it has, or nothing. Several batches in a row with an epoch out of order are no damaged field. Of two single
-    batches that contradict each other, the one is right that agrees with the file.
+    The right epoch is certain if both sides have the same one, or if leader-epoch-checkpoint has an epoch for the
+    offset that fits between them. The same holds for an epoch that this file does not know, if it has that of a
+    neighbour. known: the contents of the file, or nothing. Several consecutive batches with an epoch out of order are
+    not a damaged field. If two single batches contradict each other, the one that agrees with the file is right.
     """
     row = _row(runs, known)
     in_order, known_epochs = set(row), {entry.epoch for entry in known.entries}
@@ -55,7 +55,7 @@ def wrong_epochs(runs: Sequence[HasEpoch], known: LeaderEpochFileCache) -> dict[
         if n not in in_order or run.epoch == NO_EPOCH:
             right = _settled(run.epoch, before, behind, expected)
         else:
-            # It goes there, but the checkpoint, which has every epoch that was written, does not know it.
+            # It fits, but the checkpoint, which has every written epoch, does not know it.
             is_false = run.epoch not in known_epochs and expected is not None and expected in (before, behind)
             right = expected if is_false else run.epoch
         if right != run.epoch:
@@ -64,7 +64,7 @@ def wrong_epochs(runs: Sequence[HasEpoch], known: LeaderEpochFileCache) -> dict[
 
 
 def _row(runs: Sequence[HasEpoch], known: LeaderEpochFileCache) -> list[int]:
-    """Numbers of the runs whose epochs never go down, so that as many batches as can be are among them."""
+    """Return the numbers of runs whose epochs never go down, with as many batches as possible."""
     possible = [n for n, run in enumerate(runs) if run.epoch >= NO_EPOCH]
     epochs = [runs[n].epoch for n in possible]
     if all(map(le, epochs, epochs[1:])):
@@ -74,7 +74,8 @@ def _row(runs: Sequence[HasEpoch], known: LeaderEpochFileCache) -> list[int]:
 
 
 def _settled(epoch: int, before: int | None, behind: int | None, known: int | None) -> int | None:
-    """The right epoch of a batch whose own is none, or does not go between its neighbours'; None: it is not certain."""
+    """Return the right epoch of a batch without one, or whose epoch does not fit its neighbours; None: it is not
+    certain."""
     lowest = NO_EPOCH if before is None else before
     if before is not None and before == behind:
         return before

@@ -1,17 +1,17 @@
-"""What verify can find: a closed list of ids, each with how grave it is.
+"""What verify can find: a closed list of ids, each with its severity.
 
-The stations of a new finding. A test fails for each of 2 to 6 that is left out:
+The steps for a new finding. A test fails for each of 2 to 6 that is missing:
 
  1. `SEVERITIES` below: the id and its severity.
- 2. What finds it: a module of this package yields `Finding(id, path, detail, ...)`. Of bytes in a log that is a
-    `Damage` in log_damage.py or log_order.py; of other files see the map in `klogtool.verify`.
- 3. Its cure, if it has one: choosing_cures.py for what lies in a partition dir, else `cure` where it is found.
+ 2. The check: a module of this package yields `Finding(id, path, detail, ...)`. For bytes in a log that is a `Damage`
+    in log_damage.py or log_order.py; for other files see the map in `klogtool.verify`.
+ 3. Its cure, if it has one: choosing_cures.py for files in a partition dir, else `cure` where it is found.
  4. Its meaning in a sentence: `MEANINGS` in render/findings.py.
  5. Its paragraph in docs/findings.md, and its id in section 3 of docs/contract.md.
- 6. Its wound: a case in tests/wounded.py, which makes the damage. From it tests/verify/test_verify_every_id.py checks
-    that the finding comes and no other does, and tests/test_cures.py that the cure mends it (or it is in
+ 6. Its test: a case in tests/wounded.py, which makes the damage. With it tests/verify/test_verify_every_id.py checks
+    that this finding appears and no other, and tests/test_cures.py that the cure mends it (or it is in
     `NOTHING_TO_DO`).
- 7. Only if it is graver than others of its severity: its place in render/worst_first.py.
+ 7. Only if it is worse than others of its severity: its place in render/worst_first.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Severity(Enum):
-    """How grave: see the contract's words for each (docs/contract.md)."""
+    """How bad a finding is; docs/contract.md has the definitions."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -36,10 +36,9 @@ class Severity(Enum):
 class Finding(Struct, frozen=True):
     """Something found under a path. Fields that do not apply are None and are left out of the JSON.
 
-    start, end: byte positions in the file, end exclusive. first_offset, last_offset: records lost or in doubt.
-    field: which field contradicts the others. detail: what is wrong, one sentence. cure: the command that mends it.
-    is_normal: something explains it here, so that it is only worth knowing, whatever it is elsewhere. stop: how it
-    keeps a broker from its logs, if it does.
+    start, end: byte positions in the file, end exclusive. first_offset, last_offset: records lost or in doubt. field:
+    which field contradicts the others. detail: what is wrong, one sentence. cure: the command that mends it. is_normal:
+    something explains it here, so it is only worth knowing. stop: how it keeps a broker from its logs, if it does.
     """
 
     id: str
@@ -56,16 +55,17 @@ class Finding(Struct, frozen=True):
 
     @property
     def severity(self) -> Severity:
-        """By the id, and whether it is normal here; the contract's table (docs/contract.md)."""
+        """The severity by the id, and by whether it is normal here; see the table in docs/contract.md."""
         return Severity.INFO if self.is_normal else SEVERITIES[self.id]
 
     @property
     def is_unchecked(self) -> bool:
-        """Whether the file can be read, but these bytes are more than klogtool takes into memory (docs/limits.md)."""
+        """Return whether the file can be read, but these bytes are more than klogtool takes into memory
+        (docs/limits.md)."""
         return self.id == "unreadable" and self.end is not None
 
     def __repr__(self) -> str:
-        """How grave it is, and the fields that apply."""
+        """Return the severity and the fields that apply."""
         told = ((name, getattr(self, name)) for name in self.__struct_fields__)
         fields = ", ".join(f"{name}={value!r}" for name, value in told if value is not None and value is not False)
         return f"Finding(severity={self.severity.value!r}, {fields})"

@@ -1,4 +1,4 @@
-"""The heaviest row of things in order: of all rows that ascend, the one that weighs most."""
+"""Finds the heaviest ascending row in a sequence of weighted items."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ Weight = TypeVar("Weight", int, tuple[int, int])
 
 
 class Frontier(Generic[Weight]):
-    """Of the rows so far, by the key that they end with: those that weigh more than all that end with a lower key."""
+    """Of the rows so far, by their last key: those that are heavier than all rows with a lower last key."""
 
     def __init__(self) -> None:
         self._keys: list[int] = []
         self._rows: list[tuple[Weight, int]] = []
 
     def heaviest(self) -> tuple[Weight, int] | None:
-        """Weight and number of the heaviest row; None if there is none."""
+        """Return weight and number of the heaviest row; None if there is none."""
         return self._rows[-1] if self._rows else None
 
     def heaviest_up_to(self, key: int) -> tuple[Weight, int] | None:
-        """Weight and number of the heaviest row that ends with this key or a lower one; None if none does."""
+        """Return weight and number of the heaviest row that ends with this key or a lower one; None if there is
+        none."""
         n = bisect_right(self._keys, key)
         return self._rows[n - 1] if n else None
 
     def add(self, key: int, weight: Weight, number: int) -> None:
-        """One more row, that ends with this key."""
+        """Add a row that ends with this key."""
         n = bisect_left(self._keys, key)
         if n and self._rows[n - 1][0] >= weight:
             return
@@ -38,7 +39,7 @@ class Frontier(Generic[Weight]):
 
 
 def heaviest_row(items: Iterable[tuple[int, int]]) -> list[int]:
-    """Of (key, weight) pairs, numbers of those in the heaviest row whose keys never go down."""
+    """Return the numbers of the (key, weight) pairs in the heaviest row whose keys never go down."""
     frontier: Frontier[int] = Frontier()
     before: list[int] = []
     for number, (key, weight) in enumerate(items):

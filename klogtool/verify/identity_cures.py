@@ -1,4 +1,4 @@
-"""What mends files that say whose a log dir or a partition is: from what other files of the same disk tell."""
+"""Cures of the files that identify a log dir or a partition, from what other files of the same disk contain."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.verify.cures import edit, write_lines
 
 NODE_ID_KEYS = {"1": "node.id", "0": "broker.id"}
-MOST_PROPERTIES_BYTES = 1 << 20  # four lines
+MOST_PROPERTIES_BYTES = 1 << 20  # of a file that has four lines
 
 
 def write_meta_properties(path: str, log_dirs: Sequence[LogDir]) -> str:
-    """To write meta.properties anew, with what can be read of it and what the broker's other log dirs have."""
+    """Write meta.properties, from its readable part and the broker's other log dirs."""
     own = _properties(path)
     found = dict(_identity(own))
     for other in log_dirs:
@@ -42,7 +42,7 @@ def write_meta_properties(path: str, log_dirs: Sequence[LogDir]) -> str:
 
 
 def drop_directory_id(path: str, why: str) -> str:
-    """To have a broker make a new directory.id."""
+    """Let a broker create a new directory.id."""
     return edit(path, [r"/^\s*directory\.id\s*[=:]/d"], why)
 
 
@@ -54,7 +54,7 @@ def _properties(path: str) -> Mapping[str, str]:
 
 
 def _identity(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """What is there, and can be right."""
+    """Yield the properties that can be right."""
     for key in ("cluster.id", "directory.id", *NODE_ID_KEYS.values()):
         value = properties.get(key)
         if value and value.isascii() and value.isprintable() and _is_possible(key, value):
@@ -71,7 +71,7 @@ def _is_possible(key: str, value: str) -> bool:
 
 
 def write_partition_metadata(path: str, topic_id: str | None, remark: str = "") -> str:
-    """To write partition.metadata anew. topic_id: None if it is not known."""
+    """Write partition.metadata. topic_id: None if unknown."""
     if topic_id is None:
         return (
             "write it again with two lines: version: 0, then topic_id: and the id that kafka-topics.sh --describe shows"
@@ -80,13 +80,13 @@ def write_partition_metadata(path: str, topic_id: str | None, remark: str = "") 
 
 
 def find_topic_id(topic: str, partitions: Iterable[Partition]) -> str | None:
-    """The id that most partitions of a topic have."""
+    """Return the id that most partitions of a topic have."""
     ids = Counter(topic_id for p in partitions if p.topic == topic and (topic_id := read_topic_id(p)) is not None)
     return ids.most_common(1)[0][0] if ids else None
 
 
 def read_topic_id(partition: Partition) -> str | None:
-    """By partition.metadata; None where it cannot be read."""
+    """Return the id in partition.metadata; None if it cannot be read."""
     path = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
     try:
         return build_uuid(parse_partition_metadata(read_whole(path, limit=MOST_TEXT_BYTES)).topic_id)

@@ -1,4 +1,4 @@
-"""The offset and the time index of a segment held against its log, entry by entry as the log goes by."""
+"""Compares the offset and the time index of a segment with its log, entry by entry during the walk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from klogtool.verify.index_damage import IndexFile, Ranges
 
 
 class IndexJudge:
-    """Judges index entries in front of which a succession stopped; what is damaged in the log says nothing of them.
+    """Judges the index entries at which a succession stopped. Damaged parts of the log prove nothing about them.
 
     Either index may be missing.
     """
@@ -24,20 +24,20 @@ class IndexJudge:
         self._doubtful_position = -1
 
     def note_damage(self, start: int, end: int) -> None:
-        """Bytes of the log that no entry was found in."""
+        """Note bytes of the log in which no entry was found."""
         self._damaged_bytes.add(start, end - 1)
         self._some_missing = True
 
     def note_next(self, entry: EntryFacts) -> None:
-        """The next entry that was found: what was damaged before it had offsets below its own."""
+        """Note the next entry that was found: offsets of the damage before it are below its own."""
         if self._some_missing:
             if entry.lowest_offset - 1 > self._succession.last_offset:
                 self._missing_offsets.add(self._succession.last_offset + 1, entry.lowest_offset - 1)
             self._some_missing = False
 
     def note_disorder(self, entry: EntryFacts) -> None:
-        """The offset of this entry, or of the one before, is not what it was: offsets from there up to what follows say
-        nothing of the indexes."""
+        """Note that the offset of this entry, or of the one before, is wrong: offsets from there up to the next entry
+        prove nothing about the indexes."""
         succession = self._succession
         self._doubtful_position = entry.position
         after = self._probe.judge(entry.end) if entry.end < self._probe.end else None
@@ -49,7 +49,7 @@ class IndexJudge:
         succession.index_noted = succession.time_noted = -1
 
     def judge(self, why: int, entry: EntryFacts) -> None:
-        """Note the index entry as false, if it is, and go on behind it."""
+        """Record the index entry as false if it is, and continue after it."""
         succession = self._succession
         if why == Why.INDEX:
             self._judge_offset(entry)
@@ -63,8 +63,8 @@ class IndexJudge:
             succession.time_noted = -1
 
     def contradicts_offset(self, why: int, entry: EntryFacts) -> bool:
-        """Whether it is rather the entry's offset that is wrong: nothing follows that could tell, no offset is missing
-        before, but the one between this and the index's."""
+        """Return whether the entry's offset is wrong, not the index's: nothing after it could show it, and before it
+        only the offset between the two is missing."""
         succession, index = self._succession, self._offset_index
         if why != Why.INDEX or index is None or entry.end < self._probe.end or succession.gaps:
             return False
@@ -72,7 +72,7 @@ class IndexJudge:
         return position == entry.position and relative_offset > succession.last_offset - succession.base_offset
 
     def finish(self, valid_end: int) -> None:
-        """The rest of both indexes; the last entry of the log that proves itself ends at byte `valid_end`."""
+        """Finish both indexes; the last sound entry of the log ends at byte `valid_end`."""
         succession, has_tail = self._succession, valid_end < self._probe.end
         highest = max(-1, succession.last_offset - succession.base_offset)
         if self._offset_index is not None:
@@ -104,7 +104,7 @@ class IndexJudge:
 
     def _judge_offset(self, entry: EntryFacts) -> None:
         succession, index = self._succession, self._offset_index
-        assert index is not None  # it has this entry
+        assert index is not None  # the index has this entry
         number, succession.index_at = succession.index_at, succession.index_at + 1
         position = index.entry(number)[1]
         if position == entry.position and not self._has_doubtful_offset(entry):
@@ -114,7 +114,7 @@ class IndexJudge:
             self._note_offset(number, "no batch starts there")
 
     def _has_doubtful_offset(self, entry: EntryFacts) -> bool:
-        """Whether it is the log's entry that is wrong: what follows it says so, too."""
+        """Return whether the log's entry is wrong, because the next entry contradicts it too."""
         if entry.position == self._doubtful_position:
             return True
         after = self._probe.judge(entry.end) if entry.end < self._probe.end else None
@@ -125,7 +125,7 @@ class IndexJudge:
 
     def _note_reach(self) -> None:
         succession, index = self._succession, self._offset_index
-        assert index is not None  # it has noted an entry
+        assert index is not None  # the index has noted an entry
         if not self._is_missing(succession.index_noted):
             number = index.last_with(0, succession.index_noted, succession.index_at)
             self._note_offset(number, "the batches from there to the next entry end below it")
@@ -134,7 +134,7 @@ class IndexJudge:
 
     def _judge_time(self, entry: EntryFacts) -> None:
         succession, index = self._succession, self._time_index
-        assert index is not None  # it has this entry
+        assert index is not None  # the index has this entry
         number, succession.time_at = succession.time_at, succession.time_at + 1
         timestamp, relative_offset = index.entry(number)
         if entry.position == self._doubtful_position or self._is_missing(relative_offset):
@@ -147,16 +147,16 @@ class IndexJudge:
 
     def _note_time_reach(self) -> None:
         succession, index = self._succession, self._time_index
-        assert index is not None  # it has noted an entry
+        assert index is not None  # the index has noted an entry
         if not self._is_missing(succession.time_noted):
             number = index.last_with(1, succession.time_noted, succession.time_at)
             _note(index, number, "the messages with this timestamp end below it")
 
     def _is_missing(self, relative_offset: int) -> bool:
-        """Whether an offset lies where the log is damaged."""
+        """Return whether an offset is in a damaged part of the log."""
         return self._succession.base_offset + relative_offset in self._missing_offsets
 
 
 def _note(index: IndexFile | None, number: int, why: str) -> None:
-    assert index is not None  # it has this entry
+    assert index is not None  # the index has this entry
     index.note_false(number, f"{index.kind.words(index.entry(number), index.base_offset)}, but {why}")

@@ -1,7 +1,7 @@
-"""What is wrong with bytes of a log that do not prove to be an entry, and where the log goes on behind them.
+"""What is wrong with bytes of a log that are not a sound entry, and where the log continues after them.
 
-A stretch is looked at from its first byte on: is it the end of the log, torn or full of zeros; an entry whose frame
-fits, so that its bytes were changed; one that fits once its length or magic is put right; or no entry at all.
+Bytes are classified from the first one on: the end of the log, torn or full of zeros; an entry whose frame fits, so its
+bytes were changed; an entry that fits with a corrected length or magic; or no entry at all.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from klogtool.format.resync import LARGEST_SOUGHT_BYTES
 from klogtool.log.probing import Probe
 
 OFFSET_BYTES = 8
-LEAST_ZERO_TAIL_BYTES = HEADER_SIZE_UP_TO_MAGIC + 1  # fewer zeros may belong to what lies before them
-MOST_STEPS = 64  # from frame to frame, to see whether they lead to an entry that proves itself
+LEAST_ZERO_TAIL_BYTES = HEADER_SIZE_UP_TO_MAGIC + 1  # fewer zeros may belong to the bytes before them
+MOST_STEPS = 64  # limit of frames to follow, to see whether they lead to a sound entry
 WRONG_BATCH, WRONG_MESSAGE = "the batch does not match its checksum", "the message does not match its checksum"
-MANY_WRONG_BATCHES = 1000  # who has met so many takes those that come then many at a time (judge_run)
-MOST_HEADS = 1024  # that are tried as the place where an entry with a wrong length ends
+MANY_WRONG_BATCHES = 1000  # from this number on, wrong batches are judged many at a time (judge_run)
+MOST_HEADS = 1024  # limit of places to try as the end of an entry with a wrong length
 
 
 class Damage(Struct, frozen=True):
     """Bytes [start, end) that are damaged; id, field and detail as in Finding.
 
-    first_offset, last_offset: what was there, as far as it can be told. entry: it can be read all the same, by who
-    knows of the damage. count: how many entries, of a run of which each has the same.
+    first_offset, last_offset: what was there, if known. entry: it can be read in spite of the damage. count: how many
+    entries, for a run in which each has the same damage.
     """
 
     id: str
@@ -44,20 +44,20 @@ class Damage(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self.end - self.start
 
 
 class DamageJudge:
-    """Judges stretches of one log. base_offset: its segment's."""
+    """Judges damaged parts of one log. base_offset: its segment's."""
 
     def __init__(self, probe: Probe, base_offset: int, *, deep: bool = False) -> None:
         self._probe, self._base_offset, self._deep = probe, base_offset, deep
 
     def judge(self, at: int, last_offset: int) -> list[Damage]:
-        """What is wrong from byte `at` on, where no entry proves itself; not empty, one behind the other.
+        """Return what is wrong from byte `at` on, where no sound entry is; not empty, in order.
 
-        last_offset: of the entry before. What follows the last one is to be judged in its turn.
+        last_offset: of the entry before. The bytes after the last damage must be judged next.
         """
         probe, end = self._probe, self._probe.end
         if probe.zeros_from() <= at:
@@ -74,7 +74,8 @@ class DamageJudge:
         )
 
     def judge_run(self, at: int, last_offset: int) -> Damage | None:
-        """Batches from `at` on, each with a sound header and wrong bytes, as one; None if it is not so simple."""
+        """Judge batches from `at` on, each with a sound header and wrong bytes, as one damage; None if it is not that
+        simple."""
         end, count, last = self._probe.walk_unproved(at, last_offset)
         if not count:
             return None
@@ -98,14 +99,14 @@ class DamageJudge:
         return Damage("torn-batch", at, end, detail, first, last)
 
     def _may_begin_entry(self, at: int, last_offset: int) -> bool:
-        """Whether the first bytes may be those of an offset behind the last one."""
+        """Return whether the first bytes may be those of an offset after the last one."""
         prefix = self._probe.head(at)[:OFFSET_BYTES]
         missing = OFFSET_BYTES - len(prefix)
         lowest = int.from_bytes(prefix + bytes(missing), "big")
         highest = int.from_bytes(prefix + b"\xff" * missing, "big")
         return lowest <= self._base_offset + INT_MAX and highest > last_offset
 
-    # An entry, but for a field or some bytes of it.
+    # An entry with a wrong field or some wrong bytes.
 
     def _wrong_magic(self, at: int) -> list[Damage]:
         frame = self._probe.frame(at)
@@ -115,8 +116,8 @@ class DamageJudge:
         return [] if judged is None else [_wrong_magic(judged, frame.magic)]
 
     def _wrong_bytes(self, steps: list[int], last_offset: int) -> list[Damage]:
-        """Frames that lead to where the log goes on, or ends: so the lengths are right, and what is under the checksums
-        is not."""
+        """Return frames that lead to where the log continues or ends: so the lengths are right, and the bytes under the
+        CRCs are wrong."""
         damages = []
         for start, stop in pairwise(steps):
             first, last = self._offsets(self._probe.head(start), last_offset, stop)
@@ -126,7 +127,7 @@ class DamageJudge:
         return damages
 
     def _steps(self, at: int, most: int, is_next: Callable[[int], bool]) -> list[int]:
-        """Where frames begin from `at` on, and where the last one ends; empty if they lead nowhere."""
+        """Return where frames begin from `at` on, and where the last one ends; empty if they lead nowhere."""
         steps = [at]
         for _ in range(most):
             frame = self._probe.frame(steps[-1])
@@ -138,7 +139,7 @@ class DamageJudge:
         return []
 
     def _sure_step(self, at: int, last_offset: int) -> list[int]:
-        """One step to where the log goes on. A wrong length may lead there, too, past entries that are sound."""
+        """Return one step to where the log continues. A wrong length may lead there too, past sound entries."""
         steps = self._steps(at, 1, self._is_next)
         passed = self._probe.next_proved(at + 1) if steps else None
         while passed is not None and passed < steps[-1]:
@@ -149,30 +150,31 @@ class DamageJudge:
         return [] if steps and passed == steps[-1] and passed != self._probe.next_proved(at + 1) else steps
 
     def _cautious_steps(self, at: int) -> list[int]:
-        """The same by weaker signs, so they must not lead past an entry that proves itself."""
+        """Return the same by weaker evidence, so the steps must not lead past a sound entry."""
         steps = self._steps(at, MOST_STEPS, self._may_be_next)
         following = self._probe.next_proved(at + 1)
         return [] if steps and following is not None and steps[-1] > following else steps
 
     def _is_next(self, at: int) -> bool:
-        """Whether the log goes on or ends there, for sure. A message's header proves nothing."""
+        """Return whether the log certainly continues or ends there. A message's header proves nothing."""
         probe = self._probe
         return at == probe.end or (self._magic(at) == 2 and probe.looks_like_entry(at)) or probe.judge(at) is not None
 
     def _may_be_next(self, at: int) -> bool:
-        """The same, perhaps: a message, an entry that is torn, or some bytes of its header."""
+        """Return whether it may continue there: a message, a torn entry, or some bytes of its header."""
         probe, left = self._probe, self._probe.end - at
         if 0 < left <= HEADER_SIZE_UP_TO_MAGIC and probe.zeros_from() > at:
             return self._may_begin_entry(at, self._base_offset - 1)
         return self._is_next(at) or probe.zeros_from() <= at or probe.looks_like_entry(at, even_torn=True)
 
     def _magic(self, at: int) -> int:
-        """What the header there says; -1 if it ends before that."""
+        """Return the magic in the header there; -1 if it ends before that."""
         head = self._probe.head(at)
         return head[HEADER_SIZE_UP_TO_MAGIC - 1] if len(head) >= HEADER_SIZE_UP_TO_MAGIC else -1
 
     def _wrong_length(self, at: int) -> list[Damage]:
-        """The checksum matches up to another place than the length says, and there the log goes on, or ends."""
+        """Judge a wrong length: the CRC matches up to another place than the length says, and there the log continues
+        or ends."""
         probe, magic = self._probe, self._magic(at)
         if magic > 2:
             return []
@@ -184,7 +186,7 @@ class DamageJudge:
         return []
 
     def _checked_ends(self, at: int) -> list[int]:
-        """Where a batch may end, and its checksum holds."""
+        """Return where a batch may end so that its CRC is right."""
         head = self._probe.head(at)
         if len(head) < RECORD_BATCH_OVERHEAD:
             return []
@@ -192,18 +194,18 @@ class DamageJudge:
         return [] if stop is None else [stop]
 
     def _possible_ends(self, at: int) -> list[int]:
-        """Where an entry may end that begins here: where another one may begin, or nothing follows."""
+        """Return where an entry that begins here may end: where another one may begin, or nothing follows."""
         probe, following = self._probe, self._probe.next_proved(at + 1)
         farthest = min(probe.end if following is None else following, at + LARGEST_SOUGHT_BYTES)
         least = at + (LOG_OVERHEAD + MIN_LENGTH)
         ends = set(islice(probe.heads(least, farthest), MOST_HEADS))
         zeros = probe.zeros_from()
-        # The last bytes of a batch may well be zeros, and those behind it, too.
+        # The last bytes of a batch may be zeros, and so may those after it.
         ends.update(range(max(zeros, least), min(zeros + MOST_STEPS, farthest)))
         return sorted({*ends, farthest})
 
     def _part_of_entry(self, at: int, last_offset: int) -> list[Damage]:
-        """A header that may be an entry's, and too few or too many bytes behind it."""
+        """Judge a header that may be an entry's, with too few or too many bytes after it."""
         probe = self._probe
         if not probe.looks_like_entry(at, even_torn=True):
             return []
@@ -235,7 +237,7 @@ class DamageJudge:
     # Offsets.
 
     def _offsets(self, head: bytes, last_offset: int, following: int | None) -> tuple[int | None, int | None]:
-        """What the header of a damaged entry says, if that goes between its neighbours; else what is missing there."""
+        """Return the offsets in the header of a damaged entry if they fit its neighbours; else the missing offsets."""
         next_offset = self._first_offset(following)
         if len(head) == RECORD_BATCH_OVERHEAD:
             facts = batch_facts(parse_batch(head))
@@ -252,7 +254,7 @@ class DamageJudge:
         return last_offset + 1, next_offset - 1
 
     def _first_offset(self, position: int | None) -> int | None:
-        """Of the entry there, if it looks like one that tells."""
+        """Return the first offset of the entry there, if it looks reliable."""
         if position is None or not self._probe.looks_like_entry(position):
             return None
         frame = self._probe.frame(position)

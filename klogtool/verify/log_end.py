@@ -12,7 +12,7 @@ from klogtool.log.partition import Partition
 
 
 def find_next_offset(path: str) -> int:
-    """Behind the last whole batch of a `.log`; 0 if it has none, or cannot be read."""
+    """Return the offset after the last complete batch of a `.log`; 0 if it has none or cannot be read."""
     next_offset, at = 0, 0
     try:
         with LogFile(path) as file:
@@ -25,7 +25,8 @@ def find_next_offset(path: str) -> int:
 
 
 def find_log_end(partition: Partition) -> int:
-    """Behind the last batch of a partition's last segment, its name at least; 0 if it has none, or cannot be read."""
+    """Return the offset after the last batch of a partition's last segment, at least its base offset; 0 if there is
+    none, or it cannot be read."""
     try:
         segments = partition.segments
     except KlogError:
@@ -34,7 +35,7 @@ def find_log_end(partition: Partition) -> int:
 
 
 def find_log_bytes(partition: Partition) -> int:
-    """Bytes of its segments; 0 if they cannot be seen."""
+    """Return the bytes of its segments; 0 if they cannot be listed."""
     try:
         return sum(os.path.getsize(segment.path) for segment in partition.segments)
     except (KlogError, OSError):

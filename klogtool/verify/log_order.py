@@ -1,8 +1,8 @@
-"""Entries that are sound by themselves and do not go with their neighbours: whose fault is it?
+"""Entries that are sound by themselves but do not fit their neighbours: which one is wrong?
 
-Base offset and leader epoch lie outside of the checksum, so that either may be damaged in a batch that proves itself.
-One that is, stands out between the one before and the one behind. A log that goes back, and stays there, is another
-matter: then it is the order that is wrong.
+The CRC does not cover base offset and leader epoch, so either may be damaged in a batch that is otherwise sound. A
+damaged one differs from the batches before and after it. If a log goes back and continues from there, the order is
+wrong instead.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from klogtool.format.succession import EpochStart, Succession, Why, facts_at
 from klogtool.log.probing import Probe
 from klogtool.verify.log_damage import Damage
 
-NEAR_OFFSETS = 1 << 20  # gaps that compaction makes are smaller, mostly
+NEAR_OFFSETS = 1 << 20  # gaps from compaction are mostly smaller
 _LONG_MASK = (1 << 64) - 1
 _FIRST, _LAST = FACTS.index("first_offset"), FACTS.index("last_offset")
 _EPOCH = FACTS.index("partition_leader_epoch")
 
 
 class OrderJudge:
-    """Judges the entries in front of which a succession stopped, and puts right what it knows, or their facts, so that
-    it can go on.
+    """Judges the entries at which a succession stopped, and corrects what the succession knows, or their facts, so that
+    it can continue.
 
-    next_base: the base offset of the next segment, if there is one. epochs: those fetched from the succession so far.
+    next_base: the base offset of the next segment, if there is one. epochs: those taken from the succession so far.
     """
 
     def __init__(self, succession: Succession, probe: Probe, next_base: int | None, epochs: list[EpochStart]) -> None:
@@ -37,9 +37,9 @@ class OrderJudge:
         self._overflowing: EntryFacts | None = None
 
     def judge(self, why: int, rows: array[int], number: int) -> list[Damage]:
-        """What is wrong with the entry whose facts have this number in `rows`, or with the one before it.
+        """Return what is wrong with the entry whose facts have this number in `rows`, or with the one before it.
 
-        INDEX: the index knows its offset better.
+        INDEX: the index contradicts its offset.
         """
         entry = facts_at(rows, number)
         start = number * len(FACTS)
@@ -54,7 +54,7 @@ class OrderJudge:
         return [self._sequence(entry)]
 
     def finish(self) -> list[Damage]:
-        """What can only be told at the end of the log: how far it goes."""
+        """Return what can only be judged at the end of the log: how far it goes."""
         entry, succession = self._overflowing, self._succession
         if entry is None:
             return []
@@ -62,18 +62,18 @@ class OrderJudge:
             "offsets from here on are more than 2147483647 above the base offset of the segment, "
             f"{succession.base_offset}"
         )
-        last = max(entry.last_offset, succession.last_offset)  # the log may go back behind it
+        last = max(entry.last_offset, succession.last_offset)  # the log may go back after it
         return [Damage("offset-overflow", entry.position, self._end(), detail, entry.lowest_offset, last)]
 
     def _end(self) -> int:
-        """Byte behind the last entry that was taken."""
+        """Return the byte after the last accepted entry."""
         return EntryFacts(*self._succession.previous).end
 
     def _previous(self) -> EntryFacts | None:
         return EntryFacts(*self._succession.previous) if self._succession.batches else None
 
     def _after(self, entry: EntryFacts) -> EntryFacts | None:
-        """The entry that follows, if it proves itself."""
+        """Return the next entry, if it is sound."""
         if entry.end >= self._probe.end:
             return None
         judged = self._probe.judge(entry.end)
@@ -82,9 +82,9 @@ class OrderJudge:
     # Offsets.
 
     def _offset(self, entry: EntryFacts, rows: array[int], start: int) -> Damage:
-        """Either this entry's offset is wrong or that of the one before, or none is: the log goes back.
+        """Judge an offset: this entry's is wrong, or that of the one before, or neither: the log goes back.
 
-        One that goes beyond the last offset there is, and so ends below its start, is wrong whatever was before.
+        An offset that wraps around, so that the entry ends below its start, is wrong in any case.
         """
         succession, previous = self._succession, self._previous()
         lowest, before = entry.lowest_offset, succession.last_offset
@@ -97,7 +97,7 @@ class OrderJudge:
                 return self._correct(entry, mine.offset, rows, start)
         elif previous is None and mine.likelihood:
             return self._correct(entry, mine.offset, rows, start)
-        lowest = max(lowest, -MAX_LONG)  # so that a Java long is below it
+        lowest = max(lowest, -MAX_LONG)  # so that a Java long can be below it
         succession.last_offset = lowest - 1
         succession.gaps += 1
         if entry.tells_first_offset:
@@ -106,7 +106,7 @@ class OrderJudge:
         return _offset_order(entry, before, succession.base_offset)
 
     def _overflow(self, entry: EntryFacts, rows: array[int], start: int) -> list[Damage]:
-        """Too far from the base offset: either its own is wrong, or all from here on are."""
+        """Judge an entry that is too far from the base offset: its own offset is wrong, or all from here on are."""
         mine = self._better_offset(entry)
         if mine.likelihood:
             return [self._correct(entry, mine.offset, rows, start)]
@@ -114,10 +114,10 @@ class OrderJudge:
         return []
 
     def _better_offset(self, entry: EntryFacts) -> _Guess:
-        """What an entry's first offset would be, were it wrong.
+        """Return what an entry's first offset would be if it is wrong.
 
-        It lies behind the entry before and in front of what follows. If nothing follows that tells, it can only be
-        said to be wrong where the right one is likely: the next, or in a log with gaps one that is not far.
+        It is after the entry before and ahead of the next one. If no next entry helps, its offset counts as wrong only
+        if a right one is likely: the next offset, or in a log with gaps one nearby.
         """
         succession, after = self._succession, self._offset_after(entry)
         least, most = succession.last_offset + 1, succession.highest_offset + 1 - _span(entry)
@@ -143,12 +143,12 @@ class OrderJudge:
         if entry.tells_first_offset:
             rows[start + _FIRST] = first
         else:
-            first = self._succession.last_offset + 1  # the least that it can be, which keeps the next in order
+            first = self._succession.last_offset + 1  # the smallest possible one, so that the next entry fits
         rows[start + _LAST] = min(first + _span(entry) - 1, MAX_LONG)
         return _wrong_offset(entry, first)
 
     def _offset_after(self, entry: EntryFacts) -> int | None:
-        """The first offset of what follows an entry; None if that cannot be told."""
+        """Return the first offset of the next entry; None if unknown."""
         if entry.end >= self._probe.end:
             return self._next_base
         after = self._after(entry)
@@ -193,13 +193,13 @@ class OrderJudge:
 
 
 def _span(entry: EntryFacts) -> int:
-    """How many offsets an entry takes; of a wrapper it is not known."""
+    """Return how many offsets an entry takes; unknown for a wrapper."""
     delta = to_signed(entry.last_offset - entry.first_offset, 64) if entry.tells_first_offset else 0
     return min(max(0, delta), INT_MAX) + 1
 
 
 class _Guess(Struct, frozen=True):
-    """An offset that would be right, and how likely it is that another was made of it."""
+    """A possible right offset, and how likely it is that damage turned it into the other one."""
 
     likelihood: int
     offset: int
@@ -209,7 +209,8 @@ _NO_ROOM, _ROOM, _BYTE, _SOME_BIT, _BIT, _ONLY_ONE, _ONLY_ONE_BY_BYTE = range(7)
 
 
 def _guess(entry: EntryFacts, lowest: int, highest: int) -> _Guess:
-    """The first offset in [lowest, highest] that differs from the entry's in a bit, or a byte, or at all."""
+    """Return the first offset in [lowest, highest] that differs from the entry's in a bit, else in a byte, else in any
+    way."""
     if lowest > highest:
         return _Guess(_NO_ROOM, lowest)
     found = entry.lowest_offset
@@ -223,14 +224,14 @@ def _guess(entry: EntryFacts, lowest: int, highest: int) -> _Guess:
 
 
 def _with_byte(offset: int, at: int, lowest: int) -> int:
-    """The smallest number from `lowest` on that differs only in the byte at this bit; 2^64 if there is none."""
+    """Return the smallest number from `lowest` on that differs only in the byte at this bit; 2^64 if there is none."""
     rest = (offset & _LONG_MASK) & ~(0xFF << at)
     byte = max(0, -((rest - lowest) >> at))
     return rest | byte << at if byte <= 0xFF else _LONG_MASK + 1
 
 
 def _is_copy(entry: EntryFacts, previous: EntryFacts) -> bool:
-    """Whether it is the same batch once more."""
+    """Return whether it is the same batch again."""
     return replace(entry, position=previous.position) == previous
 
 

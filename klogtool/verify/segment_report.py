@@ -1,4 +1,4 @@
-"""What is told to a verification of a segment, and what it tells beside its findings."""
+"""What the check of a segment gets, and what it reports beside its findings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DEFAULT_INDEX_INTERVAL_BYTES = 4096
 
 
 class EpochRun(Struct, frozen=True):
-    """Batches of a segment that follow each other and carry the same leader epoch.
+    """Consecutive batches of a segment with the same leader epoch.
 
     first_offset: of the first; last_offset: of the last. magic, position: of the first.
     """
@@ -24,11 +24,11 @@ class EpochRun(Struct, frozen=True):
 
 
 class SegmentContext(Struct, frozen=True):
-    """What is known of a segment from around it.
+    """What is known of a segment from its surroundings.
 
-    now_ms: what is later than that is implausible. next_base: base offset of the next segment, None for the last.
-    is_active: the last segment of a log, which a broker appends to. is_clean: the log dir has a marker of a clean stop.
-    index_interval_bytes: so much of a log may be without an index entry.
+    now_ms: later timestamps are implausible. next_base: base offset of the next segment, None for the last. is_active:
+    the last segment of a log, which a broker appends to. is_clean: the log dir has the marker of a clean stop.
+    index_interval_bytes: so many bytes of a log may be without an index entry.
     """
 
     now_ms: int
@@ -39,14 +39,14 @@ class SegmentContext(Struct, frozen=True):
 
 
 class SegmentReport(Struct):
-    """What was found in a segment's log, damage apart.
+    """What was found in a segment's log, besides damage.
 
-    next_offset: behind the last batch that proved itself; the base offset if none did. bytes: of those that did. sound:
-    where such batches follow each other, as spans of bytes. is_damaged: whether any bytes are no sound batch;
-    has_damaged_tail: those behind the last one. is_complete: False if the log could not be read to its end. has_gaps:
-    whether offsets are missing between its batches, or in one. largest_timestamp: -1 if there is none. epochs: leader
-    epochs in the order of the log, -1 where a batch or message has none. false_epochs: position, first and last offset
-    of each batch whose epoch is told to be false, or out of order.
+    next_offset: after the last sound batch; the base offset if there is none. bytes: of sound batches. sound: byte
+    ranges of consecutive sound batches. is_damaged: some bytes are not a sound batch. has_damaged_tail: such bytes
+    follow the last sound batch. is_complete: False if the log could not be read to its end. has_gaps: offsets are
+    missing between its batches, or in one. largest_timestamp: -1 if there is none. epochs: leader epochs in the order
+    of the log, -1 for a batch or message without one. false_epochs: position, first and last offset of each batch whose
+    epoch was reported as false or out of order.
     """
 
     path: str
@@ -70,5 +70,5 @@ class SegmentReport(Struct):
 
     @property
     def last_offset(self) -> int | None:
-        """Of the last batch that proved itself."""
+        """Last offset of the last sound batch."""
         return self.next_offset - 1 if self.batches else None

@@ -1,12 +1,12 @@
-"""The last stable offsets in transaction indexes: no entry may keep readers from a later one that they need.
+"""Last stable offsets in transaction indexes: no entry may hide a later one from readers that need it.
 
-A read_committed fetch takes the entries of the transaction indexes in their order, and ends at the first one whose last
-stable offset is not below the end of what it fetched (TransactionIndex.collectAbortedTxns). So that offset may not lie
-above the start of any transaction that ends later. What brokers write never does, but for one case. A leader and a
-recovery write the start of the first transaction that is open, or else the offset behind the marker. A follower looks
-at all of a set of batches first, and writes perhaps the start of the next transaction of another producer; it passes
-over the next one of the same producer (ProducerStateManager.findNextIncompleteTxn). The cleaner copies entries, and
-only removes transactions.
+A read_committed fetch takes the entries of the transaction indexes in order. It stops at the first one whose last
+stable offset is not below the end of the fetched range (TransactionIndex.collectAbortedTxns). So that offset must not
+be above the start of any transaction that ends later. Brokers always write it that way, with one exception. A leader
+and a recovery write the start of the first open transaction, or else the offset after the marker. A follower first
+reads a whole set of batches. It may then write the start of the next transaction of another producer; it skips the next
+one of the same producer (ProducerStateManager.findNextIncompleteTxn). The cleaner copies entries, and only removes
+transactions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from klogtool.log.segment import Segment
 from klogtool.verify.findings import Finding
 
 MOST_FINDINGS_OF_A_FILE = 10
-MOST_ENTRIES = 1 << 17  # as many wait for what comes behind them; only where transactions stay open for long
+MOST_ENTRIES = 1 << 17  # limit of entries that wait for later ones; reached only if transactions stay open for long
 
 
 class _Waiting(Struct, frozen=True):
@@ -40,9 +40,9 @@ class _Waiting(Struct, frozen=True):
 
 
 class StableOffsets:
-    """The entries of a partition's transaction indexes, until all is known that they could keep readers from.
+    """The entries of a partition's transaction indexes, until everything is known that they could hide from readers.
 
-    log_end_offset: MAX_LONG where it is not known.
+    log_end_offset: MAX_LONG if unknown.
     """
 
     def __init__(self, log_end_offset: int) -> None:
@@ -51,7 +51,7 @@ class StableOffsets:
         self._told: Counter[str] = Counter()
 
     def wrong(self, entry: AbortedTxn) -> str | None:
-        """What is wrong with an entry, whatever follows it."""
+        """Return what is wrong with an entry, whatever follows it."""
         if entry.last_stable_offset > self._log_end_offset:
             return (
                 f"the log ends at {self._log_end_offset}: readers would miss aborted transactions from there on, "
@@ -60,18 +60,18 @@ class StableOffsets:
         return None
 
     def add(self, path: str, number: int, entry: AbortedTxn) -> None:
-        """One more entry, in the order of the log."""
+        """Add an entry, in the order of the log."""
         if len(self._waiting) < MOST_ENTRIES:
             self._waiting.append(_Waiting(path, number, entry))
 
     def end_segment(self, aborted: Sequence[Aborted], reached: int, open_from: int | None) -> Iterator[Finding]:
-        """The entries that keep readers from a transaction that was aborted in the segment that ends here.
+        """Yield the entries that hide a transaction which was aborted in the segment that ends here.
 
         aborted: its transactions, by marker. reached: its end. open_from: where the first open transaction began.
         """
         seen = [txn for txn in aborted if txn.is_known and txn.visible_from != NOTHING]
         markers = [txn.last_offset for txn in seen]
-        # Of each transaction and those behind it, where the earliest begins for readers.
+        # For each transaction and those after it: where the earliest begins for readers.
         earliest = list(accumulate(reversed([txn.visible_from for txn in seen]), min))[::-1]
         kept, doubtful = [], []
         for waiting in self._waiting:
@@ -84,8 +84,8 @@ class StableOffsets:
         yield from self._overlook(doubtful, "was aborted")
 
     def finish(self, open_from: int | None) -> Iterator[Finding]:
-        """The entries that will keep readers from a transaction that is still open, if it is aborted; then how many
-        were not told."""
+        """Yield the entries that will hide a transaction which is still open, if it is aborted; then how many were not
+        reported."""
         if open_from is not None:
             doubtful = [(w, open_from) for w in self._waiting if w.entry.last_stable_offset > open_from]
             yield from self._overlook(doubtful, "is still open")
@@ -94,7 +94,7 @@ class StableOffsets:
                 yield Finding("txnindex-entry", path, f"{more} more such entries")
 
     def _overlook(self, doubtful: list[tuple[_Waiting, int]], what: str) -> Iterator[Finding]:
-        """Those that no follower writes either; each with where a later transaction begins."""
+        """Yield those that a follower would not write either; each comes with the start of a later transaction."""
         for path, of_file in groupby(doubtful, key=lambda pair: pair[0].path):
             pairs = list(of_file)
             lawful = _as_followers_write([waiting.entry for waiting, _ in pairs], path)
@@ -112,12 +112,13 @@ class StableOffsets:
 
 
 def _as_followers_write(entries: Sequence[AbortedTxn], path: str) -> set[AbortedTxn]:
-    """Those whose last stable offset is where the next transaction of another producer begins, in the same segment.
+    """Return the entries whose last stable offset is where the next transaction of another producer begins, in the same
+    segment.
 
-    entries: of one transaction index, in its order.
+    entries: of one transaction index, in order.
     """
     left, lawful = list(reversed(entries)), set()
-    waiting: dict[int, list[AbortedTxn]] = {}  # by producer, those whose marker has gone by
+    waiting: dict[int, list[AbortedTxn]] = {}  # by producer: entries whose marker has passed
     for offset, producer_id in _walk_transactional(path.removesuffix(FileKind.TXN_INDEX.value) + FileKind.LOG.value):
         while left and left[-1].last_offset < offset:
             entry = left.pop()
@@ -130,17 +131,17 @@ def _as_followers_write(entries: Sequence[AbortedTxn], path: str) -> set[Aborted
 
 
 def _walk_transactional(log: str) -> Iterator[tuple[int, int]]:
-    """Base offset and producer of the batches of transactions, as far as the log can be read."""
+    """Yield base offset and producer of transactional batches, as far as the log can be read."""
     try:
         for batch in Segment(log).batches():
             if isinstance(batch, RecordBatch) and batch.is_transactional and not batch.is_control:
                 yield batch.base_offset, batch.producer_id
-    except KlogError:  # told of the log
+    except KlogError:  # reported as damage of the log
         return
 
 
 def false_entry(path: str, number: int, entry: AbortedTxn, wrong: str) -> Finding:
-    """The finding of an entry of a transaction index."""
+    """Return the finding for an entry of a transaction index."""
     tells_which = entry.first_offset <= entry.last_offset
     return Finding(
         "txnindex-entry",

@@ -1,7 +1,7 @@
-"""What keeps a broker from its logs: it does not start at all, or gives up a log dir. With Kafka's exception.
+"""What keeps a broker from its logs: it does not start at all, or takes a log dir offline. With Kafka's exception.
 
-LogManager.loadLogs tells by the exception: an IOException, or a KafkaStorageException that one caused, costs the log
-dir; any other one, of a single partition, ends the process.
+LogManager.loadLogs decides by the exception: an IOException, or a KafkaStorageException caused by one, takes the log
+dir offline; any other exception, of a single partition, ends the process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from klogtool.errors import KlogError
 COSTS_THE_LOG_DIR = (
     "KafkaStorageException",
     "IOException",
-    # Kinds of IOException.
+    # Subclasses of IOException.
     "FileSystemException",
     "FileNotFoundException",
     "NoSuchFileException",
@@ -23,7 +23,8 @@ COSTS_THE_LOG_DIR = (
 
 
 class Outcome(Enum):
-    """What a broker does: ends; goes on without the log dir; goes on, and serves no partition of it."""
+    """What a broker does: it ends; it continues without the log dir; it continues, and serves no partition of the log
+    dir."""
 
     REFUSES = "refuses"
     OFFLINE = "offline"
@@ -31,7 +32,7 @@ class Outcome(Enum):
 
 
 class Stop(Struct, frozen=True):
-    """That it does so, and the class and message of the exception that it logs."""
+    """A broker stops: the outcome, and the class and message of the exception that it logs."""
 
     outcome: Outcome
     kafka_class: str
@@ -39,17 +40,17 @@ class Stop(Struct, frozen=True):
 
 
 def refuses(kafka_class: str, message: str) -> Stop:
-    """The process ends."""
+    """Return that the process ends."""
     return Stop(Outcome.REFUSES, kafka_class, message)
 
 
 def offline(kafka_class: str, message: str) -> Stop:
-    """The log dir is given up."""
+    """Return that the log dir goes offline."""
     return Stop(Outcome.OFFLINE, kafka_class, message)
 
 
 def stop_of(error: KlogError) -> Stop:
-    """What an error means in loading a partition, or a file of the log dir's root."""
+    """Return what an error means in loading a partition, or a file of the log dir's root."""
     kafka_class = error.kafka_class or COSTS_THE_LOG_DIR[0]
     outcome = Outcome.OFFLINE if kafka_class in COSTS_THE_LOG_DIR else Outcome.REFUSES
     return Stop(outcome, kafka_class, error.kafka_message or error.reason)

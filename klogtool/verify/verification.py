@@ -1,7 +1,7 @@
-"""Every damage under some paths, as findings; then a summary. Nothing is written.
+"""All damage under some paths, as findings; then a summary. Nothing is written.
 
-Several log dirs are those of one broker. Segments are read on several threads; findings come in the order of names,
-whatever the threads do.
+Several log dirs belong to one broker. Segments are read on several threads; findings are sorted by name, whatever the
+order of the threads.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ LARGE_BYTES = 32 << 20
 
 
 class VerifyOptions(Struct, frozen=True):
-    """How to verify. subset: (n, t), the n-th of t parts of the partitions. max_seconds: begin no segment after them,
-    but for the very first.
+    """How to verify. subset: (n, t), the n-th of t parts of the partitions. max_seconds: start no segment after that
+    time, except the very first.
 
-    seconds: how many have passed since the beginning; on_progress: told of bytes that were read;
-    on_partition: told of each partition that is done.
+    seconds: returns the seconds since the beginning. on_progress: gets the number of bytes read. on_partition: gets
+    each finished partition.
     """
 
     circumstances: Circumstances
@@ -67,15 +67,15 @@ class VerifyOptions(Struct, frozen=True):
     on_partition: Callable[[], None] = lambda: None
 
     def is_time_up(self) -> bool:
-        """Whether no further segment is to be begun."""
+        """Return whether no further segment may be started."""
         return self.max_seconds is not None and self.seconds() >= self.max_seconds
 
 
 class Summary(Struct):
-    """What was read, and how many findings there were of each severity.
+    """What was read, and the number of findings of each severity.
 
-    left_out_*: what was not, since it belongs to another subset or time was up; of a partition that was begun, the
-    segments that were not. was_time_up: whether any of it was left out for want of time.
+    left_out_*: what was not read, because it belongs to another subset or time was up; for a started partition, the
+    segments not read. was_time_up: whether time was the reason for any of it.
     """
 
     partitions: int = 0
@@ -97,12 +97,12 @@ class Summary(Struct):
         return not self.left_out_partitions and not self.left_out_segments
 
     def add(self, other: Summary) -> None:
-        """What was read of a partition."""
+        """Add what was read of a partition."""
         for name in ("partitions", "files", "batches", "records", "bytes", "left_out_segments"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def count(self, finding: Finding) -> None:
-        """One more finding."""
+        """Count a finding."""
         match finding.severity:
             case Severity.ERROR:
                 self.errors += 1
@@ -113,7 +113,7 @@ class Summary(Struct):
 
 
 class Target(Struct, frozen=True):
-    """A partition dir that is verified, or of which only the file `only` is."""
+    """A partition dir to verify, or only its file `only`."""
 
     partition: Partition
     around: Surroundings
@@ -122,9 +122,9 @@ class Target(Struct, frozen=True):
 
 
 class VerifiedPartition(Struct, frozen=True):
-    """What was found in a partition. ends: what its log dir is to know; counted: what was read of it.
+    """What was found in a partition. ends: what its log dir needs to know. counted: what was read of it.
 
-    is_readable: its folder could be listed; is_metadata: it is that of `__cluster_metadata`.
+    is_readable: its folder could be listed. is_metadata: it is the partition of `__cluster_metadata`.
     """
 
     findings: tuple[Finding, ...]
@@ -140,19 +140,18 @@ VerifyElsewhere: TypeAlias = Callable[[Sequence[Target]], Iterable[VerifiedParti
 def verify(
     paths: Sequence[str], options: VerifyOptions, *, elsewhere: VerifyElsewhere | None = None
 ) -> Iterator[Finding | Summary]:
-    """All findings, then a summary.
+    """Yield all findings, then a summary.
 
-    elsewhere: verifies the partitions, each by `verify_target`, and gives what it found in their order; without it that
-    is done here. Raises KlogError for a path that there is not, or that is nothing of Kafka's, before anything else is
-    read.
+    elsewhere: verifies the partitions, each by `verify_target`, and returns the results in order; None: verify them
+    here. Raises KlogError, before anything else is read, for a path that does not exist or is not Kafka's.
     """
-    once = {os.path.realpath(path): path for path in reversed(paths)}  # the first of several names for the same
+    once = {os.path.realpath(path): path for path in reversed(paths)}  # the first of several names for the same path
     opened = [(path, open_path(path)) for path in reversed(once.values())]
     return _Verification(opened, options, elsewhere).run()
 
 
 def verify_target(target: Target, options: VerifyOptions) -> VerifiedPartition:
-    """One partition by itself: what can be said of it without the others."""
+    """Verify one partition by itself: everything that does not depend on others."""
     alone = _Verification([], options)
     alone.targets = [target]
     ((_, found),) = alone.verified_partitions()
@@ -160,7 +159,7 @@ def verify_target(target: Target, options: VerifyOptions) -> VerifiedPartition:
 
 
 class _Begun(Struct):
-    """A partition on its way: what is known so far."""
+    """A partition in progress: what is known so far."""
 
     target: Target
     layout: Layout | None = None
@@ -170,8 +169,8 @@ class _Begun(Struct):
 
 
 class _SegmentShare(Struct, frozen=True):
-    """A segment to be read; path None: of none, so that a partition without segments comes up, too. is_large: so that
-    several threads are of use within it."""
+    """A segment to read. path None: no segment, so that a partition without segments appears too. is_large: use several
+    threads for it."""
 
     begun: _Begun
     path: str | None = None
@@ -183,7 +182,7 @@ _Scan: TypeAlias = tuple[list[Finding], SegmentReport] | None
 
 
 class _Verification:
-    """One run: what is to be verified, and what has been counted."""
+    """One run: what to verify, and what has been counted."""
 
     def __init__(
         self, opened: Sequence[tuple[str, Opened]], options: VerifyOptions, elsewhere: VerifyElsewhere | None = None
@@ -204,7 +203,7 @@ class _Verification:
                 self._add_file(path)
 
     def run(self) -> Iterator[Finding | Summary]:
-        """All of it."""
+        """Yield everything."""
         for finding in without_repeats(self._findings()):
             self.summary.count(finding)
             yield finding
@@ -269,7 +268,7 @@ class _Verification:
                 yield self._with_topic_id(finding, target) if finding.id in WITHOUT_TOPIC_ID else finding
 
     def _with_topic_id(self, finding: Finding, target: Target) -> Finding:
-        """With what mends partition.metadata: the id that the topic has elsewhere."""
+        """Add the cure of partition.metadata: the id that the topic has elsewhere."""
         topic = target.partition.topic
         beside = Checkpoints.beside(target.partition.path).log_dir
         log_dirs = self._log_dirs or ([] if beside is None else [LogDir(beside)])
@@ -279,7 +278,7 @@ class _Verification:
         return replace(finding, cure=write_partition_metadata(path, topic_id))
 
     def verified_partitions(self) -> Iterator[tuple[Target, VerifiedPartition]]:
-        """Each target with what was found in it."""
+        """Yield each target with its result."""
         begun: _Begun | None = None
         for piece, scanned in self._scanned():
             if begun is not None and piece.begun is not begun:
@@ -291,7 +290,7 @@ class _Verification:
             yield begun.target, self._with_gaps_explained(begun.target, _finished(begun))
 
     def _with_gaps_explained(self, target: Target, verified: VerifiedPartition) -> VerifiedPartition:
-        """Gaps between segments are normal where the log's surroundings say that its topic is compacted."""
+        """Mark gaps between segments as normal if the surroundings of the log show that its topic is compacted."""
         gaps = [found for found in verified.findings if found.id == "segment-gap" and not found.is_normal]
         why = self._compaction_of(target.partition) if gaps else None
         if why is None:
@@ -315,7 +314,7 @@ class _Verification:
         return find_compaction(topic_partition, config, sources, beside)
 
     def _scanned(self) -> Iterator[tuple[_SegmentShare, _Scan]]:
-        """Each piece with what was found: small ones several at a time, large ones by several threads each."""
+        """Yield each share with its result: small ones several at a time, large ones with several threads each."""
         jobs = self.options.jobs
         for is_large, pieces in groupby(self._pieces(), key=lambda piece: piece.is_large):
             if is_large:
@@ -339,13 +338,14 @@ class _Verification:
                     yield _SegmentShare(begun, path, context, is_large=_size_of(path) >= LARGE_BYTES)
 
     def _is_time_up(self) -> bool:
-        """Whether no further segment is to be begun. The first one is, however long it took to get there."""
+        """Return whether no further segment may be started. The first one always is, however long it took to get
+        there."""
         is_up = self._has_begun and self.options.is_time_up()
         self.summary.was_time_up |= is_up
         return is_up
 
     def _segments(self, begun: _Begun) -> list[tuple[str, SegmentContext]]:
-        """The segments that are to be read, once the names in the folder have."""
+        """Return the segments to read, after the names in the folder were read."""
         try:
             begun.layout, begun.findings = verify_names(begun.target.partition)
         except KlogError as error:
@@ -387,7 +387,7 @@ class _Verification:
             self._ends[target.log_dir.path].append(PartitionEnds(target.partition))
 
     def _add(self, target: Target, verified: VerifiedPartition) -> None:
-        """What a log dir is to know of a partition."""
+        """Record what a log dir needs to know of a partition."""
         self.summary.add(verified.counted)
         if target.log_dir is None:
             return
@@ -419,7 +419,7 @@ def _take(begun: _Begun, findings: list[Finding], report: SegmentReport) -> None
 
 
 def _finished(begun: _Begun) -> VerifiedPartition:
-    """All findings of a partition, in the order of its files."""
+    """Return all findings of a partition, sorted by its files."""
     target, layout, findings, counted = begun.target, begun.layout, begun.findings, begun.counted
     is_whole = layout is not None and not counted.left_out_segments
     if layout is not None:
@@ -434,14 +434,16 @@ def _finished(begun: _Begun) -> VerifiedPartition:
     if target.only is not None:
         only = os.path.join(target.partition.path, target.only)
         findings = [finding for finding in findings if finding.path == only]
-    if target.partition.state is PartitionDirState.DELETE:  # only what stops a broker counts: it may be half gone
+    if (
+        target.partition.state is PartitionDirState.DELETE
+    ):  # only what stops a broker counts, because the dir may be half deleted
         findings = [finding for finding in findings if finding.severity is not Severity.WARNING]
     in_order = tuple(sorted(without_repeats(findings), key=_by_place))
     return VerifiedPartition(in_order, ends, counted, layout is not None, layout is not None and layout.is_metadata)
 
 
 def without_repeats(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """The same; a file that cannot be read is told once, whoever wanted to read it."""
+    """Yield the findings, with only one per unreadable file."""
     told = set()
     for finding in findings:
         is_of_file = finding.id == "unreadable" and not finding.is_unchecked
@@ -452,18 +454,19 @@ def without_repeats(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _without_false_order(findings: list[Finding]) -> list[Finding]:
-    """Where a batch is known to have a wrong leader epoch, that is why epochs are not in order."""
+    """Drop findings about the order of epochs, if a wrong epoch of a batch is known to be the reason."""
     wrong = {(found.path, found.start) for found in findings if found.field == "partition_leader_epoch"}
     return [found for found in findings if found.id != "epoch-order" or (found.path, found.start) not in wrong]
 
 
 def _by_place(finding: Finding) -> tuple[str, int]:
-    """By file and byte; what is about the whole file comes last."""
+    """Sort key: file and byte; findings about the whole file come last."""
     return finding.path, MAX_LONG if finding.start is None else finding.start
 
 
 def _checkpointed(partition: Partition, checkpoints: Checkpoints, kind: FileKind) -> int | None:
-    """A partition's offset in a checkpoint; None also where that cannot be read, which is told of the log dir."""
+    """Return a partition's offset in a checkpoint; None also if that cannot be read, which is a finding of the log
+    dir."""
     if partition.topic_partition is None:
         return None
     try:
@@ -473,7 +476,7 @@ def _checkpointed(partition: Partition, checkpoints: Checkpoints, kind: FileKind
 
 
 def _ends_of(begun: _Begun) -> PartitionEnds:
-    """What a partition's segments told. A dir without segments is an empty log, which begins at 0."""
+    """Return what a partition's segments reported. A dir without segments is an empty log, which begins at 0."""
     partition, reports = begun.target.partition, begun.reports
     if not reports:
         return PartitionEnds(partition, 0, 0)
@@ -487,7 +490,7 @@ def _ends_of(begun: _Begun) -> PartitionEnds:
 def _segments_for(
     only: str, layout: Layout, segments: list[tuple[str, SegmentContext]]
 ) -> list[tuple[str, SegmentContext]]:
-    """The segments that must be read to judge one file."""
+    """Return the segments that must be read to judge one file."""
     kind = kind_of(only)
     if kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
         log = layout.path_of(only.partition(".")[0] + FileKind.LOG.value)
@@ -499,12 +502,12 @@ def _segments_for(
 def _size_of(path: str) -> int:
     try:
         return os.path.getsize(path)
-    except OSError:  # told when it is opened
+    except OSError:  # reported when it is opened
         return 0
 
 
 def _verify_root_file(path: str) -> Iterator[Finding]:
-    """A file of a log dir's root alone: what it says of logs that are not read is not judged."""
+    """Verify a single file of a log dir's root, without comparing it with logs."""
     kind, log_dir = kind_of(path), LogDir(os.path.dirname(path) or ".")
     if kind is FileKind.BOOTSTRAP_SNAPSHOT:
         yield from verify_kraft_snapshot(path)

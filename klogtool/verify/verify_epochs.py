@@ -1,4 +1,4 @@
-"""leader-epoch-checkpoint, held against the leader epochs that the batches themselves carry."""
+"""Compares leader-epoch-checkpoint with the leader epochs in the batches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMPOSSIBLE = -2  # an epoch that no batch can have
 
 
 def read_epochs(path: str) -> list[EpochEntry] | Finding:
-    """The lines of the file, or what is wrong with it."""
+    """Return the lines of the file, or the finding that says what is wrong with it."""
     try:
         lines = parse_leader_epoch_checkpoint(read_whole(path, limit=MOST_TEXT_BYTES))
         assign_leader_epochs(lines)
@@ -39,11 +39,12 @@ def read_epochs(path: str) -> list[EpochEntry] | Finding:
 def verify_epochs(
     layout: Layout, reports: Sequence[SegmentReport], log_start_offset: int, log_end_offset: int | None
 ) -> Iterator[Finding]:
-    """Findings of leader-epoch-checkpoint, and of batches whose leader epoch their neighbours or this file contradict.
+    """Yield findings of leader-epoch-checkpoint, and of batches whose leader epoch contradicts their neighbours or this
+    file.
 
-    reports: of all segments, in order. Offsets below log_start_offset are no reader's any more, and a broker has
-    forgotten their epochs. log_end_offset: None if it is not known for certain: after a log was cut in a gap of its
-    offsets it is higher than its batches say, until the next start.
+    reports: of all segments, in order. Readers do not get offsets below log_start_offset, and a broker has forgotten
+    their epochs. log_end_offset: None if uncertain: after a log was cut in a gap of its offsets, it is higher than its
+    batches show, until the next start.
     """
     lines = yield from _read(layout)
     cache = LeaderEpochFileCache(lines or ())
@@ -60,7 +61,7 @@ def verify_epochs(
 
 
 def _read(layout: Layout) -> Generator[Finding, None, list[EpochEntry] | None]:
-    """The lines of the file, as the value of `yield from`; None if it is not there, or cannot be read."""
+    """Return the lines of the file, as the value of `yield from`; None if it is missing or cannot be read."""
     path = layout.find(FileKind.LEADER_EPOCH_CHECKPOINT)
     if path is None:
         return None
@@ -74,9 +75,9 @@ def _read(layout: Layout) -> Generator[Finding, None, list[EpochEntry] | None]:
 def _verify_fields(
     reports: Sequence[SegmentReport], known: LeaderEpochFileCache
 ) -> Generator[Finding, None, list[EpochRun]]:
-    """A finding for each batch with a wrong epoch; the runs with the right ones are the value of `yield from`.
+    """Yield a finding for each batch with a wrong epoch; the runs with the right ones are the value of `yield from`.
 
-    Those that the scans of the segments have told are not told again.
+    Epochs that the scans of the segments have reported are not reported again.
     """
     told = {(report.path, position) for report in reports for position, _, _ in report.false_epochs}
     placed = [
@@ -98,7 +99,8 @@ def _verify_fields(
 
 
 def _without_doubt(runs: Sequence[EpochRun], reports: Sequence[SegmentReport]) -> list[EpochRun]:
-    """The runs without the batches at their ends whose epoch was told to be false: they may be of another run."""
+    """Return the runs without batches at their ends whose epoch was reported as false: they may belong to another
+    run."""
     by_first = {first: last for report in reports for _, first, last in report.false_epochs if first <= last}
     by_last = {last: first for first, last in by_first.items()}
     found = []
@@ -127,7 +129,7 @@ def _wrong_field(run: EpochRun, path: str, why: str) -> Finding:
 
 
 def _end_of(path: str, position: int) -> int | None:
-    """The byte behind the batch that begins at one."""
+    """Return the byte after the batch that begins at a position."""
     try:
         batch = next(Segment(path).batches(position), None)
     except KlogError:
@@ -148,7 +150,7 @@ def _wrong_lines(lines: list[EpochEntry], log_end_offset: int | None) -> str | N
 def _wrong_epoch(
     told: list[EpochRun], cache: LeaderEpochFileCache, reports: Sequence[SegmentReport], log_start_offset: int
 ) -> str | None:
-    """Batches are looked for only if the epoch of the log start seems wrong: it may lie in a gap."""
+    """Batches are searched only if the epoch of the log start seems wrong: it may be in a gap."""
     if next(_wrong_epochs(told, cache, log_start_offset), None) is None:
         return None
     return next(_wrong_epochs(told, cache, _first_kept(reports, log_start_offset)), None)
@@ -164,8 +166,8 @@ def _wrong_epochs(told: Sequence[EpochRun], cache: LeaderEpochFileCache, first: 
 
 
 def _first_kept(reports: Sequence[SegmentReport], log_start_offset: int) -> int:
-    """The first offset of a batch from the log start on. A gap may lie between: where all records are deleted, a broker
-    forgets the epoch, and learns it again from the next batch that it appends (LeaderEpochFileCache.assign)."""
+    """Return the first offset of a batch from the log start on. A gap may be between: if all records are deleted, a
+    broker forgets the epoch, and learns it again from the next appended batch (LeaderEpochFileCache.assign)."""
     holder = next((report for report in reports if report.next_offset > log_start_offset), None)
     if holder is None or holder.first_offset is None:
         return log_start_offset
@@ -174,18 +176,18 @@ def _first_kept(reports: Sequence[SegmentReport], log_start_offset: int) -> int:
             if batch.last_offset >= log_start_offset:
                 return max(batch.base_offset or 0, log_start_offset)
     except KlogError:
-        pass  # the damage is told by the scan
+        pass  # the scan reports the damage
     return log_start_offset
 
 
 def _remembered(runs: Sequence[EpochRun]) -> list[EpochRun]:
-    """Without those before a message of an old format, which makes a broker forget all epochs."""
+    """Return the runs after the last message of an old format, which makes a broker forget all epochs."""
     forgotten = max((n for n, run in enumerate(runs) if run.epoch < 0), default=-1)
     return list(runs[forgotten + 1 :])
 
 
 def _believable(runs: list[EpochRun]) -> list[EpochRun]:
-    """Without the runs that stand out of their neighbours: a damaged epoch, which the scan tells of."""
+    """Return the runs without those that do not fit their neighbours: a damaged epoch, which the scan reports."""
     kept: list[EpochRun] = []
     for n, run in enumerate(runs):
         later = runs[n + 1].epoch if n + 1 < len(runs) else run.epoch

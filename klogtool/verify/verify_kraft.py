@@ -1,4 +1,4 @@
-"""What only a KRaft cluster's metadata log has beside it: snapshots and quorum-state; and the topic ids it knows."""
+"""What only a KRaft cluster's metadata log has: snapshots and quorum-state; and the topic ids in it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ TOPIC_RECORD, REMOVE_TOPIC_RECORD = b"\x01\x02", b"\x01\x09"
 
 
 def verify_kraft(layout: Layout, log_start_offset: int) -> Iterator[Finding]:
-    """Findings of the snapshots and of quorum-state beside the metadata log, which begins at log_start_offset.
+    """Yield findings of the snapshots and of quorum-state beside the metadata log, which begins at log_start_offset.
 
-    Of the snapshots a broker reads the newest at its start, and no other: only that one can stop it.
+    At its start a broker reads only the newest snapshot, so only that one can stop it.
     """
     damaged = {}
     for offset, name in layout.kraft_snapshots.items():
@@ -69,7 +69,7 @@ def _missing_snapshot(layout: Layout, log_start_offset: int) -> Iterator[Finding
 
 
 def verify_kraft_snapshot(path: str) -> Iterator[Finding]:
-    """Findings of a `.checkpoint`, or a bootstrap.checkpoint: one at most."""
+    """Yield at most one finding of a `.checkpoint` or bootstrap.checkpoint."""
     try:
         _read_through(KraftSnapshot(path))
     except Unreadable as error:
@@ -85,12 +85,14 @@ def verify_kraft_snapshot(path: str) -> Iterator[Finding]:
 
 
 def _stop_of(error: KlogError) -> Stop | None:
-    """As RecordsSnapshotReader and RecordsIterator have it: they check less than is to be there."""
+    """Return the stop as RecordsSnapshotReader and RecordsIterator have it: they check less than the format
+    requires."""
     return None if error.kafka_class is None else refuses(error.kafka_class, error.kafka_message or error.reason)
 
 
 def _stop_of_bootstrap(path: str) -> Stop | None:
-    """BatchFileReader looks at no checksum, and takes what is whole: it has to name the metadata.version."""
+    """Return the stop of BatchFileReader, which checks no CRC and reads complete batches: they have to name the
+    metadata.version."""
     try:
         for batch in KraftSnapshot(path).batches():
             if not batch.is_control and any(_names_metadata_version(record.value) for record in batch.records()):
@@ -107,8 +109,8 @@ def _names_metadata_version(value: bytes | None) -> bool:
 
 
 def _read_through(snapshot: KraftSnapshot) -> None:
-    """Raises KlogError if it is not as RecordsSnapshotWriter leaves it: with Kafka's class where a broker ends at it,
-    and else, at the end, of the first thing that a broker does not mind."""
+    """Read the snapshot. Raises KlogError if it is not as RecordsSnapshotWriter writes it: with Kafka's class if a
+    broker fails at it; otherwise at the end, for the first thing that a broker ignores."""
     batch: RecordBatch | None = None
     mild: KlogError | None = None
     for entry in snapshot.batches():
@@ -150,14 +152,14 @@ def _refused(
 
 
 def _control_types(batch: RecordBatch) -> list[str]:
-    """By the names that ControlRecordType has for them."""
+    """Return the control types by their names in ControlRecordType."""
     if not batch.is_control:
         return []
     return [ControlRecordType.of(parse_control_type_id(record.key)).name for record in batch.records()]
 
 
 def verify_quorum_state(path: str) -> Iterator[Finding]:
-    """A finding if the file of that path is damaged."""
+    """Yield a finding if this file is damaged."""
     try:
         parse_quorum_state(read_whole(path, limit=MOST_TEXT_BYTES))
     except Unreadable as error:
@@ -172,9 +174,9 @@ def verify_quorum_state(path: str) -> Iterator[Finding]:
 
 
 def topic_ids_by_metadata(layout: Layout) -> dict[str, str] | None:
-    """The id of each topic that the cluster knows, by the newest snapshot and the log behind it.
+    """Return the id of each topic that the cluster knows, by the newest snapshot and the log after it.
 
-    None where that cannot be read to its end: then nothing is known of any topic.
+    None if that cannot be read to its end: then nothing is known of any topic.
     """
     topics: dict[str, str] = {}
     try:

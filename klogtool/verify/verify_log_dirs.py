@@ -1,6 +1,6 @@
-"""What is wrong with the log dirs of a broker, beside what is wrong with their partitions one by one.
+"""What is wrong with the log dirs of a broker, beside the findings of their partitions.
 
-Several log dirs are those of one broker. What a broker makes of each state was seen on real ones, or read in
+Several log dirs belong to one broker. How a broker reacts to each state was observed on real brokers, or read in
 LogManager, MetaPropertiesEnsemble and CheckpointFile.
 """
 
@@ -60,10 +60,10 @@ LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
 
 
 class PartitionEnds(Struct, frozen=True):
-    """What the verification of a partition dir told of its log; None what it did not come to.
+    """What the check of a partition dir reported of its log; None if it did not get there.
 
-    base_offset: of the first segment. log_end_offset: behind the last sound batch. damaged_tail: the last segment and
-    the byte in it from which on it is damaged.
+    base_offset: of the first segment. log_end_offset: after the last sound batch. damaged_tail: the last segment, and
+    the byte from which on it is damaged.
     """
 
     partition: Partition
@@ -74,15 +74,15 @@ class PartitionEnds(Struct, frozen=True):
 
 
 def has_clean_marker(log_dir: LogDir) -> bool:
-    """Whether a broker would take the last stop for clean: its file need only be there."""
+    """Return whether a broker would take the last stop for clean: the file only has to exist."""
     return os.path.exists(os.path.join(log_dir.path, FileKind.CLEAN_SHUTDOWN.value))
 
 
-# What is there before any log has been read.
+# What can be checked before any log is read.
 
 
 def verify_log_dirs(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
-    """Findings of names, of meta.properties and bootstrap.checkpoint, and of partitions that are there twice."""
+    """Yield findings of names, of meta.properties and bootstrap.checkpoint, and of duplicate partitions."""
     identities: dict[str, MetaProperties] = {}
     for log_dir in log_dirs:
         yield from _verify_names(log_dir)
@@ -127,7 +127,7 @@ def _foreign(path: str, name: str) -> Stop:
 
 
 def _verify_clean_marker(path: str) -> Iterator[Finding]:
-    """A finding if it is there and cannot be read: a broker goes by its being there."""
+    """Yield a finding if the marker exists but cannot be read: a broker only checks that it exists."""
     if os.path.lexists(path):
         try:
             with LogFile(path):
@@ -179,8 +179,8 @@ def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaPropertie
 
 
 def unreadable_file(path: str, error: Unreadable) -> Finding:
-    """A finding of a file that cannot be opened. With a folder in its place no broker can either; what may not be read
-    here may be open to a broker."""
+    """Return the finding of a file that cannot be opened. If a folder has its name, a broker cannot open it either; a
+    file that we may not read may be open to a broker."""
     if not os.path.isdir(path):
         return Finding("unreadable", path, error.reason)
     stop = offline("IOException", "Is a directory")
@@ -188,7 +188,8 @@ def unreadable_file(path: str, error: Unreadable) -> Finding:
 
 
 def _knows_meta_properties(log_dir: LogDir) -> bool:
-    """Brokers write it since 0.9; since 0.10.1 there is a `.timeindex` beside each `.log` to tell by."""
+    """Return whether this log dir should have the file. Brokers write it since 0.9; since 0.10.1 a `.timeindex` beside
+    each `.log` shows their version."""
     return knows_topic_ids(log_dir) or any(
         file.kind is FileKind.TIME_INDEX
         for partition in log_dir.partitions
@@ -248,7 +249,7 @@ def _duplicates(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
 
 
 def _twice(owner: str, partition: Partition) -> Stop:
-    """As KafkaRaftServer has it of the metadata log, LogManager of all others."""
+    """Return the stop: KafkaRaftServer's for the metadata log, LogManager's for all others."""
     if partition.topic == METADATA_TOPIC:
         return refuses(
             "KafkaException",
@@ -267,7 +268,7 @@ def _twice(owner: str, partition: Partition) -> Stop:
 
 
 def _cure_of_duplicate(*paths: str) -> str:
-    """The one that ends earlier goes; of two that end together, the smaller one."""
+    """Return the cure: move out the copy that ends earlier; of two that end together, the smaller one."""
     ends = {path: find_log_end(Partition(path)) for path in paths}
     worse, better = sorted(paths, key=lambda path: (ends[path], find_log_bytes(Partition(path)), path == paths[0]))
     told = f"its log ends at {ends[worse]}, the log of {quoted(better)} at {ends[better]}"
@@ -275,22 +276,23 @@ def _cure_of_duplicate(*paths: str) -> str:
 
 
 def _is_ignored(partition: Partition) -> bool:
-    """A broker reads `__cluster_metadata-0` on its own, and no other partition of that topic."""
+    """Return whether a broker ignores it: it reads `__cluster_metadata-0` separately, and no other partition of that
+    topic."""
     return partition.topic == METADATA_TOPIC and partition.partition != 0
 
 
-# What the logs themselves have told.
+# What the logs themselves reported.
 
 
 class Stated(Struct, frozen=True):
-    """What the files of a log dir's root say of its logs. offsets: by checkpoint, of those that can be read."""
+    """What the root files of a log dir say of its logs. offsets: by checkpoint, for those that can be read."""
 
     path: str
     offsets: Mapping[FileKind, Mapping[TopicPartition, int]]
     is_clean: bool
 
     def of(self, wanted: Collection[TopicPartition | None]) -> Stated:
-        """What they say of these partitions."""
+        """Return what they say of these partitions."""
         offsets = {
             kind: {name: offset for name, offset in by_name.items() if name in wanted}
             for kind, by_name in self.offsets.items()
@@ -301,9 +303,9 @@ class Stated(Struct, frozen=True):
 def verify_against_logs(
     log_dir: LogDir, ends: Sequence[PartitionEnds], *, only: FileKind | None = None
 ) -> Iterator[Finding]:
-    """Findings of the root checkpoints and of the clean marker.
+    """Yield findings of the root checkpoints and of the clean marker.
 
-    ends: of the partition dirs in this log dir, those that were left out without offsets. only: one checkpoint.
+    ends: of the partition dirs in this log dir, without offsets for those that were left out. only: one checkpoint.
     """
     stated, unreadable = read_stated(log_dir, CHECKPOINTS if only is None else (only,))
     yield from unreadable
@@ -311,7 +313,7 @@ def verify_against_logs(
 
 
 def read_stated(log_dir: LogDir, kinds: Sequence[FileKind] = CHECKPOINTS) -> tuple[Stated, list[Finding]]:
-    """What the root files say, and findings of the checkpoints that cannot be read."""
+    """Return the contents of the root files, and findings of checkpoints that cannot be read."""
     read: dict[FileKind, dict[TopicPartition, int]] = {}
     found: list[Finding] = []
     for kind in kinds:
@@ -322,7 +324,7 @@ def read_stated(log_dir: LogDir, kinds: Sequence[FileKind] = CHECKPOINTS) -> tup
 
 
 def verify_stated(stated: Stated, ends: Sequence[PartitionEnds], *, with_marker: bool = True) -> Iterator[Finding]:
-    """Findings of what is stated and is not so; with_marker: also of the clean marker."""
+    """Yield findings of entries that do not fit the logs. with_marker: also of the clean marker."""
     starts = stated.offsets.get(FileKind.LOG_START_CHECKPOINT, {})
     for kind, offsets in stated.offsets.items():
         path = os.path.join(stated.path, kind.value)
@@ -360,7 +362,7 @@ def _read_checkpoint(path: str, kind: FileKind, read: dict[FileKind, dict[TopicP
         yield unreadable_file(path, error)
     except KlogError as error:
         stop: Stop | None = stop_of(error)
-        if stop is not None and stop.outcome is Outcome.REFUSES:  # caught, there
+        if stop is not None and stop.outcome is Outcome.REFUSES:  # a broker catches it in this place
             is_unserved = kind is FileKind.REPLICATION_CHECKPOINT
             stop = Stop(Outcome.UNSERVED, stop.kafka_class, stop.message) if is_unserved else None
             outcome = _WITHOUT_NUMBERS[kind]
@@ -393,7 +395,7 @@ def _false_entries(
     ends: Sequence[PartitionEnds],
     starts: Mapping[TopicPartition, int] | None,
 ) -> Iterator[_FalseEntry]:
-    """starts: the log start offsets, if all checkpoints were written at the same time, by a clean stop."""
+    """starts: the log start offsets, if a clean stop wrote all checkpoints at the same time."""
     by_name: dict[TopicPartition | None, list[PartitionEnds]] = defaultdict(list)
     for end in ends:
         by_name[end.partition.topic_partition].append(end)
@@ -414,8 +416,8 @@ MAX_OFFSET = 2**63 - 1
 def _wrong_offset(
     kind: FileKind, offset: int, alive: list[PartitionEnds], log_start_offset: int | None
 ) -> tuple[str, int] | None:
-    """What is wrong with an entry, and the offset that it should have: the nearest one that the log allows, and of
-    what would delete or leave out records, the log's beginning."""
+    """Return what is wrong with an entry, and its right offset: the nearest one that the log allows; but if the entry
+    would delete or skip records, the log's beginning."""
     known = [end.log_end_offset for end in alive if end.log_end_offset is not None]
     starts = [end.base_offset for end in alive if end.base_offset is not None]
     if offset < 0:
@@ -435,7 +437,7 @@ def _wrong_offset(
 def _cure_of_entries(
     path: str, kind: FileKind, offsets: Mapping[TopicPartition, int], false: Sequence[_FalseEntry]
 ) -> str:
-    """One command for all false lines of a file, so that the number of lines in its second line stays right."""
+    """Return one command for all false lines of a file, so that the number of lines in its second line stays right."""
     if len(false) > MOST_ENTRIES_TOLD:
         return remove(path, f"costs {_COSTS[kind]}")
     gone = sum(entry.is_nowhere for entry in false)
@@ -495,9 +497,9 @@ def _false_markers(stated: Stated, ends: Iterable[PartitionEnds]) -> Iterator[Fi
 
 
 def verify_topic_ids(partitions: Iterable[Partition], by_metadata: Mapping[str, str] | None) -> Iterator[Finding]:
-    """Findings of partitions of one topic that have different ids, or not the one that the cluster's metadata has.
+    """Yield findings of partitions of one topic with different ids, or with another id than in the cluster's metadata.
 
-    by_metadata: ids by topic, or None where the metadata is not at hand.
+    by_metadata: ids by topic, or None if the metadata is not available.
     """
     ids: dict[str, dict[str, str]] = defaultdict(dict)  # topic: partition dir: id
     for partition in partitions:

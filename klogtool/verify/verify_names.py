@@ -1,6 +1,6 @@
-"""What the names in a partition dir say: the files in the roles a broker gives them, and the names that bode ill.
+"""The names in a partition dir: the files as a broker interprets them, and names that show a problem.
 
-The rules are those of LogLoader, which tells files apart by their names alone; what is in them is not looked at here.
+The rules are those of LogLoader, which distinguishes files by their names alone. File contents are not read here.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ TEXT_KINDS = (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA)
 
 
 class Layout(Struct, frozen=True):
-    """A partition dir by names. segments, snapshots, kraft_snapshots: offset to name, ascending.
+    """A partition dir by names. segments, snapshots, kraft_snapshots: offset -> name, ascending.
 
-    names: of all files that can be read, whatever they are. present: also of what cannot be, and of folders in
-    the place of a file; segments and snapshots have these, too. files: how many there are at all.
+    names: of all readable files, whatever they are. present: also unreadable files, and folders with the name of a
+    file; segments and snapshots include these. files: the total number.
     """
 
     partition: Partition
@@ -58,17 +58,18 @@ class Layout(Struct, frozen=True):
         return self.partition.topic_partition == METADATA_PARTITION
 
     def path_of(self, name: str) -> str:
-        """Where a file of it lies."""
+        """Return the path of one of its files."""
         return os.path.join(self.path, name)
 
     def find(self, kind: FileKind, base_offset: int | None = None) -> str | None:
-        """The path of a file, by its kind and for a segment's its base offset; None if there is none."""
+        """Return the path of a file by its kind, and base offset if it belongs to a segment; None if there is none."""
         name = kind.value if base_offset is None else build_file_name(kind, base_offset)
         return self.path_of(name) if name in self.names else None
 
 
 def verify_names(partition: Partition) -> tuple[Layout, list[Finding]]:
-    """The files of a partition dir, and what their names tell. Raises KlogError if the folder cannot be listed."""
+    """Return the files of a partition dir, and findings of their names. Raises KlogError if the folder cannot be
+    listed."""
     folder = list_folder(partition.path)
     findings = [_judge_folder(partition.path, name) for name in folder.folders]
     readable = []
@@ -107,7 +108,7 @@ def _layout(partition: Partition, readable: list[FileName], present: list[FileNa
 
 
 def _refusal(path: str) -> Finding | None:
-    """What stands against opening a file; a broker looks whether it may read every regular file (LogLoader)."""
+    """Return a finding if a file cannot be opened; a broker checks that it may read every regular file (LogLoader)."""
     try:
         with LogFile(path):
             return None
@@ -116,7 +117,7 @@ def _refusal(path: str) -> Finding | None:
 
 
 def _is_place_of_file(name: str) -> bool:
-    """Whether a folder is called as a file of a partition's is."""
+    """Return whether a folder has a name that a file of a partition has."""
     file = parse_file_name(name)
     return not file.suffix and has_partition_files([name])
 
@@ -129,7 +130,7 @@ def _judge_folder(path: str, name: str) -> Finding:
 
 
 def _judge(layout: Layout, file: FileName) -> Finding | None:
-    """What a name tells, but for .cleaned and .swap, which only count together."""
+    """Judge a name, except .cleaned and .swap, which are only judged together."""
     path = layout.path_of(file.name)
     if file.name.endswith(".deleted"):
         return Finding("leftover-deleted", path, "was about to be deleted: a broker deletes it at startup")
@@ -162,7 +163,7 @@ def _judge_kraft_snapshot(file: FileName, path: str) -> Finding | None:
 
 
 def _stop_of_snapshot_name(name: str) -> Stop:
-    """As Snapshots.parse cuts it up: 20 digits, a character, 10 digits."""
+    """Return the stop as Snapshots.parse splits the name: 20 digits, a character, 10 digits."""
     for start, end in ((0, 20), (21, 31)):
         if len(name) < end:
             return refuses("StringIndexOutOfBoundsException", f"begin {start}, end {end}, length {len(name)}")

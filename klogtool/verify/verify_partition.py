@@ -1,4 +1,4 @@
-"""What is wrong with a partition dir, beside what its segments show one by one."""
+"""What is wrong with a partition dir, beside the findings of its segments."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from klogtool.verify.verify_producers import verify_producers
 
 
 class Surroundings(Struct, frozen=True):
-    """What is known of a partition from around it.
+    """What is known of a partition from its surroundings.
 
-    log_start_offset: by its checkpoint, 0 if there is none. recovery_point: likewise, None if there is none; after a
-    clean stop it is the log's end. is_clean: whether the log dir has a marker of a clean stop.
-    knows_topic_ids: whether the brokers that wrote the log dir gave topics ids, so that partition.metadata is missed.
+    log_start_offset: from its checkpoint, 0 if there is none. recovery_point: likewise, None if there is none; after a
+    clean stop it is the log's end. is_clean: the log dir has the marker of a clean stop. knows_topic_ids: the brokers
+    that wrote the log dir used topic ids, so partition.metadata should exist.
     """
 
     log_start_offset: int = 0
@@ -43,7 +43,7 @@ _ALONE = Surroundings()
 def verify_partition(
     layout: Layout, reports: Sequence[SegmentReport], around: Surroundings = _ALONE
 ) -> Iterator[Finding]:
-    """Findings of the partition as a whole and of its side files; those of names and of segments are not among them.
+    """Yield findings of the partition as a whole and of its side files, without those of names and of segments.
 
     reports: of all segments, by base offset.
     """
@@ -69,14 +69,14 @@ def _may_have_producers(layout: Layout, reports: Sequence[SegmentReport]) -> boo
     return any(name.endswith(FileKind.TXN_INDEX.value) for name in layout.names)
 
 
-# How the segments follow each other.
+# The order of the segments.
 
 
 def _verify_chain(reports: Sequence[SegmentReport], log_start_offset: int) -> Iterator[Finding]:
     is_cleaned = any(report.has_gaps and not report.is_damaged for report in reports)
     for before, after in pairwise(reports):
         if not (before.is_complete and after.is_complete):
-            continue  # what is in a file that cannot be read, nobody knows
+            continue  # the contents of an unreadable file are unknown
         if before.next_offset > after.base_offset:
             yield _overlap(before, after)
         elif max(before.next_offset, log_start_offset) < _begins(after) and not before.has_damaged_tail:
@@ -91,17 +91,17 @@ def _verify_chain(reports: Sequence[SegmentReport], log_start_offset: int) -> It
 
 
 def as_normal_gap(gap: Finding, why: str) -> Finding:
-    """The same of a log that is compacted. why: what says so."""
+    """Return the same finding for a compacted log. why: what shows that."""
     return replace(gap, detail=f"{gap.detail}: compacted ({why})", is_normal=True)
 
 
 def _begins(report: SegmentReport) -> int:
-    """The offset that a segment begins at: its name's, or that of its first batch where that is lower."""
+    """Return the offset at which a segment begins: by its name, or its first batch if that is lower."""
     return report.base_offset if report.first_offset is None else min(report.base_offset, report.first_offset)
 
 
 def verify_segment_name(report: SegmentReport) -> Iterator[Finding]:
-    """A finding if the first batch of a segment lies below the offset in its name."""
+    """Yield a finding if the first batch of a segment is below the offset in its name."""
     if _begins(report) < report.base_offset:
         detail = f"the first batch starts at {report.first_offset}: a broker that recovers this segment does not start"
         yield Finding(
@@ -125,12 +125,12 @@ def _overlap(before: SegmentReport, after: SegmentReport) -> Finding:
     )
 
 
-# Snapshots that are not there.
+# Missing snapshots.
 
 
 def _missing_snapshots(layout: Layout, reports: Sequence[SegmentReport], around: Surroundings) -> Iterator[Finding]:
-    """Brokers from 2.8 on keep one at the base of each segment but the first, and one at the end after a clean stop;
-    earlier ones only the newest."""
+    """Brokers from 2.8 on keep one at the base of each segment except the first, and one at the end after a clean stop;
+    earlier brokers keep only the newest."""
     if not any(report.has_producers for report in reports):
         return
     due = [r.base_offset for r in reports[1:] if r.is_complete] if around.knows_topic_ids else []
@@ -153,10 +153,10 @@ def _missing_snapshots(layout: Layout, reports: Sequence[SegmentReport], around:
 
 
 def verify_partition_metadata(layout: Layout, around: Surroundings) -> Iterator[Finding]:
-    """Findings of partition.metadata."""
+    """Yield findings of partition.metadata."""
     path = layout.find(FileKind.PARTITION_METADATA)
     if path is None:
-        is_there = FileKind.PARTITION_METADATA.value in layout.present  # and cannot be read, which is told
+        is_there = FileKind.PARTITION_METADATA.value in layout.present  # it cannot be read, which was reported
         if around.knows_topic_ids and not layout.is_metadata and not is_there:
             detail = "a broker treats the partition as a stray, renames it, and creates an empty one"
             where = layout.path_of(FileKind.PARTITION_METADATA.value)
@@ -166,7 +166,7 @@ def verify_partition_metadata(layout: Layout, around: Surroundings) -> Iterator[
 
 
 def judge_partition_metadata(path: str) -> Iterator[Finding]:
-    """A finding if the file of that path is damaged."""
+    """Yield a finding if this file is damaged."""
     try:
         parse_partition_metadata(read_whole(path, limit=MOST_TEXT_BYTES))
     except Unreadable as error:

@@ -1,9 +1,9 @@
-"""Transaction indexes and producer snapshots, held against what the segments themselves tell of producers.
+"""Compares transaction indexes and producer snapshots with the producers in the segments themselves.
 
-A replay reads what recovery would read (`log.producer_replay`). It cannot know everything: data that retention or
-the cleaner dropped, producers that a broker forgot by the clock, bytes that are damaged. So an entry counts as false
-only if the log contradicts it: readers would see aborted records, or miss committed ones; or if nothing was dropped
-so far (`_Replay.is_exact`), and it is not what the log says to the letter.
+A replay reads what recovery would read (`log.producer_replay`). It cannot know everything: data that retention or the
+cleaner dropped, producers that a broker forgot by the clock, damaged bytes. So an entry counts as false only if the log
+contradicts it in one of two ways: readers would see aborted records, or miss committed ones; or nothing was dropped so
+far (`_Replay.is_exact`) and the entry is not exactly what the log says.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ from klogtool.verify.verify_names import Layout
 if TYPE_CHECKING:
 
     class Scanned(Protocol):
-        """What a scan of a segment must have told: see verify_segment."""
+        """What a scan of a segment must have reported: see verify_segment."""
 
         @property
         def path(self) -> str:
-            """The `.log`."""
+            """The path of the `.log`."""
 
         @property
         def base_offset(self) -> int:
-            """Of its name."""
+            """The base offset in its name."""
 
         @property
         def first_offset(self) -> int | None:
-            """Of its first sound batch."""
+            """Offset of its first sound batch."""
 
         @property
         def next_offset(self) -> int:
-            """Behind its last sound batch; its base offset if it has none."""
+            """The offset after its last sound batch; its base offset if it has none."""
 
         @property
         def sound(self) -> tuple[tuple[int, int], ...]:
-            """Where whole, valid batches follow each other: spans of bytes."""
+            """Byte ranges of consecutive complete, valid batches."""
 
         @property
         def is_damaged(self) -> bool:
-            """Whether there are bytes in it that are no sound batch."""
+            """Whether it has bytes that are not a sound batch."""
 
         @property
         def has_gaps(self) -> bool:
@@ -75,9 +75,9 @@ MOST_FINDINGS_OF_A_FILE = 10
 def verify_producers(
     layout: Layout, segments: Sequence[Scanned], log_start_offset: int, certain_end: int | None = None
 ) -> Iterator[Finding]:
-    """Findings of every `.txnindex` and `.snapshot` of a partition, in the order of the log.
+    """Yield findings of every `.txnindex` and `.snapshot` of a partition, in the order of the log.
 
-    segments: all of them, by base offset. certain_end: where the log ended when it was closed, if that is known.
+    segments: all of them, by base offset. certain_end: where the log ended when it was closed, if known.
     """
     replay = _Replay(segments[0].base_offset if segments else 0, log_start_offset)
     log_end_offset = segments[-1].next_offset if segments else 0
@@ -103,12 +103,11 @@ def verify_producers(
 
 
 class _Replay:
-    """The producers of a log so far, and how far they can be relied on.
+    """The producers of a log so far, and how reliable that is.
 
-    known_from: nothing is known of what came before this offset. is_exact: nothing that came behind it is missing;
-    is_unbroken: nothing but what a cleaner drops.
-    gave_up: there are more producers or open transactions than are kept track of. aborted, lone_aborts: of the segment
-    that is being read.
+    known_from: nothing is known of what came before this offset. is_exact: nothing after it is missing. is_unbroken:
+    nothing is missing except what a cleaner drops. gave_up: there are more producers or open transactions than klogtool
+    tracks. aborted, lone_aborts: of the segment that is being read.
     """
 
     def __init__(self, known_from: int, log_start_offset: int) -> None:
@@ -116,11 +115,13 @@ class _Replay:
         self.producers = make_replay(log_start_offset)
         self.is_exact, self.is_unbroken, self.gave_up = True, True, False
         self.aborted: list[Aborted] = []
-        self.lone_aborts: dict[int, list[tuple[int, int]]] = {}  # by offset: producers, what they did before
+        self.lone_aborts: dict[
+            int, list[tuple[int, int]]
+        ] = {}  # by offset: producers, and the last offset of what they did before
         self._is_damaged = False
 
     def begin_segment(self, segment: Scanned) -> None:
-        """The next segment. Of a damaged one no transaction is believed that ends in it, or is open at its end."""
+        """Begin the next segment. In a damaged one, no transaction counts that ends in it, or is open at its end."""
         if self._is_damaged:
             self.lose_track()
         self._is_damaged = segment.is_damaged
@@ -131,17 +132,17 @@ class _Replay:
         self.is_unbroken = self.is_unbroken and not segment.is_damaged
 
     def lose_track(self) -> None:
-        """Some of the log is missing here: transactions that are open now may have ended in it."""
+        """Note that some of the log is missing here: transactions that are open now may have ended in it."""
         self.is_exact = self.is_unbroken = False
         self.producers.lose_track()
 
     def open_from(self) -> int | None:
-        """Where the first transaction began that is open now; None if none is, or if that is not certain."""
+        """Return where the first open transaction began; None if none is open, or that is uncertain."""
         readable = [first for first, _ in self.producers.open_txns() if first >= self.log_start_offset]
         return readable[0] if readable and self.is_unbroken else None
 
     def fetch(self) -> int:
-        """Take over the transactions that have ended; how many."""
+        """Take over the transactions that have ended; return how many."""
         aborted, lone = self.producers.fetch_aborted(), self.producers.fetch_lone_aborts()
         if self._is_damaged:
             aborted = [replace(txn, is_known=False) for txn in aborted]
@@ -172,7 +173,7 @@ def _verify_segment(
 
 
 def _impossible(path: str, halt: Halt) -> Iterator[Finding]:
-    """Data out of its transaction. A marker that cannot be read is told by the scan."""
+    """Yield findings of data outside its transaction. The scan reports a marker that cannot be read."""
     batch = next(Segment(path).batches(halt.position))
     if isinstance(batch, RecordBatch) and not batch.is_control:
         yield Finding(
@@ -224,7 +225,7 @@ def _missing_txn_index(layout: Layout, segment: Scanned, replay: _Replay) -> Ite
 
 
 class _TxnIndexCheck:
-    """One `.txnindex` against the replay of its segment."""
+    """Compares one `.txnindex` with the replay of its segment."""
 
     def __init__(self, path: str, segment: Scanned, replay: _Replay, stable_offsets: StableOffsets) -> None:
         self.path, self.segment, self.replay = path, segment, replay
@@ -232,7 +233,7 @@ class _TxnIndexCheck:
         self.expected = {txn.last_offset: txn for txn in replay.aborted}
 
     def findings(self, data: bytes) -> Iterator[Finding]:
-        """False entries in their order, then missing ones."""
+        """Yield false entries in order, then missing ones."""
         previous: AbortedTxn | None = None
         found = set()
         try:
@@ -272,21 +273,21 @@ class _TxnIndexCheck:
             return None
         if txn.visible_to != NOTHING and entry.first_offset > txn.visible_to:
             return f"the transaction started at {txn.first_offset}: records before {entry.first_offset} look committed"
-        if entry.first_offset <= txn.before < txn.first_offset:  # else the log goes back: it tells nothing
+        if entry.first_offset <= txn.before < txn.first_offset:  # otherwise the log goes back, which proves nothing
             return _decided_before(txn.before)
         return self._not_exact(entry, txn) or self._wrong_last_stable_offset(entry, txn)
 
     def _wrong_unexpected(self, entry: AbortedTxn) -> str | None:
-        """Of an entry for which the replay has no transaction."""
+        """Judge an entry for which the replay has no transaction."""
         markers = self.replay.lone_aborts.get(entry.last_offset)
         if markers is None:
             return None if self.segment.is_damaged else f"there is no ABORT marker at {entry.last_offset}"
-        # Where the log goes back, an offset may come twice. A broker that recovers went by one of the markers.
+        # If the log goes back, an offset may exist twice. A broker that recovers used one of the two markers.
         wrong = [self._wrong_at_marker(entry, *marker) for marker in markers]
         return None if None in wrong else wrong[0]
 
     def _wrong_at_marker(self, entry: AbortedTxn, producer_id: int, before: int) -> str | None:
-        """Of an entry at a marker that ends nothing. before: the last offset of what its producer did before."""
+        """Judge an entry at a marker that ends nothing. before: the last offset of what its producer did before."""
         if producer_id != entry.producer_id:
             return f"the marker at {entry.last_offset} belongs to producer {producer_id}"
         if entry.first_offset <= before:
@@ -304,10 +305,10 @@ class _TxnIndexCheck:
         return None if is_older else f"the transaction started at {expected.first_offset}"
 
     def _wrong_last_stable_offset(self, entry: AbortedTxn, txn: Aborted) -> str | None:
-        """A reader stops looking for aborted transactions at an entry whose last stable offset is behind its fetch.
+        """A reader stops looking for aborted transactions at an entry whose last stable offset is after its fetch.
 
-        Before the marker it must be where the first open transaction began; behind it, it may be where the next one
-        does, since a follower looks at all of a set of batches first.
+        Before the marker it must be where the first open transaction began. After the marker it may be where the next
+        one begins, because a follower first reads a whole set of batches.
         """
         stable, expected = entry.last_stable_offset, txn.last_stable_offset
         if txn.open_from != NOTHING and stable > txn.open_from:
@@ -323,7 +324,7 @@ class _TxnIndexCheck:
 
     @property
     def _floor(self) -> int:
-        """Where what a broker remembers may begin."""
+        """Return the lowest offset that a broker may remember."""
         return max(self.replay.known_from, self.replay.log_start_offset)
 
     def _missing(self, txn: Aborted) -> Finding:
@@ -355,15 +356,15 @@ def _verify_snapshot(path: str, offset: int, replay: _Replay) -> Iterator[Findin
 
 
 def _verify_older_snapshot(path: str, offset: int) -> Iterator[Finding]:
-    """One from before the log begins, of which little can be said."""
+    """Judge a snapshot from before the log begins, of which little is known."""
     entries = yield from _read_snapshot(path)
     if wrong := [why for entry in entries or [] if (why := _beyond(entry, offset))]:
         yield Finding("snapshot-content", path, _joined(wrong))
 
 
 def _verify_snapshot_beyond(path: str, log_end_offset: int, replay: _Replay, *, may_be: bool) -> Iterator[Finding]:
-    """One beyond the end of the log. may_be: it could be as it should; if a log is cut in a gap of its offsets and then
-    closed, it ends where it was cut, and the state is that of its last batch."""
+    """Judge a snapshot beyond the end of the log. may_be: it may be right: if a log is cut in a gap of its offsets and
+    then closed, it ends at the cut, and the state is that of its last batch."""
     entries = yield from _read_snapshot(path)
     if entries is None:
         return
@@ -375,14 +376,14 @@ def _verify_snapshot_beyond(path: str, log_end_offset: int, replay: _Replay, *, 
 
 
 class _SnapshotCheck:
-    """One snapshot against the state of the replay where all batches below its offset have been taken."""
+    """Compares one snapshot with the state of the replay after all batches below its offset."""
 
     def __init__(self, offset: int, replay: _Replay) -> None:
         self.offset, self.replay = offset, replay
         self._seen: set[int] = set()
 
     def wrong(self, entry: ProducerStateEntry) -> str | None:
-        """What the log says against an entry."""
+        """Return what the log says against an entry."""
         beyond = _beyond(entry, self.offset)
         if beyond or entry.producer_id in self._seen:
             return beyond or f"producer {entry.producer_id} is there twice"
@@ -400,7 +401,7 @@ class _SnapshotCheck:
         return None
 
     def missing(self, entries: list[ProducerStateEntry]) -> list[str]:
-        """Open transactions that the snapshot does not know; a producer without one may have been forgotten by time."""
+        """Return open transactions that the snapshot lacks; a producer without one may have expired."""
         if not self.replay.is_exact:
             return []
         present = {entry.producer_id for entry in entries}
@@ -411,13 +412,13 @@ class _SnapshotCheck:
         ]
 
     def _differences(self, entry: ProducerStateEntry, known: ProducerStateEntry, last_marker: int) -> Iterator[str]:
-        """Fields that are not what the log says, those apart that may come from before it begins."""
+        """Yield fields that differ from the log, except those that may come from before the log begins."""
         names = ["producer_epoch", "timestamp"]
-        # A producer that was forgotten, and then only marked, has no batch.
+        # A producer that had expired, and then only got a marker, has no batch.
         is_only_marked = not entry.has_batch and last_marker > known.last_offset
         if not is_only_marked and (known.has_batch or entry.last_offset >= self.replay.known_from):
             names.append("last_sequence")
-            # Up to 1.x a marker counted as a producer's last batch, but for the sequence.
+            # Up to 1.x a marker counted as a producer's last batch, except for the sequence.
             if entry.offset_delta != 0 or entry.last_offset != last_marker:
                 names += ["last_offset", "offset_delta"]
         if entry.coordinator_epoch >= 0 and (known.coordinator_epoch >= 0 or self.replay.known_from == 0):
@@ -444,7 +445,7 @@ def _beyond(entry: ProducerStateEntry, offset: int) -> str | None:
 
 
 def _read_snapshot(path: str) -> Generator[Finding, None, list[ProducerStateEntry] | None]:
-    """Its entries, as the value of `yield from`; None if it cannot be read, which is a finding."""
+    """Return its entries, as the value of `yield from`; None if it cannot be read, which is a finding."""
     try:
         return parse_producer_snapshot(read_whole(path, limit=MOST_SIDE_FILE_BYTES), crc32c)
     except Unreadable as error:
@@ -461,7 +462,7 @@ def _joined(wrong: list[str]) -> str:
 
 
 def _first_few(findings: Iterator[Finding], path: str) -> Iterator[Finding]:
-    """Garbage of a megabyte is not told entry by entry."""
+    """Yield the first few findings and a summary, because a file of garbage has very many."""
     kept = list(islice(findings, MOST_FINDINGS_OF_A_FILE))
     yield from kept
     more = sum(1 for _ in findings)

@@ -1,6 +1,6 @@
-"""Everything that is wrong with one segment's log, offset index and time index: none missed, none made up.
+"""Everything that is wrong with one segment's log, offset index and time index: no damage missed, none invented.
 
-Other files of a partition, and what segments are to each other, are judged elsewhere, from the report.
+Other files of a partition, and how its segments fit together, are judged elsewhere, from the report.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from klogtool.verify.log_damage import Damage
 from klogtool.verify.log_walk import LogWalk
 from klogtool.verify.segment_report import SegmentContext, SegmentReport
 
-MOST_FINDINGS = 1000  # of one kind in a segment; the rest are told as one
+MOST_FINDINGS = 1000  # of one kind in a segment; the rest become one finding
 SMALLEST_ENTRY_BYTES = 26  # a message of magic 0 with neither key nor value
-# A broker that writes one of these makes a .timeindex for every segment.
+# A broker that writes one of these creates a .timeindex for every segment.
 KINDS_SINCE_TIME_INDEX = frozenset(
     {
         FileKind.TIME_INDEX,
@@ -47,10 +47,10 @@ def verify_segment(
     jobs: int = 1,
     on_progress: Callable[[int], None] | None = None,
 ) -> Generator[Finding, None, SegmentReport]:
-    """Findings of a segment's `.log`, `.index` and `.timeindex`; the report is what the generator returns.
+    """Yield findings of a segment's `.log`, `.index` and `.timeindex`; the generator returns the report.
 
-    deep: decompress and parse every record. jobs: threads. on_progress: is told of bytes done, in pieces. A file that
-    cannot be read is a finding. Raises Corrupt for a segment whose name is no offset.
+    deep: decompress and parse every record. jobs: threads. on_progress: gets the number of bytes done, in pieces. A
+    file that cannot be read is a finding. Raises Corrupt for a segment whose name is not an offset.
     """
     base_offset = max(0, segment.base_offset)
     report = SegmentReport(segment.path, base_offset, base_offset)
@@ -66,7 +66,7 @@ def verify_segment(
 
 
 class _Verification:
-    """One segment: what its findings need to be told."""
+    """One segment: what its findings need."""
 
     def __init__(self, segment: Segment, file: LogFile, context: SegmentContext, report: SegmentReport) -> None:
         self._segment, self._file, self._context, self._report = segment, file, context, report
@@ -74,7 +74,7 @@ class _Verification:
         self._offset_index, self._time_index = self._open(OFFSETS), self._open(TIMES)
 
     def _open(self, kind: Kind) -> IndexFile | None:
-        """An index, None if there is none, or none that can be read."""
+        """Open an index; None if it is missing or cannot be read."""
         path = self._segment.side_path(kind.file_kind)
         try:
             with LogFile(path) as file:
@@ -86,7 +86,7 @@ class _Verification:
             return None
 
     def findings(self, *, deep: bool, jobs: int, on_progress: Callable[[int], None] | None) -> Iterator[Finding]:
-        """Those of the log, then those of the indexes."""
+        """Yield findings of the log, then of the indexes."""
         indexes = self._offset_index, self._time_index
         walk = LogWalk(
             self._file, self._report.base_offset, self._context, indexes, deep=deep, jobs=jobs, on_progress=on_progress
@@ -102,7 +102,7 @@ class _Verification:
     # The log.
 
     def _told(self, damages: Iterable[Damage]) -> Iterator[Finding]:
-        """Each as a finding; of very many of a kind, the rest as one."""
+        """Yield each damage as a finding; of very many of one kind, the rest as one."""
         told: Counter[str] = Counter()
         rests: dict[str, Damage] = {}
         for damage in damages:
@@ -169,10 +169,10 @@ class _Verification:
             yield Finding("timeindex-max", index.path, detail)
 
     def _is_missed(self, kind: Kind, walk: LogWalk) -> bool:
-        """Whether a broker would have left this index beside such a log.
+        """Return whether a broker would have left this index beside such a log.
 
-        It makes the files when it first looks into them: the time index at the first append, the offset index at the
-        first entry or the first read. So one that is killed may leave an active segment without the latter.
+        It creates the files at first use: the time index at the first append, the offset index at the first entry or
+        the first read. So a kill may leave an active segment without the latter.
         """
         if self._report.size == 0:
             return False
@@ -183,7 +183,7 @@ class _Verification:
         return not (was_killed and has_no_entry and self._time_index is not None)
 
     def _knows_time_index(self) -> bool:
-        """Whether brokers from 0.10.1 on have written here, which make one for each segment."""
+        """Return whether brokers from 0.10.1 on have written here, which create one for each segment."""
         if self._report.batches and not self._report.has_old_messages:
             return True
         folder = list_folder(os.path.dirname(self._segment.path) or ".")
