@@ -92,7 +92,7 @@ class _CleanerReader:
             if why == native.LARGE:
                 self._buffer.grow(self._file, piece.reached)
         self._taker.put_down(self._file)
-        self.is_ended = why == native.MAP_FULL
+        self.is_ended = piece.last = why == native.MAP_FULL
         return native.DONE if self.is_ended else why
 
     def _take(self, piece: MappedPiece) -> int:

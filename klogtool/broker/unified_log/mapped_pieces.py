@@ -24,7 +24,8 @@ if TYPE_CHECKING:
         """What is done with the entries of a log."""
 
         def take(self, piece: MappedPiece) -> int:
-            """Take a piece's entries from `reached` on, which is moved; why no further, as native.Recovery.take."""
+            """Take a piece's entries from `reached` on, which is moved; why no further, as native.Recovery.take. DONE with
+            `last` set: the walk ends here."""
 
         def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
             """Take at most so many entries; (how many there were, their bytes). Raises KlogError at a wrong one."""
@@ -121,7 +122,7 @@ def walk_pieces(
             # An entry that ends the data is one for the reference, if any: the kernel has no bytes of the next one.
             stop = min(piece.stop - piece.base, len(piece.data) + 1)
             for _ in walk_steps(steps, piece, stop, None, at=piece.reached - piece.base):
-                piece.last = steps.is_enough
+                piece.last = piece.last or steps.is_enough
 
 
 class _PieceSteps:
