@@ -27,9 +27,7 @@ class Steps(Protocol):
     def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
         """Walk entries in [at, stop) by the kernel; return (where the next one begins, why it was not taken).
 
-        See kernels/_native.pyi.
-
-        body: the records of the entry at `at`, inflated.
+        The reasons are listed in kernels/_native.pyi. body: the records of the entry at `at`, inflated.
         """
 
     def make_room(self, window: Window, at: int) -> bool:

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
         """What is done with the entries of a log."""
 
         def take(self, piece: MappedPiece) -> int:
-            """Take a piece's entries from `reached` on, which is moved; why no further, as native.Recovery.take. DONE with
-            `last` set: the walk ends here."""
+            """Take a piece's entries from `reached` on, which is moved; why no further, as native.Recovery.take.
+
+            DONE with the piece's `last` set: the walk ends here.
+            """
 
         def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
             """Take at most so many entries; (how many there were, their bytes). Raises KlogError at a wrong one."""
