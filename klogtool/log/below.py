@@ -1,7 +1,7 @@
-"""The log dirs below a folder that is none itself: for an error to name, so that they can be pasted.
+"""Finds the log dirs below a folder that is not one itself. An error then names them, so that they can be pasted.
 
-The folder may be any: `/`, a home, a mounted disk. So the search is bounded, goes level by level, follows no links,
-and passes over what it may not read.
+The folder may be anything: `/`, a home, a mounted disk. So the search is bounded, goes level by level, follows no
+links, and skips what it may not read.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ SYSTEM_FOLDERS = ("/proc", "/sys", "/dev", "/run")
 
 
 class LogDirsBelow(Struct, frozen=True):
-    """What was found, by path. is_all: False if the search ended at one of its bounds."""
+    """The log dirs found, by path. is_all: False if the search reached one of its limits."""
 
     paths: tuple[str, ...]
     is_all: bool
 
 
 def find_log_dirs(path: str) -> LogDirsBelow:
-    """The log dirs below a folder; those nearest to it first where there are more than can be named."""
+    """Return the log dirs below a folder; if there are too many to name, those nearest to it."""
     search = _Search()
     level = [path]
     for _ in range(MOST_LEVELS):
@@ -38,7 +38,7 @@ def find_log_dirs(path: str) -> LogDirsBelow:
 
 
 class _Search:
-    """What was found so far, and how much was looked at."""
+    """What was found so far, and how much was searched."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -46,7 +46,7 @@ class _Search:
         self._folders = self._names = 0
 
     def folders_in(self, path: str) -> list[str]:
-        """The folders in one that may hold log dirs; what is a log dir is noted, and not searched."""
+        """Return the subfolders that may contain log dirs; a log dir is recorded, and not searched."""
         kept: list[str] = []
         for name in sorted(self._names_in(path)):
             folder = os.path.join(path, name)
@@ -66,7 +66,7 @@ class _Search:
         return self.is_cut
 
     def _names_in(self, path: str) -> list[str]:
-        """Not more than there is room for."""
+        """Return the names in a folder, limited to the remaining number."""
         if self._is_over():
             return []
         try:

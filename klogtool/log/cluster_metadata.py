@@ -1,7 +1,7 @@
-"""What `__cluster_metadata` says of topics and settings: its newest snapshot, and the log behind that.
+"""What `__cluster_metadata` says of topics and settings: its newest snapshot, and the log after it.
 
-A broker's metadata image (MetadataImage: TopicsImage, ConfigurationsImage), as far as logs hang on it. Nothing here
-raises for damage: what cannot be read is told, and what was read before it stands.
+This is a broker's metadata image (MetadataImage: TopicsImage, ConfigurationsImage), as far as it matters for logs.
+Damage raises no error here: `problem` says what could not be read, and what was read before it counts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _WANTED = frozenset({"TopicRecord", "RemoveTopicRecord", "ConfigRecord", _BEGIN,
 
 
 class ClusterMetadata(Struct):
-    """topic_ids: by name, as Kafka prints them. topics: settings by topic; brokers: by id as text, empty: for all.
+    """topic_ids: by name, as Kafka prints them. topics: settings by topic; brokers: settings by id as text; empty: all
+    brokers.
 
     problem: what could not be read, or None.
     """
@@ -34,7 +35,7 @@ class ClusterMetadata(Struct):
     problem: str | None = None
 
     def replay(self, message: ApiMessage) -> None:
-        """One more record, in the log's order (ConfigurationsDelta.replay, TopicsDelta.replay)."""
+        """Apply one record, in the log's order (ConfigurationsDelta.replay, TopicsDelta.replay)."""
         values = message.values
         match message.name:
             case "TopicRecord":
@@ -45,13 +46,13 @@ class ClusterMetadata(Struct):
                 self._set(values)
 
     def _remove_topic(self, topic_id: str) -> None:
-        """Its settings go with it, so that a topic of that name begins anew."""
+        """Remove a topic with its settings, so that a new topic of that name has none."""
         for name in [name for name, known in self.topic_ids.items() if known == topic_id]:
             del self.topic_ids[name]
             self.topics.pop(name, None)
 
     def _set(self, values: Mapping[str, str | int | None]) -> None:
-        """A setting; without a value it is taken back."""
+        """Set a setting; without a value, remove it."""
         of = {_TOPIC: self.topics, _BROKER: self.brokers}.get(int(values["resourceType"] or 0))
         if of is None:
             return
@@ -64,7 +65,7 @@ class ClusterMetadata(Struct):
 
 
 def read_cluster_metadata(path: str) -> ClusterMetadata:
-    """What the partition dir of `__cluster_metadata` says, up to its end."""
+    """Read the partition dir of `__cluster_metadata` to its end."""
     try:
         found, end_offset, problem = _read_snapshot(Partition(path))
         _read_log(Partition(path), found, end_offset)
@@ -75,7 +76,8 @@ def read_cluster_metadata(path: str) -> ClusterMetadata:
 
 
 def _read_snapshot(partition: Partition) -> tuple[ClusterMetadata, int, str | None]:
-    """The newest snapshot that can be read: its content, the offset behind it, and what is wrong with a newer one."""
+    """Read the newest readable snapshot; return its content, the offset after it, and what is wrong with a newer
+    one."""
     problem = None
     for snapshot in reversed(partition.kraft_snapshots):
         found = ClusterMetadata()
@@ -87,7 +89,7 @@ def _read_snapshot(partition: Partition) -> tuple[ClusterMetadata, int, str | No
 
 
 def _read_log(partition: Partition, found: ClusterMetadata, start: int) -> None:
-    """What the log has from an offset on."""
+    """Apply the log from an offset on."""
     segments = partition.segments
     if segments and segments[0].base_offset > start:
         found.problem = f"the log begins at offset {segments[0].base_offset}, but the newest snapshot ends at {start}"
@@ -102,15 +104,15 @@ def _read_log(partition: Partition, found: ClusterMetadata, start: int) -> None:
 
 
 class _Replay:
-    """Records of files, one after another, into what is found, from offset `start` on (None: all). Those of a
-    transaction count when it ends (KIP-868)."""
+    """Applies records of files, one after another, from offset `start` on (None: all). Records of a transaction are
+    applied when it ends (KIP-868)."""
 
     def __init__(self, found: ClusterMetadata, start: int | None = None) -> None:
         self._found, self._start = found, start
         self._pending: list[ApiMessage] | None = None
 
     def take(self, file: BatchFile) -> None:
-        """One more file; damage in it is told, and what stands before it counts."""
+        """Apply a file. Damage is recorded in `problem`, and what is before it counts."""
         try:
             for message in self._walk_messages(file):
                 self._take_message(message)
@@ -130,7 +132,7 @@ class _Replay:
             self._found.replay(message)
 
     def _walk_messages(self, file: BatchFile) -> Iterator[ApiMessage]:
-        """Records that are of use here; the others are not parsed. Raises KlogError at damage."""
+        """Yield the records that are used here; the others are not parsed. Raises KlogError at damage."""
         for batch in file.batches():
             if not isinstance(batch, RecordBatch) or not batch.crc_valid:
                 raise KlogError("a batch is damaged", path=file.path, position=batch.position)

@@ -1,7 +1,7 @@
-"""A file of a log directory, opened to be read and nothing else.
+"""A file of a log dir, opened read-only.
 
-Read by pread, where it is not mapped by log/mapped.py: a mapped file that somebody cuts, or that lies on a bad sector,
-kills a process with SIGBUS, unless that is watched for; a read says what happened.
+Read by pread, unless log/mapped.py maps it. If somebody cuts a mapped file, or it is on a bad sector, the process gets
+SIGBUS, unless that is handled; a read reports what happened.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KINDS = (
 
 
 class Unreadable(KlogError):
-    """What the system does not let us read: no such file, no permission, an I/O error, no file at all.
+    """The system does not let us read: no such file, no permission, an I/O error, not a regular file.
 
     errno: the system's number, or None.
     """
@@ -31,15 +31,15 @@ class Unreadable(KlogError):
 
 
 class LogFile:
-    """An open file. path: as given. size: bytes, taken once at opening; what is appended later is not seen.
+    """An open file. path: as given. size: bytes at opening; later appends are not seen.
 
-    Raises Unreadable if it cannot be opened or is no regular file (a FIFO is not waited for).
+    Raises Unreadable if it cannot be opened, or is not a regular file (it does not wait for a FIFO).
     """
 
-    is_mappable = True  # not so files that are no files of this machine
+    is_mappable = True  # False for files that are not on this machine
 
     def __init__(self, path: str | os.PathLike[str], *, or_folder: bool = False) -> None:
-        """or_folder: a folder opens as if it were empty; Kafka notices only when it reads it."""
+        """or_folder: a folder opens like an empty file; Kafka notices only when it reads it."""
         self.path = os.fspath(path)
         try:
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -53,7 +53,8 @@ class LogFile:
         self.size = found.st_size if kind is None else 0
 
     def read(self, position: int, size: int) -> bytes:
-        """`size` bytes from byte `position`, fewer where the file ends. Raises KlogError on an I/O error."""
+        """Return `size` bytes from byte `position`, fewer if the file ends earlier. Raises KlogError on an I/O
+        error."""
         pieces = []
         try:
             while size > 0 and (piece := os.pread(self._fd, size, position)):
@@ -64,8 +65,8 @@ class LogFile:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def read_into(self, buffer: bytearray | mmap.mmap, position: int, size: int) -> memoryview:
-        """`size` bytes from byte `position` into a buffer that has room for them; the view is shorter where the file
-        ends. Raises KlogError on an I/O error."""
+        """Read `size` bytes from byte `position` into a buffer that has room for them; the view is shorter if the file
+        ends earlier. Raises KlogError on an I/O error."""
         view, done = memoryview(buffer), 0
         try:
             while done < size and (count := os.preadv(self._fd, [view[done:size]], position + done)):
@@ -75,18 +76,18 @@ class LogFile:
         return view[:done]
 
     def map(self, position: int, size: int) -> memoryview:
-        """The same bytes, mapped: see the head of this module. Raises OSError, ValueError where that cannot be."""
+        """Return the same bytes, mapped: see the module docstring. Raises OSError, ValueError if that is impossible."""
         before = position % mmap.ALLOCATIONGRANULARITY
         size = min(size, self.size - position)
         mapped = mmap.mmap(self._fd, before + size, prot=mmap.PROT_READ, offset=position - before)
         return memoryview(mapped)[before:]
 
     def size_now(self) -> int:
-        """Its bytes at this moment; fewer than `size`, and it was cut."""
+        """Return the current size; if it is less than `size`, the file was cut."""
         return os.fstat(self._fd).st_size
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
@@ -101,7 +102,7 @@ class LogFile:
 
 
 def read_whole(path: str | os.PathLike[str], *, limit: int) -> bytes:
-    """The bytes of a small file. Raises KlogError, also if it has more than `limit` bytes."""
+    """Return the bytes of a small file. Raises KlogError, also if it has more than `limit` bytes."""
     with LogFile(path) as file:
         if file.size > limit:
             raise AboveLimit(
@@ -111,7 +112,7 @@ def read_whole(path: str | os.PathLike[str], *, limit: int) -> bytes:
 
 
 def unreadable(path: str, error: OSError, position: int | None = None) -> Unreadable:
-    """An OSError in klogtool's words. A link that leads nowhere is no file that is not there."""
+    """Turn an OSError into klogtool's error. A broken link gets a message of its own."""
     is_missing = isinstance(error, FileNotFoundError)
     leads_nowhere = is_missing and os.path.islink(path)
     refusal = Unreadable(

@@ -19,7 +19,7 @@ from klogtool.log.file import unreadable
 
 
 class Folder(Struct, frozen=True):
-    """What lies in a folder, by name; what is no folder counts as a file, and links as what they lead to."""
+    """The contents of a folder, by name. What is not a folder counts as a file; links count as their target."""
 
     path: str
     files: tuple[FileName, ...]
@@ -27,7 +27,7 @@ class Folder(Struct, frozen=True):
 
 
 def names_in(path: str) -> list[str]:
-    """The names in a folder, sorted. Raises Unreadable where it cannot be listed."""
+    """Return the names in a folder, sorted. Raises Unreadable if it cannot be listed."""
     try:
         return sorted(os.listdir(path))
     except OSError as error:
@@ -35,7 +35,7 @@ def names_in(path: str) -> list[str]:
 
 
 def list_folder(path: str) -> Folder:
-    """The names in a folder, sorted. Raises KlogError where they cannot be read."""
+    """Return the names in a folder, sorted. Raises KlogError if they cannot be read."""
     try:
         with os.scandir(path) as entries:
             found = sorted((entry.name, _is_folder(entry)) for entry in entries)
@@ -46,22 +46,22 @@ def list_folder(path: str) -> Folder:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Also of a link to one; without a look at what is no link."""
+    """Return whether it is a folder or a link to one; only links need a further system call."""
     try:
         return entry.is_dir()
-    except OSError:  # a link in a circle, or to where we may not look
+    except OSError:  # a circular link, or a target that we may not read
         return False
 
 
 def own_name(path: str) -> str:
-    """The last part of a path, also of `.` and of one with a slash at its end."""
+    """Return the last part of a path, also of `.` and of a path with a slash at its end."""
     name = os.path.basename(path)
     return name if name not in ("", os.curdir, os.pardir) else os.path.basename(os.path.abspath(path))
 
 
 @lru_cache(MOST_NAMES_KEPT)
 def find_partition_dir_name(name: str) -> PartitionDirName | None:
-    """A partition dir's name taken apart; None for a name that is not one."""
+    """Parse a partition dir's name; return None for another name."""
     try:
         return parse_partition_dir_name(name)
     except Corrupt:

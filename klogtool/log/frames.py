@@ -1,4 +1,5 @@
-"""Entries of a log file at any position, through a small cached piece of it: for index checks, which jump about."""
+"""Reads entries of a log file at any position, through a small cached piece: for index checks, which jump in the
+file."""
 
 from __future__ import annotations
 
@@ -19,30 +20,30 @@ from klogtool.log.entries import Entry, read_entry
 from klogtool.log.file import LogFile
 from klogtool.log.windows import Window
 
-FIRST_PIECE_BYTES = 1 << 12  # a look at one entry costs a page; who goes on gets larger pieces
+FIRST_PIECE_BYTES = 1 << 12  # one lookup costs a page; sequential reads get larger pieces
 PIECE_BYTES = 1 << 16
 RECORD_BATCH_MAGIC = 2
 
 
 class FrameReader:
-    """Looks at entries of one file; positions are those of the file."""
+    """Reads entries of one file; positions are those of the file."""
 
     def __init__(self, file: LogFile) -> None:
         self.file = file
         self._base, self._piece, self._next_bytes = 0, b"", FIRST_PIECE_BYTES
 
     def find(self, position: int, end: int) -> Frame | Stop:
-        """The entry at a position of a log that ends at `end`, or why there is none."""
+        """Return the entry at a position of a log that ends at `end`, or why there is none."""
         piece = self._piece_at(position, HEADER_SIZE_UP_TO_MAGIC + 1)
         found = find_frame(piece, position - self._base, min(end, self.file.size) - self._base)
         return Frame(position, found.offset, found.size, found.magic) if isinstance(found, Frame) else found
 
     def last_offset(self, frame: Frame) -> int:
-        """The entry's last offset. Raises Corrupt where the file ends inside the header of a batch."""
+        """Return the entry's last offset. Raises Corrupt if the file ends inside the header of a batch."""
         return frame.offset if frame.magic < RECORD_BATCH_MAGIC else self._header(frame).last_offset
 
     def max_timestamp(self, frame: Frame) -> int:
-        """The entry's largest timestamp, by its header. Raises Corrupt where that cannot be read."""
+        """Return the entry's largest timestamp, from its header. Raises Corrupt if that cannot be read."""
         if frame.magic >= RECORD_BATCH_MAGIC:
             return self._header(frame).max_timestamp
         piece = self._piece_at(frame.position, LOG_OVERHEAD + HEAD_SIZES[1])
@@ -51,13 +52,13 @@ class FrameReader:
         return message.timestamp
 
     def read(self, frame: Frame) -> Entry:
-        """The whole entry. Raises Corrupt where its header cannot be read."""
+        """Return the whole entry. Raises Corrupt if its header cannot be read."""
         data = memoryview(self.file.read(frame.position, max(frame.size, RECORD_BATCH_OVERHEAD)))
         window = Window(frame.position, data, frame.size, last=False)
         return read_entry(window, replace(frame, position=0), self.file.path)
 
     def corrupt_length(self, position: int) -> Corrupt:
-        """The error for an entry whose length field is below the smallest possible."""
+        """Return the error for an entry whose length field is below the minimum."""
         return corrupt_length(self._piece_at(position, HEADER_SIZE_UP_TO_MAGIC), position - self._base, self._base)
 
     def _header(self, frame: Frame) -> RecordBatch:
@@ -65,7 +66,7 @@ class FrameReader:
         return parse_batch(piece, frame.position - self._base, base=self._base)
 
     def _piece_at(self, position: int, size: int) -> bytes:
-        """A piece that holds `size` bytes from `position` on, as far as the file does."""
+        """Return a piece with `size` bytes from `position` on, as far as the file has them."""
         if not self._base <= position <= self._base + len(self._piece) - size:
             self._base, self._piece = position, self.file.read(position, self._next_bytes)
             self._next_bytes = min(2 * self._next_bytes, PIECE_BYTES)

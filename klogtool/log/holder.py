@@ -1,6 +1,8 @@
-"""Who holds the lock of a log dir, asked without taking it: a broker that starts meanwhile notices nothing.
+"""Who holds the lock of a log dir. It is asked without taking the lock, so a broker that starts meanwhile is not
+affected.
 
-A broker has a record lock (fcntl) on all of `.lock` as long as it runs. What it writes meanwhile may be read in halves.
+A broker has a record lock (fcntl) on all of `.lock` while it runs. A record that it is just writing may be read
+incompletely.
 """
 
 from __future__ import annotations
@@ -13,11 +15,11 @@ from collections.abc import Iterator
 
 from klogtool.format.names import FileKind
 
-_UP = 2  # a file lies in a partition dir, and that in a log dir
+_UP = 2  # levels from a file up to the log dir: file, partition dir, log dir
 
 
 def walk_held(path: str) -> Iterator[tuple[str, str]]:
-    """Locks that somebody holds, and who: of the log dir that a path is, or lies in, by its name or really."""
+    """Yield held locks and their holders: of the log dir of a path, by its name and by its real path."""
     seen: set[str] = set()
     for folder in (os.path.abspath(path), os.path.realpath(path)):
         for _ in range(_UP + 1):
@@ -30,8 +32,8 @@ def walk_held(path: str) -> Iterator[tuple[str, str]]:
 
 
 def find_holder(lock: str) -> str | None:
-    """`process 4711`, or `another process` where the system does not tell; None if nobody holds it, or it is not there,
-    or may not be read."""
+    """Return `process 4711`, or `another process` if the system does not say; None if nobody holds it, or it does not
+    exist, or may not be read."""
     if not sys.platform.startswith("linux") or not os.path.isfile(lock):
         return None
     try:
@@ -50,7 +52,8 @@ def find_holder(lock: str) -> str | None:
 
 
 def _asked(found: int) -> tuple[int, int]:
-    """Kind and process of a lock that a lock on all of the file would meet (F_GETLK; struct flock of 64-bit Linux)."""
+    """Return kind and process of a lock that conflicts with a lock on the whole file (F_GETLK; struct flock of 64-bit
+    Linux)."""
     numbers = ((fcntl.F_WRLCK, 2), (os.SEEK_SET, 2), (0, 4), (0, 8), (0, 8), (0, 4), (0, 4))
     asked = b"".join(number.to_bytes(size, sys.byteorder) for number, size in numbers)
     told = fcntl.fcntl(found, fcntl.F_GETLK, asked)

@@ -1,4 +1,4 @@
-"""The same work on many pieces, on a few threads, its results in the order of the pieces."""
+"""The same work on many pieces, on a few threads; results come in the order of the pieces."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 def in_order(
     make_work: Callable[[], Callable[[Piece], Result]], pieces: Iterator[Piece], jobs: int
 ) -> Iterator[tuple[Piece, Result]]:
-    """(piece, work(piece)) for each piece, in order; each thread makes its own `work`.
+    """Yield (piece, work(piece)) for each piece, in order; each thread makes its own `work`.
 
-    A few pieces are under way at a time, so memory does not grow with their number. One piece, or one job: no thread.
-    An exception of the work is raised in its place.
+    A few pieces are in progress at a time, so memory does not grow with their number. With one piece or one job no
+    thread is used. An exception of the work is raised at its place in the order.
     """
     first = next(pieces, None)
     if first is None:

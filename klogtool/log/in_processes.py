@@ -1,7 +1,8 @@
-"""The same work on many things, in processes: for work that is Python's more than the kernels'. Results in order.
+"""The same work on many things, in processes, for work that spends its time in Python, not in the kernels. Results in
+order.
 
-Processes are forked, so that nothing of the work needs to be packed up but its results; each writes these to a pipe as
-far as there is room in it, and goes on when they are wanted. So results that nobody has asked for take no memory.
+Processes are forked, so only results have to be serialized. Each process writes its results to a pipe, and waits when
+the pipe is full. So results that nobody has read yet take no memory.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ Result = TypeVar("Result")
 def in_processes(
     work: Callable[[Thing], Result], things: Sequence[Thing], jobs: int, weight: Callable[[Thing], int] = lambda _: 1
 ) -> Iterator[Result | KlogError]:
-    """work(thing) for each thing, in order, or the KlogError that it raised. Any other exception is raised.
+    """Yield work(thing) for each thing, in order, or the KlogError that it raised. Any other exception is raised.
 
-    weight: about how long it takes, so that each process gets as much as the others. Threads must not run yet.
+    weight: its approximate duration, so that processes get equal shares. No threads may run yet.
     """
     if jobs <= 1 or len(things) <= 1:
         yield from (_outcome(work, thing) for thing in things)
@@ -49,7 +50,8 @@ def _outcome(work: Callable[[Thing], Result], thing: Thing) -> Result | KlogErro
 
 
 def _shared_out(weights: Sequence[int], shares: int) -> list[list[int]]:
-    """Numbers of things for each process, ascending: the heaviest first, to whoever has least."""
+    """Return the numbers of things for each process, ascending. The heaviest thing goes first, to the process with the
+    least."""
     owners: list[list[int]] = [[] for _ in range(shares)]
     loads = [(0, share) for share in range(shares)]
     heapify(loads)
@@ -61,7 +63,7 @@ def _shared_out(weights: Sequence[int], shares: int) -> list[list[int]]:
 
 
 class _Worker:
-    """A process that does its things one behind the other, and the pipe that their outcomes come through."""
+    """A process that does its things in order, and the pipe for their results."""
 
     def __init__(self, work: Callable[[Any], Any], things: Sequence[Any], others: Sequence[_Worker]) -> None:
         ours, theirs = os.pipe()
@@ -69,14 +71,14 @@ class _Worker:
         self._pid = os.fork()
         if self._pid == 0:
             os.close(ours)
-            for other in others:  # else those would not notice that nobody reads any more
+            for other in others:  # otherwise they would not notice that the reader is gone
                 os.close(other._pipe.fileno())
             _serve(work, things, theirs)
         os.close(theirs)
         self._pipe: IO[bytes] = os.fdopen(ours, "rb")
 
     def read(self) -> Any:
-        """The next outcome; raises what the work raised, if that was no KlogError."""
+        """Return the next result; raise what the work raised, unless it was a KlogError."""
         try:
             outcome, error = pickle.load(self._pipe)
         except EOFError:
@@ -86,9 +88,9 @@ class _Worker:
         return outcome
 
     def close(self) -> None:
-        """Whatever it has not done yet is not wanted: it ends at its next outcome.
+        """Stop the process: it ends at its next result.
 
-        A process that was forked later may close its copy of this, too: it has nothing to wait for.
+        A process that was forked later may close its copy of this too: it has nothing to wait for.
         """
         self._pipe.close()
         if os.getpid() == self._parent:
@@ -96,7 +98,7 @@ class _Worker:
 
 
 def _serve(work: Callable[[Any], Any], things: Sequence[Any], pipe: int) -> None:
-    """Never returns: what the other process has open, or is to do at its end, is not ours."""
+    """Do the work and exit. It never returns: open files and exit handlers belong to the parent process."""
     status = 1
     try:
         with os.fdopen(pipe, "wb") as out:
@@ -104,7 +106,7 @@ def _serve(work: Callable[[Any], Any], things: Sequence[Any], pipe: int) -> None
                 out.write(pickle.dumps(_told(work, thing)))
                 out.flush()
         status = 0
-    except BrokenPipeError:  # nobody wants to know
+    except BrokenPipeError:  # the reader is gone
         pass
     finally:
         os._exit(status)

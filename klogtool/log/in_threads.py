@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-AHEAD = 2  # pieces under way for each thread
+AHEAD = 2  # pieces in progress for each thread
 
 
 class _Slot:
-    """A piece on its way: `done` is set when its result, or its error, is there."""
+    """A piece in progress: `done` is set when its result or its error is there."""
 
     def __init__(self, piece: Any) -> None:
         self.piece = piece
@@ -21,7 +21,7 @@ class _Slot:
         self._error: BaseException | None = None
 
     def fill(self, work: Callable[[Any], Any]) -> None:
-        """Do the work; whatever it raises is kept for the one who waits."""
+        """Do the work; an exception is kept for `wait`."""
         try:
             self._results.append(work(self.piece))
         except BaseException as error:
@@ -29,7 +29,7 @@ class _Slot:
         self.done.set()
 
     def wait(self) -> tuple[Any, Any]:
-        """The piece and its result; raises what the work raised."""
+        """Return the piece and its result; raise what the work raised."""
         self.done.wait()
         if self._error is not None:
             raise self._error
@@ -39,7 +39,7 @@ class _Slot:
 def in_threads(
     make_work: Callable[[], Callable[[Any], Any]], pieces: Iterator[Any], jobs: int
 ) -> Iterator[tuple[Any, Any]]:
-    """(piece, work(piece)) for each piece, in order, by so many threads."""
+    """Yield (piece, work(piece)) for each piece, in order, by `jobs` threads."""
     todo: queue.SimpleQueue[_Slot | None] = queue.SimpleQueue()
     for _ in range(jobs):
         threading.Thread(target=_serve, args=(make_work(), todo), daemon=True).start()

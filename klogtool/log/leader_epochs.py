@@ -1,7 +1,7 @@
 """The leader epochs of a partition: which epoch began at which offset (LeaderEpochFileCache). Opens no file.
 
-`due` says whether a broker would write leader-epoch-checkpoint anew: it does so for every change, also for one that
-leaves the entries as they were, and what it writes is its own text, not the one it read.
+`due` says whether a broker would write leader-epoch-checkpoint again. It does so for every change, even one that leaves
+the entries as they were, and it writes its own text, not the one that it read.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ UNDEFINED_EPOCH_OFFSET = -1
 
 
 class LeaderEpochFileCache:
-    """Epochs and their start offsets, both ascending. due: the file is to be written."""
+    """Epochs and their start offsets, both ascending. due: the file has to be written."""
 
     def __init__(self, lines: Iterable[EpochEntry] = ()) -> None:
-        """lines: of the file, as they stand. Raises Corrupt (IllegalArgumentException) if a number is negative."""
+        """lines: of the file, unchanged. Raises Corrupt (IllegalArgumentException) if a number is negative."""
         self.entries: list[EpochEntry] = assign_leader_epochs(lines)
         self.due = False
 
     @property
     def latest_epoch(self) -> int | None:
-        """The highest epoch, or None if there is none."""
+        """The highest epoch, or None."""
         return self.entries[-1].epoch if self.entries else None
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """The epoch began at this offset; what contradicts it goes. Nothing changes if the latest one covers it.
+        """Record that the epoch began at this offset; remove entries that contradict it. Nothing changes if the latest
+        epoch covers it.
 
         Raises Corrupt (IllegalArgumentException) for a negative number.
         """
@@ -41,16 +42,16 @@ class LeaderEpochFileCache:
         self.due = True
 
     def assign_if_later(self, epoch: int, start_offset: int) -> None:
-        """What recovery and loading do with each batch (LogSegment.recover): only a higher epoch is noted.
+        """Record a batch's epoch if it is higher than all before, as recovery and loading do (LogSegment.recover).
 
-        Raises Corrupt (IllegalArgumentException) if that begins at a negative offset.
+        Raises Corrupt (IllegalArgumentException) if it begins at a negative offset.
         """
         latest = self.latest_epoch
         if epoch >= 0 and (latest is None or epoch > latest):
             self.assign(epoch, start_offset)
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Epochs that begin at or behind this offset go (truncateFromEndAsyncFlush)."""
+        """Remove epochs that begin at or after this offset (truncateFromEndAsyncFlush)."""
         if end_offset < 0:
             return
         kept = len(self.entries)
@@ -60,7 +61,8 @@ class LeaderEpochFileCache:
         del self.entries[kept:]
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """The epoch that holds this offset begins there, earlier ones go (truncateFromStartAsyncFlush)."""
+        """Let the epoch that contains this offset begin there, and remove earlier ones
+        (truncateFromStartAsyncFlush)."""
         gone = 0
         while gone < len(self.entries) and self.entries[gone].start_offset <= start_offset:
             gone += 1
@@ -69,19 +71,20 @@ class LeaderEpochFileCache:
             self.due = True
 
     def clear(self) -> None:
-        """No epoch is known any more, and the file says so (clearAndFlush)."""
+        """Remove all epochs and write the file (clearAndFlush)."""
         self.entries = []
         self.due = True
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """The epoch that an offset was written in, as far as the cache knows (epochForOffset)."""
+        """Return the epoch of an offset, as far as the cache knows (epochForOffset)."""
         n = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset)
         return self.entries[n - 1].epoch if n else None
 
     def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(epoch found, end offset): the largest epoch up to the requested one, and where the next one begins.
+        """Return (epoch found, end offset): the largest epoch up to the requested one, and where the next one begins.
 
-        Both undefined (-1) for an unknown one above all; the start of the first epoch for one below all (endOffsetFor).
+        Both are undefined (-1) for an unknown epoch above all. For one below all, the end is the start of the first
+        epoch (endOffsetFor).
         """
         if requested_epoch == UNDEFINED_EPOCH:
             return UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
@@ -93,5 +96,5 @@ class LeaderEpochFileCache:
         return (self.entries[n - 1].epoch if n else requested_epoch), self.entries[n].start_offset
 
     def checkpoint(self) -> bytes:
-        """The file as a broker writes it."""
+        """Return the file as a broker writes it."""
         return build_leader_epoch_checkpoint(self.entries)

@@ -1,6 +1,6 @@
-"""A log dir, one entry of a broker's `log.dirs`: partition dirs, and what is kept for all of them.
+"""A log dir, one entry of a broker's `log.dirs`: partition dirs, and files for all of them.
 
-Nothing is kept: each property looks at the disk anew.
+Nothing is cached: each property reads the disk again.
 """
 
 from __future__ import annotations
@@ -33,56 +33,56 @@ KINDS_IN_LOG_DIR = frozenset(
         FileKind.BOOTSTRAP_SNAPSHOT,
     }
 )
-ROOT_KINDS = KINDS_IN_LOG_DIR - {FileKind.LOCK, FileKind.BOOTSTRAP_SNAPSHOT}  # other programs use these names, too
+ROOT_KINDS = KINDS_IN_LOG_DIR - {FileKind.LOCK, FileKind.BOOTSTRAP_SNAPSHOT}  # other programs use these two names too
 REMOTE_INDEX_CACHE = "remote-log-index-cache"  # RemoteIndexCache.DIR_NAME, with tiered storage
 
 
 class LogDir(Struct, frozen=True):
-    """A log dir. The four checkpoints are dicts by topic and partition, or None where there is no such file."""
+    """A log dir. The four checkpoints are dicts by topic and partition, or None if the file does not exist."""
 
     path: str
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
-        """Its partition dirs in order of name, those that are doomed, on their way or stray (`state`) included."""
+        """Its partition dirs, sorted by name, including those with a suffix: deleted, future, stray (`state`)."""
         folders = list_folder(self.path).folders
         return tuple(Partition(self._beside(name)) for name in folders if find_partition_dir_name(name))
 
     @property
     def recovery_points(self) -> Offsets | None:
-        """recovery-point-offset-checkpoint: up to where a partition is known to be on the disk."""
+        """recovery-point-offset-checkpoint: up to which offset a partition is certainly on disk."""
         return self._offsets(FileKind.RECOVERY_POINT_CHECKPOINT)
 
     @property
     def high_watermarks(self) -> Offsets | None:
-        """replication-offset-checkpoint: up to where a partition was on all replicas in sync."""
+        """replication-offset-checkpoint: up to which offset a partition was on all in-sync replicas."""
         return self._offsets(FileKind.REPLICATION_CHECKPOINT)
 
     @property
     def log_start_offsets(self) -> Offsets | None:
-        """log-start-offset-checkpoint: only partitions that begin behind their first segment's base offset."""
+        """log-start-offset-checkpoint: only partitions that start after their first segment's base offset."""
         return self._offsets(FileKind.LOG_START_CHECKPOINT)
 
     @property
     def cleaner_offsets(self) -> Offsets | None:
-        """cleaner-offset-checkpoint: up to where a partition is compacted."""
+        """cleaner-offset-checkpoint: up to which offset a partition is compacted."""
         return self._offsets(FileKind.CLEANER_CHECKPOINT)
 
     @property
     def meta_properties(self) -> MetaProperties | None:
-        """Whose log dir it is; None if there is no meta.properties."""
+        """The identity of the log dir; None if there is no meta.properties."""
         identity: MetaProperties | None = find_content(self._beside(FileKind.META_PROPERTIES.value))
         return identity
 
     @property
     def clean_shutdown(self) -> CleanShutdown | None:
-        """What a broker that stopped in an orderly way left (`.kafka_cleanshutdown`), or None."""
+        """The contents of `.kafka_cleanshutdown`, which a broker leaves at a clean stop; or None."""
         marker: CleanShutdown | None = find_content(self._beside(FileKind.CLEAN_SHUTDOWN.value))
         return marker
 
     @property
     def bootstrap_snapshot(self) -> KraftSnapshot | None:
-        """bootstrap.checkpoint: the metadata that a KRaft cluster began with, or None."""
+        """bootstrap.checkpoint: the metadata with which a KRaft cluster began, or None."""
         path = self._beside(FileKind.BOOTSTRAP_SNAPSHOT.value)
         return KraftSnapshot(path) if os.path.lexists(path) else None
 
@@ -93,12 +93,12 @@ class LogDir(Struct, frozen=True):
 
     @property
     def foreign_files(self) -> tuple[str, ...]:
-        """Names of files that are not Kafka's, or that it would not look for here."""
+        """Names of files that are not Kafka's, or that Kafka would not look for here."""
         return tuple(file.name for file in list_folder(self.path).files if file.kind not in KINDS_IN_LOG_DIR)
 
     @property
     def foreign_folders(self) -> tuple[str, ...]:
-        """Names of folders that are no partition dirs: a broker does not start over them."""
+        """Names of folders that are not partition dirs: a broker does not start with them."""
         folders = list_folder(self.path).folders
         return tuple(name for name in folders if not find_partition_dir_name(name) and name != REMOTE_INDEX_CACHE)
 
@@ -111,14 +111,14 @@ class LogDir(Struct, frozen=True):
 
 
 def has_root_files(names: Iterable[str]) -> bool:
-    """Whether one of these names is a file that only the root of a log dir has: meta.properties or a checkpoint."""
+    """Return whether one of these names belongs only in the root of a log dir: meta.properties or a checkpoint."""
     return any(parse_file_name(name).kind in ROOT_KINDS for name in names)
 
 
 def is_log_dir(path: str, names: Iterable[str]) -> bool:
-    """Whether a folder with these names in it is a log dir: it has a root file, or a partition dir with Kafka's files.
+    """Return whether a folder with these names is a log dir: it has a root file, or a partition dir with Kafka's files.
 
-    Raises Unreadable for a partition dir that cannot be listed, where nothing else tells.
+    Raises Unreadable for a partition dir that cannot be listed, if nothing else decides.
     """
     names, refusal = list(names), None
     if has_root_files(names):
@@ -142,7 +142,7 @@ def _is_partition_dir(path: str, name: str) -> bool:
 
 
 def knows_topic_ids(log_dir: LogDir) -> bool:
-    """Whether brokers that gave topics ids have written here: 2.8 and later, most of them."""
+    """Return whether brokers with topic ids have written here: most from 2.8 on."""
     if os.path.lexists(os.path.join(log_dir.path, FileKind.BOOTSTRAP_SNAPSHOT.value)):
         return True
     return any(

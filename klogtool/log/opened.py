@@ -1,4 +1,4 @@
-"""What a path is: a log dir, a partition dir or a file, by what is in the folder and by the file's name."""
+"""What a path is: a log dir, a partition dir or a file, judged by a folder's contents and a file's name."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Opened: TypeAlias = "LogDir | Partition | Segment | KraftSnapshot | EntriesFile[
 
 
 def open_path(path: str | os.PathLike[str]) -> Opened:
-    """A LogDir, a Partition, or the object for a file: a Segment for a `.log`, and so on by the file's name.
+    """Return a LogDir, a Partition, or the object for a file: a Segment for a `.log`, and so on by the file's name.
 
-    Nothing is read yet but the names in a folder, and no file stays open. Raises KlogError where there is nothing,
-    something that may not be read, something that is neither file nor folder, or nothing of Kafka's.
+    Only the names in a folder are read yet, and no file stays open. Raises KlogError if the path does not exist, may
+    not be read, is neither file nor folder, or is not Kafka's.
     """
     text = os.fsdecode(path)
     _check_path(text)
@@ -48,10 +48,11 @@ class NoLogDir(Unsupported):
 
 
 def _open_folder(path: str) -> LogDir | Partition:
-    """A folder with a file of a log dir's root is one, else one with files of a partition is that.
+    """Open a folder: with a root file of a log dir it is a log dir; else with files of a partition it is a partition
+    dir.
 
-    Where neither is there, partition dirs in it make it a log dir. Its own name makes an empty folder, or one that
-    lies in a log dir, a partition dir without files.
+    Without either, partition dirs in it make it a log dir. Otherwise its own name decides: if it is empty, or in a log
+    dir, it is a partition dir without files.
     """
     names = names_in(path)
     if has_root_files(names):
@@ -87,7 +88,7 @@ def _open_file(path: str) -> Opened:
 
 
 def _check_path(path: str) -> None:
-    """Raises KlogError for text that can be no path: the system's calls would raise errors of another type."""
+    """Raises KlogError for text that cannot be a path: system calls would raise errors of another type."""
     try:
         impossible = b"\0" in os.fsencode(path)
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
-"""A partition dir: its segments and the files beside them, as their names say.
+"""A partition dir: its segments and the files beside them, by their names.
 
-Nothing is kept: each property looks at the disk anew, so that of a running broker's dir two may not fit together.
+Nothing is cached: each property reads the disk again, so in the dir of a running broker two of them may not match.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ KINDS_IN_PARTITION_DIR = frozenset(
 
 
 class Partition(Struct, frozen=True):
-    """A partition dir; those that a broker renamed (-delete, -future, -stray) as well."""
+    """A partition dir, including those that a broker renamed (-delete, -future, -stray)."""
 
     path: str
 
@@ -53,7 +53,7 @@ class Partition(Struct, frozen=True):
 
     @property
     def topic_partition(self) -> TopicPartition | None:
-        """Topic and partition by the folder's name, as keys of checkpoints; None for a name that does not say them.
+        """Topic and partition from the folder's name, as keys of checkpoints; None if the name has none.
 
         The topic of a -delete or -stray dir may be cut short.
         """
@@ -80,7 +80,7 @@ class Partition(Struct, frozen=True):
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Its `.log` files by base offset. Those that are doomed or half made are among `leftovers`."""
+        """Its `.log` files by base offset. Those being deleted or incomplete are in `leftovers`."""
         return tuple(Segment(self._path_of(file)) for file in self._files(FileKind.LOG))
 
     @property
@@ -90,47 +90,47 @@ class Partition(Struct, frozen=True):
 
     @property
     def kraft_snapshots(self) -> tuple[KraftSnapshot, ...]:
-        """Its `.checkpoint` files by end offset: of `__cluster_metadata-0` only."""
+        """Its `.checkpoint` files by end offset: only in `__cluster_metadata-0`."""
         return tuple(KraftSnapshot(self._path_of(file)) for file in self._files(FileKind.KRAFT_SNAPSHOT))
 
     @property
     def leader_epochs(self) -> list[EpochEntry] | None:
-        """The entries of leader-epoch-checkpoint as they stand; None if there is no such file."""
+        """The entries of leader-epoch-checkpoint, unchanged; None if the file does not exist."""
         entries: list[EpochEntry] | None = find_content(self._beside(FileKind.LEADER_EPOCH_CHECKPOINT))
         return entries
 
     @property
     def topic_id(self) -> str | None:
-        """The topic's id as Kafka's tools print it, out of partition.metadata; None if there is no such file."""
+        """The topic's id from partition.metadata, as Kafka's tools print it; None if the file does not exist."""
         metadata: PartitionMetadata | None = find_content(self._beside(FileKind.PARTITION_METADATA))
         return None if metadata is None else build_uuid(metadata.topic_id)
 
     @property
     def quorum_state(self) -> QuorumState | None:
-        """What quorum-state says (`__cluster_metadata-0`); None if there is no such file."""
+        """The contents of quorum-state (`__cluster_metadata-0`); None if the file does not exist."""
         state: QuorumState | None = find_content(self._beside(FileKind.QUORUM_STATE))
         return state
 
     @property
     def leftovers(self) -> tuple[FileName, ...]:
-        """Names that end in .deleted, .cleaned, .swap, .tmp or .part: what something that is not finished left."""
+        """Names that end in .deleted, .cleaned, .swap, .tmp or .part: left by an unfinished operation."""
         return tuple(file for file in self._folder().files if file.suffix and belongs_in_partition_dir(file))
 
     @property
     def foreign_files(self) -> tuple[str, ...]:
-        """Names of files that are not Kafka's, or that it would not look for here."""
+        """Names of files that are not Kafka's, or that Kafka would not look for here."""
         return tuple(file.name for file in self._folder().files if not belongs_in_partition_dir(file))
 
     @property
     def foreign_folders(self) -> tuple[str, ...]:
-        """Names of folders in it; Kafka makes none."""
+        """Names of folders in it; Kafka creates none."""
         return self._folder().folders
 
     def _folder(self) -> Folder:
         return list_folder(self.path)
 
     def _files(self, kind: FileKind) -> list[FileName]:
-        """Names of one kind that are in use, by offset."""
+        """Return the file names of one kind that are in use, by offset."""
         files = (file for file in self._folder().files if file.kind is kind and not file.suffix)
         return sorted(filter(belongs_in_partition_dir, files), key=lambda file: (file.base_offset, file.name))
 
@@ -142,15 +142,15 @@ class Partition(Struct, frozen=True):
 
 
 def belongs_in_partition_dir(file: FileName) -> bool:
-    """Whether it is a file of a partition: its kind is, and its name has the offset that such a name needs."""
+    """Return whether it is a file of a partition: by its kind, and its name has the required offset."""
     needs_offset = file.kind.has_base_offset or file.kind is FileKind.KRAFT_SNAPSHOT
     return file.kind in KINDS_IN_PARTITION_DIR and (file.base_offset is not None or not needs_offset)
 
 
 def has_partition_files(names: Iterable[str]) -> bool:
-    """Whether one of these names is one that a broker gives to a file of a partition.
+    """Return whether one of these names is one that a broker gives to a file of a partition.
 
-    Offsets have at least 20 digits: a `1.log` may be anybody's.
+    Offsets must have at least 20 digits: a `1.log` may belong to anything.
     """
     return any(_is_brokers(name) for name in names)
 

@@ -1,8 +1,8 @@
 """What a broker remembers of the producers of a partition (ProducerStateManager, ProducerAppendInfo). Opens no file.
 
-A batch is first looked at (`ProducerAppendInfo.append`), then taken over (`update`), and a transaction that it ends is
-closed last (`complete_txn`), as in UnifiedLog.append; `apply` does the three for one batch, as recovery and loading do.
-Transaction markers of a batch that is read from the log count as they stand; only a client's batch is judged.
+A batch is first checked (`ProducerAppendInfo.append`), then applied (`update`), and a transaction that it ends is
+completed last (`complete_txn`), as in UnifiedLog.append. `apply` does all three for one batch, as recovery and loading
+do. Transaction markers that are read from the log are accepted unchecked; only a client's batches are checked.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from klogtool.format.producer_snapshot import (
 NUM_BATCHES_TO_RETAIN = 5  # ProducerStateEntry
 NO_COORDINATOR_EPOCH = -1
 MAX_PRODUCER_EPOCH = (1 << 15) - 1
-TV_UNKNOWN = -1  # TransactionVersion: not told
-TV_2 = 2  # from here on a marker's epoch is above that of its data (KIP-890)
+TV_UNKNOWN = -1  # TransactionVersion: not given
+TV_2 = 2  # from this version on a marker's epoch is above that of its data (KIP-890)
 
 
 class AppendOrigin(Enum):
-    """Where a batch comes from, which decides what is checked (AppendOrigin)."""
+    """The source of a batch, which decides what is checked (AppendOrigin)."""
 
     REPLICATION = "replication"
     COORDINATOR = "coordinator"
@@ -68,7 +68,7 @@ class BatchMetadata(Struct, frozen=True):
 
 
 class CompletedTxn(Struct, frozen=True):
-    """A transaction that its marker (at last_offset) has ended."""
+    """A transaction that was ended by its marker (at last_offset)."""
 
     producer_id: int
     first_offset: int
@@ -77,7 +77,7 @@ class CompletedTxn(Struct, frozen=True):
 
 
 class TxnMetadata(Struct, frozen=True):
-    """A transaction of a producer, last_offset: its marker's, or None while it is open."""
+    """A transaction of a producer. last_offset: its marker's, or None while it is open."""
 
     producer_id: int
     first_offset: int
@@ -85,7 +85,7 @@ class TxnMetadata(Struct, frozen=True):
 
 
 class VerificationState(Struct):
-    """What is known of a producer whose transaction the coordinator was asked about (VerificationStateEntry)."""
+    """What is known of a producer for whose transaction the coordinator was asked (VerificationStateEntry)."""
 
     lowest_sequence: int
     supports_epoch_bump: bool
@@ -120,7 +120,7 @@ class ProducerState:
 
     @classmethod
     def of_snapshot(cls, entry: ProducerStateEntry) -> ProducerState:
-        """A producer as a snapshot has it, which knows the last batch only (ProducerStateManager.readSnapshot)."""
+        """Make a producer from a snapshot, which has only the last batch (ProducerStateManager.readSnapshot)."""
         producer = cls(
             entry.producer_id,
             entry.producer_epoch,
@@ -136,7 +136,7 @@ class ProducerState:
 
     @property
     def last_sequence(self) -> int:
-        """Of the last batch, or NO_SEQUENCE."""
+        """Last sequence of the last batch, or NO_SEQUENCE."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     @property
@@ -145,7 +145,7 @@ class ProducerState:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     def as_snapshot_entry(self) -> ProducerStateEntry:
-        """The producer as a snapshot keeps it (ProducerStateManager.writeSnapshot)."""
+        """Return the producer as a snapshot has it (ProducerStateManager.writeSnapshot)."""
         return ProducerStateEntry(
             self.producer_id,
             self.producer_epoch,
@@ -158,13 +158,13 @@ class ProducerState:
         )
 
     def copied(self) -> ProducerState:
-        """The same producer once more."""
+        """Return a copy."""
         copy = self.without_batches()
         copy.batches.extend(self.batches)
         return copy
 
     def without_batches(self) -> ProducerState:
-        """A copy that has yet to see its first batch (ProducerStateEntry.withProducerId)."""
+        """Return a copy without any batch (ProducerStateEntry.withProducerId)."""
         return ProducerState(
             self.producer_id,
             self.producer_epoch,
@@ -174,20 +174,20 @@ class ProducerState:
         )
 
     def add_batch(self, producer_epoch: int, batch: BatchMetadata) -> None:
-        """One more batch; those of another epoch are forgotten."""
+        """Add a batch; batches of another epoch are forgotten."""
         self._set_epoch(producer_epoch)
         self.batches.append(batch)
         self.last_timestamp = batch.timestamp
 
     def end_txn(self, producer_epoch: int, coordinator_epoch: int, timestamp: int) -> None:
-        """A marker ends what was open."""
+        """End the open transaction with a marker."""
         self._set_epoch(producer_epoch)
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = timestamp
         self.current_txn_first_offset = None
 
     def update(self, later: ProducerState) -> None:
-        """Take over what came after this (ProducerStateEntry.update)."""
+        """Apply what came after this (ProducerStateEntry.update)."""
         self._set_epoch(later.producer_epoch)
         self.batches.extend(later.batches)
         self.coordinator_epoch = later.coordinator_epoch
@@ -195,7 +195,7 @@ class ProducerState:
         self.last_timestamp = later.last_timestamp
 
     def find_duplicate(self, batch: RecordBatch) -> BatchMetadata | None:
-        """The kept batch with exactly this one's epoch and sequences: it was sent twice (findDuplicateBatch)."""
+        """Return the kept batch with exactly this one's epoch and sequences: it was sent twice (findDuplicateBatch)."""
         if batch.producer_epoch != self.producer_epoch:
             return None
         sequences = batch.base_sequence, batch.last_sequence
@@ -208,7 +208,7 @@ class ProducerState:
 
 
 class ProducerAppendInfo:
-    """What batches of one producer would change; nothing is changed by looking at them.
+    """Collects what batches of one producer would change; `append` changes nothing yet.
 
     updated: the producer as it would be, with the new batches only. started: transactions that begin in them.
     """
@@ -227,11 +227,11 @@ class ProducerAppendInfo:
     def append(
         self, batch: RecordBatch, first_offset: int | None = None, transaction_version: int = TV_UNKNOWN
     ) -> CompletedTxn | None:
-        """One more batch; the transaction that it ends, if it is a marker and one was open.
+        """Check a batch; return the transaction that it ends, if it is a marker and one was open.
 
         first_offset: where the append begins, if not at the batch's base offset. Raises Corrupt: a marker that cannot
-        be read (InvalidRecordException and others), data out of its transaction (InvalidTxnStateException); Refused:
-        what a leader turns away (InvalidProducerEpochException, OutOfOrderSequenceException, ...).
+        be read (InvalidRecordException and others), data outside its transaction (InvalidTxnStateException); Refused:
+        what a leader rejects (InvalidProducerEpochException, OutOfOrderSequenceException, ...).
         """
         if not batch.is_control:
             self._append_data(batch, batch.base_offset if first_offset is None else first_offset)
@@ -282,12 +282,12 @@ class ProducerAppendInfo:
         return CompletedTxn(self.producer_id, first_offset, batch.base_offset, marker.is_abort)
 
     def _check_epoch(self, producer_epoch: int, offset: int, transaction_version: int) -> None:
-        if self._origin is AppendOrigin.REPLICATION:  # a stale epoch is only logged
+        if self._origin is AppendOrigin.REPLICATION:  # a follower only logs a stale epoch
             return
         current, is_tv2 = self.updated.producer_epoch, transaction_version >= TV_2
         if producer_epoch > current or (producer_epoch == current and not is_tv2):
             return
-        # KAFKA-19999: a marker that is written again, after the transaction has ended, does no harm.
+        # KAFKA-19999: a marker that is written again after its transaction has ended does no harm.
         is_over = self.updated.current_txn_first_offset is None or producer_epoch == MAX_PRODUCER_EPOCH
         if is_tv2 and producer_epoch == current and is_over:
             return
@@ -337,8 +337,8 @@ class ProducerAppendInfo:
 
 class ProducerStateManager:
     """The producers of a partition up to map_end_offset (exclusive), their open transactions, and those that ended
-    above the high watermark. last_snapshot_offset: no snapshot is due as long as map_end_offset is not above it.
-    keeps_ended: whether the last of these are remembered, which can be many, and which recovery never asks for."""
+    above the high watermark. last_snapshot_offset: no snapshot is due until map_end_offset is above it. keeps_ended:
+    whether to remember ended transactions; there can be many, and recovery never needs them."""
 
     def __init__(self) -> None:
         self.producers: dict[int, ProducerState] = {}
@@ -352,7 +352,7 @@ class ProducerStateManager:
 
     @property
     def is_empty(self) -> bool:
-        """Neither a producer nor a transaction above the high watermark is known."""
+        """Whether neither a producer nor a transaction above the high watermark is known."""
         return not self.producers and not self._unreplicated
 
     @property
@@ -362,7 +362,7 @@ class ProducerStateManager:
 
     @property
     def unreplicated_txns(self) -> list[TxnMetadata]:
-        """Transactions by first offset whose markers are not known to be below the high watermark."""
+        """Transactions, by first offset, whose markers are not known to be below the high watermark."""
         return [self._unreplicated[offset] for offset in sorted(self._unreplicated)]
 
     @property
@@ -381,11 +381,11 @@ class ProducerStateManager:
         origin: AppendOrigin = AppendOrigin.REPLICATION,
         verification: VerificationState | None = None,
     ) -> ProducerAppendInfo:
-        """To look at batches of one producer before they count."""
+        """Return an object that checks batches of one producer before they are applied."""
         return ProducerAppendInfo(self.producers.get(producer_id) or ProducerState(producer_id), origin, verification)
 
     def update(self, append_info: ProducerAppendInfo) -> None:
-        """Take over what was looked at."""
+        """Apply what was checked."""
         current = self.producers.get(append_info.producer_id)
         if current is None:
             self._put(append_info.updated)
@@ -395,10 +395,10 @@ class ProducerStateManager:
             self._put_ongoing(txn)
 
     def complete_txn(self, completed: CompletedTxn) -> AbortedTxn | None:
-        """A transaction is over; its entry for the transaction index if it was aborted.
+        """End a transaction; return its entry for the transaction index if it was aborted.
 
-        Raises Corrupt (IllegalArgumentException) for one that was never open; as in Kafka that shows only after the
-        entry was written (LogSegment.updateProducerState), which nobody sees, for the load ends there.
+        Raises Corrupt (IllegalArgumentException) if it was never open. In Kafka the entry has been written by then
+        (LogSegment.updateProducerState), but nobody sees it, because the load fails there.
         """
         last_stable_offset = self._last_stable_offset(completed)
         if self._ongoing.pop(completed.first_offset, None) is None:
@@ -422,7 +422,8 @@ class ProducerStateManager:
         )
 
     def apply(self, batch: RecordBatch) -> AbortedTxn | None:
-        """A batch that is in the log counts (LogSegment.updateProducerState); an entry for the transaction index.
+        """Apply a batch of the log (LogSegment.updateProducerState); return an entry for the transaction index, or
+        None.
 
         Raises Corrupt: see `ProducerAppendInfo.append` and `complete_txn`.
         """
@@ -439,8 +440,8 @@ class ProducerStateManager:
     def take_over(
         self, producers: Iterable[ProducerState], ended: Iterable[TxnMetadata], begun: Iterable[TxnMetadata]
     ) -> None:
-        """What somebody else made of batches: producers as they now are, new ones in the order in which they came up,
-        transactions that have ended, and those that are open and were not before."""
+        """Take over the result of another replay: producers as they are now, new ones in order of appearance;
+        transactions that have ended; and new open ones."""
         for producer in producers:
             self._put(producer)
         for txn in ended:
@@ -452,13 +453,13 @@ class ProducerStateManager:
             self._put_ongoing(txn)
 
     def copied(self) -> ProducerStateManager:
-        """The producers and transactions as they are now, for `return_to`."""
+        """Return a copy of producers and transactions, for `return_to`."""
         kept = ProducerStateManager()
         kept.return_to(self)
         return kept
 
     def return_to(self, kept: ProducerStateManager) -> None:
-        """Producers and transactions become what they were; offsets of snapshots stay."""
+        """Restore producers and transactions; offsets of snapshots stay."""
         self.clear()
         for producer_id in kept._order.in_order:
             self._put(kept.producers[producer_id].copied())
@@ -468,7 +469,7 @@ class ProducerStateManager:
             self._put_ongoing(txn)
 
     def state(self) -> object:
-        """All that decides what further batches do here: managers with equal states go on alike."""
+        """Return everything that decides the effect of further batches: managers with equal states behave the same."""
         producers = {
             known.producer_id: (
                 known.producer_epoch,
@@ -482,7 +483,7 @@ class ProducerStateManager:
         return self.map_end_offset, producers, dict(self._ongoing), dict(self._unreplicated), self._order.buckets
 
     def share(self, other: ProducerStateManager) -> None:
-        """Producers, transactions and end offset are those of `other` from now on; offsets of snapshots stay."""
+        """Share producers, transactions and end offset with `other` from now on; offsets of snapshots stay."""
         self.producers, self._order, self.map_end_offset = other.producers, other._order, other.map_end_offset
         self._ongoing, self._first_offsets, self._unreplicated = (
             other._ongoing,
@@ -491,12 +492,13 @@ class ProducerStateManager:
         )
 
     def producer_of_txn(self, first_offset: int) -> int | None:
-        """Whose transaction is open from this offset on, or None."""
+        """Return the producer whose transaction is open from this offset on, or None."""
         txn = self._ongoing.get(first_offset)
         return None if txn is None else txn.producer_id
 
     def load(self, entries: Iterable[ProducerStateEntry], now_ms: int, producer_id_expiration_ms: int) -> None:
-        """Producers of a snapshot, but for those that have expired and have no transaction open (loadFromSnapshot)."""
+        """Load the producers of a snapshot, without those that have expired and have no open transaction
+        (loadFromSnapshot)."""
         for entry in entries:
             open_since = entry.current_txn_first_offset
             if open_since is None and wrap_long(now_ms - entry.timestamp) >= producer_id_expiration_ms:
@@ -506,7 +508,7 @@ class ProducerStateManager:
                 self._put_ongoing(TxnMetadata(entry.producer_id, open_since))
 
     def snapshot_entries(self) -> list[ProducerStateEntry]:
-        """What a snapshot would hold, in the order in which a broker writes it."""
+        """Return the entries of a snapshot, in the order in which a broker writes them."""
         return [self.producers[producer_id].as_snapshot_entry() for producer_id in self._order.in_order]
 
     def clear(self) -> None:
@@ -518,7 +520,7 @@ class ProducerStateManager:
         self._unreplicated.clear()
 
     def on_high_watermark_updated(self, high_watermark: int) -> None:
-        """Transactions whose marker is below this offset are settled."""
+        """Settle transactions whose marker is below this offset."""
         settled = [
             first
             for first, txn in self._unreplicated.items()
@@ -540,7 +542,7 @@ class ProducerStateManager:
         del self._first_offsets[bisect_left(self._first_offsets, first_offset)]
 
     def _last_stable_offset(self, completed: CompletedTxn) -> int:
-        """Where the first open transaction of another producer begins, else behind the marker."""
+        """Return where the first open transaction of another producer begins, else the offset after the marker."""
         for first_offset in self._first_offsets:
             if self._ongoing[first_offset].producer_id != completed.producer_id:
                 return first_offset

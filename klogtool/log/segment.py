@@ -16,13 +16,13 @@ from klogtool.log.side_file import base_offset_of, find_content
 
 
 class BatchFile(Struct, frozen=True):
-    """A file of batches. It is opened when it is asked something, and closed when that is answered."""
+    """A file of batches. Each method opens it, and closes it when done."""
 
     path: str
 
     @property
     def name(self) -> FileName:
-        """Its name, taken apart."""
+        """Its name, parsed."""
         return parse_file_name(os.path.basename(self.path))
 
     @property
@@ -32,23 +32,23 @@ class BatchFile(Struct, frozen=True):
             return file.size
 
     def batches(self, start: int = 0) -> Iterator[RecordBatch | Message]:
-        """Its record batches (magic 2), or messages (0 and 1), from byte `start` on, which is to be where one begins.
+        """Yield its record batches (magic 2) or messages (0 and 1) from byte `start` on, where one must begin.
 
-        What is not whole at the end is no batch: see `tail_bytes`. A wrong checksum is no end: see `crc_valid` of each.
-        A batch that is kept keeps about a megabyte around it. Raises Corrupt at a length that cannot be, after all
-        batches before it.
+        An incomplete batch at the end is not returned: see `tail_bytes`. A wrong CRC does not end the walk: see
+        `crc_valid` of each batch. Keeping a batch keeps about a megabyte around it in memory. Raises Corrupt at an
+        impossible length, after all batches before it.
         """
         return walk_entries(self.path, start)
 
     def records(self, start: int = 0) -> Iterator[Record]:
-        """The records of all its batches, markers of transactions and the like included, whatever the checksums say.
+        """Yield the records of all its batches, including control records, whatever the CRCs say.
 
         Raises Corrupt or Unsupported at the first batch whose records cannot be read, with its position.
         """
         return walk_records(self.path, start)
 
     def tail_bytes(self) -> int:
-        """Bytes behind the last whole batch: 0 unless a write was cut short. Raises Corrupt as `batches` does."""
+        """Bytes after the last complete batch: 0 unless a write was interrupted. Raises Corrupt as `batches` does."""
         return tail_bytes(self.path)
 
 
@@ -74,12 +74,13 @@ class Segment(BatchFile, Struct, frozen=True):
 
     @property
     def txn_index(self) -> list[AbortedTxn] | None:
-        """The entries of the `.txnindex` beside it; None if there is no such file, as where nothing was aborted."""
+        """The entries of the `.txnindex` beside it; None if the file does not exist, for example if nothing was
+        aborted."""
         entries: list[AbortedTxn] | None = find_content(self.side_path(FileKind.TXN_INDEX))
         return entries
 
     def side_path(self, kind: FileKind) -> str:
-        """Where its file of another kind lies, or would lie."""
+        """Return the path of its file of another kind, existing or not."""
         folder, name = os.path.split(self.path)
         return os.path.join(folder, name.partition(".")[0] + kind.value + self.name.suffix)
 
@@ -89,10 +90,10 @@ class KraftSnapshot(BatchFile, Struct, frozen=True):
 
     @property
     def end_offset(self) -> int | None:
-        """The first offset of the metadata log that is not in it; None for a name that does not say it."""
+        """The first offset of the metadata log that is not in it; None if the name does not have it."""
         return self.name.base_offset
 
     @property
     def epoch(self) -> int | None:
-        """The leader epoch of the last record in it; None for a name that does not say it."""
+        """The leader epoch of the last record in it; None if the name does not have it."""
         return self.name.epoch

@@ -1,4 +1,4 @@
-"""Files beside the logs, as objects: read when they are asked for, each time anew."""
+"""Files beside the logs, as objects; each access reads the file again."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 else:
 
     class Generic:
-        """typing's, as far as it is needed when nobody checks types."""
+        """Stands in for typing's at run time, where no types are checked."""
 
         __slots__ = ()
 
@@ -52,7 +52,7 @@ else:
 
 
 MOST_INDEX_BYTES = 2**31 - 1  # Kafka keeps the sizes of its files in an int
-MOST_TEXT_BYTES = 64 << 20  # a line of some fifty bytes for each of a million partitions
+MOST_TEXT_BYTES = 64 << 20  # about fifty bytes for each of a million partitions
 
 
 class EntriesFile(Struct, Generic[Entries], frozen=True):
@@ -62,23 +62,22 @@ class EntriesFile(Struct, Generic[Entries], frozen=True):
 
     @property
     def kind(self) -> FileKind:
-        """Which of them it is, by its name."""
+        """The kind of file, by its name."""
         return kind_of(self.path)
 
     @property
     def base_offset(self) -> int:
-        """What the offsets of an index count from; for a producer snapshot, the offset that it covers up to.
+        """The offset to which an index is relative; for a producer snapshot, the offset up to which it covers the log.
 
-        Raises Corrupt for a name that does not begin with an offset, as that of a checkpoint.
+        Raises Corrupt for a name that does not begin with an offset, such as that of a checkpoint.
         """
         return base_offset_of(self.path)
 
     @property
     def entries(self) -> Entries:
-        """All of them: a list, in file order; for a checkpoint of partitions, a dict of their offsets.
+        """Return all entries: a list in file order; for a checkpoint of partitions, a dict of their offsets.
 
-        The zeros that a broker preallocates at the end of an index are left out. Raises Corrupt where Kafka's reader
-        gives up.
+        Preallocated zeros at the end of an index are left out. Raises Corrupt if Kafka's reader fails.
         """
         entries: Entries = read_content(self.path)
         return entries
@@ -91,23 +90,23 @@ class PropertiesFile(Struct, Generic[Properties], frozen=True):
 
     @property
     def kind(self) -> FileKind:
-        """Which of them it is, by its name."""
+        """The kind of file, by its name."""
         return kind_of(self.path)
 
     @property
     def content(self) -> Properties:
-        """What it says. Raises Corrupt where Kafka's reader gives up."""
+        """Return the contents. Raises Corrupt if Kafka's reader fails."""
         content: Properties = read_content(self.path)
         return content
 
 
 def kind_of(path: str) -> FileKind:
-    """What a file is for, by its name."""
+    """Return the kind of a file, by its name."""
     return parse_file_name(os.path.basename(path)).kind
 
 
 def base_offset_of(path: str) -> int:
-    """The offset that a file's name begins with. Raises Corrupt where there is none."""
+    """Return the offset at the beginning of a file's name. Raises Corrupt if there is none."""
     try:
         return parse_base_offset(os.path.basename(path))
     except KlogError as error:
@@ -116,7 +115,7 @@ def base_offset_of(path: str) -> int:
 
 
 def read_content(path: str) -> Any:
-    """What a side file says, as an object of its kind. Raises KlogError, all with the path."""
+    """Return the contents of a side file, as an object of its kind. Raises KlogError, always with the path."""
     kind = kind_of(path)
     data = read_whole(path, limit=MOST_INDEX_BYTES if kind.has_base_offset else MOST_TEXT_BYTES)
     try:
@@ -127,7 +126,7 @@ def read_content(path: str) -> Any:
 
 
 def find_content(path: str) -> Any:
-    """The same; None where there is no such file."""
+    """Return the same; None if the file does not exist."""
     try:
         return read_content(path)
     except Unreadable as error:

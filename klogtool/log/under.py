@@ -1,4 +1,4 @@
-"""How much lies under some paths, for progress bars: as far as it can be listed."""
+"""How many bytes and partitions are under some paths, as far as they can be listed: for progress bars."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from klogtool.log.partition import Partition
 
 
 def log_files(paths: Sequence[str]) -> Iterator[str]:
-    """The `.log` files: most of what will be read."""
+    """Yield the `.log` files: most of what will be read."""
     for path in paths:
         if os.path.isfile(path):
             yield path
@@ -25,7 +25,7 @@ def log_files(paths: Sequence[str]) -> Iterator[str]:
 
 
 def count_partitions(paths: Sequence[str]) -> int:
-    """How many partition dirs there are; a path that is none, and no log dir, counts as one."""
+    """Return how many partition dirs there are; a path that is neither one nor a log dir counts as one."""
     return sum(1 if os.path.isfile(path) else len(_partitions(path)) for path in paths)
 
 
