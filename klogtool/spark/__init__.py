@@ -46,11 +46,11 @@ from typing import Any
 
 
 def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:
-    """A SparkSession whose `format("klog")` works, whatever `python3` the PATH has, and is fast.
+    """Return a SparkSession in which `format("klog")` works and is fast, whatever `python3` is in the PATH.
 
-    master: such as "local[4]"; settings: of Spark, these count more than klogtool's. PYSPARK_PYTHON becomes the Python
-    that runs, unless it is set. If a session is there already, that one is returned, with the format registered. Raises
-    Unsupported where PySpark or Java is missing.
+    master: such as "local[4]". settings: Spark's; they override klogtool's. PYSPARK_PYTHON is set to the running
+    Python, unless it is set already. If a session exists, it is returned, with the format registered. Raises
+    Unsupported if PySpark or Java is missing.
     """
     from klogtool.spark.jobs import make_session
 
@@ -58,10 +58,10 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
 
 
 def register(spark: Any) -> None:
-    """Make `format("klog")` known to a session that does not find it by itself: where klogtool came by --py-files, or
-    where the session was begun by a Python that is not the `python3` of the PATH.
+    """Register `format("klog")` in a session that does not find it by itself: klogtool came by --py-files, or the
+    session was started by a Python other than the `python3` of the PATH.
 
-    A local session then runs this Python. Elsewhere that cannot be set any more, and a warning says what to export.
+    A local session then runs this Python. On a cluster that can no longer be set, and a warning says what to export.
     """
     from klogtool.spark.jobs import register_in
 
@@ -69,7 +69,7 @@ def register(spark: Any) -> None:
 
 
 def data_source() -> type[Any]:
-    """The class behind `format("klog")`. Raises Unsupported where PySpark is missing or too old."""
+    """Return the class behind `format("klog")`. Raises Unsupported if PySpark is missing or too old."""
     from klogtool.spark.registering import find_data_source
 
     return find_data_source()

@@ -1,8 +1,8 @@
-"""`klogtool compact` over many tasks: each cleans partitions as one machine does, and writes what it leaves of them.
+"""`klogtool compact` as many tasks: each cleans partitions as one machine does, and writes the result.
 
-A partition is one task: its map of keys, its filter and its files stay in it. One that is too large for that is done by
-many (sharing.py). The result is a copy of the log dir with these partitions in it, and appears at once, when all of it
-is there.
+One task cleans one partition, with its own offset map, filter and files. Many tasks clean a partition that is too large
+for one (sharing.py). The result is a copy of the log dir with the cleaned partitions. It appears at once, when it is
+complete.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Planned = tuple[Plan, CheckpointLines | None]
 
 
 class Folder(Struct, frozen=True):
-    """A folder of a log dir. why_not: why it is only copied, None if it is cleaned; is_partition: it has the name of
+    """A folder of a log dir. why_not: why it is only copied, None if it is cleaned. is_partition: it has the name of
     one."""
 
     log_dir: str
@@ -50,12 +50,12 @@ class Folder(Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """The path."""
         return os.path.join(self.log_dir, self.name)
 
 
 class Compacted(Struct, frozen=True):
-    """What a task made of a folder. plan: without its steps, for people; lines: for the log dir's checkpoints."""
+    """What a task made of a folder. plan: without its steps, for display. lines: for the log dir's checkpoints."""
 
     place: str
     plan: Plan | None
@@ -63,7 +63,7 @@ class Compacted(Struct, frozen=True):
 
 
 def find_folders(log_dir: str, question: CompactQuestion) -> list[Folder]:
-    """All folders of a log dir. Raises KlogError for what is none, and where a broker refuses it."""
+    """Return all folders of a log dir. Raises KlogError if it is not one, and if a broker refuses it."""
     if not isinstance(open_path(log_dir), LogDir):
         raise KlogError("not a log dir", path=log_dir)
     checkpoints = Checkpoints(log_dir if is_log_dir(log_dir) else None)
@@ -81,7 +81,7 @@ def find_folders(log_dir: str, question: CompactQuestion) -> list[Folder]:
 
 
 def of_topics(folders: Sequence[Folder], topics: Sequence[str]) -> list[Folder]:
-    """The same, where only these topics are cleaned. Raises Refused for one that is not there."""
+    """Limit the cleaning to these topics. Raises Refused for a topic that does not exist."""
     names = [find_partition_dir_name(folder.name) for folder in folders]
     there = {name.topic for name in names if name is not None}
     if missing := [topic for topic in topics if topic not in there]:
@@ -103,11 +103,11 @@ def compact_with_spark(
     share_bytes: int = SHARE_BYTES,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> list[tuple[Folder, Plan]]:
-    """Clean, and let the result appear; the plan of each partition dir, without its steps.
+    """Clean, and let the result appear; return the plan of each partition dir, without its steps.
 
-    share_bytes: partitions of so many bytes are done by several tasks. A partition at which a broker's cleaner breaks
-    off stays as it is, and its plan says so. Raises Corrupt, with Kafka's class, for a cleaner-offset-checkpoint that
-    ends the cleaner, and Unreadable; nothing appears.
+    share_bytes: several tasks clean a partition of at least this size. A partition at which a broker's cleaner fails is
+    copied unchanged, and its plan has the error. Raises Corrupt, with Kafka's class, for a cleaner-offset-checkpoint
+    that ends the cleaner, and Unreadable; then nothing appears.
     """
     for folder in {folder.log_dir: folder for folder in folders if folder.why_not is None}.values():
         check_checkpoint(folder.path, question, _checkpoints_of(folder))
@@ -137,12 +137,12 @@ def compact_with_spark(
 
 
 def _task_bytes(session: Session, total: int) -> int:
-    """What a task cleans at most: a few tasks for each slot, so that thousands of small folders are no tasks each."""
+    """Return how much one task cleans: a few tasks for each slot, so that small folders share tasks."""
     return max(1, min(TASK_BYTES, total // (session.slots * TASKS_A_SLOT)))
 
 
 def _dirtiness(made: tuple[Folder, Compacted]) -> float:
-    """The filthiest first: in this order they come to be in the checkpoint."""
+    """Sort key: the dirtiest first, which is their order in the checkpoint."""
     plan = made[1].plan
     passes = plan.answer.get("passes") if plan is not None else None
     ratio = passes[0]["cleanable_ratio"] if passes else None
@@ -150,7 +150,8 @@ def _dirtiness(made: tuple[Folder, Compacted]) -> float:
 
 
 def _compact_in_shares(session: Session, stage: str, question: CompactQuestion, folder: Folder) -> Compacted | None:
-    """None where one task is to say what comes of it: whatever a broker's cleaner would refuse, too."""
+    """Compact with several tasks. Return None if one task has to do it, for example if a broker's cleaner would
+    refuse."""
     crew = TaskCrew(session, stage)
     try:
         found = _planned(question, folder, partial(clean_in_shares, crew))
@@ -163,7 +164,7 @@ def _compact_in_shares(session: Session, stage: str, question: CompactQuestion, 
 
 
 def compact_folders(stage: str, question: CompactQuestion, folders: Sequence[Folder]) -> list[Compacted]:
-    """What one task does."""
+    """Compact folders, as one task."""
     return [compact_folder(stage, question, folder) for folder in folders]
 
 

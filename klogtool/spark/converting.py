@@ -17,7 +17,7 @@ FORMS = ("binary", "string", "json")
 
 
 class Form(Struct, frozen=True):
-    """What keys and values are to be, each one of FORMS."""
+    """The form of keys and values, each one of FORMS."""
 
     key: str = "binary"
     value: str = "binary"
@@ -28,7 +28,7 @@ class Form(Struct, frozen=True):
 
 
 def target_schema(schema: pa.Schema, form: Form) -> pa.Schema:
-    """The columns of records with keys and values as wanted."""
+    """Return the columns of records with keys and values in the wanted form."""
     import pyarrow as pa
 
     kinds = {"binary": pa.binary(), "string": pa.string(), "json": _json_type()}
@@ -46,10 +46,10 @@ def _json_type() -> Any:
 
 
 def converted(batch: pa.RecordBatch, schema: pa.Schema, form: Form, *, is_strict: bool) -> tuple[pa.RecordBatch, int]:
-    """The rows with the columns of the schema, and how many keys and values are none of what they should be.
+    """Return the rows with the columns of the schema, and how many keys and values do not have the wanted form.
 
-    Bytes that are no UTF-8 become U+FFFD in text, as Kafka's StringDeserializer has it. What is no JSON is null, or
-    raises Corrupt, with the record's place, if `is_strict`.
+    In text, bytes that are not UTF-8 become U+FFFD, as in Kafka's StringDeserializer. What is not valid JSON becomes
+    null; if `is_strict`, it raises Corrupt with the place of the record.
     """
     import pyarrow as pa
 
@@ -85,7 +85,7 @@ def _as_text(column: Any) -> Any:
 
 
 def _only_json(column: Any) -> tuple[Any, list[int]]:
-    """The same with null for what is no JSON, and which rows that are."""
+    """Return the column with null for what is not valid JSON, and the numbers of those rows."""
     import pyarrow as pa
 
     texts = column.to_pylist()
@@ -106,7 +106,7 @@ def _is_json(text: str) -> bool:
 
 
 def _no_constant(name: str) -> NoReturn:
-    """NaN and Infinity are Python's, not JSON's."""
+    """Refuse NaN and Infinity, which Python accepts but JSON does not have."""
     raise ValueError(name)
 
 
@@ -117,7 +117,7 @@ def _no_json(batch: pa.RecordBatch, name: str, row: int) -> Corrupt:
 
 
 def days_of(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows by the day of their timestamps (UTC), as 2026-01-31; in order of the days."""
+    """Yield the rows by the day of their timestamps (UTC), such as 2026-01-31, in order."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,7 +1,7 @@
-"""Which partitions lie under some paths, and which copy of each is read: replicas are not counted twice.
+"""Which partitions are under some paths, and which copy of each is read, so that replicas are not counted twice.
 
-All files are listed once; their sizes are those of that moment. Of a copy a few small files are read, and of its last
-segment a few headers, and only where there are several to choose from.
+All files are listed once, and their sizes are of that moment. Of a copy a few small files are read. A few headers of
+its last segment are read only if there are several copies to choose from.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
 class SegmentFiles(Struct, frozen=True):
-    """A segment as it was listed. next_base_offset: of the segment behind it, None for the last one."""
+    """A segment as listed. next_base_offset: of the next segment, None for the last one."""
 
     base_offset: int
     log: Stored
@@ -37,7 +37,7 @@ class SegmentFiles(Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """That of its `.log`."""
+        """The path of its `.log`."""
         return self.log.path
 
     @property
@@ -47,9 +47,9 @@ class SegmentFiles(Struct, frozen=True):
 
 
 class Copy(PartlyCompared, frozen=True, eq=False):
-    """A partition dir. topic, partition: None for a folder whose name does not say them.
+    """A partition dir. topic, partition: None if the folder's name does not have them.
 
-    side: its other files by name, those of the log dir it lies in with `../` before them.
+    side: its other files by name; files of its log dir have the prefix `../`.
     """
 
     uncompared = frozenset({"side"})
@@ -69,12 +69,13 @@ class Copy(PartlyCompared, frozen=True, eq=False):
 
     @property
     def storage(self) -> Storage:
-        """Where its files are read."""
+        """The storage from which its files are read."""
         return open_place(self.place)[0]
 
     @property
     def log_start_offset(self) -> int:
-        """Below it nobody reads: its first segment's base offset, or a later one that the log dir's checkpoint has."""
+        """The first offset that readers see: its first segment's base offset, or a higher one in the log dir's
+        checkpoint."""
         first = self.segments[0].base_offset
         stored = self.side.get(f"../{FileKind.LOG_START_CHECKPOINT.value}")
         if stored is None or self.topic is None or self.partition is None:
@@ -97,18 +98,18 @@ class Copy(PartlyCompared, frozen=True, eq=False):
 
     @property
     def topic_id(self) -> bytes | None:
-        """The topic's id by partition.metadata; None without one that is sound. Raises Unreadable."""
+        """The topic's id in partition.metadata; None if there is no valid file. Raises Unreadable."""
         stored = self.side.get(FileKind.PARTITION_METADATA.value)
         try:
             return None if stored is None else parse_partition_metadata(self.storage.read(stored)).topic_id
-        except Unreadable:  # what may not be read is not absent
+        except Unreadable:  # a file that may not be read is not absent
             raise
         except KlogError:
             return None
 
     @property
     def latest_epoch(self) -> int:
-        """The last leader epoch by leader-epoch-checkpoint; -1 without one that is sound. Raises Unreadable."""
+        """The last leader epoch in leader-epoch-checkpoint; -1 if there is no valid file. Raises Unreadable."""
         stored = self.side.get(FileKind.LEADER_EPOCH_CHECKPOINT.value)
         try:
             entries = parse_leader_epoch_checkpoint(self.storage.read(stored)) if stored else []
@@ -119,21 +120,21 @@ class Copy(PartlyCompared, frozen=True, eq=False):
         return max((entry.epoch for entry in entries), default=-1)
 
 
-@lru_cache(maxsize=16)  # thousands of partitions ask for the same one
+@lru_cache(maxsize=16)  # thousands of partitions use the same one
 def _checkpoint(place: Place, stored: Stored) -> dict[TopicPartition, int]:
     try:
         return parse_offset_checkpoint(open_place(place)[0].read(stored))
     except Unreadable:
         raise
-    except KlogError:  # as a broker does, which then starts without it
+    except KlogError:  # like a broker, which starts without it
         return {}
 
 
 def find_copies(places: Iterable[Place], *, may_be_gone: bool = False) -> list[Copy]:
-    """Every partition dir under these places, with at least one segment, in order of topic, partition and folder.
+    """Return every partition dir under these places that has a segment, by topic, partition and folder.
 
-    Not those that are doomed, stray or on their way from one log dir to another, unless that is the place itself.
-    Raises Unreadable where a place cannot be listed, Refused where none of them has a log, unless they may be gone.
+    Dirs with a suffix (deleted, stray, future) are left out, unless the place itself is one. Raises Unreadable if a
+    place cannot be listed, Refused if none of them has a log, unless they may be gone.
     """
     found: dict[str, Copy] = {}
     places = list(places)
@@ -158,7 +159,7 @@ def _copies_in(place: Place) -> Iterator[Copy]:
         name = find_partition_dir_name(os.path.basename(folder))
         given = folder == root or files[0].path == root
         if given or (name and name.state is PartitionDirState.CURRENT and REMOTE_INDEX_CACHE not in folder):
-            if files[0].path == root:  # a file of its own: what lies beside it is looked at, too
+            if files[0].path == root:  # a single file was given: read the files beside it too
                 files = [*files, *(f for f in storage.list(folder) if not f.path.endswith(FileKind.LOG.value))]
             yield from _copy_of(place, folder, files, name, folders)
 
@@ -178,9 +179,9 @@ def _copy_of(
 
 
 def _beside(place: Place, folder: str) -> list[Stored]:
-    """The one checkpoint of a log dir that matters to a partition dir which was given by itself."""
+    """Return the one checkpoint of a log dir that matters for a partition dir which was given by itself."""
     storage, root = open_place(place)
-    if folder == root or not root.startswith(folder):  # it was listed
+    if folder == root or not root.startswith(folder):  # it was listed with the place
         return []
     try:
         return storage.list(f"{folder}/{FileKind.LOG_START_CHECKPOINT.value}")
@@ -202,10 +203,10 @@ def _segments(side: dict[str, Stored]) -> tuple[SegmentFiles, ...]:
 
 
 def choose(copies: Iterable[Copy], notes: list[str]) -> list[Copy]:
-    """One copy of each partition: of those with the latest leader epoch the one that reaches furthest, then the one
-    that begins first. What was not chosen is told in `notes`.
+    """Choose one copy of each partition: the latest leader epoch wins, then the highest end offset, then the lowest
+    start. The copies that were not chosen are listed in `notes`.
 
-    Raises Refused where copies are of different topics that have the same name.
+    Raises Refused if copies belong to different topics of the same name.
     """
     chosen = []
     for (topic, partition), group in groupby(copies, key=lambda copy: (copy.topic, copy.partition)):
@@ -226,7 +227,7 @@ def _worth(copy: Copy) -> tuple[int, int, int]:
 
 
 def end_of(copy: Copy) -> int:
-    """The offset behind the last whole batch of a copy (log end offset)."""
+    """Return the offset after the last complete batch of a copy (log end offset)."""
     for segment in reversed(copy.segments):
         end = log_end_offset(copy.storage, segment.log, segment.indexes.get(FileKind.OFFSET_INDEX), segment.base_offset)
         if end is not None:

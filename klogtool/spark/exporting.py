@@ -1,7 +1,7 @@
-"""Records as a folder of Parquet files, by topic and perhaps by day: written by the tasks that read them.
+"""Records as a folder of Parquet files, by topic and optionally by day, written by the tasks that read them.
 
-The rows are those of `format("klog")`. What is read is fixed when an export begins, and kept with it: one that is
-resumed reads the same stretches of the same files. A task writes to a place of its own; see `disk.dataset`.
+The rows are those of `format("klog")`. What is read is fixed when an export begins, and saved with it: a resumed export
+reads the same ranges of the same files. Each task writes to its own place; see `disk.dataset`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BYTES_AT_ONCE = 32 << 20
 MOST_FILES_OPEN = 16
 NO_TOPIC = "__HIVE_DEFAULT_PARTITION__"
 VARIED = ("offset", "value", "timestamp", "headers", "_position", "_batch_base_offset", "_sequence")
-"""Columns for which no dictionary is tried: that takes longer than all else, and wins nothing."""
+"""Columns without a dictionary: trying one takes longer than everything else, and saves nothing."""
 
 
 class HowToExport(Struct, frozen=True):
@@ -63,22 +63,22 @@ class HowToExport(Struct, frozen=True):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Of the files: the topic is in the name of their folder."""
+        """Return the columns of the files; the topic is in the name of their folder."""
         found = columns_of(headers=self.headers, metadata=self.metadata)
         return tuple(name for name in found if name != "topic")
 
     def option(self, name: str) -> str | None:
-        """An option of the data source, whatever the case of its name; None if it was not given."""
+        """Return an option of the data source, case-insensitively; None if it was not given."""
         return {key.lower(): value for key, value in self.options.items()}.get(name.lower())
 
     @property
     def mode(self) -> str:
-        """What is done about damage."""
+        """How damage is treated."""
         return (self.option("mode") or "FAILFAST").upper()
 
 
 class Export(Struct, frozen=True):
-    """An export that was begun: what its tasks read."""
+    """An export that was started: what its tasks read."""
 
     dataset: Dataset
     how: HowToExport
@@ -86,12 +86,12 @@ class Export(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes that there are to read."""
+        """The bytes to read."""
         return sum(split.bytes for split in self.splits)
 
 
 def begin_export(path: str, how: HowToExport, notes: list[str]) -> Export:
-    """Look at what there is, and fix what is to be read. Raises KlogError where something is not there, or Refused."""
+    """List the logs, and fix what will be read. Raises KlogError if something does not exist, or Refused."""
     query = parse_query(how.options, notes)
     splits = plan_splits(query, Bounds(), notes)
     plan = {"how": how.as_json(), "splits": [[_piece_as_json(piece) for piece in split.pieces] for split in splits]}
@@ -100,7 +100,7 @@ def begin_export(path: str, how: HowToExport, notes: list[str]) -> Export:
 
 
 def resume_export(path: str) -> Export:
-    """One that was cut short, as it was begun. Raises Refused where there is none."""
+    """Open an interrupted export as it was started. Raises Refused if there is none."""
     dataset = Dataset.resume(path)
     try:
         how = HowToExport.of_json(dataset.plan["how"])
@@ -111,8 +111,8 @@ def resume_export(path: str) -> Export:
 
 
 def with_mode(export: Export, mode: str) -> Export:
-    """The same with another mode, for what is not done yet. Raises Refused where some of it is done in a mode that may
-    have left something out: the rows would be of two modes."""
+    """Change the mode for the remaining tasks. Raises Refused if some tasks are done in a mode that may have left
+    records out: the rows would be of two modes."""
     if mode not in MODES:
         raise Refused(f"option mode must be one of {', '.join(MODES)}, got {mode}")
     if mode == export.how.mode:
@@ -129,8 +129,8 @@ def with_mode(export: Export, mode: str) -> Export:
 def carry_out_export(
     session: Session, export: Export, *, on_progress: Callable[[int], None] = lambda _: None
 ) -> list[dict[str, Any]]:
-    """Do what is not done yet, and let it all appear; the messages of the tasks. Raises KlogError; what is done then
-    stays done."""
+    """Do the remaining tasks, and let the result appear; return the tasks' messages. Raises KlogError; finished tasks
+    then stay finished."""
     done = export.dataset.done()
     left = [n for n in range(len(export.splits)) if n not in done]
     on_progress(sum(export.splits[n].bytes for n in done))
@@ -146,7 +146,7 @@ def carry_out_export(
 
 
 def export_split(dataset: str, how: HowToExport, numbered: tuple[int, Split]) -> dict[str, Any]:
-    """Write the records of a split; the task's message. Raises KlogError where they cannot be read."""
+    """Write the records of a split; return the task's message. Raises KlogError if they cannot be read."""
     number, split = numbered
     for piece in split.pieces:
         _check_as_listed(piece)
@@ -159,10 +159,10 @@ def export_split(dataset: str, how: HowToExport, numbered: tuple[int, Split]) ->
 
 
 def _check_as_listed(piece: SegmentRange) -> None:
-    """Raises StalePlan for a file that has become shorter: others were put in its place."""
+    """Raises StalePlan for a file that has become shorter: another file has taken its place."""
     if piece.place.scheme not in LOCAL_SCHEMES:
         return
-    with suppress(FileNotFoundError):  # who reads it says so
+    with suppress(FileNotFoundError):  # the reader reports it
         if (size := os.path.getsize(piece.log.path)) < piece.log.size:
             raise StalePlan(
                 f"its size is {size:,} bytes, it was {piece.log.size:,} when it was listed", path=piece.log.path
@@ -170,7 +170,7 @@ def _check_as_listed(piece: SegmentRange) -> None:
 
 
 class _Open:
-    """A file that is being written, and rows that wait until they are worth a row group."""
+    """A file that is being written, and rows that wait until they fill a row group."""
 
     def __init__(self, context: Any, sink: Any, schema: pa.Schema, compression: str) -> None:
         self.context, self._sink, self._schema, self._compression = context, sink, schema, compression
@@ -179,7 +179,7 @@ class _Open:
         self._rows = self._bytes = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Some more rows."""
+        """Add rows."""
         self._waiting.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.nbytes
@@ -187,7 +187,7 @@ class _Open:
             self._flush()
 
     def _flush(self) -> None:
-        """A row group of what waits."""
+        """Write the waiting rows as a row group."""
         import pyarrow as pa
 
         if self._waiting:
@@ -203,19 +203,19 @@ class _Open:
         return pq.ParquetWriter(self._sink, self._schema, compression=self._compression, use_dictionary=names)
 
     def close(self) -> None:
-        """The file is whole."""
+        """Finish the file."""
         self._flush()
         self.give_up()
 
     def give_up(self) -> None:
-        """The file is as it is."""
+        """Close the file unfinished."""
         if self._writer is not None:
             self._writer.close()
         self.context.__exit__(None, None, None)
 
 
 def _repeats(table: pa.Table) -> bool:
-    """Whether keys come again and again."""
+    """Return whether keys repeat often."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -226,8 +226,8 @@ def _repeats(table: pa.Table) -> bool:
 
 
 class _Files:
-    """The files of a task, by folder; of those that are open, the one that was used longest ago gives way. What was
-    written goes if the task does not finish."""
+    """The files of a task, by folder. If too many are open, the least recently used one is closed. If the task does not
+    finish, what it wrote is deleted."""
 
     def __init__(self, attempt: Attempt, number: int, how: HowToExport) -> None:
         self._attempt, self._number, self._how = attempt, number, how
@@ -238,7 +238,7 @@ class _Files:
         self._invalid = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Rows of one topic."""
+        """Add rows of one topic."""
         topic = batch.column("topic")[0].as_py()
         folder = f"topic={topic or NO_TOPIC}"
         rows, invalid = converted(batch, self._schema, self._how.form, is_strict=self._how.mode == "FAILFAST")
@@ -263,7 +263,7 @@ class _Files:
         return found
 
     def finish(self) -> dict[str, Any]:
-        """All files are whole."""
+        """Finish all files."""
         for file in self._open.values():
             file.close()
         self._open.clear()
@@ -276,12 +276,12 @@ class _Files:
         if error is None:
             return
         for file in self._open.values():
-            with suppress(OSError):  # the error that led here is told
+            with suppress(OSError):  # the first error is the one to report
                 file.give_up()
         self._attempt.give_up()
 
 
-# A split in JSON's types.
+# Splits as JSON types.
 
 
 def _piece_as_json(piece: SegmentRange) -> dict[str, Any]:
@@ -307,7 +307,7 @@ def _piece_of_json(told: Mapping[str, Any]) -> SegmentRange:
 
 
 def totals_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Of each topic how many rows, files and bytes there are."""
+    """Yield the number of rows, files and bytes of each topic."""
     totals: dict[str, dict[str, int]] = {}
     for message in messages:
         for topic, rows in message["rows"].items():

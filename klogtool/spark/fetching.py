@@ -1,7 +1,7 @@
-"""Log dirs that lie elsewhere, for code that reads folders of this machine: names and sizes first, bytes when needed.
+"""Log dirs in other storage, for code that reads local folders: names and sizes first, bytes when needed.
 
-The mirror of a log dir has all its files, most of them as holes; what tells of the log dir as a whole is really there.
-A task fetches the partition dir that it is about, and lets go of it when it is done.
+The mirror of a log dir has all its files, most of them as holes; files about the log dir as a whole are really there. A
+task fetches the partition dir that it works on, and deletes it when it is done.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ METADATA_FOLDER = "__cluster_metadata-0"
 
 
 class Mirror(Struct, frozen=True):
-    """What lies elsewhere. root: what the storage calls it; path: where its mirror is; only: the file of it that was
-    given, if it was one."""
+    """A mirror. root: the path in the storage; path: the local path of the mirror; only: the file that was given, if it
+    was a file."""
 
     place: Place
     root: str
@@ -37,26 +37,26 @@ class Mirror(Struct, frozen=True):
 
     @property
     def uri(self) -> str:
-        """As it was given, without a query; of a file, its folder."""
+        """The given URI without a query; for a file, that of its folder."""
         given = self.place.uri.partition("?")[0].rstrip("/")
         return os.path.dirname(given) if self.only else given
 
     @property
     def given(self) -> str:
-        """What was given, in the mirror."""
+        """The local path in the mirror of what was given."""
         return os.path.join(self.path, self.only) if self.only else self.path
 
 
 def is_elsewhere(place: Place) -> bool:
-    """Whether a place is not of this machine."""
+    """Return whether a place is not on this machine."""
     return place.scheme not in LOCAL_SCHEMES
 
 
 @contextmanager
 def mirrored(places: Iterable[Place]) -> Iterator[list[tuple[str, Mirror | None]]]:
-    """A path of this machine for each of the places, and the mirror that it lies in if the place is elsewhere.
+    """Yield a local path for each place, with its mirror if the place is elsewhere.
 
-    All mirrors go in the end. Raises Unreadable where a place cannot be listed.
+    All mirrors are deleted at the end. Raises Unreadable if a place cannot be listed.
     """
     with ExitStack() as stack:
         found: list[tuple[str, Mirror | None]] = []
@@ -72,7 +72,7 @@ def mirrored(places: Iterable[Place]) -> Iterator[list[tuple[str, Mirror | None]
 
 
 def make_mirror(place: Place, scratch: Scratch) -> Mirror:
-    """The mirror of a log dir, a folder of log dirs or a partition dir; of a file, that of its folder."""
+    """Return the mirror of a log dir, a folder of log dirs or a partition dir; for a file, that of its folder."""
     storage, root = open_place(place)
     listed, only = storage.list(root), ""
     if listed[0].path == root:
@@ -101,7 +101,7 @@ def _tells_of_all(below: str) -> bool:
 
 
 def _mirror_beside(storage: Storage, above: str, scratch: Scratch) -> None:
-    """What the log dir that a partition dir lies in says of it."""
+    """Mirror what the surrounding log dir says of a partition dir."""
     for kind in KINDS_IN_LOG_DIR:
         with suppress(Unreadable):
             for stored in storage.list(f"{above}/{kind.value}"):
@@ -117,13 +117,13 @@ def _chunks(storage: Storage, stored: Stored) -> Iterator[bytes]:
 
 
 def mirror_of(path: str, mirrors: Iterable[Mirror]) -> Mirror | None:
-    """The mirror that a path of this machine lies in."""
+    """Return the mirror that contains a local path."""
     return next((m for m in mirrors if path == m.path or path.startswith(m.path + os.sep)), None)
 
 
 def verify_anywhere(target: Target, options: VerifyOptions, mirror: Mirror | None) -> VerifiedPartition:
-    """`verify_target`, of a partition dir that is fetched first if it is one of a mirror. What was fetched is gone
-    afterwards, whatever happens."""
+    """Do `verify_target` after fetching the partition dir, if it is in a mirror. What was fetched is deleted afterwards
+    in any case."""
     if mirror is None:
         return verify_target(target, options)
     scratch = Scratch.make("partition")
@@ -135,7 +135,8 @@ def verify_anywhere(target: Target, options: VerifyOptions, mirror: Mirror | Non
 
 
 def fetch_folder(mirror: Mirror, path: str, scratch: Scratch) -> str:
-    """All files of the folder that a path in the mirror stands for; where they are. Raises KlogError."""
+    """Fetch all files of the folder that a path in the mirror stands for; return their local folder. Raises
+    KlogError."""
     storage, _ = open_place(mirror.place)
     root = mirror.root + path.removeprefix(mirror.path)
     name = os.path.basename(path)
@@ -147,11 +148,11 @@ def fetch_folder(mirror: Mirror, path: str, scratch: Scratch) -> str:
     return made
 
 
-# Back to the names that users know.
+# Translate paths back to what users know.
 
 
 def as_given(found: Finding, mirrors: Iterable[Mirror | None]) -> Finding:
-    """A finding about files in mirrors, as one about what they are mirrors of."""
+    """Translate a finding about files in mirrors to the original places."""
     for mirror in mirrors:
         if mirror is not None:
             found = named_as(found, mirror.path, mirror.uri)
@@ -159,13 +160,13 @@ def as_given(found: Finding, mirrors: Iterable[Mirror | None]) -> Finding:
 
 
 def named_as(found: Finding, path: str, uri: str) -> Finding:
-    """A finding about files under a path, as one about a URI."""
+    """Translate a finding about files under a path to a URI."""
     told = {name: text.replace(path, uri) for name in ("path", "detail", "cure") if (text := getattr(found, name))}
     return replace(found, **told)
 
 
 def verified_as(found: VerifiedPartition, target: Target, path: str) -> VerifiedPartition:
-    """What was found in a copy at `path`, as found in the target."""
+    """Translate results for a copy at `path` to the target."""
     here = target.partition.path
     last = found.ends.last_segment
     ends = replace(

@@ -1,6 +1,6 @@
-"""What Spark's filters leave of a log: bounds that files, batches and records are held to before they are decoded.
+"""Turns Spark's filters into bounds, which are applied to files, batches and records before they are decoded.
 
-Bounds never lose a row that the filters keep; Spark filters once more.
+Bounds never drop a row that the filters keep; Spark filters again.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ MICROSECONDS_A_MS = 1000
 
 
 class Bounds(Struct, frozen=True):
-    """What is wanted at most. offsets, timestamps (ms): inclusive; topics, partitions: None for all; key: the whole
-    key, None for any."""
+    """The bounds of what is wanted. offsets, timestamps (ms): inclusive; topics, partitions: None for all; key: the
+    whole key, None for any."""
 
     offsets: tuple[int, int] = (SMALLEST, LARGEST)
     timestamps: tuple[int, int] = (SMALLEST, LARGEST)
@@ -29,14 +29,15 @@ class Bounds(Struct, frozen=True):
     key: bytes | None = None
 
     def may_hold(self, topic: str | None, partition: int | None) -> bool:
-        """Whether a partition may have rows."""
+        """Return whether a partition may have rows."""
         return (self.topics is None or topic in self.topics) and (
             self.partitions is None or partition in self.partitions
         )
 
 
 def bounds_of(filters: Iterable[Any]) -> Bounds:
-    """The bounds that all these filters of pyspark.sql.datasource have in common; those it cannot use are left out."""
+    """Return the common bounds of all these filters of pyspark.sql.datasource; filters that it cannot use are
+    ignored."""
     bounds = Bounds()
     for given in filters:
         kind: str = type(given).__name__
@@ -72,7 +73,8 @@ def _meet(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
 
 
 def _interval(kind: str, value: Any, rounded: Callable[[Any], tuple[int, int] | None]) -> tuple[int, int]:
-    """The numbers, inclusive, that a comparison lets through at most. rounded: a value as numbers, down and up."""
+    """Return the numbers, inclusive, that a comparison can let through. rounded: the value as numbers, rounded down and
+    up."""
     values = [rounded(v) for v in (value if kind == "In" else (value,)) if v is not None]
     known = [v for v in values if v is not None]
     if len(known) < len(values) or not known:
@@ -89,7 +91,7 @@ TAKEN: dict[str, Callable[[int, int], tuple[int, int]]] = {
     "LessThan": lambda _, up: (SMALLEST, up - 1),
     "LessThanOrEqual": lambda down, _: (SMALLEST, down),
 }
-"""By the name of the filter: the smallest and the largest number that it lets through, by its value (or its values)
+"""By the name of the filter: the smallest and the largest number that it lets through, from its value (or values)
 rounded down and up."""
 
 
@@ -98,7 +100,7 @@ def _same(value: Any) -> tuple[int, int] | None:
 
 
 def _ms(value: Any) -> tuple[int, int] | None:
-    """A time without a zone may be any."""
+    """Return the milliseconds; a time without a zone gives none, because it may mean any."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         return None
     microseconds = (value - EPOCH) // timedelta(microseconds=1)

@@ -1,7 +1,7 @@
 """The table `findings`: what `klogtool verify` finds in log dirs, each by itself, as rows.
 
-Who plans looks at a log dir as a whole; tasks look at partition dirs, and hold what they find against what the log dir
-says of them.
+The planner reads a log dir as a whole. Tasks read partition dirs, and compare the results with what the log dir says of
+them.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from klogtool.verify.verify_names import METADATA_PARTITION
 if TYPE_CHECKING:
     import pyarrow as pa
 
-OPEN_COST_BYTES = 1 << 20  # of a partition, beside its bytes
+OPEN_COST_BYTES = 1 << 20  # added for each partition, beside its bytes
 ROWS_AT_ONCE = 1 << 14
 
 
 class Part(Struct, frozen=True):
     """What one task verifies: partition dirs of one log dir.
 
-    mirror: what they lie in, if that is elsewhere; stated: what the log dir says of them; known: findings that were
-    made already.
+    mirror: their mirror, if they are elsewhere; stated: what the log dir says of them; known: findings that exist
+    already.
     """
 
     targets: tuple[Target, ...]
@@ -50,16 +50,16 @@ class Part(Struct, frozen=True):
 
 
 def plan_parts(query: Query) -> list[Part]:
-    """Which task verifies what. Topics and offsets do not matter: a log dir is verified as a whole.
+    """Plan which task verifies what. Topics and offsets do not matter: a log dir is verified as a whole.
 
-    Raises KlogError where a place cannot be listed, or has no log.
+    Raises KlogError if a place cannot be listed, or has no log.
     """
     with mirrored(query.places) as here:
         return [part for path, mirror in _roots(here) for part in _parts_of(path, mirror, query)]
 
 
 def _roots(here: Iterable[tuple[str, Mirror | None]]) -> list[tuple[str, Mirror | None]]:
-    """Log dirs, and partition dirs that were given by themselves; none twice, whatever paths lead to it."""
+    """Return log dirs, and partition dirs that were given by themselves; none twice, whatever paths lead to it."""
     found: dict[str, tuple[str, Mirror | None]] = {}
     for given, mirror in here:
         for copy in find_copies([Place(given)]):
@@ -93,13 +93,14 @@ def _options(*, deep: bool) -> VerifyOptions:
 
 
 def _not_yet_verified(target: Target) -> VerifiedPartition:
-    """What is known of a partition dir by its name."""
+    """Return what is known of a partition dir by its name."""
     is_metadata = target.partition.topic_partition == METADATA_PARTITION
     return VerifiedPartition((), PartitionEnds(target.partition), Summary(), is_readable=True, is_metadata=is_metadata)
 
 
 def _together(targets: Iterable[Target]) -> list[list[Target]]:
-    """The dirs of a partition (another one may be on its way to take its place) are judged by the same task."""
+    """Group the dirs of one partition, of which a second one may be about to replace the first: one task judges them
+    together."""
     groups: dict[object, list[Target]] = {}
     for target in targets:
         groups.setdefault(target.partition.topic_partition or target.partition.path, []).append(target)
@@ -111,7 +112,7 @@ def _size_of(group: Iterable[Target]) -> int:
 
 
 def size_of(folder: str) -> int:
-    """Bytes of the files in a partition dir, as far as they can be seen."""
+    """Return the bytes of the files in a partition dir, as far as they can be listed."""
     try:
         with os.scandir(folder) as entries:
             return OPEN_COST_BYTES + sum(entry.stat().st_size for entry in entries if entry.is_file())
@@ -127,13 +128,13 @@ def _stated_of(stated: Stated | None, share: Iterable[Target]) -> Stated | None:
 
 
 def read_findings(part: Part, columns: Sequence[str], *, deep: bool) -> Iterator[pa.RecordBatch]:
-    """The rows of a part, in record batches."""
+    """Yield the rows of a part, in record batches."""
     spare_collections()
     return finding_batches(find_in(part, deep=deep), arrow_schema("findings", columns))
 
 
 def find_in(part: Part, *, deep: bool) -> Iterator[Finding]:
-    """All findings of a part. Raises KlogError where a partition dir elsewhere cannot be fetched."""
+    """Yield all findings of a part. Raises KlogError if a partition dir elsewhere cannot be fetched."""
     yield from part.known
     ends = []
     for target in part.targets:
@@ -149,7 +150,7 @@ def find_in(part: Part, *, deep: bool) -> Iterator[Finding]:
 
 
 def finding_batches(findings: Iterable[Finding], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Findings as rows of the table `findings`."""
+    """Yield findings as rows of the table `findings`."""
     import pyarrow as pa
 
     rows = map(finding_fields, findings)
@@ -158,7 +159,7 @@ def finding_batches(findings: Iterable[Finding], schema: pa.Schema) -> Iterator[
 
 
 def finding_fields(found: Finding) -> dict[str, Any]:
-    """The columns of a finding; topic and partition by the path."""
+    """Return the columns of a finding; topic and partition come from the path."""
     row = {name: getattr(found, name) for name in FINDINGS if name not in ("topic", "partition", "severity")}
     row["severity"] = found.severity.value
     row = {name: column_text(value) if isinstance(value, str) else value for name, value in row.items()}

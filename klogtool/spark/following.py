@@ -1,7 +1,7 @@
-"""Partitions that grow, followed by their files: how far there is something to read, and what the tasks read of it.
+"""Follows growing partitions by their files: how far there is something to read, and what the tasks read of it.
 
-Knows nothing of Spark: `streaming` is the face that Spark sees. What became lost is an error before any of it is
-written to the checkpoint, so that a disk that was away can come back.
+Knows nothing of Spark; `streaming` is what Spark calls. Lost data is an error before any of it is written to the
+checkpoint, so that a disk that was absent can come back.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ class Follower:
         self.query = query
 
     def begin(self, notes: list[str]) -> dict[Key, Reached]:
-        """Where the query's startingOffsets say. Raises Refused where a topic is not there."""
+        """Return the offsets of the query's startingOffsets. Raises Refused if a topic does not exist."""
         copies = _with_names(wanted_copies(self.query, notes))
         return {key_of(w.copy): Reached(w.start, _topic_id(w.copy)) for w in resolve(self.query, copies, notes)}
 
     def look(self) -> dict[Key, LogNow]:
-        """All logs that are there now."""
+        """Return all logs that exist now."""
         return {key: self._now(copy) for key, copy in self._copies([]).items()}
 
     def steps(self, before: Offsets, now: Mapping[Key, LogNow]) -> dict[Key, Step]:
-        """What there is to read. Raises Refused where some of it is gone, unless failOnDataLoss is off."""
+        """Return what there is to read. Raises Refused if some of it is gone, unless failOnDataLoss is off."""
         steps = {key: step_of(before.get(key), log) for key, log in now.items()}
         if self.query.fails_on_data_loss:
             after = {key: step.reached for key, step in steps.items()}
@@ -46,8 +46,8 @@ class Follower:
         return steps
 
     def splits(self, before: Offsets, after: Offsets, notes: list[str]) -> list[Split]:
-        """What tasks read between two offsets. Raises Refused where some of that is gone, unless failOnDataLoss is off:
-        then `notes` gets a line for each loss."""
+        """Return what tasks read between two offsets. Raises Refused if some of that is gone, unless failOnDataLoss is
+        off: then `notes` gets a line for each loss."""
         copies = self._copies(notes)
         starts = {key: copy.log_start_offset for key, copy in copies.items()}
         lost, wanted = _lost(before, after, starts), []
@@ -60,7 +60,7 @@ class Follower:
     def _wanted(
         self, copy: Copy | None, key: Key, before: Reached | None, after: Reached, lost: list[str]
     ) -> Wanted | None:
-        """What is read of a partition. lost: gets what was to be read, and is not there any more."""
+        """Return what is read of a partition. lost: gets a text for data that is no longer there."""
         first = first_of(before, after, 0 if copy is None else copy.log_start_offset)
         if first >= after.end:
             return None
@@ -86,7 +86,7 @@ class Follower:
             raise Refused(f"{lost[0]}{others}", cure=DATA_LOSS_CURE)
 
     def _copies(self, notes: list[str]) -> dict[Key, Copy]:
-        """A stream goes on where a topic is gone: what that means is decided by how far it was read."""
+        """List the copies. A stream continues if a topic is gone: what that means depends on how far it was read."""
         return {key_of(copy): copy for copy in _with_names(wanted_copies(self.query, notes, may_be_gone=True))}
 
     def _now(self, copy: Copy) -> LogNow:
@@ -96,7 +96,7 @@ class Follower:
 
 
 def _lost(before: Offsets, after: Offsets, starts: Mapping[Key, int]) -> list[str]:
-    """What a stream misses between two offsets. starts: the log start offset of each partition that is there."""
+    """Return what a stream misses between two offsets. starts: the log start offset of each existing partition."""
     gone = [key for key in before if key not in after]
     lost = [gone_text(gone)] if gone else []
     told = (lost_between(key, before.get(key), reached, starts.get(key, 0)) for key, reached in after.items())
@@ -113,17 +113,17 @@ def _topic_id(copy: Copy) -> str | None:
 
 
 def key_of(copy: Copy) -> Key:
-    """Topic and partition of a copy that has a name."""
+    """Return topic and partition of a copy that has a name."""
     if copy.topic is None or copy.partition is None:
         raise Refused(f"{name_of(copy)} does not have the name of a partition dir")
     return copy.topic, copy.partition
 
 
 def shared(steps: Mapping[Key, Step], most: int | None) -> dict[Key, Reached]:
-    """How far each partition is read if all together give at most so many offsets, None for no limit.
+    """Return how far each partition is read if all together return at most `most` offsets; None: no limit.
 
-    They share by what each of them has, as in Spark's kafka source; whoever has some gives at least one, or a partition
-    of few would wait for ever.
+    They share in proportion to what each has, as in Spark's kafka source. A partition that has some gives at least one,
+    or a partition with few would wait for ever.
     """
     total: Any = sum(step.offsets for step in steps.values())
     if most is None or most >= total:

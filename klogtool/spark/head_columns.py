@@ -1,7 +1,7 @@
-"""Headers of batches as columns, by the kernel: thousands at a time, without an object for any of them.
+"""Headers of batches as columns, by the kernel: thousands at a time, without an object for each.
 
-What the kernel leaves (messages of magic 0 and 1, damage, values that no broker writes) comes as a `Head`, as from
-`heads.walk_heads`. A large file of this machine is mapped, so that of large batches only the headers are looked at.
+What the kernel does not handle (messages of magic 0 and 1, damage, values that no broker writes) becomes a `Head`, as
+from `heads.walk_heads`. A large local file is mapped, so that only the headers of large batches are read.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ FIELDS = (
     *("last_offset_delta", "base_timestamp", "max_timestamp", "producer_id", "producer_epoch", "base_sequence"),
     *("last_sequence", "records_count"),
 )
-"""As the kernel fills them (kernels/_heads.pxi)."""
+"""The order in which the kernel fills them (kernels/_heads.pxi)."""
 ROOM = 1 << 14  # headers at a time
-MAPPED_BYTES = 2 * FETCHED_UP_TO_BYTES  # so large that pages come only when they are looked at
+MAPPED_BYTES = 2 * FETCHED_UP_TO_BYTES  # from this size on a file is mapped, so that only touched pages are read
 
 
 class HeadRows(Struct, frozen=True):
-    """Headers of batches that follow each other. end: where the last batch ends."""
+    """Headers of consecutive batches. end: where the last batch ends."""
 
     numbers: array[int]
     count: int
     end: int
 
     def column(self, name: str) -> pa.Array:
-        """A field of FIELDS."""
+        """Return a field of FIELDS."""
         import pyarrow as pa
 
         n = FIELDS.index(name)
         return pa.Array.from_buffers(pa.int64(), self.count, [None, pa.py_buffer(self.numbers)], offset=n * ROOM)
 
     def number(self, name: str, row: int) -> int:
-        """A field of one of them."""
+        """Return a field of one header."""
         return self.numbers[FIELDS.index(name) * ROOM + row]
 
     def first(self, count: int) -> HeadRows:
-        """Only so many, fewer than there are."""
+        """Return only the first `count` headers."""
         return HeadRows(self.numbers, count, self.number("position", count))
 
     def find_gap(self) -> int | None:
-        """The first whose offsets do not follow those of the one before it; None if there is none."""
+        """Return the first header whose offsets do not follow those of the one before it; None if there is none."""
         import pyarrow.compute as pc
 
         follows = pc.equal(self.column("base_offset")[1:], pc.add(self.column("last_offset")[:-1], 1))
@@ -62,23 +62,23 @@ class HeadRows(Struct, frozen=True):
         return None if found < 0 else found + 1
 
     def has_bit(self, bit: int) -> pa.Array:
-        """Whether a bit of the attributes is set."""
+        """Return whether a bit of the attributes is set."""
         import pyarrow.compute as pc
 
         return pc.not_equal(pc.bit_wise_and(self.column("attributes"), bit), 0)
 
     def codec_ids(self) -> pa.Array:
-        """The codecs' ids."""
+        """Return the codecs' ids."""
         import pyarrow.compute as pc
 
         return pc.bit_wise_and(self.column("attributes"), CODEC_MASK)
 
 
 def walk_head_rows(file: LogFile, start: int, end: int) -> Iterator[HeadRows | Head]:
-    """The same headers as `walk_heads`, most of them in columns. Raises as that does."""
+    """Yield the same headers as `walk_heads`, most of them in columns. Raises as that does."""
     at, count = start, 0
     while at < end:
-        # What is not mapped is fetched: of batches that are far from each other, only the headers.
+        # What is not mapped is fetched: if batches are far apart, only their headers.
         near = should_map(file) or (count > 0 and at - start <= count * FAR_BYTES)
         rows = _rows_at(file, at, end) if near else None
         if rows is not None and rows.count:
@@ -93,7 +93,7 @@ def walk_head_rows(file: LogFile, start: int, end: int) -> Iterator[HeadRows | H
 
 
 def _rows_at(file: LogFile, at: int, end: int) -> HeadRows | None:
-    """None where nothing can be said of what was mapped: the file was cut meanwhile."""
+    """Return headers as columns; None if the mapped file was cut meanwhile."""
     if not should_map(file):
         return _rows_of(memoryview(file.read(at, min(NEAR_PIECE_BYTES, end - at))), at, end)
     with MappedReads(file) as reads:

@@ -1,8 +1,8 @@
-"""Headers of batches, one behind the other, with as few bytes read as there are to read.
+"""Headers of batches in order, with as few bytes read as possible.
 
-Where batches are small, whole stretches of a file are read; where they are large, only the beginning of each.
+If batches are small, whole ranges of a file are read; if they are large, only the beginning of each.
 
-This is the reference of kernels/_heads.pxi: a rule that changes here changes there, too.
+This is the reference of kernels/_heads.pxi: a rule that changes here must change there too.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from klogtool.log.windows import Window
 from klogtool.spark.storage import Storage, Stored
 
 HEAD_BYTES = 128
-FAR_BYTES = 32 << 10  # batches of more than that, on average, are jumped over
+FAR_BYTES = 32 << 10  # if batches are larger on average, the reader jumps from header to header
 NEAR_PIECE_BYTES = 256 << 10
 FAR_PIECE_BYTES = 4 << 10
 MOST_MARKER_BYTES = 1 << 16
 
 
 class Head(Struct, frozen=True):
-    """The header of an entry. entry: its fields, without its records; size: bytes of it in the file."""
+    """The header of an entry. entry: its fields, without its records; size: its bytes in the file."""
 
     position: int
     size: int
@@ -50,9 +50,9 @@ class Head(Struct, frozen=True):
 
 
 def walk_heads(file: LogFile, start: int, end: int) -> Iterator[Head]:
-    """The header of each whole entry in [start, end) of a log file; `start` is where one begins.
+    """Yield the header of each complete entry in [start, end) of a log file; an entry begins at `start`.
 
-    Raises Corrupt where a length cannot be, as a reader of all of it would.
+    Raises Corrupt at an impossible length, as a full read would.
     """
     at, base, piece, count = start, start, b"", 0
     while True:
@@ -72,7 +72,7 @@ def walk_heads(file: LogFile, start: int, end: int) -> Iterator[Head]:
 
 
 def read_marker(file: LogFile, head: Head) -> bool | None:
-    """Whether a control batch says that a transaction was aborted; None if it is no end of a transaction."""
+    """Return whether a control batch aborts a transaction; None if it does not end a transaction."""
     if head.size > MOST_MARKER_BYTES or not isinstance(head.entry, RecordBatch):
         return None
     frame = Frame(0, head.entry.base_offset, head.size, head.entry.magic)
@@ -85,7 +85,8 @@ def read_marker(file: LogFile, head: Head) -> bool | None:
 
 
 def find_position(storage: Storage, log: Stored, index: Stored | None, base_offset: int, offset: int) -> int:
-    """Where to begin to read for an offset: a batch that begins at or before it, by the index if that is right."""
+    """Return where to begin to read for an offset: a batch that begins at or before it, from the index if that is
+    right."""
     if index is None or offset <= base_offset:
         return 0
     data = storage.read(index)
@@ -95,10 +96,10 @@ def find_position(storage: Storage, log: Stored, index: Stored | None, base_offs
 
 
 def is_batch_of(storage: Storage, log: Stored, entry: OffsetIndexEntry, *, first_offset: int | None = None) -> bool:
-    """Whether a sound batch lies where an entry of an offset index says, and may be meant by it.
+    """Return whether a sound batch is at the position of an offset index entry and may be the one meant.
 
-    Kafka's entry has the last offset of what was appended at once, and the position where that begins. first_offset:
-    the batch is not to begin below it.
+    Kafka's entry has the last offset of an append, and the position where the append begins. first_offset: the batch
+    must not begin below it.
     """
     if not 0 <= entry.position < log.size:
         return False
@@ -117,16 +118,16 @@ def is_batch_of(storage: Storage, log: Stored, entry: OffsetIndexEntry, *, first
 
 
 def log_end_offset(storage: Storage, log: Stored, index: Stored | None, base_offset: int) -> int | None:
-    """The offset behind the last whole batch of a segment; None if it has none.
+    """Return the offset after the last complete batch of a segment; None if it has none.
 
-    Behind a length that cannot be, nothing is counted: a broker would cut it off. Raises Unreadable.
+    Nothing after an impossible length counts: a broker would cut it off. Raises Unreadable.
     """
     start, last = find_position(storage, log, index, base_offset, MAX_LONG), None
     with storage.open(log, ahead_bytes=FAR_PIECE_BYTES) as file:
         try:
             for head in walk_heads(file, start, log.size):
                 last = head.entry.last_offset
-        except Unreadable:  # a log that cannot be read is not a short one
+        except Unreadable:  # an unreadable log is not a short one
             raise
         except KlogError:
             pass
@@ -134,7 +135,7 @@ def log_end_offset(storage: Storage, log: Stored, index: Stored | None, base_off
 
 
 def walk_index(storage: Storage, index: Stored, base_offset: int) -> Iterator[OffsetIndexEntry]:
-    """The entries of an offset index, without preallocated zeros."""
+    """Yield the entries of an offset index, without preallocated zeros."""
     data = storage.read(index)
     for n in range(entries_before_zero_tail(data, OFFSET_INDEX_ENTRY_SIZE)):
         yield parse_offset_index_entry(data, base_offset, n)

@@ -1,6 +1,6 @@
-"""What lies on some disks: a row for each copy of each partition, by the headers of all its batches.
+"""What is on some disks: a row for each copy of each partition, from the headers of all its batches.
 
-Nothing is decompressed, and where batches are large, their records are not read.
+Nothing is decompressed, and the records of large batches are not read.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Fleet(Struct, frozen=True):
 
 
 def find_fleet(paths: Sequence[str]) -> Fleet:
-    """What lies there. Raises Unreadable where a path cannot be listed, Refused where there is nothing."""
+    """List what is there. Raises Unreadable if a path cannot be listed, Refused if there is nothing."""
     return Fleet(tuple(find_copies(places_of(list(paths), ""))))
 
 
@@ -77,7 +77,7 @@ def _cost(piece: SegmentRange) -> int:
 
 
 def pieces_of(copy: Copy) -> Iterator[SegmentRange]:
-    """Its segments."""
+    """Yield its segments."""
     for segment in copy.segments:
         beside = tuple((kind, stored.size) for kind, stored in segment.indexes.items())
         yield SegmentRange(
@@ -97,12 +97,12 @@ def pieces_of(copy: Copy) -> Iterator[SegmentRange]:
 
 
 def walk_pieces(pieces: Sequence[SegmentRange]) -> list[Row]:
-    """What the headers of each segment tell."""
+    """Return what the headers of each segment show."""
     return [walk_piece(piece) for piece in pieces]
 
 
 def walk_piece(piece: SegmentRange) -> Row:
-    """The same of one. Behind damage nothing is counted: `damage` says where."""
+    """Return the same for one segment. Nothing after damage counts: `damage` says where."""
     row: Row = dict.fromkeys(("batches", "records", "control_batches", "transactional_batches", "valid_bytes"), 0)
     row |= {"magics": Counter(), "codecs": {}, "sizes": Counter(), "largest": 0, "damage": None}
     row |= {"max_timestamp": -1, "last_offset": None}
@@ -135,7 +135,7 @@ def _count(row: Row, head: Any) -> None:
 
 
 def _count_rows(row: Row, rows: HeadRows) -> None:
-    """The same of many batches."""
+    """Count many batches at a time."""
     import pyarrow.compute as pc
 
     sizes = rows.column("size")
@@ -156,7 +156,7 @@ def _count_rows(row: Row, rows: HeadRows) -> None:
 
 
 def look_at_folders(circumstances: Circumstances, folders: Sequence[str]) -> list[tuple[str, Headroom]]:
-    """The headroom of partition dirs."""
+    """Return the headroom of partition dirs."""
     return [(folder, find_headroom(folder, circumstances)) for folder in folders]
 
 
@@ -196,12 +196,13 @@ COLUMNS = {
     "is_cleaning_due": "bool",
     "why_unknown": "string",
 }
-"""Of a row. magics: segments by magic; codecs: bytes by codec; batch_sizes: batches by the power of two that is above
-their size. copies: how many of the partition there are under the paths. damage: the first, where the count ends."""
+"""The columns of a row. magics: segments by magic; codecs: bytes by codec; batch_sizes: batches by the power of two
+above their size. copies: how many copies of the partition are under the paths. damage: the first one, where the count
+ends."""
 
 
 def inventory_rows(copies: Sequence[Copy], walked: Iterable[Row], rooms: dict[str, Headroom]) -> Iterator[Row]:
-    """A row for each copy. walked: of all their segments, in order."""
+    """Yield a row for each copy. walked: of all their segments, in order."""
     segments = iter(walked)
     counts: Counter[tuple[str | None, int | None]] = Counter((c.topic, c.partition) for c in copies if c.topic)
     ids: dict[str | None, set[bytes]] = {}
@@ -262,7 +263,7 @@ def _summed(copy: Copy, parts: Sequence[Row]) -> Row:
 
 
 def inventory_schema() -> pa.Schema:
-    """The columns as Arrow has them."""
+    """Return the columns as an Arrow schema."""
     import pyarrow as pa
 
     kinds = {
@@ -278,7 +279,7 @@ def inventory_schema() -> pa.Schema:
 
 
 def write_inventory(rows: Sequence[Row], sink: Any) -> None:
-    """The rows as a file of Parquet."""
+    """Write the rows as a Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,7 +1,7 @@
-"""Sessions of a user's own jobs: in them Spark runs the Python that runs the job.
+"""Sessions of a user's own jobs: Spark then runs the Python that runs the job.
 
-Spark asks `python3` of the PATH for its data sources, unless PYSPARK_PYTHON says another one when the session starts.
-Where a job runs as `venv/bin/python job.py`, that is a Python that knows nothing of klogtool.
+Spark runs `python3` from the PATH for its data sources, unless PYSPARK_PYTHON names another one when the session
+starts. If a job runs as `venv/bin/python job.py`, that Python does not have klogtool.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def make_session(master: str | None, settings: dict[str, str]) -> Any:
 
 
 def _set_java() -> None:
-    """The Java of klogtool[java], where there is no other, for as long as this process lives."""
+    """Set JAVA_HOME to the Java of klogtool[java] for this process, if there is no other."""
     scratch = Scratch.make("java")
     atexit.register(scratch.remove)
     home = find_java_home(scratch)
@@ -48,7 +48,7 @@ def _set_java() -> None:
 
 def register_in(spark: Any) -> None:
     """See `klogtool.spark.register`."""
-    context = getattr(spark, "_sc", None)  # a session of Spark Connect has none: its server chose a Python
+    context = getattr(spark, "_sc", None)  # a session of Spark Connect has none: its server chooses the Python
     if context is not None and PYTHON not in os.environ and not _is_this_python(context.pythonExec):
         if str(context.master).startswith("local"):
             context.pythonExec = sys.executable
@@ -62,6 +62,6 @@ def register_in(spark: Any) -> None:
 
 
 def _is_this_python(name: str) -> bool:
-    """Whether that program belongs to the same environment as the one that runs."""
+    """Return whether that program belongs to the environment of the running Python."""
     found = which(name)
     return found is not None and os.path.dirname(os.path.abspath(found)) == os.path.dirname(sys.executable)

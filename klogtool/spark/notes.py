@@ -10,10 +10,10 @@ _LOGGER = logging.getLogger("klogtool.spark")
 
 
 def log_warning(text: object) -> None:
-    """One line that somebody should see."""
+    """Log a line that the user should see."""
     _LOGGER.warning("%s", escaped(str(text)))
 
 
 def log_info(text: object) -> None:
-    """One line for those who look for it."""
+    """Log a line for those who search the log."""
     _LOGGER.info("%s", escaped(str(text)))

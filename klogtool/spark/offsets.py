@@ -1,4 +1,4 @@
-"""From which offset to which a partition is read: what the options say, with a log to hold them against."""
+"""Which offsets of a partition are read: the options, compared with the log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DATA_LOSS_CURE = "To continue without these records, set the option failOnDataLo
 
 
 class Wanted(Struct, frozen=True):
-    """What is read of a partition. start, end: offsets, end exclusive, None for all. aborted: not to be seen."""
+    """What is read of a partition. start, end: offsets, end exclusive, None for all. aborted: ranges to leave out."""
 
     copy: Copy
     start: int
@@ -42,14 +42,14 @@ class Wanted(Struct, frozen=True):
 
 
 def name_of(copy: Copy) -> str:
-    """Topic and partition, or the folder of one that does not say them."""
+    """Return topic and partition, or the folder if its name does not have them."""
     return copy.folder if copy.topic is None else f"{copy.topic}-{copy.partition}"
 
 
 def resolve(query: Query, copies: Iterable[Copy], notes: list[str]) -> list[Wanted]:
-    """What is wanted of each partition. notes: gets a line for data that is lost, where that does not fail.
+    """Return what is wanted of each partition. notes: gets a line for lost data if that is not an error.
 
-    Raises Refused where the options do not fit the partitions, or ask for offsets that are not there.
+    Raises Refused if the options do not fit the partitions, or ask for offsets that do not exist.
     """
     copies = list(copies)
     for option, bound in (("startingOffsets", query.starting), ("endingOffsets", query.ending)):
@@ -74,7 +74,7 @@ def _names(partitions: set[tuple[str, int]]) -> str:
 
 
 def _resolved(query: Query, copy: Copy, notes: list[str]) -> Wanted:
-    # The other tables are of what lies there, also before the log start offset.
+    # The other tables also show what is before the log start offset.
     first = copy.log_start_offset if query.shape.table == "records" else copy.segments[0].base_offset
     committed = find_committed(copy) if query.is_committed_only else Committed(None, ())
     stable = committed.last_stable_offset
@@ -88,13 +88,13 @@ def _resolved(query: Query, copy: Copy, notes: list[str]) -> Wanted:
 
 
 def _is_asked_for(ending: Bound, copy: Copy, start: int) -> bool:
-    """Whether the end that was given lies behind a start, though the log does not reach so far: data that is lost."""
+    """Return whether the given end is after a start, but the log does not reach that far: the data is lost."""
     given = None if ending.is_time else ending.of(copy.topic, copy.partition)
     return given is not None and given >= start
 
 
 def _start_of(query: Query, copy: Copy, first: int, stable: int | None, notes: list[str]) -> int:
-    """first: the log start offset; stable: where an open transaction begins, and a consumer's world ends."""
+    """first: the log start offset; stable: the last stable offset, where a consumer's view ends."""
     bound = query.starting
     given = bound.of(copy.topic, copy.partition)
     if bound.is_time and given is not None:
@@ -139,20 +139,20 @@ def _lose(query: Query, what: str, notes: list[str]) -> None:
 
 
 def largest_timestamp(copy: Copy, segment: SegmentFiles) -> int | None:
-    """The largest timestamp of a segment that is not the last one, by its time index; None where that is not told."""
+    """Return the largest timestamp of a segment that is not the last one, by its time index; None if unknown."""
     index = segment.indexes.get(FileKind.TIME_INDEX)
     if index is None or segment.next_base_offset is None or index.size < TIME_INDEX_ENTRY_SIZE:
         return None
     data = copy.storage.read(index)
     count = entries_before_zero_tail(data, TIME_INDEX_ENTRY_SIZE)
-    if not count or count * TIME_INDEX_ENTRY_SIZE != len(data):  # not as a segment that was rolled leaves it
+    if not count or count * TIME_INDEX_ENTRY_SIZE != len(data):  # not as the roll of a segment leaves it
         return None
     last = parse_time_index_entry(data, segment.base_offset, count - 1)
     return last.timestamp if _is_true(copy, segment, last) else None
 
 
 def _is_true(copy: Copy, segment: SegmentFiles, entry: TimeIndexEntry) -> bool:
-    """Whether the batch with an entry's offset has its timestamp: what an index leaves out is not looked at again."""
+    """Return whether the batch with an entry's offset has its timestamp: what an index leaves out is not read again."""
     index = segment.indexes.get(FileKind.OFFSET_INDEX)
     start = find_position(copy.storage, segment.log, index, segment.base_offset, entry.offset)
     with copy.storage.open(segment.log, ahead_bytes=FAR_PIECE_BYTES) as file:
@@ -165,9 +165,9 @@ def _is_true(copy: Copy, segment: SegmentFiles, entry: TimeIndexEntry) -> bool:
 
 
 def find_offset_by_time(copy: Copy, timestamp: int, first: int) -> int | None:
-    """The offset of the first record that is not older (UnifiedLog.fetchOffsetByTimestamp); None if all are.
+    """Return the offset of the first record that is not older (UnifiedLog.fetchOffsetByTimestamp); None if all are.
 
-    first: below it nobody reads. Damage ends the search in a segment.
+    first: lower offsets are not read. Damage ends the search in a segment.
     """
     for segment in copy.segments:
         largest = largest_timestamp(copy, segment)

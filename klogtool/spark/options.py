@@ -1,6 +1,6 @@
-"""The options of a query: those of Spark's kafka source, with its rules and words, and a few of klogtool's own.
+"""The options of a query: those of Spark's kafka source, with its rules and messages, and a few of klogtool's own.
 
-Names are case-insensitive. What a consumer or a cluster needs, and files do not, is taken and left alone.
+Names are case-insensitive. Options that only a consumer or a cluster needs are accepted and ignored.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ REFUSED = (
     *("kafka.auto.offset.reset", "kafka.key.deserializer", "kafka.value.deserializer"),
     *("kafka.enable.auto.commit", "kafka.interceptor.classes"),
 )
-"""What Spark's kafka source does not take either."""
-OF_TABLES = "owner"  # what Spark adds to the options of a table in its catalog
+"""Options that Spark's kafka source refuses too."""
+OF_TABLES = "owner"  # an option that Spark adds to tables in its catalog
 STREAM_ONLY = ("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
 OWN = (
     *("path", "paths", "table", "columns", "includeheaders", "includemetadata", "mode", "failondataloss"),
@@ -62,13 +62,13 @@ SPELLED = {
         *("groupIdPrefix", "includeTimestamp"),
     )
 }
-"""Names as people write them."""
+"""Names in their usual spelling."""
 
 
 class Bound(Struct, frozen=True):
-    """Where to begin or to end: offset (or EARLIEST, LATEST), or time in ms, of each partition or of all.
+    """Where to begin or to end: an offset (or EARLIEST, LATEST) or a time in ms, for each partition or for all.
 
-    each: by (topic, partition), where they were named.
+    each: by (topic, partition), if they were named.
     """
 
     every: int = LATEST
@@ -76,14 +76,14 @@ class Bound(Struct, frozen=True):
     is_time: bool = False
 
     def of(self, topic: str | None, partition: int | None) -> int | None:
-        """That of a partition; None where others were named, and it was not."""
+        """Return the bound of a partition; None if partitions were named, but not this one."""
         if self.each is None:
             return self.every
         return dict(self.each).get((topic or "", -1 if partition is None else partition))
 
 
 class Shape(Struct, frozen=True):
-    """Which rows and columns are asked for; columns: None for all that the flags leave."""
+    """Which rows and columns are wanted; columns: None for all that the flags select."""
 
     table: str = "records"
     columns: tuple[str, ...] | None = None
@@ -92,7 +92,7 @@ class Shape(Struct, frozen=True):
 
 
 class Query(Struct, frozen=True):
-    """What is asked for. strategy, chosen: the option that says which topics, and what it says; None for all."""
+    """What is wanted. strategy, chosen: the option that selects topics, and its value; None for all."""
 
     places: tuple[Place, ...]
     shape: Shape = Shape()
@@ -113,14 +113,14 @@ class Query(Struct, frozen=True):
     most_seconds: int = DEFAULT_TRIGGER_DELAY_SECONDS
 
     def select(self, copies: Iterable[Copy], notes: list[str], *, may_be_gone: bool = False) -> list[Copy]:
-        """The copies of the topics and partitions that are asked for. notes: gets a line for partitions that are not
-        there. Raises Refused for a topic that is not there, unless it may be gone."""
+        """Return the copies of the wanted topics and partitions. notes: gets a line for partitions that do not exist.
+        Raises Refused for a topic that does not exist, unless it may be gone."""
         wanted = list(copies)
         if self.strategy == "subscribe":
             topics = [topic.strip() for topic in self.chosen.split(",") if topic.strip()]
             return _named(wanted, topics, may_be_gone=may_be_gone)
         if self.strategy == "subscribepattern":
-            pattern = re.compile(self.chosen)  # anywhere in a name, as ConsumerStrategy looks for it
+            pattern = re.compile(self.chosen)  # matches anywhere in a name, as in ConsumerStrategy
             return [c for c in wanted if c.topic and c.topic not in INTERNAL_TOPICS and pattern.search(c.topic)]
         if self.strategy == "assign":
             asked = partitions_of_json("assign", self.chosen)
@@ -137,7 +137,7 @@ def _named(copies: list[Copy], topics: list[str], *, may_be_gone: bool) -> list[
 
 
 def _assigned(copies: list[Copy], wanted: list[tuple[str, int]], notes: list[str], *, may_be_gone: bool) -> list[Copy]:
-    """Spark asks a broker for the topics, and takes those of the partitions that it names."""
+    """Like Spark, which asks a broker for the topics and keeps the named partitions."""
     there = {(copy.topic, copy.partition) for copy in copies}
     if missing := [f"{topic}-{partition}" for topic, partition in wanted if (topic, partition) not in there]:
         notes.append(f"no such partition: {', '.join(missing)}")
@@ -146,7 +146,7 @@ def _assigned(copies: list[Copy], wanted: list[tuple[str, int]], notes: list[str
 
 
 def parse_shape(given: Mapping[str, str]) -> Shape:
-    """What of the options says which columns there are. Raises Refused for what cannot be."""
+    """Return which columns the options select. Raises Refused for wrong values."""
     options = {name.lower(): value for name, value in given.items()}
     columns = options.get("columns")
     return Shape(
@@ -158,7 +158,7 @@ def parse_shape(given: Mapping[str, str]) -> Shape:
 
 
 def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = False) -> Query:
-    """What options ask for. notes: gets a line for each that has no effect. Raises Refused for what cannot be."""
+    """Parse the options. notes: gets a line for each that has no effect. Raises Refused for wrong values."""
     options = {name.lower(): value for name, value in given.items()}
     paths = _paths(options)
     if OF_TABLES in options:
@@ -172,7 +172,7 @@ def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = Fa
     strategy = strategies[0] if strategies else None
     starting, ending = _starting(options, stream=stream), _ending(options, stream=stream)
     _check_bounds(options, starting, ending)
-    rates = _rates(options)  # they have to fit each other also where they have no effect
+    rates = _rates(options)  # they have to fit each other even if they have no effect
     return Query(
         places=tuple(places_of(paths, options.get("storageoptions", ""))),
         shape=parse_shape(options),
@@ -193,8 +193,8 @@ def parse_query(given: Mapping[str, str], notes: list[str], *, stream: bool = Fa
 
 
 def check_options(given: Mapping[str, str]) -> None:
-    """What can be known of options and paths before a query is planned. Raises KlogError for what neither a batch nor
-    a stream can be made of."""
+    """Check options and paths before a query is planned. Raises KlogError for what can be neither a batch nor a
+    stream."""
     try:
         query = parse_query(given, [])
     except Refused as error:
@@ -204,7 +204,7 @@ def check_options(given: Mapping[str, str]) -> None:
 
 
 def _as_stream(given: Mapping[str, str], error: Refused) -> Query:
-    """The same as a stream's. Raises what is wrong with it as a batch, if it cannot be one either."""
+    """Parse the options of a stream. If that fails too, raise the error of the batch."""
     try:
         return parse_query(given, [], stream=True)
     except Refused:
@@ -212,7 +212,8 @@ def _as_stream(given: Mapping[str, str], error: Refused) -> Query:
 
 
 def _mode(options: Mapping[str, str]) -> str:
-    """Records are strict, as Kafka's consumer is; the other tables are there to look at damage."""
+    """Return the mode. Records are strict by default, as Kafka's consumer is; the other tables are for looking at
+    damage."""
     default = "FAILFAST" if options.get("table", "records") == "records" else "PERMISSIVE"
     return _one_of({"mode": options.get("mode", default).upper()}, "mode", MODES)
 
@@ -225,7 +226,7 @@ def _rates(options: Mapping[str, str]) -> dict[str, int]:
 
 
 def _seconds(options: Mapping[str, str]) -> int:
-    """maxTriggerDelay, such as 15m (JavaUtils.timeStringAsSec); without a unit, in seconds."""
+    """Parse maxTriggerDelay, such as 15m (JavaUtils.timeStringAsSec); without a unit, in seconds."""
     text = options.get("maxtriggerdelay", f"{DEFAULT_TRIGGER_DELAY_SECONDS}s").strip().lower()
     found = re.fullmatch(r"(\d+)(s|m|min|h|d)?", text)
     if found is None:
@@ -294,7 +295,7 @@ def _starting(options: Mapping[str, str], *, stream: bool) -> Bound:
 def _ending(options: Mapping[str, str], *, stream: bool) -> Bound:
     if stream and ("endingoffsets" in options or "endingoffsetsbytimestamp" in options):
         raise Refused("ending offset not valid in streaming queries")
-    if stream:  # endingTimestamp has no effect on Spark's
+    if stream:  # endingTimestamp has no effect on a stream, as in Spark's source
         return Bound(LATEST)
     if (found := _by_time(options, "ending")) is not None:
         return found
@@ -319,7 +320,7 @@ def _by_time(options: Mapping[str, str], which: str) -> Bound | None:
 
 
 def _check_bounds(options: Mapping[str, str], starting: Bound, ending: Bound) -> None:
-    """Both JSONs name the same partitions, and none ends before it begins (KafkaSourceProvider)."""
+    """Check that both JSONs name the same partitions, and none ends before it begins (KafkaSourceProvider)."""
     if starting.each is None or ending.each is None or starting.is_time != ending.is_time:
         return
     first, last = dict(starting.each), dict(ending.each)
@@ -345,7 +346,7 @@ def _json(name: str, text: str, kind: type) -> Any:
 
 
 def partitions_of_json(name: str, text: str) -> list[tuple[str, int]]:
-    """The (topic, partition) of a JSON such as {"t": [0, 1]}. Raises Refused for another one."""
+    """Parse (topic, partition) pairs from JSON such as {"t": [0, 1]}. Raises Refused for anything else."""
     found = _json(name, text, dict)
     if not all(isinstance(ids, list) and all(type(n) is int for n in ids) for ids in found.values()):
         raise Refused(f'option {name} must look like {{"topicA": [0, 1], "topicB": [2, 4]}}, got {text}')
@@ -376,7 +377,7 @@ def _number(name: str, text: str) -> int:
 
 
 def _positive(options: Mapping[str, str], name: str) -> int:
-    """0 where it is not given."""
+    """Return the number; 0 if it is not given."""
     if name not in options:
         return 0
     found = _number(name, options[name])
@@ -386,7 +387,7 @@ def _positive(options: Mapping[str, str], name: str) -> int:
 
 
 def _bytes(options: Mapping[str, str], name: str) -> int:
-    """A size such as 128m (JavaUtils.byteStringAs); without a unit, in bytes. 0 where it is not given."""
+    """Parse a size such as 128m (JavaUtils.byteStringAs); without a unit, in bytes. 0 if it is not given."""
     text = options.get(name, "").strip().lower()
     found = re.fullmatch(r"(\d+)([kmgt]?)b?", text)
     if found is None:
@@ -401,7 +402,7 @@ def _flag(options: Mapping[str, str], name: str, *, default: bool = False) -> bo
 
 
 def _one_of(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
-    """The first of the values is the default."""
+    """Return the given value, or the first of `values` as the default."""
     found = options.get(name, values[0])
     if found not in values:
         raise Refused(f"option {name} must be one of {', '.join(values)}, got {found}")

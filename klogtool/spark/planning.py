@@ -1,7 +1,7 @@
-"""Which task reads what: files are listed once, their ends fixed, and cut where batches begin.
+"""Which task reads what: files are listed once, their ends are fixed, and they are cut where batches begin.
 
-Knows nothing of Spark: a split is a list of stretches of files. Large segments are cut by their offset index, where the
-batch that it points to proves itself, else by the headers before it; small ones are put together.
+Knows nothing of Spark: a split is a list of ranges of files. Large segments are cut by their offset index if its batch
+is sound, else by the headers before it; small ones are joined.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from klogtool.spark.options import Query
 from klogtool.spark.read_committed import AbortedRange
 from klogtool.spark.storage import Place, Stored
 
-OPEN_COST_BYTES = 1 << 18  # of a file, beside its bytes
-LEAST_SPLIT_BYTES = 8 << 20  # below that a further task costs more than it brings
+OPEN_COST_BYTES = 1 << 18  # added for each file, beside its bytes
+LEAST_SPLIT_BYTES = 8 << 20  # for less, one more task costs more than it saves
 
 
 class SegmentRange(Struct, frozen=True):
-    """A stretch of a log file. start, end: bytes; first_offset, last_offset: of the records wanted, inclusive.
+    """A range of a log file. start, end: bytes; first_offset, last_offset: of the wanted records, inclusive.
 
-    next_base_offset: of the segment behind, None for the last one, whose end may be in the making. beside: the sizes of
-    its indexes.
+    next_base_offset: of the next segment, None for the last one, which may still grow. beside: the sizes of its
+    indexes.
     """
 
     place: Place
@@ -52,7 +52,7 @@ class SegmentRange(Struct, frozen=True):
 
     @property
     def cost(self) -> int:
-        """Bytes, as it were."""
+        """The bytes, plus the cost of opening the file."""
         return self.end - self.start + OPEN_COST_BYTES
 
 
@@ -63,23 +63,23 @@ class Split(Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        """Of files."""
+        """The bytes of its files."""
         return sum(piece.end - piece.start for piece in self.pieces)
 
 
 def wanted_copies(query: Query, notes: list[str], *, may_be_gone: bool = False) -> list[Copy]:
-    """One copy of each partition that a query asks for.
+    """Return one copy of each partition that a query wants.
 
-    Raises KlogError where there is none, or not all topics are there, unless they may be gone.
+    Raises KlogError if there is none, or topics are missing, unless they may be gone.
     """
     copies = choose(find_copies(query.places, may_be_gone=may_be_gone), notes)
     return query.select(copies, notes, may_be_gone=may_be_gone)
 
 
 def plan_splits(query: Query, bounds: Bounds, notes: list[str]) -> list[Split]:
-    """The splits of a query, in order of topic, partition and offset. notes: what a user should know.
+    """Return the splits of a query, by topic, partition and offset. notes: what a user should know.
 
-    Raises KlogError where something is not there, or the options ask for what cannot be.
+    Raises KlogError if something does not exist, or the options are wrong.
     """
     wanted = resolve(query, wanted_copies(query, notes), notes)
     return split(
@@ -88,14 +88,14 @@ def plan_splits(query: Query, bounds: Bounds, notes: list[str]) -> list[Split]:
 
 
 def narrowed(wanted: Wanted, bounds: Bounds) -> Wanted:
-    """Less of a partition, if the bounds leave less."""
+    """Reduce what is read of a partition to the bounds."""
     last = bounds.offsets[1]
     end = wanted.end if last == LARGEST else last + 1 if wanted.end is None else min(wanted.end, last + 1)
     return replace(wanted, start=max(wanted.start, bounds.offsets[0]), end=end)
 
 
 def split(query: Query, wanted: Sequence[Wanted], bounds: Bounds) -> list[Split]:
-    """The splits that read all that is wanted."""
+    """Return the splits that read all that is wanted."""
     segments = [(w, segment) for w in wanted for segment in _segments(w, bounds)]
     if query.shape.table == "segments":
         pieces = [_piece(w, segment, (0, segment.size), (SMALLEST, LARGEST)) for w, segment in segments]
@@ -107,9 +107,9 @@ def split(query: Query, wanted: Sequence[Wanted], bounds: Bounds) -> list[Split]
 
 
 def _target_bytes(query: Query, total: int) -> int:
-    """As much as is given; less where there would be fewer splits than cores, or than were asked for.
+    """Return the given size; less if there would be fewer splits than cores or than requested.
 
-    total: of what is divided: bytes where a file is cut; where splits are filled, also the cost of opening each file.
+    total: bytes if a file is cut; if splits are filled, also the cost of opening each file.
     """
     even = max(total // max(usable_cores(), 1), LEAST_SPLIT_BYTES)
     wanted = total // query.least_splits if query.least_splits else LARGEST
@@ -117,7 +117,7 @@ def _target_bytes(query: Query, total: int) -> int:
 
 
 def _segments(wanted: Wanted, bounds: Bounds) -> Iterator[SegmentFiles]:
-    """Those that may have rows, by their names and time indexes."""
+    """Yield the segments that may have rows, by their names and time indexes."""
     end = LARGEST if wanted.end is None else wanted.end
     for segment in wanted.copy.segments if wanted.start < end else ():
         after = segment.next_base_offset
@@ -130,7 +130,7 @@ def _segments(wanted: Wanted, bounds: Bounds) -> Iterator[SegmentFiles]:
         yield segment
 
 
-# The pieces of a segment.
+# The ranges of a segment.
 
 
 def _pieces(query: Query, wanted: Wanted, segment: SegmentFiles, target: int) -> Iterator[SegmentRange]:
@@ -157,7 +157,8 @@ def _piece(wanted: Wanted, segment: SegmentFiles, positions: tuple[int, int], of
 
 
 def _offset_ranges(query: Query, wanted: Wanted, segment: SegmentFiles) -> list[tuple[int, int]]:
-    """What of the offsets of a segment is wanted, inclusive; in parts of as many offsets as a split may have."""
+    """Return the wanted offset ranges of a segment, inclusive, each with at most as many offsets as a split may
+    have."""
     after = segment.next_base_offset
     end = min(LARGEST if after is None else after, LARGEST if wanted.end is None else wanted.end)
     first = max(segment.base_offset, wanted.start)
@@ -168,7 +169,7 @@ def _offset_ranges(query: Query, wanted: Wanted, segment: SegmentFiles) -> list[
 
 
 def _byte_range(copy: Copy, segment: SegmentFiles, first: int, last: int) -> tuple[int, int]:
-    """Where the batches with these offsets lie: not more than that by much, and never less."""
+    """Return where the batches with these offsets are: a little more than that at most, and never less."""
     index = segment.indexes.get(FileKind.OFFSET_INDEX)
     start = find_position(copy.storage, segment.log, index, segment.base_offset, first)
     if last >= (LARGEST if segment.next_base_offset is None else segment.next_base_offset - 1) or index is None:
@@ -177,7 +178,7 @@ def _byte_range(copy: Copy, segment: SegmentFiles, first: int, last: int) -> tup
 
 
 def _stop_behind(copy: Copy, segment: SegmentFiles, index: Stored, last: int, start: int) -> int:
-    """Where a batch begins behind all that have an offset; an entry of the index tells its batch's last offset."""
+    """Return where a batch begins after all that have the offset; an index entry has its batch's last offset."""
     behind = 0
     for entry in walk_index(copy.storage, index, segment.base_offset):
         behind += entry.offset > last
@@ -189,9 +190,9 @@ def _stop_behind(copy: Copy, segment: SegmentFiles, index: Stored, last: int, st
 
 
 def find_cuts(copy: Copy, segment: SegmentFiles, start: int, stop: int, target: int) -> list[int]:
-    """Bytes in (start, stop) where batches begin, so that what lies between them is about of the size wanted.
+    """Return positions in (start, stop) where batches begin, so that the pieces have about the target size.
 
-    Fewer where a length cannot be: nothing is known of what lies behind it.
+    There are fewer after an impossible length: nothing is known of what follows it.
     """
     parts = round((stop - start) / target)
     if parts < 2:
@@ -216,7 +217,7 @@ def _cut_by_index(copy: Copy, segment: SegmentFiles, entries: list[OffsetIndexEn
 
 
 def _cut_by_heads(copy: Copy, segment: SegmentFiles, start: int, aim: int) -> int | None:
-    """The first batch from byte `aim` on that proves itself: a wrong length may lead to what is none."""
+    """Return the first sound batch from byte `aim` on: after a wrong length there may be no batch."""
     with copy.storage.open(segment.log, ahead_bytes=FAR_PIECE_BYTES) as file:
         try:
             for head in walk_heads(file, start, segment.size):
@@ -229,7 +230,7 @@ def _cut_by_heads(copy: Copy, segment: SegmentFiles, start: int, aim: int) -> in
 
 
 def _packed(pieces: Iterable[SegmentRange], target: int, *, alone: bool) -> Iterator[Split]:
-    """SegmentRange after piece, as many as fit. alone: each by itself."""
+    """Yield splits of as many consecutive ranges as fit. alone: one range each."""
     taken: list[SegmentRange] = []
     cost = 0
     for piece in pieces:

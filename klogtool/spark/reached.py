@@ -1,7 +1,7 @@
-"""How far a stream has read each partition: what its checkpoint holds, and what a log that changed means for it.
+"""How far a stream has read each partition: the contents of its checkpoint, and what a changed log means for it.
 
-Knows nothing of Spark, and of files. A partition is known by the topic id in its `partition.metadata`, so that a topic
-that was deleted and created again is not taken for the old one. Where there is no id, only the log's end tells.
+Knows nothing of Spark or files. A partition is identified by the topic id in its `partition.metadata`, so that a topic
+that was deleted and created again is not taken for the old one. Without an id, only the log's end can show that.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from msgspec import Struct
 from klogtool.errors import Refused
 
 VERSION = 1
-MOST_SHOWN = 200  # characters of offsets that are refused
+MOST_SHOWN = 200  # limit of characters when refused offsets are shown
 
 Key = tuple[str, int]
 
 
 class Reached(Struct, frozen=True):
-    """How far a partition was read. end: the next offset; topic_id: of the topic, None where nobody knows it."""
+    """How far a partition was read. end: the next offset; topic_id: of the topic, None if unknown."""
 
     end: int
     topic_id: str | None = None
 
     def is_followed_by(self, later: Reached) -> bool:
-        """Whether the log is still the same: by its topic id, or, where that is not known, since it is no shorter."""
+        """Return whether it is still the same log: by topic id; without one, because it is not shorter."""
         if self.topic_id is not None and later.topic_id is not None:
             return self.topic_id == later.topic_id
         return later.end >= self.end
@@ -49,16 +49,16 @@ class Step(Struct, frozen=True):
 
     @property
     def offsets(self) -> int:
-        """How many."""
+        """How many offsets."""
         return max(0, self.reached.end - self.first)
 
     def shortened(self, offsets: int) -> Step:
-        """The same, with at most so many offsets."""
+        """Return the same with at most `offsets` offsets."""
         return Step(self.first, Reached(min(self.first + offsets, self.reached.end), self.reached.topic_id))
 
 
 def step_of(before: Reached | None, now: LogNow) -> Step:
-    """What there is to read of a log, after what was read before."""
+    """Return what there is to read of a log, after what was read before."""
     if before is None:
         return Step(now.start, Reached(max(now.start, now.readable), now.topic_id))
     topic_id = now.topic_id or (before.topic_id if now.end >= before.end else None)
@@ -70,15 +70,14 @@ def step_of(before: Reached | None, now: LogNow) -> Step:
 
 
 def first_of(before: Reached | None, after: Reached, log_start_offset: int) -> int:
-    """Where reading begins between two offsets of a checkpoint; see `step_of`."""
+    """Return where reading begins between two offsets of a checkpoint; see `step_of`."""
     if before is None or not before.is_followed_by(after):
         return log_start_offset
     return min(before.end, after.end)
 
 
 def lost_between(key: Key, before: Reached | None, after: Reached, log_start_offset: int) -> str | None:
-    """What a stream misses that goes on from one offset to another, in the words of Spark's kafka source; None if
-    nothing."""
+    """Return what a stream misses between two offsets, in the words of Spark's kafka source; None if nothing."""
     name = f"{key[0]}-{key[1]}"
     if before is None:
         if log_start_offset:
@@ -92,7 +91,7 @@ def lost_between(key: Key, before: Reached | None, after: Reached, log_start_off
 
 
 def changed_text(key: Key, before: Reached, after: Reached) -> str:
-    """A log that is shorter than what was read of it, or another one, in the words of Spark's kafka source."""
+    """Describe a log that is shorter than what was read of it, or another log, in the words of Spark's kafka source."""
     text = (
         f"Partition {key[0]}-{key[1]}'s offset was changed from {before.end} to {after.end}, "
         "some data may have been missed"
@@ -103,7 +102,7 @@ def changed_text(key: Key, before: Reached, after: Reached) -> str:
 
 
 def gone_text(keys: list[Key]) -> str:
-    """The partitions that are not there any more, in the words of Spark's kafka source."""
+    """Describe partitions that no longer exist, in the words of Spark's kafka source."""
     return f"Partitions [{', '.join(f'{t}-{p}' for t, p in sorted(keys))}] are gone. Some data may have been missed"
 
 
@@ -111,7 +110,7 @@ def gone_text(keys: list[Key]) -> str:
 
 
 def as_json(reached: Mapping[Key, Reached]) -> dict[str, Any]:
-    """What a stream's checkpoint holds."""
+    """Return the contents of a stream's checkpoint."""
     topics: dict[str, dict[str, Any]] = {}
     for (topic, partition), found in sorted(reached.items()):
         topics.setdefault(topic, {})[str(partition)] = {"end": found.end, "topic_id": found.topic_id}
@@ -119,7 +118,7 @@ def as_json(reached: Mapping[Key, Reached]) -> dict[str, Any]:
 
 
 def of_json(told: Any) -> dict[Key, Reached]:
-    """What `as_json` gave. Raises Refused for offsets of another kind."""
+    """Parse what `as_json` returned. Raises Refused for other offsets."""
     try:
         if told["version"] == VERSION:
             return {

@@ -1,8 +1,8 @@
-"""What a consumer with read_committed does not see: records of aborted transactions, and all behind the first
-transaction that is open.
+"""What a consumer with read_committed does not see: records of aborted transactions, and everything after the start of
+the first open transaction.
 
-Aborted transactions are those of the transaction indexes, open ones those of the newest producer snapshot and the
-batches behind it: as a broker knows them (UnifiedLog.collectAbortedTransactions, ProducerStateManager).
+Aborted transactions come from the transaction indexes, open ones from the newest producer snapshot and the batches
+after it, as a broker knows them (UnifiedLog.collectAbortedTransactions, ProducerStateManager).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from klogtool.spark.heads import FAR_PIECE_BYTES, find_position, read_marker, wa
 
 
 class AbortedRange(Struct, frozen=True):
-    """Records of one producer that nobody is to see: those of its transactional batches from first_offset on, up to
-    last_offset, which is that of the marker."""
+    """Aborted records of one producer: its transactional batches from first_offset up to last_offset, which is the
+    marker's."""
 
     producer_id: int
     first_offset: int
@@ -35,9 +35,9 @@ class Committed(Struct, frozen=True):
 
 
 def find_committed(copy: Copy) -> Committed:
-    """The aborted and the open transactions of a partition.
+    """Return the aborted and the open transactions of a partition.
 
-    A log without a producer snapshot, or without a transaction index that can be read, is walked from its beginning.
+    A log without a producer snapshot, or without a readable transaction index, is read from its beginning.
     """
     found = _by_indexes(copy)
     start, open_txns = _newest_snapshot(copy)
@@ -61,11 +61,12 @@ def _by_indexes(copy: Copy) -> list[AbortedRange] | None:
 
 
 def _newest_snapshot(copy: Copy) -> tuple[int | None, dict[int, int]]:
-    """(the offset that it covers up to, first offset of each producer's open transaction); None without one."""
+    """Return (the offset up to which it covers, first offset of each producer's open transaction); None without a
+    snapshot."""
     for offset, stored in reversed(copy.snapshots):
         try:
             entries = parse_producer_snapshot(copy.storage.read(stored))
-        except KlogError:  # a broker deletes it and takes the one before
+        except KlogError:  # a broker deletes it and uses the one before
             continue
         return offset, {
             entry.producer_id: entry.current_txn_first_offset
@@ -80,7 +81,7 @@ def _from(copy: Copy, offset: int) -> tuple[SegmentFiles, ...]:
 
 
 def _by_walk(copy: Copy, segments: tuple[SegmentFiles, ...], open_txns: dict[int, int], start: int = 0) -> Committed:
-    """The same by the batches from an offset on. open_txns: those that are open there."""
+    """Return the same from the batches from an offset on. open_txns: those that are open there."""
     aborted: list[AbortedRange] = []
     for segment in segments:
         _walk_segment(copy, segment, open_txns, aborted, start)
@@ -90,7 +91,7 @@ def _by_walk(copy: Copy, segments: tuple[SegmentFiles, ...], open_txns: dict[int
 def _walk_segment(
     copy: Copy, segment: SegmentFiles, open_txns: dict[int, int], aborted: list[AbortedRange], start: int
 ) -> None:
-    """Damage ends it: whoever reads the records says so."""
+    """Damage ends the walk: the reader of the records reports it."""
     index = segment.indexes.get(FileKind.OFFSET_INDEX)
     at = find_position(copy.storage, segment.log, index, segment.base_offset, start)
     with copy.storage.open(segment.log, ahead_bytes=FAR_PIECE_BYTES) as file:

@@ -1,4 +1,4 @@
-"""What Spark makes of a query of `format("klog")`: the partitions of its scan, and their rows."""
+"""How Spark runs a query of `format("klog")`: the partitions of its scan, and their rows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class KlogReader(DataSourceReader):
         self.bounds = Bounds()
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each split."""
+        """Return one partition for each split."""
         if self.query.shape.table == "findings":
             found = [KlogPartition(part=part) for part in plan_parts(self.query)]
         else:
@@ -51,15 +51,15 @@ class KlogReader(DataSourceReader):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a split."""
+        """Yield the rows of a split."""
         return read_partition(partition, self.query, self.columns, self.bounds)
 
 
 class KlogFilteringReader(KlogReader):
-    """The same, and takes Spark's filters."""
+    """A reader that takes Spark's filters."""
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        """Narrows what is read. All filters are given back: Spark applies them to what is left."""
+        """Narrow what is read. All filters are returned, so Spark applies them again."""
         self.bounds = bounds_of(filters)
         return filters
 
@@ -67,8 +67,8 @@ class KlogFilteringReader(KlogReader):
 def read_partition(
     partition: InputPartition, query: Query, columns: Sequence[str], bounds: Bounds
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a partition of any table."""
-    if not isinstance(partition, KlogPartition):  # Spark makes one of its own where there is none
+    """Yield the rows of a partition of any table."""
+    if not isinstance(partition, KlogPartition):  # Spark makes a partition of its own if there is none
         return iter(())
     if partition.part is not None:
         return read_findings(partition.part, columns, deep=query.deep)
@@ -80,7 +80,7 @@ def read_partition(
 
 
 def checked_columns(table: str, schema: StructType) -> tuple[str, ...]:
-    """The columns that Spark asks for. Raises Refused where a user's schema has others, or other types."""
+    """Return the columns that Spark wants. Raises Refused if a user's schema has others, or other types."""
     columns = tuple(schema.fieldNames())
     check_columns(table, columns)
     if not _as_arrow(schema).equals(arrow_schema(table, columns)):
@@ -91,7 +91,7 @@ def checked_columns(table: str, schema: StructType) -> tuple[str, ...]:
 
 
 def _as_arrow(schema: StructType) -> pa.Schema:
-    """As Spark wants it; times are UTC, which PySpark 4.1 takes for granted and later ones have to be told."""
+    """Return the schema as Arrow. Times are UTC: PySpark 4.1 assumes it, later versions have to be told."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     zone = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}

@@ -50,7 +50,7 @@ PRODUCER_COLUMNS = ("offset", "_producer_id", "_is_transactional")
 
 
 class Task(Struct, frozen=True):
-    """How splits are read. columns: of render.arrow; mode: what to do about damage."""
+    """How splits are read. columns: of render.arrow; mode: how to treat damage."""
 
     columns: tuple[str, ...]
     bounds: Bounds
@@ -68,11 +68,11 @@ def columns_of(*, headers: bool, metadata: bool) -> tuple[str, ...]:
 
 
 def read_split(split: Split, task: Task) -> Iterator[pa.RecordBatch]:
-    """The records of a split, in order, in record batches of at most 65 536 rows; none is empty.
+    """Yield the records of a split, in order, in non-empty record batches of at most 65 536 rows.
 
-    Control records are none of them. FAILFAST: raises Corrupt or Unsupported at the first damage, a wrong checksum
-    included. PERMISSIVE: gives what can be read. DROPMALFORMED: the same, without batches of a wrong checksum. Whatever
-    is left out is logged. Raises Unreadable where a file is not there any more.
+    Control records are left out. FAILFAST: raises Corrupt or Unsupported at the first damage, including a wrong CRC.
+    PERMISSIVE: returns what can be read. DROPMALFORMED: the same, without batches with a wrong CRC. Whatever is left
+    out is logged. Raises Unreadable if a file no longer exists.
     """
     spare_collections()
     blocks = _kept_blocks()
@@ -84,14 +84,15 @@ def read_split(split: Split, task: Task) -> Iterator[pa.RecordBatch]:
 
 @cache
 def spare_collections() -> None:
-    """Spark's workers collect garbage behind every task, over all modules there are: 40 ms. Once per process."""
+    """Freeze existing objects, once per process: Spark's workers collect garbage after every task, which takes 40 ms
+    over all modules."""
     gc.collect()
     gc.freeze()
 
 
 def _kept_blocks() -> Blocks:
-    """Memory that the splits before this one have used: of fresh pages, touching them costs as much as decoding. It
-    starts anew where records of many sizes have left too much behind."""
+    """Return memory that earlier splits have used: touching new pages costs as much as decoding. It is dropped if
+    records of many sizes have left too much."""
     if _blocks().free_bytes > MOST_FREE_BYTES:
         _blocks.cache_clear()
     return _blocks()
@@ -103,7 +104,7 @@ def _blocks() -> Blocks:
 
 
 def _runs(pieces: Sequence[SegmentRange], task: Task) -> Iterator[list[SegmentRange]]:
-    """Small pieces of a partition that follow each other, together: they share record batches. All others alone."""
+    """Group small consecutive ranges of a partition: they share record batches. All others stay alone."""
     run: list[SegmentRange] = []
     for piece in pieces:
         if run and (not OF_A_FILE.isdisjoint(task.columns) or not _share(run[-1], piece)):
@@ -120,7 +121,7 @@ def _share(one: SegmentRange, other: SegmentRange) -> bool:
 
 
 class _Reader:
-    """Reads a run of pieces. invalid: batches of a wrong checksum so far."""
+    """Reads a run of ranges. invalid: batches with a wrong CRC so far."""
 
     def __init__(self, run: list[SegmentRange], task: Task, blocks: Blocks) -> None:
         self._run, self._task, self._blocks = run, task, blocks
@@ -132,9 +133,9 @@ class _Reader:
         self._tally, self._invalid = Tally(), 0
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Its record batches."""
+        """Yield its record batches."""
         for piece in self._run:
-            upto = min(piece.log.size, piece.end + SLACK_BYTES)  # nothing behind it is fetched
+            upto = min(piece.log.size, piece.end + SLACK_BYTES)  # nothing after it is fetched
             with open_place(piece.place)[0].open(replace(piece.log, size=upto)) as file:
                 for batch in self._walk(file, piece):
                     self._judge(file.path)
@@ -157,7 +158,7 @@ class _Reader:
             partition=piece.partition,
             selection=chosen,
             start=piece.start,
-            end=None if whole else piece.end,  # behind the last batch of a whole segment nothing is to lie
+            end=None if whole else piece.end,  # nothing may follow the last batch of a whole segment
             jobs=1,
             columns=self._columns,
             with_control=False,
@@ -169,7 +170,7 @@ class _Reader:
         )
 
     def _judge(self, path: str) -> None:
-        """Batches with a wrong checksum."""
+        """Handle batches with a wrong CRC."""
         if self._tally.invalid == self._invalid:
             return
         self._invalid = self._tally.invalid
@@ -181,7 +182,7 @@ class _Reader:
         log_warning(f"{left}: {error}")
 
     def _left(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Without rows that nobody is to see, and without columns that nobody asked for."""
+        """Drop rows that must not be seen, and columns that are not wanted."""
         import pyarrow.compute as pc
 
         if self._aborted:
@@ -192,7 +193,7 @@ class _Reader:
         return batch if not wanted or batch.schema.names == wanted else batch.select(wanted)
 
     def _with_path(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-        """With the path of the file, where that was asked for: then no record batch is of several files."""
+        """Add the path of the file, if it is wanted: then no record batch has rows of several files."""
         import pyarrow as pa
 
         columns = self._task.columns
@@ -215,7 +216,7 @@ def _tell(error: KlogError) -> None:
 
 
 def _is_aborted(batch: pa.RecordBatch, aborted: Sequence[AbortedRange]) -> Any:
-    """Which rows are of aborted transactions."""
+    """Return which rows belong to aborted transactions."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""The class of the data source, where PySpark is installed."""
+"""The class of the data source, if PySpark is installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WITHOUT_SPARK = "Spark needs pyspark 4.1 or later, pyarrow and pandas: pip insta
 
 
 def find_data_source() -> type[Any]:
-    """The class behind `format("klog")`. Raises Unsupported where PySpark is missing or too old."""
+    """Return the class behind `format("klog")`. Raises Unsupported if PySpark is missing or too old."""
     try:
         import pyspark.sql.datasource as api
     except ImportError as error:

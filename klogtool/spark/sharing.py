@@ -1,9 +1,9 @@
-"""One partition, compacted by many tasks, for those that are too large for one.
+"""Compacts one partition with many tasks, if it is too large for one.
 
-The driver loads the log and decides what `klogtool compact` decides. Tasks find the keys of segments, which Spark
-brings together: hashes and offsets, nothing else. Other tasks have the map that comes of it, clean groups of segments,
-and write what becomes of each; then large files that stay as they are are copied. All that is written lies below the
-assembly's `.tasks` until that is published: an attempt that did not count leaves files that nobody names.
+The driver loads the log and decides what `klogtool compact` decides. Tasks find the keys of segments; Spark joins them,
+as hashes and offsets only. Other tasks get the resulting map, clean groups of segments, and write the result of each;
+then large unchanged files are copied. Everything is written below the assembly's `.tasks` until that is published: an
+attempt that did not count leaves files that nobody refers to.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from klogtool.spark.starting import Session
 
 TASK_BYTES = 128 << 20
 TASKS_A_SLOT = 4
-LARGEST_SENT_BYTES = 64 << 10  # of files that no task is to write
+LARGEST_SENT_BYTES = 64 << 10  # larger files are written by tasks
 
 
 class TaskCrew:
@@ -44,7 +44,7 @@ class TaskCrew:
 
     def __init__(self, session: Session, stage: str) -> None:
         self._session, self._stage = session, stage
-        self._map: tuple[str, ...] = ()  # files that it is in
+        self._map: tuple[str, ...] = ()  # the files that contain it
 
     def find_keys(self, sent: SentPass, shares: Sequence[KeyShare]) -> tuple[int, list[KeysFound]]:
         """See Crew."""
@@ -68,7 +68,7 @@ class TaskCrew:
         return [done for some in spread(self._session, work, tasks, sizes=sizes) for done in some]
 
     def write_files(self, folder: NewFolder) -> dict[str, str]:
-        """The large files of a folder: where they lie, those that were cleaned and those that are copied now."""
+        """Return where the large files of a folder are: those that were cleaned, and those that are copied now."""
         ready: dict[str, str] = {}
         due: list[NewFile] = []
         for file in walk_new_files(folder):
@@ -88,7 +88,7 @@ class TaskCrew:
         return ready | {file.name: place for file, place in zip(due, copied, strict=True)}
 
     def _tasks(self, shares: Sequence[Any]) -> tuple[list[list[Any]], list[int]]:
-        """Shares that follow each other, as many as make up a task; and the size of each task."""
+        """Group consecutive shares into tasks; return the groups and the size of each task."""
         total = sum(share.size for share in shares)
         target = max(TASK_BYTES, total // (self._session.slots * TASKS_A_SLOT))
         tasks = list(packed(shares, lambda share: share.size, target))
@@ -129,7 +129,7 @@ def _clean_groups(
 
 @lru_cache(maxsize=1)
 def _map_of(files: tuple[str, ...], secret: bytes) -> Any:
-    """The map in some files; once per process, since all tasks of a pass have the same."""
+    """Read the map from its files; once per process, since all tasks of a pass have the same."""
     return joined_map(map(_all_of, files), secret)
 
 
@@ -139,7 +139,7 @@ def _all_of(path: str) -> bytes:
 
 
 def _staged(sent: SentPass, stage: str, base_offset: int, done: GroupCleaned) -> GroupCleaned:
-    """Its files are written, but for small ones, as those that they come to be in place of."""
+    """Write its files, except small ones, with mode and owner of the files that they replace."""
     source, files = sent.log.draft.path, {}
     for kind, content in done.files.items():
         size, name, file = content_size(content), build_file_name(kind, base_offset), DraftFile(content)

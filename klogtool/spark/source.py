@@ -1,6 +1,6 @@
-"""The data source that Spark knows as `klog`. What it does is in the other modules, which know nothing of Spark.
+"""The data source that Spark knows as `klog`. The other modules do the work, and know nothing of Spark.
 
-Registered by itself where klogtool is installed (package pyspark_klog), else by `klogtool.spark.register(spark)`.
+It registers itself if klogtool is installed (package pyspark_klog), else by `klogtool.spark.register(spark)`.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ class KlogDataSource(DataSource):
     """Kafka's log dirs as tables; options and schema are those of Spark's kafka source, see docs/spark.md."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        """What is wrong with options and paths is an error here: at `load`, not at the first action."""
+        """Check options and paths, so that errors appear at `load`, not at the first action."""
         super().__init__(options)
         if WRITE_WORKER not in sys.modules:
             check_options(dict(self.options))
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is called with."""
+        """The name for `format`."""
         return "klog"
 
     def schema(self) -> str:
-        """The columns that the options ask for."""
+        """Return the columns that the options select."""
         shape = parse_shape(dict(self.options))
         return ddl(shape.table, default_columns(shape))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of these columns.
+        """Return a reader of these columns.
 
-        A reader that takes filters fails a query where the session's setting for that is off, so Spark is only given
-        one where it asks for filters: then it runs in a module of its own.
+        If the session's setting for filters is off, a reader that takes filters makes the query fail. So Spark gets one
+        only if it asks for filters, which it does in a worker module of its own.
         """
         kind = KlogFilteringReader if PUSHDOWN_WORKER in sys.modules else KlogReader
         return kind(dict(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
-        """There is none. Raises Unsupported."""
+        """Raises Unsupported: there is no writer."""
         raise Unsupported("klog is for reading: there is no write.format('klog')")
 
     def streamReader(self, schema: StructType) -> Any:
-        """A reader of what is appended. Raises Unsupported before PySpark 4.2, which cannot limit a stream."""
+        """Return a reader of appended records. Raises Unsupported before PySpark 4.2, which cannot limit a stream."""
         return make_stream_reader(dict(self.options), schema)

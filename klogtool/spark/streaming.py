@@ -1,7 +1,7 @@
-"""A log dir that grows, as a stream: `spark.readStream.format("klog")`, by PySpark 4.2 and later.
+"""A growing log dir as a stream: `spark.readStream.format("klog")`, with PySpark 4.2 and later.
 
-What Spark calls; how logs are followed is in `following`, and what the checkpoint holds in `reached`. Ends are found
-anew for each batch of the stream; what is behind the last whole batch of a log is not there yet.
+This is what Spark calls; `following` follows the logs, and `reached` has the contents of the checkpoint. Ends are found
+again for each batch of the stream; an incomplete batch at the end of a log does not exist yet.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from klogtool.spark.readers import KlogPartition, checked_columns, read_partitio
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
-except ImportError:  # PySpark 4.1: make_stream_reader says so
+except ImportError:  # PySpark 4.1: make_stream_reader reports it
     SupportsTriggerAvailableNow = object
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Offsets = dict[str, Any]
 
 
 def make_stream_reader(options: dict[str, str], schema: StructType) -> KlogStreamReader:
-    """A stream reader. Raises Unsupported before PySpark 4.2, Refused for a table that has no order to follow."""
+    """Return a stream reader. Raises Unsupported before PySpark 4.2, Refused for a table without an order to follow."""
     if SupportsTriggerAvailableNow is object:
         raise Unsupported("streams of klog need PySpark 4.2 or later: earlier versions can neither limit nor end them")
     return KlogStreamReader(options, schema)
@@ -54,28 +54,28 @@ class KlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         _tell(notes)
 
     def initialOffset(self) -> Offsets:
-        """Where startingOffsets and its like say."""
+        """Return the offsets of startingOffsets and similar options."""
         notes: list[str] = []
         found = as_json(self._follower.begin(notes))
         _tell(notes)
         return found
 
     def getDefaultReadLimit(self) -> Any:
-        """As many offsets as maxOffsetsPerTrigger says."""
+        """Return the limit of maxOffsetsPerTrigger."""
         return ReadMaxRows(self.query.most_offsets) if self.query.most_offsets else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What is there now is all that the stream will have."""
+        """Fix the current ends as the end of the stream."""
         self._until = self._follower.look()
 
     def reportLatestOffset(self) -> Offsets:
-        """What there is, for the progress of the query."""
+        """Return the current ends, for the progress of the query."""
         return as_json({key: Reached(log.readable, log.topic_id) for key, log in self._follower.look().items()})
 
     def latestOffset(self, start: Offsets, limit: Any) -> Offsets:
-        """As far as the logs, and the limit, go; at most so many offsets as `limit.max_rows`, if that is a limit.
+        """Return how far to read: to the ends of the logs, limited by `limit.max_rows` offsets if there is a limit.
 
-        Raises Refused where data are lost, unless failOnDataLoss is off.
+        Raises Refused if data is lost, unless failOnDataLoss is off.
         """
         before = of_json(start)
         steps = self._follower.steps(before, self._follower.look() if self._until is None else self._until)
@@ -85,7 +85,7 @@ class KlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return as_json(shared(steps, getattr(limit, "max_rows", None)))
 
     def _is_to_wait(self, total: int) -> bool:
-        """Whether there is less than minOffsetsPerTrigger, and not for maxTriggerDelay yet."""
+        """Return whether there are fewer than minOffsetsPerTrigger, and maxTriggerDelay is not over."""
         now = time.monotonic()
         if self._waits_since is None:
             self._waits_since = now
@@ -96,14 +96,15 @@ class KlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return wait
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
-        """The splits between two offsets. Raises Refused where some of that is gone, unless failOnDataLoss is off."""
+        """Return the splits between two offsets. Raises Refused if some of that is gone, unless failOnDataLoss is
+        off."""
         notes: list[str] = []
         splits = self._follower.splits(of_json(start), of_json(end), notes)
         _tell(notes)
         return [KlogPartition(found) for found in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a split."""
+        """Yield the rows of a split."""
         return read_partition(partition, self.query, self.columns, Bounds())
 
 

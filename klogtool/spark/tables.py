@@ -1,4 +1,4 @@
-"""The tables that a log dir is: records, batches, segments and findings; their columns, and the rows of two.
+"""The tables of a log dir: records, batches, segments and findings; their columns, and the rows of two of them.
 
 Names and values of `batches` and `findings` are those of `klogtool dump-log --format json` and of `klogtool verify`.
 """
@@ -93,7 +93,7 @@ LISTED = {
     "timeindex_size": "bigint",
     "txnindex_size": "bigint",
 }
-"""Of a segment, what is known without a look into it."""
+"""Columns of a segment that are known without reading it."""
 WALKED = {
     "last_offset": "bigint",
     "valid_bytes": "bigint",
@@ -106,7 +106,7 @@ WALKED = {
     "magics": "array<int>",
     "codecs": "array<string>",
 }
-"""Of a segment, what the headers of its batches tell."""
+"""Columns of a segment from the headers of its batches."""
 FINDINGS = {
     "topic": "string",
     "partition": "int",
@@ -129,7 +129,7 @@ Row = tuple[Any, ...]
 
 
 def default_columns(shape: Shape) -> tuple[str, ...]:
-    """The columns of a table as the options ask for them. Raises Refused for one that there is not."""
+    """Return the columns of a table that the options select. Raises Refused for an unknown column."""
     if shape.columns is not None:
         check_columns(shape.table, shape.columns)
         return shape.columns
@@ -139,7 +139,7 @@ def default_columns(shape: Shape) -> tuple[str, ...]:
 
 
 def check_columns(table: str, columns: Sequence[str]) -> None:
-    """Raises Refused for a column that a table does not have, or one that comes twice."""
+    """Raises Refused for a column that a table does not have, or that is named twice."""
     wrong = [name for name in columns if name not in TABLES[table]]
     if wrong or len(set(columns)) < len(columns) or not columns:
         raise Refused(
@@ -149,7 +149,7 @@ def check_columns(table: str, columns: Sequence[str]) -> None:
 
 
 def arrow_schema(table: str, columns: Sequence[str]) -> pa.Schema:
-    """The types of columns as Spark wants them."""
+    """Return the types of columns as Spark wants them."""
     import pyarrow as pa
 
     kinds = {
@@ -168,12 +168,12 @@ def arrow_schema(table: str, columns: Sequence[str]) -> pa.Schema:
 
 
 def ddl(table: str, columns: Sequence[str]) -> str:
-    """The same in Spark's words."""
+    """Return the same in Spark's DDL."""
     return ", ".join(f"`{name}` {TABLES[table][name]}" for name in columns)
 
 
 def read_table(split: Split, table: str, columns: Sequence[str], *, is_strict: bool) -> Iterator[pa.RecordBatch]:
-    """The rows of a split of batches or segments, in record batches; none is empty."""
+    """Yield the rows of a split of batches or segments, in non-empty record batches."""
 
     spare_collections()
     walk = _batch_rows if table == "batches" else _segment_rows
@@ -202,7 +202,7 @@ def read_table(split: Split, table: str, columns: Sequence[str], *, is_strict: b
 
 
 def _flushed(rows: list[Row], names: Sequence[str], kind: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows as a record batch, if there are any; then there are none."""
+    """Yield the rows as a record batch, if there are any, and empty the list."""
     import pyarrow as pa
 
     if rows:
@@ -213,7 +213,7 @@ def _flushed(rows: list[Row], names: Sequence[str], kind: pa.Schema) -> Iterator
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """One record batch of several; then there are none. Of thousands of small files, a few are made."""
+    """Join record batches to one, and empty the list: thousands of small files become a few record batches."""
     import pyarrow as pa
 
     found = batches[0]
@@ -237,7 +237,7 @@ def _batch_rows(piece: SegmentRange, columns: Sequence[str], *, is_strict: bool)
 
 
 def _asked_for(batch: pa.RecordBatch, rows: HeadRows, piece: SegmentRange) -> pa.RecordBatch:
-    """Those with offsets that the query asks for."""
+    """Keep the rows with offsets that the query wants."""
     import pyarrow.compute as pc
 
     if piece.first_offset == SMALLEST and piece.last_offset == LARGEST:
@@ -247,8 +247,8 @@ def _asked_for(batch: pa.RecordBatch, rows: HeadRows, piece: SegmentRange) -> pa
 
 
 def _heads(file: LogFile, piece: SegmentRange, *, is_strict: bool) -> Iterator[Head | HeadRows]:
-    """Headers. Unless damage is an error: also those of batches that `mended` has whole, and behind other damage from
-    the next batch on that proves itself."""
+    """Yield headers. Unless damage is an error, this includes batches that `mended` corrects, and continues after other
+    damage with the next sound batch."""
     if is_strict:
         yield from walk_head_rows(file, piece.start, piece.end)
         return
@@ -269,10 +269,10 @@ def _heads(file: LogFile, piece: SegmentRange, *, is_strict: bool) -> Iterator[H
 
 
 def _calm_heads(file: LogFile, piece: SegmentRange) -> Generator[Head | HeadRows, None, int]:
-    """Headers whose offsets follow each other without a gap; returns where that ends, or begins to be in doubt.
+    """Yield headers whose offsets follow each other without a gap; return where that ends or becomes uncertain.
 
-    A wrong length leads past batches, or to what is none: either way offsets do not follow. So nothing but headers is
-    looked at as long as they do. The one before a gap is in doubt, too, and the last one unless its checksum holds.
+    A wrong length leads past batches or to bytes that are no batch; in both cases offsets do not follow. So only
+    headers are read while they do. The header before a gap is uncertain too, and the last one unless its CRC is right.
     """
     before: Head | HeadRows | None = None
     for found, gap in _with_gaps(file, piece):
@@ -291,7 +291,7 @@ def _calm_heads(file: LogFile, piece: SegmentRange) -> Generator[Head | HeadRows
 
 
 def _is_followed(file: LogFile, piece: SegmentRange, heads: Head | HeadRows) -> bool:
-    """Whether the log goes on behind a piece with the next offset."""
+    """Return whether the log continues after a range with the next offset."""
     after = piece.next_base_offset
     if piece.end < piece.log.size:
         after = int.from_bytes(file.read(piece.end, OFFSET_BYTES), "big", signed=True)
@@ -303,7 +303,7 @@ def _proves_itself(file: LogFile, piece: SegmentRange, position: int) -> bool:
 
 
 def _with_gaps(file: LogFile, piece: SegmentRange) -> Iterator[tuple[Head | HeadRows, int | None]]:
-    """Headers up to the first gap or damage, and which of them is behind a gap; none is given that begins behind it."""
+    """Yield headers up to the first gap or damage, and which of them is after a gap; later ones are not returned."""
     before: Head | HeadRows | None = None
     try:
         for found in walk_head_rows(file, piece.start, piece.end):
@@ -315,12 +315,12 @@ def _with_gaps(file: LogFile, piece: SegmentRange) -> Iterator[tuple[Head | Head
             before = found
     except Unreadable:
         raise
-    except KlogError:  # told in its place
+    except KlogError:  # reported in its place
         return
 
 
 def _gap_in(found: Head | HeadRows, before: Head | HeadRows | None) -> int | None:
-    """The number of the first header that is in doubt by what lies before it; None if there is none."""
+    """Return the number of the first header that is uncertain because of what is before it; None if there is none."""
     if isinstance(found, Head):
         first, gap = (-1 if found.entry.magic != MAGIC else found.entry.base_offset), None
     else:
@@ -341,7 +341,7 @@ def _tell(error: KlogError) -> None:
 
 
 def batch_columns(rows: HeadRows, common: Row, kind: pa.Schema) -> pa.RecordBatch:
-    """Headers as rows of the table `batches`. common: topic, partition and file."""
+    """Return headers as rows of the table `batches`. common: topic, partition and file."""
     import pyarrow as pa
 
     constant = dict(zip(("topic", "partition", "file"), common, strict=True))
@@ -373,7 +373,7 @@ def _batch_column(rows: HeadRows, name: str) -> Any:
 
 
 def _fields_of(head: Head) -> Row:
-    """In the order of BATCHES, from `position` on."""
+    """Return the fields in the order of BATCHES, from `position` on."""
     entry = head.entry
     of_batch: Row = (None, None)
     if isinstance(entry, RecordBatch):
@@ -403,7 +403,7 @@ def _fields_of(head: Head) -> Row:
 
 
 def codec_of(head: Head) -> str:
-    """The codec of an entry; "unknown" for an id that Kafka does not know."""
+    """Return the codec of an entry; "unknown" for an id that Kafka does not know."""
     try:
         return head.entry.codec
     except KlogError:
@@ -464,7 +464,7 @@ def _summed_of_one(head: Head) -> dict[str, Any]:
 
 
 def _summed(rows: HeadRows) -> dict[str, Any]:
-    """The same of many batches."""
+    """Sum up many batches."""
     import pyarrow.compute as pc
 
     return {

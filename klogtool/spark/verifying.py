@@ -1,6 +1,6 @@
-"""`klogtool verify` over many tasks: each verifies partitions by themselves, as one machine does.
+"""`klogtool verify` as many tasks: each verifies partitions by themselves, as one machine does.
 
-What is about log dirs as wholes is done by whoever asks.
+The caller checks what concerns log dirs as a whole.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TASKS_A_SLOT = 4
 
 
 class HowToVerify(Struct, frozen=True):
-    """What every task is told."""
+    """What every task needs."""
 
     circumstances: Circumstances
     deep: bool = False
@@ -67,13 +67,13 @@ def _spread_out(
 
 
 def verify_targets(how: HowToVerify, mirrors: Sequence[Mirror], targets: Sequence[Target]) -> list[VerifiedPartition]:
-    """What one task does."""
+    """Verify targets, as one task."""
     options = VerifyOptions(how.circumstances, deep=how.deep)
     return [verify_anywhere(target, options, mirror_of(target.partition.path, mirrors)) for target in targets]
 
 
 def write_findings(dataset: Dataset, findings: Iterable[Finding]) -> int:
-    """The findings as a table of Parquet; how many there were."""
+    """Write the findings as a Parquet table; return how many there were."""
     import pyarrow.parquet as pq
 
     schema, rows = arrow_schema("findings", tuple(FINDINGS)), 0
