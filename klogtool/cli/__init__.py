@@ -1,8 +1,8 @@
 """The command line: one module for each command.
 
 main                  finds the command, and runs it
-guard                 errors become a line on stderr and an exit status
-status                exit statuses, and which error has which
+guard                 turns errors into a line on stderr and an exit status
+status                exit statuses, and the status of each error
 hints                 the second line of an error: what to do
 output                stdout, stderr
 output_file           files named by `--output` and `--plan-out`
@@ -14,8 +14,8 @@ kafka_options         the options of kafka-dump-log, parsed as Kafka parses them
 writing_options       `--apply`, `--output`, `--plan-out`, ...
 spark_options         options of all commands on Spark
 
-writing               what all commands that write do: decide, show, save, carry out
-loading               what all commands do that load a partition only to look
+writing               what all commands that write share: decide, show, save, carry out
+loading               what all commands share that load a partition to read it
 in_use                a note that a broker uses what is being read
 journals              entries of journals, by id or path
 

@@ -139,7 +139,7 @@ def _check_goes_with(way: str, chosen: dict[str, Any]) -> None:
 
 
 def _input(way: str, chosen: dict[str, Any], more_files: tuple[str, ...]) -> dict[str, Any]:
-    """Files by their paths; standard input, which cannot be read again, with its content."""
+    """Return files by their paths; standard input, which cannot be read again, with its content."""
     if way == "batches":
         files = [*chosen["batches"], *more_files]
         if STDIN not in files:

@@ -60,13 +60,13 @@ def command(given: tuple[str, ...], resuming: bool, journal: str | None, **more:
             decided = decide_saved(
                 plans, paths_of(head), lambda path: held.enter_context(spools_for(path, journal)).make_spool
             )
-            check_facts(plans)  # what was changed while it was decided is not in the new facts
+            check_facts(plans)  # a change during the decision is not in the new facts
             apply_plans(show, head, decided, journal)
     return REFUSED if show.refused else _status_of(plans)
 
 
 def _show_plans(show: Show, plans: Sequence[SavedPlan]) -> None:
-    """A line for each that changes something; of many others one for all."""
+    """Show a line for each plan that changes something, or one line for very many."""
     digest = Digest()
     for plan in plans:
         show.row(plan.row)
@@ -91,7 +91,8 @@ def _resume(given: tuple[str, ...], journal: str | None, more: dict[str, Any]) -
 
 
 def _status_of(plans: Sequence[SavedPlan]) -> int:
-    """As of the commands that made the plans: what is lost is lost, whoever carries it out."""
+    """Return the status that the commands which made the plans would return: lost records are lost, whoever applies the
+    plan."""
     return max([DONE, *(status_of_answer(plan.row.get("answer") or {}) for plan in plans)])
 
 

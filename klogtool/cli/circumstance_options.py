@@ -21,7 +21,7 @@ MOST_CONFIG_BYTES = 16 << 20
 
 
 def circumstances(command: Command) -> Command:
-    """What a broker knows of a partition beside its dir; all of it as one argument, `circumstances`."""
+    """Add the options; the command gets them as one argument, `circumstances`."""
 
     @functools.wraps(command)
     def with_circumstances(*args: Any, **chosen: Any) -> Any:
@@ -87,7 +87,7 @@ def circumstances(command: Command) -> Command:
 
 
 def config(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """A callback: KEY=VALUE, the last of one key counts; keys that no log goes by are refused."""
+    """Parse KEY=VALUE (a click callback). The last value of a key wins; keys that no log uses are refused."""
     settings = {}
     for value in values:
         key, equals, text = value.partition("=")
@@ -101,9 +101,10 @@ def config(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 def config_file(
     ctx: click.Context, param: click.Parameter, path: str | None
 ) -> tuple[tuple[str | None, dict[str, str]], ...]:
-    """A callback: the sections of a file, each a pattern of topics (None: what stands before the first) and its
-    settings. Before the first section, keys that no log goes by are left alone, unless they are nearly one that a log
-    does: a broker's server.properties is full of them. A topic's section has no others."""
+    """Parse the sections of a file (a click callback), each a pattern of topics (None: the part before the first
+    section) and its settings. Before the first section, keys that no log uses are ignored, because a broker's
+    server.properties has many of them; a key that is almost one of a log's is refused. In a topic's section all other
+    keys are refused."""
     if path is None:
         return ()
     sections: list[tuple[str | None, list[bytes]]] = [(None, [])]

@@ -23,7 +23,7 @@ from klogtool.render.why_not_compacted import standing_text
 
 
 def _moments(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[int, ...] | None:
-    """A callback: times."""
+    """Parse times (a click callback)."""
     return tuple(at for value in values if (at := options.moment(ctx, param, value)) is not None) or None
 
 
@@ -96,12 +96,12 @@ def command(paths: tuple[str, ...], circumstances: Circumstances, **chosen: Any)
 
 
 def status_of_plan(plan: Plan) -> int:
-    """FOUND where a broker's cleaner would break off."""
+    """Return FOUND if a broker's cleaner would fail."""
     return FOUND if "error" in plan.answer else DONE
 
 
 def _tell_why(paths: tuple[str, ...], question: CompactQuestion, chosen: Mapping[str, Any]) -> int:
-    """An answer, or a paragraph, for each partition and log dir."""
+    """Show an answer, or a paragraph, for each partition and log dir."""
     if chosen["apply"] or chosen["output"] or chosen["plan_out"]:
         raise click.UsageError("--why makes no plan, so there is nothing to carry out or to save.")
     show = Show(COMMAND, chosen)

@@ -21,9 +21,9 @@ WRITERS = {"arrow": write_arrow, "parquet": write_parquet}
 
 
 def dump_columns(paths: Sequence[str], form: str, selection: Selection | None, chosen: dict[str, Any]) -> int:
-    """All records of the logs that the paths stand for, into the file of --output. Returns the exit status.
+    """Write all records of the logs under the paths to the file of --output. Returns the exit status.
 
-    Damage is told and passed over, as far as a next batch is found; the file then has the rest, and the status is 1.
+    Damage is reported and skipped, if a next batch is found. The file then has the rest, and the status is 1.
     """
     if not chosen["output"]:
         raise click.UsageError(f"--format {form} needs --output FILE.")
@@ -56,7 +56,7 @@ def dump_columns(paths: Sequence[str], form: str, selection: Selection | None, c
 
 
 def _logs_of(path: str, *, quiet: bool) -> list[str]:
-    """The logs that a path stands for. Raises KlogError for one that is not there; what is left out is noted."""
+    """Return the logs under a path. Raises KlogError if it does not exist; files that are left out are noted."""
     try:
         os.lstat(path)
     except OSError as error:
@@ -73,7 +73,7 @@ def _logs_of(path: str, *, quiet: bool) -> list[str]:
 
 
 def _check_place(output: str, paths: Sequence[str]) -> None:
-    """A log dir is a broker's: nothing is put into one that is being read."""
+    """Refuse an output in a log dir or other folder that is being read."""
     folder = os.path.realpath(os.path.dirname(os.path.abspath(output)))
     for path in map(os.path.realpath, paths):
         read = path if os.path.isdir(path) else os.path.dirname(path)

@@ -15,14 +15,14 @@ FORMATS = ("text", "json", "arrow", "parquet")
 
 
 class DumpLogCommand(click.Command):
-    """Reads its words as Kafka's own parser would; --help tells Kafka's options from klogtool's."""
+    """Parses its words as Kafka's own parser would; --help shows Kafka's options apart from klogtool's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """click's, on words in klogtool's spelling."""
+        """Pass the words to click in klogtool's spelling."""
         return super().parse_args(ctx, as_kafka_reads(args))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Under three headings."""
+        """Show the options under three headings."""
         lines: dict[str, list[tuple[str, str]]] = {"Kafka's options": [], "Selection": [], "klogtool's options": []}
         for parameter in self.get_params(ctx):
             if isinstance(parameter, click.Option) and (told := parameter.get_help_record(ctx)) is not None:
@@ -77,7 +77,7 @@ def command(paths: tuple[str, ...], form: str, **chosen: Any) -> int:
             "Separate files with commas: --files F,F",
         )
     if form in ("arrow", "parquet"):
-        from klogtool.cli.dump_columns import dump_columns  # an extra's
+        from klogtool.cli.dump_columns import dump_columns  # needs an extra
 
         return dump_columns(paths, form, options.selected(chosen), chosen)
     return dump_files(paths, form, chosen, options.selected(chosen))

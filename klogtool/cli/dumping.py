@@ -1,4 +1,4 @@
-"""What dump-log does, once its options are understood: text as Kafka prints it, or JSON lines."""
+"""The work of dump-log, after its options are parsed: text as Kafka prints it, or JSON lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def dump_files(paths: Sequence[str], form: str, chosen: dict[str, Any], selection: Selection | None = None) -> int:
     """Dump `chosen["files"]` as Kafka's tool would, or else the paths, as text or JSON; returns the exit status.
 
-    chosen: Kafka's options (see KafkaOptions), and klogtool's jobs, quiet, no_progress, resync, each if it was given.
+    chosen: Kafka's options (see KafkaOptions), and klogtool's jobs, quiet, no_progress, resync, if given.
     """
     output, quiet = Output(), bool(chosen.get("quiet"))
 
@@ -54,19 +54,19 @@ def dump_files(paths: Sequence[str], form: str, chosen: dict[str, Any], selectio
 
 
 def _logs(paths: Iterable[str], chosen: dict[str, Any]) -> Iterator[str]:
-    """The large files among those that will be read."""
+    """Yield the large files among those that will be read."""
     if chosen["files"]:
         try:
             yield from KafkaOptions(chosen).files()
         except KlogError:
-            return  # told when its turn comes
+            return  # reported when it is read
     else:
         for path in paths:
             yield from (file for file in walk_files(path, lambda _: None) if file.endswith(".log"))
 
 
 def _as_kafka(dump: KafkaDump, form: str, tell: Callable[[KlogError], None], output: Output, *, quiet: bool) -> int:
-    """Ends at the first file that Kafka's tool would die of."""
+    """Dump as Kafka's tool does: stop at the first file at which it would fail."""
     files: Iterator[str] = iter(())
     try:
         one = _one_file(dump, form)
@@ -84,9 +84,13 @@ def _as_kafka(dump: KafkaDump, form: str, tell: Callable[[KlogError], None], out
 def _own_way(
     paths: Iterable[str], dump: KafkaDump, form: str, tell: Callable[[KlogError], None], output: Output
 ) -> int:
-    """All files of all paths; the worst status of any."""
+    """Dump all files of all paths; return the worst status."""
     options = dump.options
-    options.records(), options.max_bytes(), options.max_message_size()  # wrong words are told before anything is read
+    (
+        options.records(),
+        options.max_bytes(),
+        options.max_message_size(),
+    )  # wrong values are reported before anything is read
     one = TextDump(dump).file if form == "text" else _one_file(dump, form)
     status = DONE
     for path in paths:

@@ -1,4 +1,4 @@
-"""What went wrong, as a line on stderr and an exit status; for every way into klogtool."""
+"""Turns errors into a line on stderr and an exit status, for all entry points of klogtool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from klogtool.errors import KlogError
 
 
 def guarded(work: Callable[[], object], *, debug: bool = False) -> int:
-    """The exit status of the work: what it returns, or what its error is. debug: show where an error came from."""
+    """Return the exit status of the work: its result, or the status of its error. debug: show where an error came
+    from."""
     try:
         interrupts.begin_work()
         status = work()
@@ -32,7 +33,7 @@ def guarded(work: Callable[[], object], *, debug: bool = False) -> int:
 
 
 def note_slow_reader() -> None:
-    """Says, once, that there are no kernels."""
+    """Note, once, that the kernels are not built."""
     if not kernels.is_built():
         note("klogtool: kernels not built: the reference reader runs, about a hundred times slower")
 

@@ -16,12 +16,12 @@ def command(ctx: click.Context, /, words: tuple[str, ...]) -> None:
 
     Exit status: 0 done; 2 there is no such command.
     """
-    assert ctx.parent is not None  # the group that it is a command of
+    assert ctx.parent is not None  # the group of this command
     asked, context = ctx.parent.command, ctx.parent
     left = list(words)
     while left and isinstance(asked, click.Group):
         name, found, left = asked.resolve_command(context, left)
-        assert found is not None  # else resolve_command has failed
+        assert found is not None  # otherwise resolve_command has failed
         context = click.Context(found, info_name=name, parent=context, **found.context_settings)
         asked = found
     if left:

@@ -1,7 +1,7 @@
-"""The second line of an error: what to do about it, where there is something.
+"""The second line of an error: what to do about it, if that is known.
 
-An error that knows its cure says it. Else the hint goes by the kind of the error, never by its words; an error that no
-option and no other spelling helps against has none.
+An error that has a cure shows it. Otherwise the hint depends on the type of the error, never on its text. An error that
+no option and no other spelling helps against has none.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ BY_ERRNO = {
 
 
 def hint_of(error: KlogError, chosen: Mapping[str, Any]) -> str | None:
-    """What to do about an error, or None. chosen: the parameters of the command, by name."""
-    if hasattr(error, "below"):  # NoLogDir; not imported for a dump
+    """Return what to do about an error, or None. chosen: the parameters of the command, by name."""
+    if hasattr(error, "below"):  # NoLogDir
         return _of_other_folder(error)
     if error.cure is not None:
         return error.cure
@@ -45,7 +45,7 @@ def hint_of(error: KlogError, chosen: Mapping[str, Any]) -> str | None:
 
 
 def _of_other_folder(error: Any) -> str:
-    """The log dirs below it, as words of a shell."""
+    """Return the log dirs below it, quoted for a shell."""
     if error.below:
         some = "" if error.is_all else " (there may be more)"
         return f"Log dirs below it{some}: {' '.join(map(quoted, error.below))}"
@@ -67,7 +67,7 @@ def _of_damaged_log(path: str) -> str:
 
 def _of_damage(error: Corrupt, path: str, chosen: Mapping[str, Any]) -> str | None:
     form, kind = chosen.get("form"), parse_file_name(os.path.basename(path)).kind
-    if not chosen:  # it is not dump-log's
+    if not chosen:  # not the command dump-log
         return _of_damaged_log(path) if kind is not FileKind.FOREIGN or os.path.isdir(path) else None
     if form == "text" and error.kafka_class == "NoSuchFileException":
         return "--format json prints this file by itself."

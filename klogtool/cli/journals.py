@@ -1,4 +1,4 @@
-"""Entries of journals as the command line names them: by id, by a path that they are about, or the newest."""
+"""Finds entries of journals as the command line names them: by id, by a path that they are about, or the newest."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ ID = re.compile(r"[0-9a-f]{12}(-[1-9][0-9]*)?")
 
 
 def find_entries(given: Sequence[str], journal: str | None) -> list[Entry]:
-    """Those of the ids among the words, else all; oldest first. Looked for in the journal, else in those beside the
-    paths among the words, else beside the folder that we are in. Raises KlogError for an id that is not there."""
+    """Return the entries with the given ids, else all; oldest first. They are searched in the given journal, else in
+    those beside the given paths, else beside the current folder. Raises KlogError for an unknown id."""
     ids = [word for word in given if ID.fullmatch(word)]
     paths = [word for word in given if word not in ids]
     for path in paths:
@@ -29,7 +29,7 @@ def find_entries(given: Sequence[str], journal: str | None) -> list[Entry]:
 
 
 def only_one(entries: Sequence[Entry], what: str) -> Entry:
-    """The one entry that can be meant. Raises Refused if there are several, KlogError if there is none."""
+    """Return the only possible entry. Raises Refused if there are several, KlogError if there is none."""
     if not entries:
         raise KlogError(f"there is nothing to {what} here; --journal DIR names another journal", path=os.getcwd())
     if len(entries) > 1:
@@ -53,7 +53,7 @@ def _when(entry: Entry) -> tuple[int, str]:
 
 
 def when_ms(entry: Entry) -> int | None:
-    """When the run began; None for one that was killed before it could say."""
+    """Return when the run began; None if it was killed before that was recorded."""
     if entry.is_torn():
         return None
     when = entry.head().get("when_ms")

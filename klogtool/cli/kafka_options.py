@@ -1,7 +1,7 @@
-"""kafka-dump-log's own options, taken as its parser (jopt-simple) takes them, to the letter.
+"""kafka-dump-log's own options, parsed exactly as its parser (jopt-simple) does.
 
-Kafka converts an argument only when it needs it: a wrong number ends its tool behind the first lines. So arguments
-stay text here until they are asked for, and a refusal then is a KlogError like damage.
+Kafka converts an argument only when it needs it, so a wrong number ends its tool after the first lines. So arguments
+stay text here until they are used, and a refusal then is a KlogError like damage.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CLASSES = {
     "of org.apache.kafka.tools.api.",
     "key-decoder-class": "Decoder for keys: the same classes.",
 }
-# In the order in which Kafka prefers one to the other.
+# In Kafka's order of preference.
 DECODERS = {
     "offsets-decoder": ("decode_consumer_offsets", "Decode values of __consumer_offsets."),
     "transaction-log-decoder": ("decode_transaction_state", "Decode values of __transaction_state."),
@@ -53,7 +53,7 @@ KAFKA_NAMES = {*FLAGS, *ARGUMENTS, *CLASSES, *DECODERS}
 
 
 def kafka_options(command: Callable[..., object]) -> Callable[..., object]:
-    """All of them, on a click command; they arrive as lists under their names with underscores."""
+    """Add all of them to a click command; they arrive as lists under their names with underscores."""
     for name, about in reversed([*FLAGS.items(), *((n, about) for n, (_, about) in DECODERS.items())]):
         command = click.option(f"--{name}", is_flag=True, help=about)(command)
     for name, about in reversed(CLASSES.items()):
@@ -68,9 +68,10 @@ def kafka_options(command: Callable[..., object]) -> Callable[..., object]:
 
 
 def as_kafka_reads(args: Sequence[str]) -> list[str]:
-    """Words as jopt-simple understands them: one dash is two, a flag may have an argument, which is ignored."""
+    """Return the words as jopt-simple reads them: one dash is two, and a flag may have an argument, which is
+    ignored."""
     read: list[str] = []
-    taken = False  # by the option before it, whatever the word looks like
+    taken = False  # it belongs to the option before it, whatever it looks like
     for n, word in enumerate(args):
         if word == "--" and not taken:
             return [*read, *args[n:]]
@@ -102,22 +103,22 @@ class KafkaOptions:
         return bool(self.given.get("verify_index_only"))
 
     def max_bytes(self) -> int:
-        """--max-bytes. Raises KlogError where it is no number or given twice."""
+        """Return --max-bytes. Raises KlogError if it is not a number, or given twice."""
         return self._number("max-bytes", MAX_BYTES)
 
     def max_message_size(self) -> int:
-        """--max-message-size, likewise."""
+        """Return --max-message-size, likewise."""
         return self._number("max-message-size", MAX_MESSAGE_SIZE)
 
     def files(self) -> list[str]:
-        """--files, split as Java splits: empty pieces at the end are none."""
+        """Return --files, split as Java splits: empty pieces at the end are dropped."""
         pieces = str(self._only("files", "")).split(",")
         while len(pieces) > 1 and not pieces[-1]:
             pieces.pop()
         return [] if pieces == [""] and "," in str(self._only("files", "")) else [java_path(p) for p in pieces]
 
     def records(self) -> RecordOptions:
-        """What to show of records. Raises KlogError for a decoder class that there is not."""
+        """Return what to show of records. Raises KlogError for an unknown decoder class."""
         print_data = any(self.given.get(n.replace("-", "_")) for n in ["print-data-log", *DECODERS, *CLASSES])
         return RecordOptions(
             deep=print_data or bool(self.given.get("deep_iteration")),

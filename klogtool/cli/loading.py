@@ -1,4 +1,4 @@
-"""Loading a partition to be asked, for the commands that only look; what a broker would mend first is told."""
+"""Loads a partition for commands that only read, and reports what a broker would repair first."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from klogtool.plans.recover_reach import find_behind_end
 def load_and_tell(
     path: str, circumstances: Circumstances, chosen: Mapping[str, Any], checkpoints: Checkpoints | None = None
 ) -> LoadedPartition:
-    """A partition dir as a broker would have it; a line on stderr if that is not what lies there. chosen: the command's
-    parameters, jobs and quiet among them; checkpoints: as for `load`. Raises as `load`."""
+    """Load a partition dir as a broker would; write a line on stderr if the result differs from the files. chosen: the
+    command's parameters, including jobs and quiet; checkpoints: as for `load`. Raises as `load`."""
     loaded = load(path, circumstances, chosen["jobs"], checkpoints)
     report = loaded.log.report
     if chosen["quiet"]:

@@ -30,15 +30,15 @@ from klogtool.render.lookup import (
 )
 
 COMMAND = "lookup"
-_ORDER = "klogtool.lookup.order"  # in click's context: the questions as they stand on the command line
-Answer = tuple[dict[str, Any], str]  # as a JSON row, for people
+_ORDER = "klogtool.lookup.order"  # key in click's context: the questions in the order of the command line
+Answer = tuple[dict[str, Any], str]  # as a JSON row, and as text
 
 
 class LookupCommand(click.Command):
-    """Remembers the order in which options of several kinds were circumstances."""
+    """Records the order in which options of several kinds were given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """click's."""
+        """Parse as click does."""
         _, _, order = self.make_parser(ctx).parse_args(list(args))
         ctx.meta[_ORDER] = [parameter.name for parameter in order if isinstance(parameter, click.Option)]
         return super().parse_args(ctx, args)
@@ -120,7 +120,7 @@ def command(
 
 
 class _Show:
-    """Answers as they come, refusals in their place."""
+    """Shows answers as they come, and refusals in their place."""
 
     def __init__(self, form: str) -> None:
         self.out, self.json, self.refused = Output(), form == "json", False
@@ -128,7 +128,7 @@ class _Show:
             self.out.line(row_line(header(COMMAND)))
 
     def answer(self, kind: str, asked: Any, answer: Callable[[str, Any], Answer]) -> None:
-        """One answer, or its refusal. Raises KlogError where we could not go on."""
+        """Show one answer, or its refusal. Raises KlogError if klogtool cannot continue."""
         try:
             row, text = answer(kind, asked)
         except KlogError as error:

@@ -1,6 +1,6 @@
-"""The klogtool command: finds the command asked for, and turns what went wrong into a line and an exit status.
+"""The klogtool command: finds the requested command, and turns errors into a line and an exit status.
 
-Commands are imported when they are asked for, so that `--help` and a small dump start fast.
+A command is imported when it is used, so that an extra that one command needs is not needed by the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from klogtool.cli.output import note
 from klogtool.cli.status import INTERRUPTED, USAGE
 from klogtool.cli.version import version_text
 
-# name: (module, what --help says of it)
+# name: (module, its line in --help)
 COMMANDS = {
     "verify": (
         "klogtool.cli.verify",
@@ -59,14 +59,14 @@ GROUPS = {
 
 
 class Commands(click.Group):
-    """The commands, each in a module of its own that is imported only when it runs."""
+    """The commands, each in its own module, which is imported only when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names, in the order of --help."""
+        """Return the names, in the order of --help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command itself, or None."""
+        """Return the command, or None."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
@@ -75,7 +75,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """click's; a word that is no command gets a guess at what was meant."""
+        """Resolve as click does; for an unknown command suggest a similar one."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
             meant = f"klogtool dump-log {name}" if os.path.exists(name) else _closest_command(name)
@@ -83,7 +83,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands, group by group, without importing them."""
+        """Show the commands, group by group, without importing them."""
         others = tuple(name for name in COMMANDS if not any(name in names for names in GROUPS.values()))
         for heading, names in {**GROUPS, "More": others}.items():
             with formatter.section(heading):
@@ -133,7 +133,7 @@ def main() -> None:
 
 
 def run(args: list[str]) -> int:
-    """The command line `args`: what it prints goes to stdout and stderr; returns the exit status. Never raises."""
+    """Run the command line `args`. Output goes to stdout and stderr; returns the exit status. Never raises."""
     return guarded(lambda: _by_click(args), debug="--debug" in args)
 
 
@@ -151,18 +151,18 @@ def _by_click(args: list[str]) -> object:
 
 
 def _show_wrong_usage(wrong: click.ClickException, args: list[str]) -> None:
-    """In one line, and a second with where to look."""
+    """Show the error in one line, and where to look in a second one."""
     if not args:
-        wrong.show()  # the help, which click has as an error
+        wrong.show()  # click raises the help as an error
         return
     note(f"klogtool: {_unabbreviated(wrong) or wrong.format_message()}")
-    context = getattr(wrong, "ctx", None)  # not every error has one
+    context = getattr(wrong, "ctx", None)  # not every error has a context
     named = " ".join(["klogtool", *[name for name in args[:1] if name in COMMANDS]])
     note(f"Try '{named if context is None else context.command_path} --help'.")
 
 
 def _unabbreviated(wrong: click.ClickException) -> str | None:
-    """What to say to an option that is the beginning of others; None to any other error."""
+    """Return the message for an option that is an abbreviation; None for any other error."""
     if not isinstance(wrong, click.NoSuchOption) or wrong.ctx is None:
         return None
     names = [name for parameter in wrong.ctx.command.get_params(wrong.ctx) for name in parameter.opts]

@@ -18,7 +18,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def debug(command: Command) -> Command:
-    """--debug: tracebacks, which nobody sees otherwise."""
+    """--debug: show tracebacks."""
     return click.option(
         "--debug", is_flag=True, is_eager=True, expose_value=False, callback=_note_debug, help="Show tracebacks."
     )(command)
@@ -41,17 +41,17 @@ def no_progress(command: Command) -> Command:
 
 
 def quiet(command: Command) -> Command:
-    """-q/--quiet: nothing on stderr but errors."""
+    """-q/--quiet: write only errors to stderr."""
     return click.option("-q", "--quiet", is_flag=True, help="Print only errors to stderr, no notes.")(command)
 
 
 def verbose(command: Command) -> Command:
-    """-v/--verbose: all partitions and files, where else those of which there is nothing to say are summed up."""
+    """-v/--verbose: show all partitions and files, even those without anything to report."""
     return click.option("-v", "--verbose", is_flag=True, help="Name every partition, file and finding.")(command)
 
 
 def purge(command: Command) -> Command:
-    """--purge: nothing waits for file.delete.delay.ms. --no-undo: nor is it kept for undo."""
+    """--purge: do not wait for file.delete.delay.ms. --no-undo: keep nothing for undo."""
     for option in (
         click.option(
             "--no-undo", is_flag=True, help="With --purge: keep nothing for undo, and free the space at once."
@@ -63,7 +63,7 @@ def purge(command: Command) -> Command:
 
 
 def selection(command: Command) -> Command:
-    """Which records: --offsets, --timestamps, --grep, --key, --producer-id; see `selected`."""
+    """Add the options that select records: --offsets, --timestamps, --grep, --key, --producer-id; see `selected`."""
     for option in (
         click.option("--producer-id", callback=long, metavar="N", help="Only records of this producer."),
         click.option("--key", callback=given_bytes, metavar="BYTES", help="Only records with this key."),
@@ -86,20 +86,20 @@ def selection(command: Command) -> Command:
 
 
 def selected(chosen: dict[str, Any]) -> Selection | None:
-    """What `selection`'s options chose; None: everything."""
+    """Return what the options of `selection` chose; None: everything."""
     everything = (SMALLEST, LARGEST)
     selection = Selection(
         chosen["offsets"] or everything,
         chosen["timestamps"] or everything,
         chosen["producer_id"],
         chosen["key"],
-        chosen["grep"] or None,  # nothing is in everything
+        chosen["grep"] or None,  # the empty text is in every record
     )
     return None if selection == Selection() else selection
 
 
 def text_or_json(command: Command) -> Command:
-    """--format text|json, as the argument `form`."""
+    """Add --format text|json, as the argument `form`."""
     return click.option(
         "--format",
         "form",
@@ -111,7 +111,7 @@ def text_or_json(command: Command) -> Command:
 
 
 def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """A callback: epoch milliseconds, of a number or of ISO 8601 (UTC where it says no other zone)."""
+    """Parse epoch milliseconds from a number or from ISO 8601, UTC by default (a click callback)."""
     if value is None:
         return None
     try:
@@ -121,7 +121,7 @@ def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int
 
 
 def long(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """A callback: a number that a Java long can be, also as it is shown: 1,783."""
+    """Parse a number in the range of a Java long, also in the form that klogtool prints: 1,783 (a click callback)."""
     if value is None:
         return None
     try:
@@ -132,26 +132,26 @@ def long(ctx: click.Context, param: click.Parameter, value: str | None) -> int |
 
 
 class Number(click.IntRange):
-    """A number in a range, also as it is shown: 1,783."""
+    """A number in a range, also in the form that klogtool prints: 1,783."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """click's."""
+        """Convert as click does."""
         typed: Any = ungrouped(value) if isinstance(value, str) else value
         return super().convert(typed, param, ctx)
 
 
 def longs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int]:
-    """A callback: numbers that a Java long can be."""
+    """Parse numbers in the range of a Java long (a click callback)."""
     return [number for value in values if (number := long(ctx, param, value)) is not None]
 
 
 def span(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
-    """A callback: A..B, both ends included; one that is left out is the smallest or largest of a Java long."""
+    """Parse A..B, both ends included; a missing one is the smallest or largest Java long (a click callback)."""
     return _span(ctx, param, value, parse_number, "in 64-bit numbers")
 
 
 def time_span(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
-    """A callback: likewise, in times."""
+    """Parse a range of times (a click callback)."""
     return _span(ctx, param, value, parse_moment, "in epoch milliseconds or ISO 8601")
 
 
@@ -172,7 +172,7 @@ def _span(
 
 
 def given_bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> bytes | None:
-    r"""A callback: the bytes of a text; \xHH stands for any byte."""
+    r"""Parse bytes from text; \xHH stands for any byte (a click callback)."""
     if value is None:
         return None
     raw = value.encode("utf-8", "surrogateescape")

@@ -1,7 +1,7 @@
-"""What leaves klogtool: stdout in large pieces, errors and notes on stderr.
+"""The output of klogtool: stdout in large pieces, errors and notes on stderr.
 
-Every line of text is escaped here (see `klogtool.escape`) and, on a terminal, coloured. Only what `Output.write` takes
-goes out as it is: JSON, and what kafka-dump-log would print.
+Every line of text is escaped here (see `klogtool.escape`) and, on a terminal, coloured. Only `Output.write` writes
+bytes unchanged: JSON, and what kafka-dump-log would print.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ DEBUG = "klogtool.debug"  # in click's context: whether to show tracebacks
 
 
 class ReaderGone(Exception):
-    """Whoever read our stdout went away: not an error, but the end."""
+    """The reader of our stdout has gone: this ends the run, and is not an error."""
 
 
 class Output:
-    """stdout for bytes. Small writes are gathered; what is on stderr never overtakes them."""
+    """stdout for bytes. Small writes are buffered; stderr is written only after earlier stdout."""
 
     def __init__(self, stream: BinaryIO | None = None) -> None:
         if stream is None and sys.stdout is None:
@@ -37,7 +37,7 @@ class Output:
         self._colour = stream is None and _is_in_colour(sys.stdout)
 
     def write(self, data: bytes | memoryview) -> None:
-        """Bytes, now or soon. Raises ReaderGone if nobody reads them."""
+        """Write bytes, now or later. Raises ReaderGone if nobody reads them."""
         if len(self._gathered) + len(data) > GATHER_BYTES:
             self.flush()
         if len(data) > GATHER_BYTES:
@@ -46,30 +46,30 @@ class Output:
             self._gathered += data
 
     def line(self, text: str) -> None:
-        """A line of text; whatever is in it, it stays one line."""
+        """Write a line of text; whatever it contains, it stays one line."""
         self.write(_shown(text, colour=self._colour))
 
     def text(self, text: str) -> None:
-        """Lines of text."""
+        """Write lines of text."""
         for line in text.split("\n"):
             self.line(line)
 
     def write_json(self, data: bytes | memoryview) -> None:
-        """JSON in whole characters, as it is; on a terminal with escapes for what it would not show."""
+        """Write JSON in complete characters; on a terminal, characters that it would not show are escaped."""
         if self._is_file or not sys.stdout.isatty():
             self.write(data)
             return
         self.write(escaped_json(bytes(data).decode()).encode())
 
     def flush(self) -> None:
-        """All of it, out."""
+        """Write everything that is buffered."""
         if self._gathered:
             self._send(bytes(self._gathered))
             self._gathered.clear()
         self._send(b"")
 
     def note(self, *lines: str) -> None:
-        """Lines on stderr, after everything that was written before."""
+        """Write lines to stderr, after everything that was written before."""
         self.flush()
         note(*lines)
 
@@ -87,8 +87,8 @@ class Output:
 
 
 def note(*lines: str) -> None:
-    """Lines on stderr, in UTF-8 whatever the locale."""
-    if sys.stderr is None:  # closed: there is nobody to tell
+    """Write lines to stderr, in UTF-8 whatever the locale."""
+    if sys.stderr is None:  # stderr is closed
         return
     colour = _is_in_colour(sys.stderr)
     sys.stderr.flush()
@@ -104,17 +104,18 @@ def _shown(line: str, *, colour: bool) -> bytes:
 
 
 def _is_in_colour(stream: Any) -> bool:
-    if stream is None or not stream.isatty():  # as most are, and then nothing is imported
+    if stream is None or not stream.isatty():  # the usual case, which needs no import
         return False
     return is_in_colour(stream)
 
 
 def error_lines(error: KlogError, chosen: Mapping[str, Any] | None = None) -> list[str]:
-    """An error as users see it: where, what; a second line with what to do; with --debug the traceback before it.
+    """Return an error as users see it: where and what; a second line with what to do; with --debug, the traceback
+    before it.
 
-    chosen: the command's parameters, where click does not have them.
+    chosen: the command's parameters, if click does not have them.
     """
-    click = sys.modules.get("click")  # not imported: where it is not yet, none of it is under way
+    click = sys.modules.get("click")  # if click is not loaded yet, no command is running
     context = click and click.get_current_context(silent=True)
     lines = traceback_lines(error) if context is not None and context.meta.get(DEBUG) else []
     hint = hint_of(error, chosen or {})
@@ -122,10 +123,10 @@ def error_lines(error: KlogError, chosen: Mapping[str, Any] | None = None) -> li
 
 
 def traceback_lines(error: BaseException) -> list[str]:
-    """Where an error came from."""
+    """Return where an error came from."""
     return "".join(traceback.format_exception(error)).splitlines()
 
 
 def forget_stdout() -> None:
-    """Nobody reads it any more; Python flushes it once more at its end, and would complain."""
+    """Drop stdout, which nobody reads any more; Python would flush it at the end, and fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -15,10 +15,10 @@ from klogtool.log.file import Unreadable
 
 @contextmanager
 def output_file(path: str) -> Iterator[BinaryIO]:
-    """A new file, there only when all of it is: what was written of it goes if anything goes wrong.
+    """Open a new file that appears only when it is complete; after an error nothing stays.
 
-    Raises Refused if there is a file of that name, or if it would lie in a log dir or partition dir; Unreadable where
-    none can be made or written.
+    Raises Refused if the file exists, or would be in a log dir or partition dir; Unreadable if it cannot be created or
+    written.
     """
     check_saving_place(path)
     part = f"{path}.{os.getpid()}.part"
@@ -36,7 +36,7 @@ def output_file(path: str) -> Iterator[BinaryIO]:
 
 
 def _publish(part: str, path: str) -> None:
-    """By a hard link where there are such: unlike a rename, it does not replace what has appeared there meanwhile."""
+    """Publish by a hard link if possible: unlike a rename, it does not replace a file that appeared meanwhile."""
     try:
         os.link(part, path)
     except FileExistsError:
@@ -47,7 +47,7 @@ def _publish(part: str, path: str) -> None:
 
 @contextmanager
 def output_sink(path: str) -> Iterator[BinaryIO]:
-    """A new file as `output_file`, or a FIFO or device that has the name, as it is."""
+    """Open a new file as `output_file` does, or an existing FIFO or device directly."""
     if not _is_sink(path):
         with output_file(path) as sink:
             yield sink

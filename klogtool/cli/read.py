@@ -121,7 +121,7 @@ def command(partitions: tuple[str, ...], circumstances: Circumstances, **chosen:
 
 
 def _questions(paths: Sequence[str], offsets: Sequence[int]) -> list[tuple[str, int]]:
-    """Partition and offset of each read."""
+    """Return partition and offset of each read."""
     if len(paths) == len(offsets):
         return list(zip(paths, offsets, strict=True))
     if 1 not in (len(paths), len(offsets)):
@@ -143,7 +143,7 @@ def _check(chosen: Mapping[str, Any], count: int) -> None:
 
 
 class _Read(Struct, frozen=True):
-    """One read: what was asked, and what was found or why it is refused."""
+    """One read: the question, and the result or why it is refused."""
 
     path: str
     offset: int
@@ -174,7 +174,7 @@ def _asked(
 
 
 def _framed(reads: Sequence[_Read], framing: str | None) -> Content | None:
-    """What is to be written; None if there is nothing that could be."""
+    """Return what to write; None if nothing can be written."""
     contents = [read.found.content if read.found else () for read in reads]
     if framing is None:
         return contents[0] if reads[0].found else None
@@ -208,12 +208,12 @@ def _write_raw(path: str, content: Content | None) -> None:
 
 
 def _stderr() -> BinaryIO:
-    """For answers; where it is closed nobody gets them."""
+    """Return stderr for answers; if it is closed, they are dropped."""
     return io.BytesIO() if sys.stderr is None else sys.stderr.buffer
 
 
 class _Show:
-    """Answers as they come, refusals in their place; on stderr where stdout has the bytes."""
+    """Shows answers as they come, and refusals in their place; on stderr if stdout has the bytes."""
 
     def __init__(self, chosen: Mapping[str, Any], *, with_path: bool) -> None:
         self.json, self.is_damaged = chosen["form"] == "json", False
@@ -225,7 +225,7 @@ class _Show:
             self.out.line(row_line(header(COMMAND)))
 
     def read(self, read: _Read) -> None:
-        """One answer, and the records if they are asked for. Raises KlogError where we could not go on."""
+        """Show one answer, and the records if they are wanted. Raises KlogError if klogtool cannot continue."""
         if read.refusal is not None:
             self.is_damaged = True
         if self.json:
@@ -254,7 +254,7 @@ class _Show:
         self.out.text(fetched_text(found, self._isolation, with_sha256=self._chosen["raw"] is None))
 
     def _records(self, found: FetchedBytes) -> None:
-        """Up to damage, which is told, as a reader would come."""
+        """Show records up to damage, which is reported in the place where a reader would meet it."""
         walk, write = (walk_json_records, self.out.write_json) if self.json else (walk_text_records, self._escaped)
         try:
             jobs = self._chosen["jobs"] or usable_cores()
@@ -268,7 +268,7 @@ class _Show:
             note(*error_lines(error))
 
     def _escaped(self, lines: bytes | memoryview) -> None:
-        """Lines of records, whose keys and values anybody may have written. A long one is escaped a piece at a time."""
+        """Write lines of records, whose keys and values anybody may have written. A long line is escaped in pieces."""
         decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
         for at in range(0, len(lines), ESCAPED_AT_ONCE_BYTES):
             text = decode(bytes(lines[at : at + ESCAPED_AT_ONCE_BYTES]))

@@ -14,7 +14,7 @@ from klogtool.plans.rebuild_index import COMMAND, KINDS, RebuildIndexQuestion, S
 
 
 def _kinds(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[SideFile, ...]:
-    """A callback: kinds of side files, with commas between them."""
+    """Parse kinds of side files, separated by commas (a click callback)."""
     names = [name.strip().removeprefix(".") for name in value.split(",")] if value is not None else []
     for name in names:
         if name not in KINDS:
@@ -23,7 +23,7 @@ def _kinds(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
 
 
 def _bases(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[int, ...]:
-    """A callback: base offsets."""
+    """Parse base offsets (a click callback)."""
     return tuple(base for value in values if (base := options.long(ctx, param, value)) is not None)
 
 

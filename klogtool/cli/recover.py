@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def recover(paths: Sequence[str], form: str, circumstances: Circumstances, chosen: Mapping[str, Any]) -> int:
-    """What a broker's start would make of the paths; and that, if it is asked for. Returns the exit status."""
+    """Show what a broker's start would make of the paths; carry it out if requested. Returns the exit status."""
     if chosen["mark_clean"]:
         for path in paths:
             check_mark_clean(path)
@@ -56,7 +56,7 @@ def _begin(show: Show, paths: Sequence[str], circumstances: Circumstances) -> li
 
 
 def _refusal_in_loading(error: KlogError) -> Refusal | None:
-    """Of an error of Kafka's; rules of klogtool's own are told on stderr alone."""
+    """Return the refusal for an error of Kafka; klogtool's own rules are reported on stderr alone."""
     if error.kafka_class is None or error.path is None:
         return None
     folder = error.path if os.path.isdir(error.path) else os.path.dirname(error.path)

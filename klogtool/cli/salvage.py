@@ -107,7 +107,7 @@ def command(partition: str, circumstances: Circumstances, replicas: tuple[str, .
 
 
 def _place_for_rejected(partition: str, output: str | None, rejected: str | None) -> str | None:
-    """Where rejected bytes go; None without --output. Raises Refused for a place in a log dir."""
+    """Return where rejected bytes go; None without --output. Raises Refused for a place in a log dir."""
     if output is None:
         if rejected is not None:
             raise click.UsageError("--rejected needs --output.")

@@ -18,21 +18,21 @@ SPARK_COMMANDS = {
 
 
 class SparkCommands(click.Group):
-    """The commands, each in a module of its own that is imported only when it runs."""
+    """The commands, each in its own module, which is imported only when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names, in the order of --help."""
+        """Return the names, in the order of --help."""
         return list(SPARK_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command itself, or None."""
+        """Return the command, or None."""
         if cmd_name not in SPARK_COMMANDS:
             return None
         found: click.Command = importlib.import_module(SPARK_COMMANDS[cmd_name][0]).command
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, without importing them."""
+        """Show the list of commands, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, about) for name, (_, about) in SPARK_COMMANDS.items()])
 

@@ -117,7 +117,7 @@ def command(paths: tuple[str, ...], form: str, output: str, **chosen: Any) -> in
 
 
 def _advise(error: BaseException, export: Export, paths: Sequence[str], output: str, chosen: dict[str, Any]) -> None:
-    """How to go on. Damage is there again the next time, unless it is passed over; so are files that became shorter."""
+    """Say how to continue. Damage would be met again unless it is skipped; so would files that became shorter."""
     if isinstance(error, StalePlan):
         note(f"klogtool: interrupted, and the files that it read are gone: remove {quoted(output)} and start again")
         return
@@ -134,7 +134,8 @@ def _advise(error: BaseException, export: Export, paths: Sequence[str], output: 
 
 
 def _resumed(roots: list[str], output: str, chosen: dict[str, Any]) -> Export:
-    """What was begun. Raises Refused where something else is asked for now; another mode may be, see `with_mode`."""
+    """Return the interrupted export. Raises Refused if other things are requested now; the mode may change, see
+    `with_mode`."""
     export, asked = resume_export(output), _asked(roots, chosen)
     other = [name for param, name, of in ASKED if _is_given(param) and of(asked) != of(export.how)]
     named = [name for name in chosen["source_options"] if name.lower() != "mode"]
@@ -161,7 +162,7 @@ ASKED: tuple[tuple[str, str, Callable[[HowToExport], Any]], ...] = (
     ("metadata", "--metadata", lambda how: how.metadata),
     ("compression", "--compression", lambda how: how.compression),
 )
-"""What a resumed export does not take anew, however it is given: parameter, name for a person, value."""
+"""Parameters that a resumed export must not change: parameter, name for users, value."""
 
 
 INSTEAD = {
@@ -170,7 +171,7 @@ INSTEAD = {
     "includemetadata": "use --metadata",
     **dict.fromkeys(("table", "columns", "deep"), "an export has all columns of the records"),
 }
-"""Options of the data source that an export does not take."""
+"""Options of the data source that an export does not accept."""
 
 
 def _asked(roots: list[str], chosen: dict[str, Any]) -> HowToExport:

@@ -1,4 +1,4 @@
-"""What all commands on Spark have in common."""
+"""What all commands on Spark share."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def on_spark(command: Command) -> Command:
 
 
 def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """A callback: KEY=VALUE."""
+    """Parse KEY=VALUE (a click callback)."""
     pairs = {}
     for value in values:
         key, equals, text = value.partition("=")
@@ -54,21 +54,21 @@ pairs = _pairs
 
 @contextmanager
 def running(chosen: Mapping[str, Any]) -> Iterator[Session]:
-    """A session as the options of `on_spark` ask for it."""
+    """Open a session with the options of `on_spark`."""
     with open_session(chosen["master"], chosen["spark_conf"]) as session:
         yield session
 
 
 def bar_of(size: int, chosen: Mapping[str, Any]) -> Bar:
-    """A progress bar over so many bytes, if one is wanted."""
+    """Return a progress bar over `size` bytes, if wanted."""
     return Bar(size, wanted=not (chosen["quiet"] or chosen["no_progress"]))
 
 
 def absolute(paths: tuple[str, ...]) -> list[str]:
-    """Paths as every machine is to see them; URIs as they are."""
+    """Return absolute paths, as every machine sees them; URIs unchanged."""
     return [path if re.match(r"[a-z][a-z0-9+.-]*://", path) else os.path.abspath(path) for path in paths]
 
 
 def local_of(paths: Iterable[str]) -> list[str]:
-    """Those of this machine."""
+    """Return the local paths."""
     return [path for path in paths if "://" not in path]

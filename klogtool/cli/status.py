@@ -1,4 +1,4 @@
-"""Exit statuses, and which of them an error is."""
+"""Exit statuses, and the status of each error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ DONE, FOUND, USAGE, REFUSED, COULD_NOT, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 4
 
 
 def status_of(error: KlogError) -> int:
-    """Damage is 1; no such path, or a word that is no argument, 2; what could not be read, or is too much for us, 4."""
+    """Return 1 for damage; 2 for a path that does not exist or a wrong argument; 4 for what cannot be read or is too
+    large."""
     if isinstance(error, Refused):
         return REFUSED
     if isinstance(error, Corrupt):

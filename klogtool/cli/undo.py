@@ -83,7 +83,7 @@ def _discard(show: Show, entry: Entry) -> None:
 
 
 def _offer(show: Show, entries: Sequence[Entry], given: Sequence[str], journal: str | None) -> None:
-    """What could be given up, and how. Raises Refused: nothing was named."""
+    """Show what could be discarded, and how. Raises Refused, because nothing was named."""
     finished = [entry for entry in entries if entry.progress() in FINISHED]
     if not finished:
         only_one([], "discard")
@@ -96,7 +96,7 @@ def _offer(show: Show, entries: Sequence[Entry], given: Sequence[str], journal: 
 
 
 def _discard_all(show: Show, entries: Sequence[Entry]) -> None:
-    """Runs that were cut short stay: they are to be finished or undone."""
+    """Discard all finished runs; interrupted runs must be finished or undone."""
     finished = [entry for entry in entries if entry.progress() in FINISHED]
     for entry in finished:
         _discard(show, entry)
@@ -131,7 +131,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _path_of(entry: Entry) -> str:
-    """The path that the command was given; the log dir where there were several, or where it lies elsewhere now."""
+    """Return the path that the command was given; the log dir if there were several, or if it has moved."""
     then = entry.belonging()
     try:
         log_dir = then.find_log_dir(entry.journal)
@@ -142,7 +142,7 @@ def _path_of(entry: Entry) -> str:
 
 
 def entry_row(entry: Entry) -> dict[str, Any]:
-    """What there is to say of a run, in JSON's types; command, path and time are None if it was killed too early."""
+    """Return the fields of a run as JSON types; command, path and time are None if it was killed too early."""
     row: dict[str, Any] = {"type": "run", "id": entry.id, "when_ms": when_ms(entry), "command": None, "path": None}
     if not entry.is_torn():
         row["command"] = str(entry.head().get("command"))

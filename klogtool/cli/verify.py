@@ -20,7 +20,7 @@ _SECONDS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}
 
 
 def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """A callback: 90, 90s, 10m, 2h; in seconds."""
+    """Parse a duration such as 90, 90s, 10m, 2h into seconds (a click callback)."""
     if value is None:
         return None
     found = _DURATION.fullmatch(value)
@@ -30,7 +30,7 @@ def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 
 def _subset(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int]:
-    """A callback: N/T."""
+    """Parse N/T (a click callback)."""
     if value is None:
         return 1, 1
     found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", value)
@@ -96,7 +96,7 @@ def command(
 
 
 def _check_options(ctx: click.Context, chosen: Mapping[str, Any]) -> None:
-    """Raises UsageError for options that do not go with --recover, and those that go only with it."""
+    """Raises UsageError for options that do not fit --recover, and those that fit only with it."""
     wrong, how = (ONLY_WITHOUT_RECOVER, "does not go") if chosen["recover"] else (ONLY_WITH_RECOVER, "goes")
     given = (name for name in wrong if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE)
     for name in given:

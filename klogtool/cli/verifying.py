@@ -1,4 +1,4 @@
-"""What verify does, once its options are understood: walks the paths, shows findings, gives the exit status."""
+"""The work of verify, after its options are parsed: walks the paths, shows findings, returns the exit status."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 def run_verify(paths: Sequence[str], form: str, circumstances: Circumstances, chosen: Mapping[str, Any]) -> int:
-    """Verify the paths, or tell what recovery makes of them; returns the exit status. chosen: the command's options."""
+    """Verify the paths, or show what recovery makes of them; returns the exit status. chosen: the command's options."""
     if chosen["recover"]:
-        from klogtool.cli.recover import recover  # a command of its own in all but name
+        from klogtool.cli.recover import recover  # in effect another command
 
         return recover(paths, form, circumstances, chosen)
     if not chosen["quiet"]:
@@ -72,7 +72,7 @@ def _baseline(path: str | None) -> Baseline | None:
 
 
 def _doubt(path: str) -> str | None:
-    """How a folder is read that does not say itself what it is."""
+    """Return how a folder is treated whose contents do not show what it is."""
     if not os.path.isdir(path):
         return None
     kinds = {file.kind for file in list_folder(path).files}
@@ -102,14 +102,14 @@ def _show(found: Iterator[Finding | Summary], face: _Json | _Text, baseline: Bas
 
 
 def _status_of(summary: Summary, fail_on: str) -> int:
-    """Damage is 1, whatever was left out. What nobody asked to leave out is 4; a subset was asked for."""
+    """Return 1 for damage, whatever was left out; 4 for what was left out without a request (a subset is a request)."""
     if summary.errors or (fail_on == "warning" and summary.warnings):
         return FOUND
     return COULD_NOT if summary.was_time_up else DONE
 
 
 def _told_if_cut_short(found: Iterator[Finding | Summary], face: _Json | _Text) -> Iterator[Finding | Summary]:
-    """The same; where an interrupt or an error ends it, what was found by then is shown."""
+    """Yield the same; if an interrupt or an error ends it, show what was found by then."""
     try:
         yield from found
     except (KlogError, OSError, KeyboardInterrupt):
@@ -118,27 +118,27 @@ def _told_if_cut_short(found: Iterator[Finding | Summary], face: _Json | _Text) 
 
 
 class _Json:
-    """A line for each finding, those of the baseline included, and one for the summary."""
+    """A line for each finding, known ones included, and one for the summary."""
 
     def __init__(self, bar: Bar) -> None:
         self.out, self._bar = Output(), bar
         self.out.line(row_line(header("verify") | _working_directory()))
 
     def finding(self, finding: Finding, *, is_known: bool) -> None:
-        """One finding."""
+        """Show a finding."""
         self.out.line(row_line(finding_row(finding, is_known=is_known)))
 
     def cut_short(self) -> None:
-        """All that was found is out."""
+        """Do nothing: all findings have been written."""
         self.out.flush()
 
     def summary(self, summary: Summary, known: int | None, _: int) -> None:
-        """The last line."""
+        """Show the last line."""
         self.out.line(row_line(summary_row(summary, known)))
 
 
 def _working_directory() -> dict[str, str]:
-    """What paths in the output are relative to; nothing if that folder is gone."""
+    """Return the folder to which paths in the output are relative; nothing if that folder is gone."""
     try:
         return {"cwd": os.getcwd()}
     except OSError:
@@ -148,8 +148,8 @@ def _working_directory() -> dict[str, str]:
 class _Text:
     """Blocks for the findings that count, and a closing line.
 
-    The worst come first, so that they are held back until all are known; with --verbose each is shown as it comes. What
-    was left out comes before all of them, so that they wait for it in any case.
+    The worst come first, so they are held back until all are known; with --verbose each is shown as it comes. What was
+    left out is shown before all of them.
     """
 
     def __init__(self, bar: Bar, paths: Sequence[str], chosen: Mapping[str, Any]) -> None:
@@ -159,7 +159,7 @@ class _Text:
         self._text, self._held = FindingText(list(paths), width=columns()), WorstFirst(paths)
 
     def finding(self, finding: Finding, *, is_known: bool) -> None:
-        """One finding, unless it is known, or a note that nobody asked for."""
+        """Show a finding, unless it is known, or an info that nobody asked for."""
         if is_known or (finding.severity is Severity.INFO and not self._notes):
             return
         if not self._is_verbose:
@@ -171,14 +171,14 @@ class _Text:
                 self._paragraph(self._text.block(finding))
 
     def cut_short(self) -> None:
-        """What was found by then."""
+        """Show what was found so far."""
         with self._bar.aside():
             self._show_held()
             self.out.line("Interrupted: the rest was not read.")
             self.out.flush()
 
     def summary(self, summary: Summary, known: int | None, status: int) -> None:
-        """What was left out, what was held back, and the closing line."""
+        """Show what was left out, the findings held back, and the closing line."""
         with self._bar.aside():
             if not summary.complete:
                 self._paragraph(left_out_line(summary))

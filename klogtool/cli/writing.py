@@ -1,6 +1,7 @@
-"""What all commands that write have in common: the options, and how a plan is shown, saved and carried out.
+"""What all commands that write share: how a plan is decided, shown, saved and carried out.
 
-Without --apply or --output nothing is written, and `disk` is not even imported. Showing and doing are of the same plan.
+Without --apply or --output nothing is written, and `disk` is not even imported. The plan that is shown is the plan that
+is carried out.
 """
 
 from __future__ import annotations
@@ -72,16 +73,16 @@ def decide_and_carry_out(
     refusal_of: Callable[[KlogError], Refusal | None] = lambda _: None,
     next_steps: Callable[[], Iterable[str]] = tuple,
 ) -> int:
-    """The whole of a command that writes: decide for each path, show, perhaps do. Returns the exit status.
+    """Run a command that writes: decide for each path, show, and carry out if requested. Returns the exit status.
 
-    command: a name in plans/decisions.py. chosen: the parameters of `writing`, and quiet. text_of: the plan for people;
-    brief_of, totals: of a command that takes log dirs, see `Digest` and `Totals`;
-    answers_of: rows that follow its line in JSON, in place of its `answer`; status_of: the status if all goes well;
-    beside_of: further folders that --output writes, see `carry_out_to`. begin: is shown before anything else, and
-    gives those of the paths that are to be decided for; refusal_of: more to be told of what is refused; next_steps:
-    what to do with the result of --output.
-    A plan that tells of records that are lost, or gone already, is status 1, carried out or not.
-    What Kafka (or a rule of ours) refuses is an answer with `error`, status 3, and then nothing is written at all.
+    command: a name in plans/decisions.py. chosen: the parameters of `writing`, and quiet. text_of: the plan as text.
+    brief_of, totals: for a command that accepts log dirs, see `Digest` and `Totals`. answers_of: rows that follow the
+    plan's line in JSON, in place of its `answer`. status_of: the status if all goes well. beside_of: additional folders
+    that --output writes, see `carry_out_to`. begin: is shown first, and returns the paths to decide for. refusal_of:
+    additional text for a refusal. next_steps: what to do with the result of --output.
+
+    A plan that reports lost records has status 1, whether it is carried out or not. If Kafka (or a rule of ours)
+    refuses, the answer has `error`, the status is 3, and nothing at all is written.
     """
     _check_usage(chosen, paths)
     show, statuses = Show(command, chosen, text_of, answers_of, brief_of, totals, refusal_of), [DONE]
@@ -114,7 +115,8 @@ def decide_and_carry_out(
 def _walk_decisions(
     command: str, paths: Sequence[str], question: Question, spools_for: Callable[[str], MakeSpool]
 ) -> Iterator[Iterable[Plan]]:
-    """What is decided for each path. Where that takes long, for several at a time, as of a log dir's partitions."""
+    """Yield the plans for each path. If that takes long, several paths are decided at a time, like a log dir's
+    partitions."""
 
     def walk_plans(path: str) -> Iterator[Plan]:
         make_spool = spools_for(path) if command in SPOOLING else None
@@ -129,7 +131,7 @@ def _walk_decisions(
 
 
 def _collected(plans: Iterator[Plan]) -> Callable[[], Iterator[Plan]]:
-    """The same plans, made by now, and then the error that there was behind them."""
+    """Decide now; return the plans, and raise the error, if any, after them."""
     found: list[Plan] = []
     errors: list[KlogError] = []
     try:
@@ -147,7 +149,8 @@ def _collected(plans: Iterator[Plan]) -> Callable[[], Iterator[Plan]]:
 
 
 def find_spools(chosen: Row, path: str, held: ExitStack) -> MakeSpool:
-    """For what is rewritten: on the device where it is to be, as long as `held` is, if it is to be carried out."""
+    """Return a spool for new contents, on the device where they will be, while `held` is open; None unless carried
+    out."""
     if chosen["apply"]:
         from klogtool.disk.journal import spools_for
 
@@ -158,14 +161,14 @@ def find_spools(chosen: Row, path: str, held: ExitStack) -> MakeSpool:
 
 
 class Refusal(Struct, frozen=True):
-    """What is to be told of a refusal beside its error. text: lines for people; row: further fields of its JSON."""
+    """What to show of a refusal beside its error. text: lines for users; row: further fields of its JSON."""
 
     text: str
     row: Row
 
 
 class Show:
-    """Prints plans, refusals and what was done as they come; keeps the plans, of large ones only what is saved."""
+    """Prints plans, refusals and results as they come; keeps the plans, large ones only in their saved form."""
 
     def __init__(
         self,
@@ -190,29 +193,29 @@ class Show:
 
     @property
     def plans(self) -> list[SavedPlan]:
-        """Those that were shown."""
+        """The plans that were shown."""
         return self._kept.plans
 
     def row(self, row: Row) -> None:
-        """A JSON line; nothing where text is wanted."""
+        """Write a JSON line, unless the output is text."""
         if self.json:
             self.out.line(row_line(dict(row)))
             self.out.flush()
 
     def line(self, line: str) -> None:
-        """A line for people; nothing where JSON is wanted."""
+        """Write a line of text, unless the output is JSON."""
         if not self.json:
             self.out.line(line)
             self.out.flush()
 
     def text(self, text: str) -> None:
-        """Lines for people; nothing where JSON is wanted."""
+        """Write lines of text, unless the output is JSON."""
         if not self.json:
             self.out.text(text)
             self.out.flush()
 
     def plan(self, plan: Plan, *, is_loud: bool = False) -> None:
-        """Show a plan; for people, if it is one of many, at the end. is_loud: it loses records, or is refused."""
+        """Show a plan; as text, one of many is held back to the end. is_loud: it loses records, or is refused."""
         self.has_steps = self.has_steps or bool(plan.steps)
         if self._is_kept:
             self._kept.keep(plan)
@@ -241,7 +244,7 @@ class Show:
         self.out.flush()
 
     def _paragraph(self, plan: Plan) -> str:
-        """The plan for people. What is lost by loading comes first, whatever the command is about."""
+        """Return the plan as text. Records lost by loading come first, whatever the command is about."""
         text = self._text_of(plan)
         if "state" in plan.answer and tells_of_loss(plan.answer):
             first = recovery_first_text(plan)
@@ -252,7 +255,7 @@ class Show:
 
     @contextmanager
     def refusals(self) -> Iterator[None]:
-        """What is refused meanwhile is shown, and remembered. Other errors go on: a file that cannot be read."""
+        """Show and remember refusals in this context. Other errors are raised, for example for an unreadable file."""
         try:
             yield
         except KlogError as error:
@@ -271,11 +274,11 @@ class Show:
                 self.text(more.text)
             self.out.note(*error_lines(error))
         for told in getattr(error, "__notes__", ()):
-            if told != error.cure:  # which was shown with the error
+            if told != error.cure:  # that was shown with the error
                 self.out.note(f"klogtool: {told}")
 
     def applied(self, entry: Entry) -> None:
-        """Say that it was done, and how to take it back."""
+        """Say that it was done, and how to undo it."""
         how, held = words("undo", entry), entry.held_bytes()
         self.row({"type": "applied", "id": entry.id, "journal": entry.journal, "bytes_held": held, "undo": how})
         self.line(f"Done. {held:,} bytes are held for undo. To take it back: {how}")
@@ -283,13 +286,13 @@ class Show:
 
 
 def status_of_answer(answer: Row) -> int:
-    """FOUND if it tells of lost records."""
+    """Return FOUND if the answer reports lost records."""
     return FOUND if tells_of_loss(answer) else DONE
 
 
 @contextmanager
 def held_back(show: Show) -> Iterator[None]:
-    """Of what is held back meanwhile, all is shown, also where we could not go on."""
+    """Show at the end everything that is held back in this context, even after an error."""
     try:
         yield
     except KlogError:
@@ -299,7 +302,7 @@ def held_back(show: Show) -> Iterator[None]:
 
 
 def plan_bar(paths: Sequence[str], chosen: Row) -> Bar:
-    """A progress bar over the partitions of log dirs; of a partition dir by itself there is none."""
+    """Return a progress bar over the partitions of log dirs; a single partition dir has none."""
     wanted = not (chosen.get("quiet") or chosen.get("no_progress")) and is_drawn()
     partitions = count_partitions(paths) if wanted else 0
     if partitions <= len(paths):
@@ -308,19 +311,19 @@ def plan_bar(paths: Sequence[str], chosen: Row) -> Bar:
 
 
 def log_bytes(plan: Plan) -> int:
-    """Bytes of the logs that a plan is about."""
+    """Return the bytes of the logs of a plan."""
     return sum(fact.size for fact in plan.facts if fact.path.endswith(".log"))
 
 
 def is_refusal(error: KlogError) -> bool:
-    """Whether a rule of Kafka's or ours said no, rather than that we could not go on."""
+    """Return whether a rule of Kafka or ours refused; otherwise klogtool could not continue."""
     if isinstance(error, Unreadable):
         return False
     return isinstance(error, Refused | Corrupt) or error.kafka_class is not None
 
 
 def words(command: str, entry: Entry) -> str:
-    """A command line about an entry that works wherever it is typed."""
+    """Return a command line about an entry that works in any folder."""
     return f"klogtool {command} {entry.id} --journal {quoted(entry.journal)}"
 
 
@@ -338,7 +341,7 @@ def _check_usage(chosen: Row, paths: Sequence[str]) -> None:
 
 
 def _check_places(chosen: Row, paths: Sequence[str]) -> None:
-    """Before anything long is done. Raises Refused, or KlogError for what is not there."""
+    """Check the places before long work. Raises Refused, or KlogError for what does not exist."""
     if chosen.get("no_undo") and not chosen.get("purge"):
         raise Refused("--no-undo deletes files for good: confirm it by giving both, --purge --no-undo")
     if chosen["output"]:
@@ -352,7 +355,7 @@ def _check_places(chosen: Row, paths: Sequence[str]) -> None:
 
 
 def _carry_out(show: Show, paths: Sequence[str], chosen: Row, beside: Mapping[str, Mapping[str, Content]]) -> int:
-    """What was asked for, unless something is refused. Returns the exit status."""
+    """Carry out what was requested, unless something is refused. Returns the exit status."""
     with show.refusals():
         if show.refused:
             return REFUSED
@@ -372,12 +375,12 @@ def _carry_out(show: Show, paths: Sequence[str], chosen: Row, beside: Mapping[st
 
 
 def head_of(command: str, paths: Sequence[str]) -> dict[str, Any]:
-    """The head of what is saved of a run: also what the command was asked, so that it can be asked again."""
+    """Return the head of what is saved of a run, with the command's paths, so that it can be decided again."""
     return {**header(command), "paths": [os.path.abspath(path) for path in paths]}
 
 
 def apply_plans(show: Show, head: Row, plans: Sequence[SavedPlan], journal: str | None) -> None:
-    """In place; and say how to take it back, or, of a run that was cut short, how to go on."""
+    """Apply in place, and say how to undo it, or how to continue an interrupted run."""
     if plans and all(plan.question.no_undo for plan in plans):
         _apply_for_good(show, plans)
         return
@@ -391,7 +394,7 @@ def apply_plans(show: Show, head: Row, plans: Sequence[SavedPlan], journal: str 
 
 
 def _apply_for_good(show: Show, plans: Sequence[SavedPlan]) -> None:
-    """In place, and nothing is kept."""
+    """Apply in place, and keep nothing."""
     run = ForGood(plans)
     try:
         with interrupts.writing():
@@ -407,7 +410,7 @@ def _apply_for_good(show: Show, plans: Sequence[SavedPlan]) -> None:
 
 @contextmanager
 def told_if_cut_short(run: InPlace) -> Iterator[None]:
-    """Whatever ends a run in its middle, an interrupt as well: how far it came, and how to go on, is said."""
+    """If anything ends a run early, including an interrupt, say how far it came and how to continue."""
     try:
         with interrupts.writing():
             yield
@@ -427,7 +430,7 @@ def told_if_cut_short(run: InPlace) -> Iterator[None]:
 
 @contextmanager
 def told_if_interrupted(text: Callable[[], str]) -> Iterator[None]:
-    """What an interrupt leaves is said, in a line."""
+    """After an interrupt, say in a line what it leaves."""
     try:
         with interrupts.writing():
             yield
@@ -437,8 +440,8 @@ def told_if_interrupted(text: Callable[[], str]) -> Iterator[None]:
 
 
 def save_plans(head: Row, plans: Sequence[SavedPlan], path: str, *, is_applied: bool = False) -> None:
-    """A file with the head and a line for each plan. Raises Refused if there is a file of that name. is_applied: they
-    are carried out now."""
+    """Save a file with the head and a line for each plan. Raises Refused if the file exists. is_applied: they are
+    carried out now."""
     with output_file(path) as sink:
         sink.write(build_saved_plans(head, with_digests(plans)))
     how = "" if is_applied else f"; to carry it out: klogtool apply {quoted(path)}"
