@@ -1,4 +1,4 @@
-"""The clock. Decisions never ask it: what time it is is told to them by who was called without a time."""
+"""The clock. Decisions never read it: their callers pass the time."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import time
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch."""
+    """Return the milliseconds since the epoch."""
     return time.time_ns() // 1_000_000

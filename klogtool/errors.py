@@ -1,7 +1,7 @@
-"""What can go wrong with a log, as exceptions that say where and why.
+"""Errors about a log, as exceptions that say where and why.
 
-Floor 0: imports nothing of klogtool. Code that knows only a buffer raises without a path; whoever opened
-the file adds it (`at_path`). Messages speak of the log, never of klogtool's own variables.
+Floor 0: imports nothing of klogtool. Code that has only a buffer raises without a path; the code that opened the file
+adds it (`at_path`). Messages speak of the log, never of klogtool's own variables.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class KlogError(Exception):
             self.add_note(cure)  # Python's traceback shows it, and so does Spark's
 
     def at_path(self, path: str | os.PathLike[str]) -> KlogError:
-        """The same error, with the path of the file it was found in (kept if one is there already)."""
+        """Return the same error with the path of its file (an existing path stays)."""
         if self.path is None:
             self.path = os.fspath(path)
         return self
@@ -54,15 +54,15 @@ class KlogError(Exception):
 
 
 class Corrupt(KlogError):
-    """Bytes that cannot be what they should be."""
+    """Bytes that are wrong: they do not have the required form."""
 
 
 class Unsupported(KlogError):
-    """Sound, perhaps, but of a version or kind that klogtool (or Kafka) does not know."""
+    """Possibly sound, but of a version or kind that klogtool (or Kafka) does not know."""
 
 
 class AboveLimit(Unsupported):
-    """Sound, perhaps, but more than klogtool takes into memory (docs/limits.md)."""
+    """Possibly sound, but more than klogtool takes into memory (docs/limits.md)."""
 
 
 class Refused(KlogError):
@@ -70,8 +70,8 @@ class Refused(KlogError):
 
 
 class StalePlan(Refused):
-    """A plan whose files are not as they were when it was made."""
+    """A plan whose files have changed since it was made."""
 
 
 class LogDirInUse(Refused):
-    """A log dir whose `.lock` somebody holds: a broker, or another klogtool."""
+    """A log dir whose `.lock` is held by a broker or another klogtool process."""

@@ -1,8 +1,9 @@
 """Rows of JSON Lines, and names in them that are not UTF-8.
 
-Floor 0: imports nothing of klogtool but `escape`. A name on disk is bytes; Python has it as text with lone surrogates,
-which no JSON should have. Such a text is written escaped, and its bytes beside it in base64, under the name of the
-field with `_base64`: `{"path":"/d/a\\xff-0","path_base64":"L2QvYf8tMA=="}`. A list of texts has a list beside it.
+Floor 0: imports nothing of klogtool except `escape`. A name on disk is bytes. Python has it as text with lone
+surrogates, which JSON should not contain. Such a text is written escaped, with its bytes in base64 beside it, under the
+field's name with `_base64`: `{"path":"/d/a\\xff-0","path_base64":"L2QvYf8tMA=="}`. A list of texts has a list beside
+it.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import Any
 from klogtool.escape import escaped, in_utf8
 
 _BESIDE = "_base64"
-_SURROGATES = "\\ud"  # begins each surrogate that json escapes, those of pairs as well
+_SURROGATES = "\\ud"  # the beginning of each escaped surrogate, including those of pairs
 
 
 def row_line(row: Mapping[str, Any], *, ascii_only: bool = True) -> str:
-    """One object, compact, without a line's end. ascii_only: all other characters are escaped."""
+    """Return one object, compact, without a line end. ascii_only: escape all other characters."""
     line = json.dumps(row, separators=(",", ":"), ensure_ascii=ascii_only)
     if _SURROGATES not in line if ascii_only else _is_text(line):
         return line
@@ -27,7 +28,7 @@ def row_line(row: Mapping[str, Any], *, ascii_only: bool = True) -> str:
 
 
 def presentable(value: Any) -> Any:
-    """A value of JSON's types without lone surrogates."""
+    """Return a JSON value without lone surrogates."""
     if isinstance(value, str):
         return value if _is_text(value) else _presented(value)
     if isinstance(value, list | tuple):
@@ -43,7 +44,7 @@ def presentable(value: Any) -> Any:
 
 
 def restored(value: Any) -> Any:
-    """The same with names as Python has them, as before `presentable`. Raises ValueError for base64 that is none."""
+    """Reverse `presentable`: return the value with names as Python has them. Raises ValueError for invalid base64."""
     if isinstance(value, list):
         return [restored(item) for item in value]
     if not isinstance(value, dict):
@@ -68,7 +69,7 @@ def _presented(text: str) -> str:
 
 
 def _beside(item: Any) -> str | list[str] | None:
-    """The bytes of a text that is not UTF-8, or of texts of which one is not."""
+    """Return the bytes of a text that is not UTF-8, or of a list in which one is not; else None."""
     if isinstance(item, str):
         return None if _is_text(in_utf8(item)) else _encoded(item)
     is_texts = isinstance(item, list | tuple) and all(isinstance(text, str) for text in item)
@@ -78,7 +79,7 @@ def _beside(item: Any) -> str | list[str] | None:
 def _encoded(text: str) -> str:
     try:
         data = text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # a lone surrogate that stands for no byte
+    except UnicodeEncodeError:  # a lone surrogate that does not stand for a byte
         data = text.encode("utf-8", "surrogatepass")
     return base64.b64encode(data).decode()
 

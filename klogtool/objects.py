@@ -1,7 +1,7 @@
-"""What klogtool.open gives: the objects of `log`, and what can be decided about them beside what can be read.
+"""The objects that klogtool.open returns: those of `log`, with methods that verify and plan.
 
-Reading knows nothing of decisions; so the objects that know both stand above both. Times (`now_ms` and others) are
-epoch milliseconds, ISO 8601 or datetimes; `now_ms` is the clock where it is not given.
+The modules that read know nothing of decisions, so these objects are above both. Times (`now_ms` and others) are epoch
+milliseconds, ISO 8601 or datetimes; the default of `now_ms` is the clock.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 
 class Planned:
-    """What a command would do to one path: its plans, which can be looked at, and carried out once.
+    """What a command would do to one path: its plans, which can be inspected, and carried out once.
 
-    plans: one for each partition, and perhaps one for the log dir itself.
+    plans: one for each partition, and for some commands one for the log dir itself.
     """
 
     def __init__(self, command: str, path: str, plans: list[Plan]) -> None:
@@ -49,14 +49,15 @@ class Planned:
 
     @property
     def answers(self) -> list[Mapping[str, Any]]:
-        """The contract's `answer` of each plan (docs/contract.md). A plan for a log dir's own files mostly has none."""
+        """The `answer` of each plan (docs/contract.md). A plan for a log dir's own files mostly has none."""
         return [plan.answer for plan in self.plans if plan.answer]
 
     def apply(self, *, now_ms: Moment | None = None, journal: str | None = None) -> list[str]:
-        """Do it in place, as `--apply` does; the ids for `klogtool undo`. now_ms: when, for `undo --list`.
+        """Carry out in place, as `--apply` does; return the ids for `klogtool undo`. now_ms: the time for `undo
+        --list`.
 
         journal: the folder for what undo needs, if not the one beside the log dir. Raises LogDirInUse, StalePlan,
-        Refused or another KlogError: everything is as it was then.
+        Refused or another KlogError; then nothing has changed.
         """
         head = {"type": "klogtool", "schema": SCHEMA, "command": self._command, "paths": [self._path]}
         run = InPlace(list(map(SavedPlan.of, self.plans)), {**head, "when_ms": _moment(now_ms)}, journal=journal)
@@ -64,69 +65,73 @@ class Planned:
         return [entry.id for entry in run.entries]
 
     def write_to(self, output: str | os.PathLike[str]) -> None:
-        """Write the result to a folder that is not there or empty, as `--output` does. Raises Refused, KlogError."""
+        """Write the result to a new or empty folder, as `--output` does. Raises Refused, KlogError."""
         carry_out_to(list(map(SavedPlan.of, self.plans)), self._path, os.fspath(output))
 
 
 class Partition(partition.Partition, frozen=True):
-    """A partition dir; those that a broker renamed (-delete, -future, -stray) as well."""
+    """A partition dir, including those that a broker renamed (-delete, -future, -stray)."""
 
     def verify(self, *, now_ms: Moment | None = None, deep: bool = False, jobs: int = 1) -> list[Finding]:
-        """All that is wrong with it, in the order of its files; empty if nothing is, and nothing is worth a note.
+        """Return everything that is wrong with it, sorted by file; empty if there is nothing wrong or worth a note.
 
-        now_ms: timestamps later than that are implausible. deep: decompress and parse every record. jobs: threads.
+        now_ms: later timestamps are implausible. deep: decompress and parse every record. jobs: threads.
         """
         return _verify([self.path], now_ms, deep=deep, jobs=jobs)
 
     def load(self, *, now_ms: Moment | None = None, **given: Any) -> LoadedPartition:
-        """As a broker has it loaded, to be asked several times; nothing is written.
+        """Load it as a broker does, for several lookups; nothing is written.
 
         given: recovery_point, log_start_offset, high_watermark (offsets); last_stop ("clean" or "unclean"); config
-        (Kafka's names and values as text); jobs (threads). What is not given comes from the log dir's own files.
-        now_ms: the clock, which decides what producers have expired. Raises Corrupt or Refused, with Kafka's class of
-        exception, where a broker would not start.
+        (Kafka's names and values as text); jobs (threads). What is not given is read from the log dir's own files.
+        now_ms: the clock, which decides which producers have expired. Raises Corrupt or Refused, with Kafka's class of
+        exception, if a broker would not start.
         """
         question = _asked(Question, now_ms, given)
         return load(self.path, question.circumstances, question.jobs)
 
     def lookup_offset(self, offset: int, *, explain: bool = False, **given: Any) -> OffsetFound:
-        """The batch that holds an offset or follows it; given as in `load`. Raises Refused outside of the log."""
+        """Return the batch that contains an offset or follows it; given as in `load`. Raises Refused for an offset
+        outside the log."""
         return self.load(**given).lookup_offset(offset, explain=explain)
 
     def lookup_timestamp(self, timestamp: Moment, **given: Any) -> TimestampFound:
-        """The first record from a time (epoch ms, ISO 8601) on, or `earliest`, `latest`, `max`; given as in `load`."""
+        """Return the first record from a time (epoch ms, ISO 8601) on, or `earliest`, `latest`, `max`; given as in
+        `load`."""
         return self.load(**given).lookup_timestamp(timestamp)
 
     def end_offset_for_epoch(self, leader_epoch: int, **given: Any) -> EpochEnd:
-        """Where a leader epoch ended; given as in `load`."""
+        """Return where a leader epoch ended; given as in `load`."""
         return self.load(**given).end_offset_for_epoch(leader_epoch)
 
     def read(
         self, offset: int, max_bytes: int, *, min_one_message: bool = False, isolation: str = "log_end", **given: Any
     ) -> FetchedBytes:
-        """What a fetch gets, from the batch on that holds an offset; isolation: "log_end", "high_watermark" or
-        "read_committed"; given as in `load`. Raises Refused outside of the log."""
+        """Return what a fetch gets, starting with the batch that contains an offset; isolation: "log_end",
+        "high_watermark" or "read_committed"; given as in `load`. Raises Refused for an offset outside the log."""
         loaded = self.load(**given)
         return loaded.read(offset, max_bytes, min_one_message=min_one_message, isolation=isolation)
 
     def plan_recover(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
-        """What a broker's start would make of it. now_ms: the clock, which decides what producers have expired.
+        """Plan what a broker's start would make of it. now_ms: the clock, which decides which producers have expired.
 
         given: recovery_point, log_start_offset (offsets); last_stop ("clean" or "unclean"); config (Kafka's names and
-        values as text); jobs (threads); of a log dir also mark_clean. What is not given comes from the log dir's own
-        files. Raises Corrupt or Refused, with Kafka's class of exception, where a broker would not start.
+        values as text); jobs (threads); for a log dir also mark_clean. What is not given is read from the log dir's own
+        files. Raises Corrupt or Refused, with Kafka's class of exception, if a broker would not start.
         """
         return _plan("verify --recover", self.path, now_ms, given)
 
     def plan_rebuild_index(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
-        """Its side files made anew from its logs; given as in `plan_recover`. Raises Refused for a damaged log."""
+        """Plan to rebuild its side files from its logs; given as in `plan_recover`. Raises Refused for a damaged
+        log."""
         return _plan("rebuild-index", self.path, now_ms, given)
 
     def plan_truncate(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
-        """Cut at an offset (`to`), or begun anew at one (`start_at`, with or without `log_start_offset_after`).
+        """Plan to cut it at an offset (`to`), or to start it anew at one (`start_at`, with or without
+        `log_start_offset_after`).
 
         given: these; `purge`: leave no `.deleted` files; and as in `load`. Raises Refused, Corrupt or Unsupported, with
-        Kafka's class of exception, where a broker refuses.
+        Kafka's class of exception, if a broker refuses.
         """
         return _plan("truncate", self.path, now_ms, given)
 
@@ -139,78 +144,80 @@ class Partition(partition.Partition, frozen=True):
         requests: str | os.PathLike[str] | None = None,
         **given: Any,
     ) -> Planned:
-        """Appended to, as by a broker: `answers[0]["appends"]` says what became of each call.
+        """Plan to append, as a broker does: `answers[0]["appends"]` has the result of each call.
 
-        One of: batches, files of raw batches that keep their offsets, a call each; records, a file of JSON lines as
-        dump-log prints them, which get the next offsets; requests, a file of calls in JSON lines. given: of records
-        `codec`, `magic`, `batch_bytes`, `batch_records`; `leader_epoch`; and as in `load`. A call that is refused does
-        not keep the others from being done. Raises KlogError for input that is none; and as `plan_truncate` does.
+        One of: batches: files of raw batches that keep their offsets, one call each; records: a file of JSON lines as
+        dump-log prints them, which get the next offsets; requests: a file of calls as JSON lines. given: for records
+        `codec`, `magic`, `batch_bytes`, `batch_records`; `leader_epoch`; and as in `load`. A refused call does not
+        prevent the others. Raises KlogError for invalid input; and as `plan_truncate` does.
         """
         ways: dict[str, Any] = {"batches": [os.path.abspath(path) for path in batches] or None}
         ways |= {"records": records and os.path.abspath(records), "requests": requests and os.path.abspath(requests)}
         return _plan("append", self.path, now_ms, {name: way for name, way in ways.items() if way} | given)
 
     def plan_roll(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
-        """Its active segment closed, if it is due, and why it is or not.
+        """Plan to close its active segment, if that is due; the answer says why it is due or not.
 
-        given: what is to be appended, `incoming_bytes`, `incoming_timestamp`, `incoming_offset` (default: nothing, now,
-        at the log end); `force`: due or not; `purge`; and as in `load`. Raises as `plan_truncate` does.
+        given: what is about to be appended, `incoming_bytes`, `incoming_timestamp`, `incoming_offset` (default:
+        nothing, now, at the log end); `force`: close it in any case; `purge`; and as in `load`. Raises as
+        `plan_truncate` does.
         """
         return _plan("roll", self.path, now_ms, given)
 
     def plan_retain(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
-        """What retention deletes at that time, and why other segments stay, until when.
+        """Plan what retention deletes at that time; the answer says why other segments stay, and until when.
 
         given: `purge`: leave no `.deleted` files; and as in `load`. Raises as `plan_truncate` does.
         """
         return _plan("retain", self.path, now_ms, given)
 
     def plan_delete_records(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
-        """A later beginning (`before`; -1: the high watermark), and the segments gone that lie wholly below it.
+        """Plan to move the log start (`before`; -1: to the high watermark), and to delete the segments wholly below it.
 
-        given: that; `purge`; and as in `load`. Raises Refused above the high watermark; and as `plan_truncate` does.
+        given: `before`; `purge`; and as in `load`. Raises Refused above the high watermark; and as `plan_truncate`
+        does.
         """
         return _plan("delete-records", self.path, now_ms, given)
 
     def plan_compact(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
-        """Cleaned as the broker's log cleaner does it, if it is due.
+        """Plan to clean it as the broker's log cleaner does, if that is due.
 
-        given: `first_dirty_offset` (default: the line in cleaner-offset-checkpoint); `passes_at_ms`, times of passes
-        one behind the other (default: one, now); `force`: due or not; `keep_magic`; `purge`; and as in `load`. Raises
-        Refused, Corrupt or Unsupported, with Kafka's class of exception, where a broker's cleaner breaks off.
+        given: `first_dirty_offset` (default: the line in cleaner-offset-checkpoint); `passes_at_ms`, the times of
+        successive passes (default: one, now); `force`: clean in any case; `keep_magic`; `purge`; and as in `load`.
+        Raises Refused, Corrupt or Unsupported, with Kafka's class of exception, if a broker's cleaner fails.
         """
         return _plan("compact", self.path, now_ms, given)
 
 
 class LogDir(logdir.LogDir, frozen=True):
-    """A log dir. The four checkpoints are dicts by topic and partition, or None where there is no such file."""
+    """A log dir. The four checkpoints are dicts by topic and partition, or None if the file does not exist."""
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
-        """Its partition dirs in order of name, those that are doomed, on their way or stray (`state`) included."""
+        """Its partition dirs, sorted by name, including those with a suffix: deleted, future, stray (`state`)."""
         return tuple(Partition(found.path) for found in super().partitions)
 
     def __getitem__(self, name: str) -> Partition:
-        """The partition dir of that name, as `orders-0`. Raises KeyError where there is none."""
+        """Return the partition dir of that name, such as `orders-0`. Raises KeyError if there is none."""
         found = next((partition for partition in self.partitions if os.path.basename(partition.path) == name), None)
         if found is None:
             raise KeyError(name)
         return found
 
     def verify(self, *, now_ms: Moment | None = None, deep: bool = False, jobs: int = 1) -> list[Finding]:
-        """All that is wrong with it and its partitions; see `Partition.verify`."""
+        """Return everything that is wrong with it and its partitions; see `Partition.verify`."""
         return _verify([self.path], now_ms, deep=deep, jobs=jobs)
 
     def plan_recover(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
-        """What a broker's start would make of all its partitions; see `Partition.plan_recover`."""
+        """Plan what a broker's start would make of all its partitions; see `Partition.plan_recover`."""
         return _plan("verify --recover", self.path, now_ms, given)
 
     def plan_compact(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
-        """Its compacted logs cleaned, the filthiest first; see `Partition.plan_compact`."""
+        """Plan to clean its compacted logs, the dirtiest first; see `Partition.plan_compact`."""
         return _plan("compact", self.path, now_ms, given)
 
     def plan_retain(self, *, now_ms: Moment | None = None, **given: Any) -> Planned:
-        """What retention deletes of all its partitions; see `Partition.plan_retain`."""
+        """Plan what retention deletes of all its partitions; see `Partition.plan_retain`."""
         return _plan("retain", self.path, now_ms, given)
 
 
@@ -218,10 +225,10 @@ Opened: TypeAlias = LogDir | Partition | Segment | KraftSnapshot | EntriesFile[A
 
 
 def open_path(path: str | os.PathLike[str]) -> Opened:
-    """A LogDir, a Partition, or the object for a file: a Segment for a `.log`, and so on by the file's name.
+    """Return a LogDir, a Partition, or the object for a file: a Segment for a `.log`, and so on by the file's name.
 
-    Nothing is read yet but the names in a folder, and no file stays open. Raises KlogError where there is nothing,
-    something that may not be read, something that is neither file nor folder, or nothing of Kafka's.
+    Only the names in a folder are read yet, and no file stays open. Raises KlogError if the path does not exist, may
+    not be read, is neither file nor folder, or is not Kafka's.
     """
     found = opened.open_path(path)
     if isinstance(found, logdir.LogDir):
@@ -234,7 +241,7 @@ def _moment(moment: Moment | None) -> int:
 
 
 def _arguments(now_ms: Moment | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a decision is asked, with times in milliseconds."""
+    """Return the arguments of a decision, with times in milliseconds."""
     arguments = {"now_ms": _moment(now_ms), **given}
     for name in ("loaded_at_ms", "incoming_timestamp"):
         if given.get(name) is not None:
@@ -245,7 +252,7 @@ def _arguments(now_ms: Moment | None, given: Mapping[str, Any]) -> dict[str, Any
 
 
 def _asked(kind: type[AnyQuestion], now_ms: Moment | None, given: Mapping[str, Any]) -> AnyQuestion:
-    """The question in what a caller named. Raises KlogError for a name that it does not have, or a wrong type."""
+    """Return the question with the named arguments. Raises KlogError for an unknown name or a wrong type."""
     asked = {name: value for name, value in _arguments(now_ms, given).items() if value is not None}
     try:
         return read_question(kind, asked, "the question")

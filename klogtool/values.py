@@ -1,4 +1,4 @@
-"""Values with fields that do not count when two of them are compared: where bytes lie, when a file was seen."""
+"""Values with fields that do not count in comparisons, such as where bytes are, or when a file was seen."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class PartlyCompared(Struct, frozen=True, eq=False):
-    """A frozen struct; fields named in `uncompared` count neither in `==` nor in `hash`, those in `unshown` not in
+    """A frozen struct. Fields in `uncompared` do not count in `==` and `hash`; fields in `unshown` do not appear in
     `repr`."""
 
     uncompared: ClassVar[frozenset[str]] = frozenset()
@@ -22,7 +22,7 @@ class PartlyCompared(Struct, frozen=True, eq=False):
             return NotImplemented
         return self._compared() == other._compared()
 
-    def __ne__(self, other: object) -> bool:  # a struct has one of its own, which does not ask __eq__
+    def __ne__(self, other: object) -> bool:  # msgspec's structs have their own, which does not use __eq__
         return not self == other
 
     def __hash__(self) -> int:

@@ -1,6 +1,6 @@
 """What the bytes of a log dir mean: declarations, parsing and building. Opens no file.
 
-layouts            every layout, binary and text, declared: one page
+layouts            every layout, binary and text, declared on one page
 fields             names and positions of fields, and fast readers, made from layouts
 kernel_layout      field positions for the kernels, made from layouts
 text_values        types of the values in text files, for layouts
@@ -10,7 +10,7 @@ batch              record batches, magic 2: parsed and built
 message            messages, magic 0 and 1
 control            control records and their keys
 control_values     values of control records
-fetch_response     what Kafka 0.7 puts around messages
+fetch_response     the header that Kafka 0.7 puts before messages
 
 indexes            offset, time and transaction indexes
 producer_snapshot  producer snapshots
@@ -20,9 +20,9 @@ names              names of files and folders
 uuids              ids of topics and log dirs
 internal/          keys and values of internal topics
 
-batch_proof        whether an entry proves itself, looked at alone
+batch_proof        whether a single entry proves itself
 succession         whether entries follow each other as a broker writes them
-resync             the next batch that proves itself, in bytes
+resync             finds the next sound batch in bytes
 producer_replay    producers and transactions, from a walk over batch headers
 batch_filling      a batch that is filled record by record
 restamp            a batch with another last offset, leader epoch and time
@@ -36,5 +36,5 @@ text               numbers and bytes as Java prints them
 java_text          lines and properties as Java reads them
 java_numbers       numbers as Java reads and computes them
 java_hash          the order of a Java HashMap's keys
-typed              numbers and times as people type them
+typed              numbers and times as users type them
 """

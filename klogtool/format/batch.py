@@ -1,12 +1,12 @@
 """Record batches, magic 2: header, records, and building both (org.apache.kafka.common.record DefaultRecordBatch).
 
-The CRC lies after the magic and covers only what follows it, so that a broker can set base offset and leader epoch
-without computing it anew; damage to those fields, to the length and to the magic goes unnoticed by it.
+The CRC is after the magic and covers only what follows it. So a broker can set base offset and leader epoch without
+computing it again. Damage to those fields, to the length and to the magic is not detected by it.
 
-This is the reference reader: simple, complete, slow. The kernels do the same over millions of batches and are
-tested against it.
+This is the reference reader: simple, complete, slow. The kernels do the same over millions of batches and are tested
+against it.
 
-This is the reference of kernels/_records.pxi and kernels/_objects.pxi: a rule that changes here changes there, too.
+This is the reference of kernels/_records.pxi and kernels/_objects.pxi: a rule that changes here must change there too.
 """
 
 from __future__ import annotations
@@ -35,14 +35,16 @@ if TYPE_CHECKING:
 
 _BATCH_HEADER, _BATCH_FIELDS = numbers(BATCH_HEADER), field_names(BATCH_HEADER)
 RECORD_BATCH_OVERHEAD = _BATCH_HEADER.size
-CRC_COVERS_FROM = 21  # attributes to the end; tests hold it to the declaration
+CRC_COVERS_FROM = 21  # from the attributes to the end; tests compare it with the declaration
 
 CODEC_MASK, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, CONTROL_BIT, DELETE_HORIZON_BIT = 0x07, 0x08, 0x10, 0x20, 0x40
 CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE = "CreateTime", "LogAppendTime", "NoTimestampType"
 NO_TIMESTAMP = NO_PRODUCER_ID = NO_PRODUCER_EPOCH = NO_SEQUENCE = NO_PARTITION_LEADER_EPOCH = -1
 INT_MAX = 2**31 - 1
 MOST_HEADERS: int = RECORD.headers.most
-KEPT_RECORDS = 1 << 16  # a batch with more is read twice and not kept: a bomb holds millions in a few kilobytes
+KEPT_RECORDS = (
+    1 << 16
+)  # a batch with more is read twice and not kept: a compression bomb has millions in a few kilobytes
 
 
 class Header(Struct, frozen=True):
@@ -90,7 +92,8 @@ def codec_name(attributes: int, position: int) -> str:
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """After 2147483647 comes 0 (DefaultRecordBatch.incrementSequence, Java's int arithmetic included)."""
+    """Return the next sequence number; 0 follows 2147483647 (DefaultRecordBatch.incrementSequence, including Java's int
+    overflow)."""
     if sequence > to_signed(INT_MAX - increment, 32):
         return to_signed(increment - (INT_MAX - sequence) - 1, 32)
     return to_signed(sequence + increment, 32)
@@ -160,23 +163,23 @@ class RecordBatch(PartlyCompared, frozen=True, eq=False):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers in it may go (KIP-534), or None."""
+        """When tombstones and markers in it may be removed (KIP-534), or None."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     @property
     def crc_valid(self) -> bool:
-        """Whether it is large enough for a batch and its bytes match the checksum (DefaultRecordBatch.isValid)."""
+        """Return whether it is large enough for a batch and its bytes match the CRC (DefaultRecordBatch.isValid)."""
         return self.size >= RECORD_BATCH_OVERHEAD and crc32c(self.data[CRC_COVERS_FROM:]) == self.crc
 
     def records(self) -> Iterator[Record]:
-        """Its records, decompressed. Raises Corrupt or Unsupported where Kafka's reader gives up."""
+        """Yield its records, decompressed. Raises Corrupt or Unsupported if Kafka's reader fails."""
         return walk_records(self)
 
 
 def parse_batch(data: Buffer, at: int = 0, *, base: int = 0) -> RecordBatch:
-    """The batch whose frame begins at byte `at`. base: position of data[0] in its file.
+    """Parse the batch whose frame begins at byte `at`. base: position of data[0] in its file.
 
-    Raises Corrupt if the buffer ends inside the 61 header bytes, which a length field below 49 allows.
+    Raises Corrupt if the buffer ends inside the 61 header bytes, which is possible with a length field below 49.
     """
     view = memoryview(data)
     if len(view) - at < RECORD_BATCH_OVERHEAD:
@@ -186,10 +189,10 @@ def parse_batch(data: Buffer, at: int = 0, *, base: int = 0) -> RecordBatch:
 
 
 def walk_records(batch: RecordBatch) -> Iterator[Record]:
-    """The records of a batch, in order (DefaultRecordBatch.iterator).
+    """Yield the records of a batch, in order (DefaultRecordBatch.iterator).
 
-    An uncompressed batch is read record by record, so those before a damage are yielded; a compressed one is read
-    whole first, so that none is. Raises Corrupt or Unsupported, with the position of the batch.
+    An uncompressed batch is read record by record, so the records before damage are yielded. A compressed batch is read
+    whole first, so none is. Raises Corrupt or Unsupported, with the position of the batch.
     """
     body = _records_of(batch)
     if batch.records_count == 0 or batch.codec == "none":
@@ -202,15 +205,15 @@ def walk_records(batch: RecordBatch) -> Iterator[Record]:
 
 
 def stream_records(batch: RecordBatch) -> Iterator[Record]:
-    """The same, of a compressed batch, too, those before a damage (DefaultRecordBatch.streamingIterator).
+    """Yield the records before damage also for a compressed batch (DefaultRecordBatch.streamingIterator).
 
-    But where the compressed bytes themselves are damaged: those are read whole first.
+    If the compressed bytes themselves are damaged, there are none: those are read whole first.
     """
     return _walk_body(batch, _records_of(batch))
 
 
 def _records_of(batch: RecordBatch) -> memoryview:
-    """The bytes of the records of a batch, as they are without a codec."""
+    """Return the bytes of the records of a batch, without a codec."""
     if batch.size < RECORD_BATCH_OVERHEAD:
         raise Corrupt(
             "batch is smaller than its header", position=batch.position, kafka_class="IndexOutOfBoundsException"
@@ -221,7 +224,7 @@ def _records_of(batch: RecordBatch) -> memoryview:
 
 
 def inflate(batch: RecordBatch) -> bytes:
-    """The bytes of the records of a batch, decompressed. Raises Corrupt or Unsupported."""
+    """Return the decompressed bytes of the records of a batch. Raises Corrupt or Unsupported."""
     try:
         return decompress(batch.codec, batch.data[RECORD_BATCH_OVERHEAD:], magic=batch.magic)
     except KlogError as error:
@@ -233,9 +236,9 @@ def inflate(batch: RecordBatch) -> bytes:
 
 
 def rewritten_headers(headers: tuple[Header, ...]) -> tuple[Header, ...]:
-    """Headers as they are in a batch that a leader or the cleaner makes of records (RecordHeader.key).
+    """Return headers as a leader or the cleaner writes them when it rebuilds a batch from records (RecordHeader.key).
 
-    The key of a header is text to Kafka: what is no UTF-8 in it becomes U+FFFD.
+    The key of a header is text to Kafka: what is not UTF-8 becomes U+FFFD.
     """
     if all(header.key.isascii() for header in headers):
         return headers
@@ -243,7 +246,7 @@ def rewritten_headers(headers: tuple[Header, ...]) -> tuple[Header, ...]:
 
 
 def build_record(record: Record, *, base_offset: int, base_timestamp: int) -> bytes:
-    """A record of magic 2, its length first (DefaultRecord.writeTo)."""
+    """Build a record of magic 2, with its length (DefaultRecord.writeTo)."""
     body = RECORD.build(
         {
             "attributes": 0,
@@ -276,11 +279,11 @@ def build_batch(
     is_control: bool = False,
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
 ) -> bytes:
-    """A whole batch of magic 2 as MemoryRecordsBuilder writes it.
+    """Build a whole batch of magic 2 as MemoryRecordsBuilder writes it.
 
-    base_offset, last_offset: default to the first and last record's. log_append_time: the time, in ms, of a batch
-    with LogAppendTime. max_timestamp: default the largest of the records. Without records: the 61 bytes of an
-    emptied batch (DefaultRecordBatch.writeEmptyHeader), which need base_offset and last_offset.
+    base_offset, last_offset: default to the first and last record's. log_append_time: the time, in ms, of a batch with
+    LogAppendTime. max_timestamp: default: the largest of the records. Without records: the 61 bytes of an emptied batch
+    (DefaultRecordBatch.writeEmptyHeader), which need base_offset and last_offset.
     """
     kept = list(records)
     first = base_offset if base_offset is not None else kept[0].offset
@@ -325,7 +328,7 @@ def build_raw_batch(
     partition_leader_epoch: int,
     magic: int = 2,
 ) -> bytes:
-    """Header fields as given, any of them, around record bytes as given; length and CRC are made right."""
+    """Build a batch from any header fields and record bytes; length and CRC are computed."""
     fields = {
         "base_offset": base_offset,
         "length": RECORD_BATCH_OVERHEAD - LOG_OVERHEAD + len(body),
@@ -347,7 +350,7 @@ def build_raw_batch(
 
 
 class _ViewStream:
-    """As much of a file as construct needs, over bytes that are not copied."""
+    """The part of a file's interface that construct needs, over bytes that are not copied."""
 
     def __init__(self, view: memoryview) -> None:
         self._view, self._at = view, 0
@@ -364,7 +367,7 @@ class _ViewStream:
 
 
 def _walk_body(batch: RecordBatch, body: memoryview) -> Iterator[Record]:
-    """The records. Raises Corrupt or Unsupported at the first that is wrong."""
+    """Yield the records. Raises Corrupt or Unsupported at the first wrong one."""
     if batch.records_count < 0:
         raise _invalid(batch, f"invalid record count {batch.records_count}")
     stream = _ViewStream(body)
@@ -376,7 +379,7 @@ def _walk_body(batch: RecordBatch, body: memoryview) -> Iterator[Record]:
 
 
 def _parse_record(batch: RecordBatch, stream: _ViewStream, end: int) -> Record:
-    """The record at the stream's position; it must fill exactly the bytes that its length says."""
+    """Parse the record at the stream's position; it must fill exactly the bytes of its length."""
     at = stream.tell()
     length = _parse_length(batch, stream)
     start = stream.tell()
@@ -401,13 +404,13 @@ def _parse_length(batch: RecordBatch, stream: _ViewStream) -> int:
     except ConstructError as error:
         wrong = _invalid(batch, f"invalid record size at byte {at} of the records ({type(error).__name__})")
         if isinstance(error, OverlongVarint) and batch.codec == "none":
-            wrong.kafka_class = "IllegalArgumentException"  # only compressed batches make another one of it
+            wrong.kafka_class = "IllegalArgumentException"  # only for compressed batches Kafka throws another one
         raise wrong from error
     return length
 
 
 def _why(error: ConstructError) -> str:
-    """What construct stopped at, in words of the format."""
+    """Say where construct stopped, in words of the format."""
     if isinstance(error, OverlongVarint):
         return "a variable-length number does not end"
     if isinstance(error, InvalidCount):
@@ -416,7 +419,7 @@ def _why(error: ConstructError) -> str:
 
 
 def _absolute(batch: RecordBatch, fields: Container) -> Record:
-    """A record with its deltas resolved; under LogAppendTime all have the batch's time."""
+    """Return a record with its deltas resolved; under LogAppendTime all have the batch's time."""
     timestamp = to_signed(batch.base_timestamp + fields.timestamp_delta, 64)
     return Record(
         offset=to_signed(batch.base_offset + fields.offset_delta, 64),

@@ -1,7 +1,7 @@
-"""Whether an entry proves itself, and what is to be known of one that does; looked at all alone.
+"""Whether a single entry proves itself, and the facts of one that does.
 
-An entry proves itself by its checksum. It is plain if, besides, nothing in it contradicts the rest of it. What its
-neighbours say is judged in format/succession.py. The kernels do the same for runs of plain entries (kernels/_scan.pxi).
+An entry proves itself by its CRC. It is plain if, besides, nothing in it contradicts the rest of it. Its neighbours are
+judged in format/succession.py. The kernels do the same for runs of plain entries (kernels/_scan.pxi).
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ NO_MARKER = NO_COORDINATOR_EPOCH = -1
 
 
 class EntryFacts(Struct):
-    """What the checks of a log need of an entry, all of them numbers.
+    """The facts of an entry that the checks of a log need, all of them numbers.
 
-    position, size: bytes. first_offset: NOT_TOLD for a wrapper. records_count: 1 for a message, of a wrapper that was
-    looked into, its inner ones. marker: the type of a transaction marker's only record, else NO_MARKER. What magic 0
-    and 1 do not have is -1, as in RecordBatch.
+    position, size: bytes. first_offset: NOT_TOLD for a wrapper. records_count: 1 for a message; for a wrapper that was
+    opened, its inner messages. marker: the type of the only record of a transaction marker, else NO_MARKER. Fields that
+    magic 0 and 1 do not have are -1, as in RecordBatch.
     """
 
     position: int
@@ -77,22 +77,22 @@ class EntryFacts(Struct):
 
     @property
     def end(self) -> int:
-        """Byte behind it."""
+        """The byte after it."""
         return self.position + self.size
 
     @property
     def tells_first_offset(self) -> bool:
-        """Any but a wrapper that was not looked into."""
+        """Whether the first offset is known: always, except for a wrapper that was not opened."""
         return self.magic >= 2 or self.first_offset != NOT_TOLD
 
     @property
     def lowest_offset(self) -> int:
-        """Its first offset, or the only one that it tells."""
+        """Its first offset, or its only known one."""
         return self.first_offset if self.tells_first_offset else self.last_offset
 
     @property
     def is_control(self) -> bool:
-        """A batch of control records."""
+        """Whether it is a batch of control records."""
         return self.magic >= 2 and bool(self.attributes & CONTROL_BIT)
 
 
@@ -100,9 +100,8 @@ FACTS = EntryFacts.__struct_fields__
 
 
 class Judged(Struct, frozen=True):
-    """An entry that proved itself. contradiction: what is impossible about its header, records_contradiction: about
-    its records; None where nothing is. unchecked: why its records were not looked at: they are too large, which is
-    no damage."""
+    """An entry that proved itself. contradiction: what is impossible about its header, records_contradiction: about its
+    records; None if nothing is. unchecked: why its records were not checked: they are too large, which is no damage."""
 
     facts: EntryFacts
     contradiction: str | None = None
@@ -111,17 +110,17 @@ class Judged(Struct, frozen=True):
 
     @property
     def is_sound(self) -> bool:
-        """Nothing is wrong with it, as far as was looked."""
+        """Whether nothing is wrong with it, as far as it was checked."""
         return self.contradiction is None and self.records_contradiction is None
 
     @property
     def is_plain(self) -> bool:
-        """Nothing to say."""
+        """Whether there is nothing to report."""
         return self.is_sound and self.unchecked is None
 
 
 def judge_entry(data: Buffer, frame: Frame, *, base: int = 0, deep: bool = False) -> Judged | None:
-    """An entry that is whole in the buffer; None if it does not prove itself.
+    """Judge an entry that is complete in the buffer; None if it does not prove itself.
 
     base: position of data[0] in its file. deep: decompress and parse its records. A magic above 2 proves nothing.
     """
@@ -138,7 +137,7 @@ def judge_entry(data: Buffer, frame: Frame, *, base: int = 0, deep: bool = False
 
 
 def judge_batch(batch: RecordBatch, *, deep: bool = False) -> Judged:
-    """A batch whose checksum holds, or of which it is to be ignored."""
+    """Judge a batch whose CRC is right, or should be ignored."""
     facts = batch_facts(batch)
     wrong = batch_contradiction(batch)
     if wrong is not None:
@@ -150,16 +149,16 @@ def judge_batch(batch: RecordBatch, *, deep: bool = False) -> Judged:
 
 
 def batch_of(head: Buffer, data: Buffer, size: int, position: int) -> RecordBatch:
-    """The batch of magic 2 and of `size` bytes that begins with these 61, whatever length and magic they say.
+    """Return the batch of magic 2 and of `size` bytes that begins with these 61, whatever their length and magic say.
 
-    data: all of its bytes, or as many as are to be looked at.
+    data: all of its bytes, or as many as will be read.
     """
     batch = parse_batch(head, base=position)
     return replace(batch, length=size - LOG_OVERHEAD, magic=2, data=memoryview(data))
 
 
 def batch_facts(batch: RecordBatch) -> EntryFacts:
-    """The facts of its header."""
+    """Return the facts of its header."""
     return EntryFacts(
         batch.position,
         batch.size,
@@ -177,7 +176,8 @@ def batch_facts(batch: RecordBatch) -> EntryFacts:
 
 
 def batch_contradiction(batch: RecordBatch) -> str | None:
-    """What no broker writes into a header (MemoryRecordsBuilder, LogValidator.validateBatch), in words; or None."""
+    """Return what no broker writes into a header (MemoryRecordsBuilder, LogValidator.validateBatch), in words; or
+    None."""
     body_size, count, delta = batch.size - RECORD_BATCH_OVERHEAD, batch.records_count, batch.last_offset_delta
     codec = batch.attributes & CODEC_MASK
     if batch.attributes & ~KNOWN_ATTRIBUTES:
@@ -206,9 +206,9 @@ def _producer_contradiction(batch: RecordBatch, codec: int) -> str | None:
 
 
 def _read_marker(batch: RecordBatch, facts: EntryFacts) -> str | None:
-    """A transaction marker's type and coordinator epoch into the facts; what is wrong with it, or None.
+    """Add a transaction marker's type and coordinator epoch to the facts; return what is wrong with it, or None.
 
-    A broker that loads the log reads it just so (EndTransactionMarker.deserialize), and stops if it cannot.
+    A broker that loads the log reads it in the same way (EndTransactionMarker.deserialize), and fails if it cannot.
     """
     if not batch.is_control or batch.producer_id <= NO_PRODUCER_ID or batch.records_count == 0:
         return None
@@ -222,7 +222,7 @@ def _read_marker(batch: RecordBatch, facts: EntryFacts) -> str | None:
 
 
 def _judge_records(facts: EntryFacts, wrong: Iterator[str]) -> Judged:
-    """wrong: what is wrong with the records, or does not go with the header, in words, as they are walked."""
+    """wrong: yields what is wrong with the records, or contradicts the header, during the walk."""
     try:
         return Judged(facts, None, next(wrong, None))
     except AboveLimit as error:
@@ -265,7 +265,7 @@ def _unlike(what: str, header: int, records: int) -> Iterator[str]:
 
 
 def judge_message(message: Message, *, deep: bool = False) -> Judged:
-    """A message whose checksum holds, plain or a wrapper."""
+    """Judge a message whose CRC is right, plain or a wrapper."""
     facts = message_facts(message)
     wrong = message_contradiction(message)
     if wrong is not None or not deep:
@@ -274,7 +274,7 @@ def judge_message(message: Message, *, deep: bool = False) -> Judged:
 
 
 def message_of(data: Buffer, position: int) -> Message:
-    """The message of magic 0 or 1 that all these bytes are, whatever its size field says."""
+    """Return the message of magic 0 or 1 that consists of all these bytes, whatever its size field says."""
     view = memoryview(data)
     head = ENTRY_HEAD.parse(bytes(view[:LOG_OVERHEAD]))
     size = ENTRY_HEAD.build({"offset": head.offset, "message_size": len(view) - LOG_OVERHEAD})
@@ -282,7 +282,7 @@ def message_of(data: Buffer, position: int) -> Message:
 
 
 def message_facts(message: Message) -> EntryFacts:
-    """The facts that its header tells."""
+    """Return the facts of its header."""
     base_offset = message.base_offset
     return EntryFacts(
         message.position,
@@ -301,7 +301,7 @@ def message_facts(message: Message) -> EntryFacts:
 
 
 def message_contradiction(message: Message) -> str | None:
-    """What no broker writes into the head of a message, in words; or None."""
+    """Return what no broker writes into the head of a message, in words; or None."""
     attributes = message.attributes & 0xFF
     if len(message.message) < SMALLEST_MESSAGE_BYTES[message.magic]:
         return f"{len(message.message)} bytes are less than a message of magic {message.magic} has"
@@ -313,7 +313,7 @@ def message_contradiction(message: Message) -> str | None:
 
 
 def _message_contradictions(message: Message, facts: EntryFacts) -> Iterator[str]:
-    """What is wrong with the records; their number and the first offset come into the facts."""
+    """Yield what is wrong with the records; add their number and the first offset to the facts."""
     check_magic(message)
     first = before = largest = None
     count = 0

@@ -1,11 +1,11 @@
 """Checkpoint files: a version, a count, a line per entry.
 
-Four of them, in the root of a log dir, hold an offset per partition (recovery point, high watermark, log start, first
-dirty offset); leader-epoch-checkpoint, in a partition dir, holds the start offset of each epoch. The reader is that of
-CheckpointFile, which forgives an empty file and a file of one line, but no blank line.
+Four of them, in the root of a log dir, have an offset per partition (recovery point, high watermark, log start, first
+dirty offset). leader-epoch-checkpoint, in a partition dir, has the start offset of each epoch. The reader is that of
+CheckpointFile, which accepts an empty file and a file of one line, but no blank line.
 
-What Kafka throws as IOException becomes a KafkaStorageException, which takes the log dir offline; a number that is
-none surfaces as it is (NumberFormatException).
+An IOException of Kafka becomes a KafkaStorageException, which takes the log dir offline. A field that is not a number
+gives a NumberFormatException.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class EpochEntry(Struct, frozen=True):
 
 
 def parse_offset_checkpoint(data: Buffer) -> dict[TopicPartition, int]:
-    """The offset of each partition (OffsetCheckpointFile.read); of a partition that comes twice the last counts.
+    """Return the offset of each partition (OffsetCheckpointFile.read); if a partition comes twice, the last one counts.
 
     Raises Corrupt: KafkaStorageException, NumberFormatException or IllegalArgumentException.
     """
@@ -50,20 +50,20 @@ def parse_offset_checkpoint(data: Buffer) -> dict[TopicPartition, int]:
 
 
 def build_offset_checkpoint(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """The file for these offsets, in the order of the mapping (a broker's is that of a hash map).
+    """Build the file for these offsets, in the order of the mapping (a broker's is that of a hash map).
 
-    Raises Unsupported for a topic's name that is no text or has blanks in it, as that of any folder may.
+    Raises Unsupported for a topic name that is not text or has blanks in it; a folder's name may have them.
     """
     for topic_partition in offsets:
         topic = topic_partition.topic
-        if not _BLANKS.isdisjoint(topic):  # no reader would find the fields of such a line
+        if not _BLANKS.isdisjoint(topic):  # no reader could split such a line
             raise Unsupported(f"a topic with blanks in its name cannot stand in a checkpoint: {topic!r}")
     entries = ((partition.topic, partition.partition, offset) for partition, offset in offsets.items())
     return _build_checkpoint(_OFFSET_LINE, entries)
 
 
 def parse_leader_epoch_checkpoint(data: Buffer) -> list[EpochEntry]:
-    """The lines as they stand (LeaderEpochCheckpointFile.read); `assign_leader_epochs` says what a broker keeps.
+    """Return the lines unchanged (LeaderEpochCheckpointFile.read); `assign_leader_epochs` says what a broker keeps.
 
     Raises Corrupt: KafkaStorageException, NumberFormatException or IllegalArgumentException.
     """

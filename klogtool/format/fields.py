@@ -1,7 +1,7 @@
-"""What follows from a declaration in `layouts`: names, places, and the `struct` reader where speed wants it.
+"""Names and positions of the fields of a declaration in `layouts`, and a fast `struct` reader.
 
 construct takes tens of microseconds for an entry, the struct module less than one. So construct reads where its error
-paths or its sizes of single fields are wanted; the rest is read by `numbers` of the same declaration.
+paths or its sizes of single fields are needed; the rest is read by `numbers` of the same declaration.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def field_positions(declaration: Struct) -> Iterator[tuple[str, int, Construct]]:
-    """(field name, byte from the start of the struct, its type), for structs of fixed-size fields."""
+    """Yield (field name, byte from the start of the struct, its type), for structs of fixed-size fields."""
     at = 0
     for member in declaration.subcons:
         inner = member.subcon if isinstance(member, Renamed) else member
@@ -28,29 +28,29 @@ def field_positions(declaration: Struct) -> Iterator[tuple[str, int, Construct]]
 
 
 def field_names(declaration: Struct) -> tuple[str, ...]:
-    """The names of its fields, in order."""
+    """Return the names of its fields, in order."""
     return tuple(member.name for member in declaration.subcons)
 
 
 def numbers(declaration: Struct) -> struct.Struct:
-    """The struct module's reader of a declaration whose fields are all big-endian numbers."""
+    """Return the struct module's reader of a declaration whose fields are all big-endian numbers."""
     return struct.Struct(">" + "".join(kind.fmtstr.removeprefix(">") for _, _, kind in field_positions(declaration)))
 
 
 def number(field: Construct) -> struct.Struct:
-    """The same of one field: `number(SNAPSHOT_HEADER.version)`."""
+    """Return the same for one field: `number(SNAPSHOT_HEADER.version)`."""
     return struct.Struct(field.fmtstr)
 
 
 def unpack_entries(unpacker: struct.Struct, data: Buffer) -> Iterator[tuple[Any, ...]]:
-    """The fields of each whole entry, in order; bytes after the last whole entry are left out.
+    """Yield the fields of each complete entry, in order; bytes after the last complete entry are ignored.
 
-    The buffer stays in use until the iterator is exhausted or gone.
+    The buffer stays in use until the iterator is exhausted or deleted.
     """
     whole = len(data) // unpacker.size * unpacker.size
     return unpacker.iter_unpack(memoryview(data)[:whole])
 
 
 def underflow() -> Corrupt:
-    """The error of bytes that end inside a field. Kafka's exception for it has no message."""
+    """Return the error for bytes that end inside a field. Kafka's exception for it has no message."""
     return Corrupt("the bytes end inside a field", kafka_class="BufferUnderflowException", kafka_message="null")

@@ -1,9 +1,9 @@
 """How entries follow each other in a `.log` file: the 17 bytes that all magics share.
 
-Rules of Kafka's FileLogInputStream, which are laxer than those for memory: 1 to 17 stray bytes at the end, and an
-entry that runs past the end, are a silent stop; only a size below 14 is an error.
+The rules are those of Kafka's FileLogInputStream, which are less strict than those for memory: 1 to 17 stray bytes at
+the end, and an entry that runs past the end, end the walk without an error; only a size below 14 is an error.
 
-This is the reference of kernels/_walk.pxi: a rule that changes here changes there, too.
+This is the reference of kernels/_walk.pxi: a rule that changes here must change there too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _FRAME = numbers(FRAME)
-LOG_OVERHEAD = 12  # offset and length: what `length` does not count
+LOG_OVERHEAD = 12  # offset and length fields, which `length` does not include
 HEADER_SIZE_UP_TO_MAGIC = _FRAME.size
 MIN_LENGTH = 14  # LegacyRecord.RECORD_OVERHEAD_V0
 
@@ -40,7 +40,7 @@ class Stop(IntEnum):
 
 
 class Frame(Struct, frozen=True):
-    """Where an entry lies and what kind it is. position: byte in the buffer; size: bytes, all of it."""
+    """The place and magic of an entry. position: byte in the buffer; size: all of its bytes."""
 
     position: int
     offset: int
@@ -49,7 +49,8 @@ class Frame(Struct, frozen=True):
 
 
 def find_frame(data: Buffer, at: int, end: int) -> Frame | Stop:
-    """The entry at byte `at` of a log that ends at byte `end`, or why there is none (FileLogInputStream.nextBatch)."""
+    """Return the entry at byte `at` of a log that ends at byte `end`, or why there is none
+    (FileLogInputStream.nextBatch)."""
     if end - at <= HEADER_SIZE_UP_TO_MAGIC:
         return Stop.TAIL if at < end else Stop.END
     offset, length, _, magic = _FRAME.unpack_from(data, at)
@@ -61,9 +62,9 @@ def find_frame(data: Buffer, at: int, end: int) -> Frame | Stop:
 
 
 def walk_frames(data: Buffer, at: int, end: int, *, base: int = 0) -> Iterator[Frame]:
-    """Entry after entry. base: position of data[0] in its file, for the error alone.
+    """Yield entry after entry. base: position of data[0] in its file, only for the error.
 
-    Raises Corrupt at a length below 14, as Kafka does; ends silently at a tail.
+    Raises Corrupt at a length below 14, as Kafka does; ends without an error at an incomplete entry.
     """
     while isinstance(found := find_frame(data, at, end), Frame):
         yield found
@@ -73,9 +74,9 @@ def walk_frames(data: Buffer, at: int, end: int, *, base: int = 0) -> Iterator[F
 
 
 def whole_frames(data: Buffer, end: int) -> tuple[int, int]:
-    """How far whole entries reach in a buffer that holds the beginning of a log of `end` bytes.
+    """Return how far complete entries reach in a buffer with the beginning of a log of `end` bytes.
 
-    Returns (end of the last whole entry, bytes needed for the next one); 0 needed: the log itself has no further one.
+    Returns (end of the last complete entry, bytes needed for the next one); 0: the log itself has no further one.
     """
     at = 0
     while True:
@@ -90,7 +91,7 @@ def whole_frames(data: Buffer, end: int) -> tuple[int, int]:
 
 
 def corrupt_length(data: Buffer, at: int, base: int) -> Corrupt:
-    """The error for an entry whose length field is below the smallest possible."""
+    """Return the error for an entry whose length field is below the minimum."""
     length = _FRAME.unpack_from(data, at)[1]
     return Corrupt(
         f"record size {length} is smaller than the minimum record overhead ({MIN_LENGTH})",

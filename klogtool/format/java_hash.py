@@ -1,7 +1,7 @@
 """The order in which a java.util.HashMap<Long, ...> iterates over its keys: that of producers in Kafka's snapshots.
 
-By bucket, and within a bucket by how the keys came: `put` appends, `computeIfAbsent` puts in front. Where more than
-eight crowd one bucket of a table of 64 or more, Java makes a tree of it, whose order is not followed here.
+By bucket, and within a bucket by insertion: `put` appends, `computeIfAbsent` inserts at the front. If a bucket of a
+table of 64 or more gets more than eight keys, Java turns it into a tree, whose order is not reproduced here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _CROWDED_BUCKET = 8  # HashMap.TREEIFY_THRESHOLD
 
 
 class LongHashKeys:
-    """The keys of such a map; nothing is ever taken out but all at once."""
+    """The keys of such a map; keys are never removed, except all at once."""
 
     def __init__(self, keys: Iterable[int] = ()) -> None:
         """keys: put in this order."""
@@ -30,7 +30,7 @@ class LongHashKeys:
 
     @property
     def buckets(self) -> list[list[int]]:
-        """The table, a copy: maps whose tables are equal go on alike."""
+        """Return a copy of the table: maps whose tables are equal behave the same."""
         return [list(bucket) for bucket in self._table]
 
     def put(self, key: int) -> None:

@@ -1,7 +1,7 @@
-"""Numbers as Java reads them from text, and as Java's arithmetic leaves them.
+"""Numbers as Java parses them, and as Java's arithmetic computes them.
 
-File names, checkpoint files and properties all go through Long.parseLong or Integer.parseInt in Kafka, which accept
-what Python's int() does not, and the other way round: digits of any script but no blanks and no underscores.
+Kafka parses file names, checkpoint files and properties with Long.parseLong or Integer.parseInt. They accept other
+texts than Python's int(): digits of any script, but no blanks and no underscores.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ def to_signed(number: int, bits: int) -> int:
 
 
 def wrap_int(number: int) -> int:
-    """What Java's 32-bit arithmetic makes of a result that may have left the range."""
+    """Return the result of Java's 32-bit arithmetic, which may overflow."""
     return to_signed(number, INT_BITS)
 
 
 def wrap_long(number: int) -> int:
-    """What Java's 64-bit arithmetic makes of a result that may have left the range."""
+    """Return the result of Java's 64-bit arithmetic, which may overflow."""
     return to_signed(number, LONG_BITS)
 
 
 def _parse(text: str, bits: int) -> int:
     if len(text) <= _PLAIN_DIGITS and text.isascii() and text.isdigit() and (plain := int(text)) < 1 << (bits - 1):
-        return plain  # as nearly all of them; the rest digit by digit, since Java and Python differ in what they take
+        return plain  # the usual case; all others digit by digit, because Java and Python accept different ones
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits:
         raise _number_format(text)

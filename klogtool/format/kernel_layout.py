@@ -1,7 +1,7 @@
-"""Where each field lies, by the declarations in `layouts`: the numbers that the kernels are compiled with.
+"""The position of each field, from the declarations in `layouts`: the numbers that the kernels are compiled with.
 
-`python -m klogtool.format.kernel_layout` prints the text of kernels/_layout.pxi. A test holds the file to it, so no
-second copy of a layout can get out of step.
+`python -m klogtool.format.kernel_layout` prints the text of kernels/_layout.pxi. A test compares the file with it, so
+the two cannot differ.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CONSTANTS = {
 
 
 def pxi_text() -> str:
-    """The Cython enum of all positions, sizes and constants."""
+    """Return the Cython enum of all positions, sizes and constants."""
     lines = [
         "# Written by `python -m klogtool.format.kernel_layout` from format/layouts.py: do not edit.",
         "",

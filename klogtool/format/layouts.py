@@ -1,11 +1,12 @@
-"""The formats of a log directory, on one page: every layout that klogtool knows by heart, as `construct` declarations.
+"""The formats of a log dir on one page: every layout that klogtool declares itself, as `construct` declarations.
 
-Nothing else stands here. Readers and builders, the numbers that the kernels are compiled with (`kernel_layout`) and
-the tables of docs/format.md come from these. All numbers are big-endian. The values of text files are read and written
-by their types (`text_values`); the lines, properties and JSON around them are cut as Java does (`java_text`).
+This file has nothing else. Readers and builders, the numbers that the kernels are compiled with (`kernel_layout`) and
+the tables of docs/format.md come from these declarations. All numbers are big-endian. The values of text files are read
+and written by their types (`text_values`); the lines, properties and JSON around them are split as Java does
+(`java_text`).
 
 Kafka's own schemas declare the rest (`internal`): keys and values of internal topics, and the values of control records
-that are no markers, such as LeaderChangeMessage.
+that are not transaction markers, such as LeaderChangeMessage.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ def to_record(message: Message) -> Record:
 
 
 def _inner_messages(outer: Message) -> list[Message]:
-    """Inner entries as they stand, offsets not yet absolute; ends silently at one that is not whole."""
+    """Return inner entries, with offsets as stored; ends without an error at an incomplete one."""
     data = memoryview(inflate(outer))
     found, at = [], 0
     while len(data) - at >= LOG_OVERHEAD:
@@ -278,7 +278,7 @@ def inflate(outer: Message) -> bytes:
 
 
 def _base_of_inner_offsets(outer: Message, last_inner_offset: int) -> int:
-    """What to add to relative offsets. A wrapper offset of 0 is left so by old librdkafka producers."""
+    """Return what to add to relative offsets. Old librdkafka producers leave the wrapper's offset 0."""
     if outer.offset == 0:
         return 0
     if outer.offset < last_inner_offset:
@@ -293,9 +293,9 @@ def _base_of_inner_offsets(outer: Message, last_inner_offset: int) -> int:
 
 
 def parse_entry(data: Buffer, frame: Frame, *, base: int = 0) -> RecordBatch | Message:
-    """The entry of a frame: magic 2 and above as a batch, all below as a message (FileLogInputStream).
+    """Parse the entry of a frame: magic 2 and above as a batch, lower ones as a message (FileLogInputStream).
 
-    base: position of data[0] in its file. Raises Corrupt where the buffer ends inside the header of a batch.
+    base: position of data[0] in its file. Raises Corrupt if the buffer ends inside the header of a batch.
     """
     if frame.magic >= 2:
         return parse_batch(data, frame.position, base=base)
@@ -303,8 +303,8 @@ def parse_entry(data: Buffer, frame: Frame, *, base: int = 0) -> RecordBatch | M
 
 
 def inflate_or_none(entry: RecordBatch | Message) -> bytes | None:
-    """The bytes of its records, or inner messages, inflated for a kernel; None where only the reference can say why
-    that fails."""
+    """Return its decompressed records or inner messages, for a kernel; None if that fails, and the reference has to say
+    why."""
     try:
         return inflate_batch(entry) if isinstance(entry, RecordBatch) else inflate(entry)
     except KlogError:

@@ -1,7 +1,7 @@
-"""Names of files and folders in a log dir: what they say, and how to make them.
+"""Names of files and folders in a log dir: parsed and built.
 
-Knows nothing of what is in the files. The parser of file names never raises, since a log dir may hold anything; the
-number in a name that Kafka would refuse is None there, and `parse_base_offset` says why.
+Does not read the files. The parser of file names never raises, because a log dir may contain anything. A number in a
+name that Kafka would refuse becomes None, and `parse_base_offset` says why.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from klogtool.format.java_numbers import parse_java_int, parse_java_long
 OFFSET_DIGITS = 20
 EPOCH_DIGITS = 10
 MAX_DIR_NAME_LENGTH = 255
-MOST_NAMES_KEPT = 1 << 15  # of a partition dir each name is looked at a dozen times
+MOST_NAMES_KEPT = 1 << 15  # each name of a partition dir is parsed a dozen times
 
 SUFFIXES = (".deleted", ".cleaned", ".swap", ".tmp", ".part")
-"""What follows the kind: doomed; being written by the cleaner; to replace a segment; half-written text; snapshot."""
+"""What follows the kind: to be deleted; being written by the cleaner; to replace a segment; half-written text;
+snapshot."""
 
 
 class FileKind(Enum):
-    """What a file of a log dir is for; the value is the end of its name, or all of it."""
+    """What a file of a log dir is for; the value is the end of its name, or the whole name."""
 
     LOG = ".log"
     OFFSET_INDEX = ".index"
@@ -48,12 +49,12 @@ class FileKind(Enum):
 
     @property
     def has_base_offset(self) -> bool:
-        """Whether the name begins with an offset that ends at its first dot."""
+        """Whether the name begins with an offset, which ends at the first dot."""
         return self in _KINDS_WITH_BASE_OFFSET
 
     @property
     def holds_batches(self) -> bool:
-        """Whether the file is record batches or messages: a log, or what KRaft writes in the same form."""
+        """Whether the file has record batches or messages: a log, or a KRaft snapshot."""
         return self in (FileKind.LOG, FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT)
 
 
@@ -72,11 +73,11 @@ _KINDS_BY_NAME: dict[str, FileKind] = {
 
 
 class FileName(Struct, frozen=True):
-    """A file's name, taken apart.
+    """A file's name, parsed.
 
-    base_offset: for a producer snapshot the offset that it covers up to, for a KRaft snapshot its end offset; None
-    where the kind has none, and where Kafka cannot read it. epoch: of a KRaft snapshot, else None.
-    suffix: what follows the kind, such as ".deleted", or "".
+    base_offset: for a producer snapshot the offset up to which it covers the log, for a KRaft snapshot its end offset;
+    None if the kind has none, or Kafka cannot read it. epoch: of a KRaft snapshot, else None. suffix: what follows the
+    kind, such as ".deleted", or "".
     """
 
     name: str
@@ -87,7 +88,8 @@ class FileName(Struct, frozen=True):
 
 
 class TopicPartition(Struct, frozen=True):
-    """Which partition; neither part is checked, as on disk (a topic may be empty, a partition negative)."""
+    """A partition. The parts are not checked, because they come from disk: a topic may be empty, a partition
+    negative."""
 
     topic: str
     partition: int
@@ -97,7 +99,7 @@ class TopicPartition(Struct, frozen=True):
 
 
 class PartitionDirState(Enum):
-    """What a broker means by the end of a partition dir's name; the value is that end."""
+    """What the end of a partition dir's name means to a broker; the value is that end."""
 
     CURRENT = ""
     DELETE = "-delete"
@@ -106,9 +108,9 @@ class PartitionDirState(Enum):
 
 
 class PartitionDirName(Struct, frozen=True):
-    """A partition dir's name, taken apart. unique_id: what stands between the last dot and the suffix, or None.
+    """A partition dir's name, parsed. unique_id: the part between the last dot and the suffix, or None.
 
-    Of a doomed dir (DELETE, STRAY) the topic may be cut short.
+    The topic of a dir with the suffix DELETE or STRAY may be cut short.
     """
 
     topic: str
@@ -131,7 +133,7 @@ class KraftSnapshotName(Struct, frozen=True):
 
 @lru_cache(MOST_NAMES_KEPT)
 def parse_file_name(name: str) -> FileName:
-    """What a name says; FileKind.FOREIGN for one that is none of Kafka's. Never raises."""
+    """Parse a name; FileKind.FOREIGN for one that is not Kafka's. Never raises."""
     stem, suffix = _split_suffix(name)
     kind = _KINDS_BY_NAME.get(stem) or _kind_by_end(stem)
     if kind.has_base_offset:

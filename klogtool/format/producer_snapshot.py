@@ -1,7 +1,7 @@
 """Producer snapshot files: the state of every producer up to, not including, the offset in the file's name.
 
-A snapshot is rewritten whole and carries a CRC-32C; a broker that finds one damaged deletes it and takes an older one.
-The rules are those of ProducerStateManager.readSnapshot and of the generated ProducerSnapshot message.
+A snapshot is always written as a whole, and has a CRC-32C. A broker deletes a damaged one and uses an older one. The
+rules are those of ProducerStateManager.readSnapshot and of the generated ProducerSnapshot message.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _NO_TXN = -1
 
 
 class ProducerStateEntry(Struct, frozen=True):
-    """What is remembered of one producer: its epochs, its last batch, the start of its open transaction.
+    """The state of one producer: its epochs, its last batch, the start of its open transaction.
 
-    last_sequence, last_offset and offset_delta are as stored; they mean something only if `has_batch`.
-    timestamp (ms) is the producer's last one, which may be a marker's. current_txn_first_offset: None if none is open.
+    last_sequence, last_offset and offset_delta are as stored; they are valid only if `has_batch`. timestamp (ms) is the
+    producer's last one, which may be a marker's. current_txn_first_offset: None if no transaction is open.
     """
 
     producer_id: int
@@ -52,7 +52,7 @@ class ProducerStateEntry(Struct, frozen=True):
 
     @property
     def has_batch(self) -> bool:
-        """Whether a last batch is stored at all (a producer known by a marker only has none)."""
+        """Whether a last batch is stored (a producer that is known only by a marker has none)."""
         return self.last_offset >= 0
 
     @property
@@ -97,7 +97,7 @@ def build_producer_snapshot(entries: Sequence[ProducerStateEntry], checksum: Cal
 
 
 def java_hash_order(producer_ids: Iterable[int]) -> list[int]:
-    """The order of a broker's snapshot, for producers that it came to know in this one."""
+    """Return the order of a broker's snapshot, for producers that it learned in this order."""
     return LongHashKeys(producer_ids).in_order
 
 
@@ -109,7 +109,7 @@ def decrement_sequence(sequence: int, decrement: int) -> int:
 
 
 def _parse_header(data: Buffer) -> tuple[int, int]:
-    """(crc, entries_count), in the order of Kafka's checks: version, then size, then the count of entries."""
+    """Return (crc, entries_count), checked in Kafka's order: version, then size, then the count of entries."""
     if len(data) >= _VERSION.size:
         version = _VERSION.unpack_from(data)[0]
         if version != CURRENT_SNAPSHOT_VERSION:

@@ -1,6 +1,7 @@
-"""An entry with another last offset, leader epoch and time, its records as they are: what a leader does to a batch.
+"""Returns an entry with another last offset, leader epoch and time, and unchanged records: what a leader does to a
+batch.
 
-The checksum is computed anew only if something under it changes (MutableRecordBatch.setLastOffset, setMaxTimestamp,
+The CRC is computed again only if bytes under it change (MutableRecordBatch.setLastOffset, setMaxTimestamp,
 setPartitionLeaderEpoch).
 """
 
@@ -31,7 +32,7 @@ _KEPT_BITS = CODEC_MASK | TRANSACTIONAL_BIT | CONTROL_BIT | DELETE_HORIZON_BIT
 def restamp_batch(
     batch: RecordBatch, last_offset: int, partition_leader_epoch: int, timestamp_type: str, max_timestamp: int
 ) -> bytes:
-    """The bytes of the batch, changed so; max_timestamp: ms."""
+    """Return the changed bytes of the batch; max_timestamp: ms."""
     fields = {name: getattr(batch, name) for name in _BATCH_FIELDS}
     fields["base_offset"] = wrap_long(last_offset - batch.last_offset_delta)
     fields["partition_leader_epoch"] = partition_leader_epoch
@@ -44,7 +45,7 @@ def restamp_batch(
 
 
 def restamp_message(message: Message, offset: int, timestamp_type: str, timestamp: int) -> bytes:
-    """The bytes of the message with another offset; one of magic 1 with another time, too (ms)."""
+    """Return the bytes of the message with another offset, and for magic 1 also another time (ms)."""
     data = bytes(message.message)
     if message.magic > 0 and (message.timestamp_type, message.timestamp) != (timestamp_type, timestamp):
         head_size = HEAD_SIZES[1]

@@ -1,9 +1,10 @@
-"""The next batch that proves itself, behind damage: magic, a plausible header, and the checksum.
+"""Finds the next sound batch after damage: by its magic, a plausible header, and the CRC.
 
-Chance headers are kept out by cheap tests first, of which the window of base offsets is the strongest: without it,
-lengths of a hundred megabytes in random bytes would each cost a checksum over as much, and the search go quadratic.
+Cheap tests first exclude bytes that look like a header by chance. The strongest test is the window of base offsets.
+Without it, random bytes with lengths of a hundred megabytes would each cost a CRC over so many bytes, and the search
+would be quadratic.
 
-This is the reference of kernels/_resync.pxi: a rule that changes here changes there, too.
+This is the reference of kernels/_resync.pxi: a rule that changes here must change there too.
 """
 
 from __future__ import annotations
@@ -31,17 +32,19 @@ if TYPE_CHECKING:
 
 
 OFFSETS_OF_A_SEGMENT = 1 << 31
-LARGEST_SOUGHT_BYTES = 128 << 20  # larger ones are not looked for behind damage
-LARGEST_KEY_BYTES = 1 << 20  # of a message; or the header of a batch, a few bytes shifted, looks like one of megabytes
+LARGEST_SOUGHT_BYTES = 128 << 20  # larger batches are not searched after damage
+LARGEST_KEY_BYTES = (
+    1 << 20
+)  # of a message; without a limit, a batch header shifted by a few bytes looks like a message of megabytes
 GAVE_UP = -2
 BATCH_ATTRIBUTES = 0x7F
 MESSAGE_ATTRIBUTES = 0x0F
 
 
 class Sought(Struct, frozen=True):
-    """What a batch must be like: a base offset in [lowest, lowest + 2^31], and room for it before `end`.
+    """What a batch must be like: a base offset in [lowest, lowest + 2^31], and enough bytes before `end`.
 
-    end: of the log, in bytes of the buffer that is searched (it may lie behind the buffer's own).
+    end: of the log, as a position in the searched buffer (it may be after the buffer's own end).
     """
 
     lowest: int
@@ -49,10 +52,10 @@ class Sought(Struct, frozen=True):
 
 
 def find_batch(data: Buffer, at: int, stop: int, sought: Sought) -> tuple[int, int]:
-    """The first position in [at, stop) where an entry proves itself; -1 if none does.
+    """Return the first position in [at, stop) where an entry proves itself; -1 if there is none.
 
-    Returns (position, bytes needed): not 0 where an entry is plausible at that position, but not whole in the buffer.
-    Position GAVE_UP: bytes made to look like headers have cost more checksums than any log does.
+    Returns (position, bytes needed): not 0 if the entry is plausible, but incomplete in the buffer. Position GAVE_UP:
+    bytes that imitate headers have cost more CRCs than any log does.
     """
     left = checksum_budget(len(data))
     for position in range(at, min(stop, len(data) - HEADER_SIZE_UP_TO_MAGIC)):
@@ -72,7 +75,7 @@ def find_batch(data: Buffer, at: int, stop: int, sought: Sought) -> tuple[int, i
 
 
 def find_head(data: Buffer, at: int, stop: int, sought: Sought) -> int:
-    """The first position in [at, stop) where an entry is plausible, proved or not; -1 if there is none."""
+    """Return the first position in [at, stop) where an entry is plausible, proved or not; -1 if there is none."""
     for position in range(at, min(stop, len(data) - HEADER_SIZE_UP_TO_MAGIC)):
         if data[position + HEADER_SIZE_UP_TO_MAGIC - 1] > 2:
             continue
@@ -83,11 +86,10 @@ def find_head(data: Buffer, at: int, stop: int, sought: Sought) -> int:
 
 
 def walk_unproved(data: Buffer, at: int, sought: Sought, last_offset: int) -> tuple[int, int, int]:
-    """Record batches that follow each other from `at` on, by their headers alone: none is looked at whether it proves
-    itself. Each is plausible, has offsets behind those before it, and a plausible one behind it whose header is in the
-    buffer.
+    """Walk consecutive record batches from `at` on by their headers alone, without a check of their CRCs. Each is
+    plausible, has offsets above those before it, and is followed by a plausible one whose header is in the buffer.
 
-    last_offset: of what lies before them. Returns (where the next one begins, how many they are, their last offset).
+    last_offset: of what is before them. Returns (where the next one begins, their number, their last offset).
     """
     count = 0
     head = _batch_head(data, at, sought)
@@ -100,7 +102,7 @@ def walk_unproved(data: Buffer, at: int, sought: Sought, last_offset: int) -> tu
 
 
 def _batch_head(data: Buffer, at: int, sought: Sought) -> RecordBatch | None:
-    """The header of a plausible record batch, if it is in the buffer."""
+    """Return the header of a plausible record batch, if it is in the buffer."""
     if len(data) - at < RECORD_BATCH_OVERHEAD:
         return None
     frame = find_frame(data, at, sought.end)
@@ -110,12 +112,12 @@ def _batch_head(data: Buffer, at: int, sought: Sought) -> RecordBatch | None:
 
 
 def checksum_budget(size: int) -> int:
-    """How many bytes a search of a buffer of `size` bytes may compute checksums over."""
+    """Return over how many bytes a search of a buffer of `size` bytes may compute CRCs."""
     return 16 * size + (64 << 20)
 
 
 def is_plausible(data: Buffer, frame: Frame, sought: Sought) -> bool:
-    """Whether the header, as far as the buffer holds it, may be that of an entry."""
+    """Return whether the header, as far as it is in the buffer, may be an entry's."""
     if not 0 <= frame.offset - sought.lowest <= OFFSETS_OF_A_SEGMENT:
         return False
     if frame.magic < 2:
@@ -135,7 +137,7 @@ def is_plausible(data: Buffer, frame: Frame, sought: Sought) -> bool:
 
 
 def _has_room(batch: RecordBatch) -> bool:
-    """Whether so many records go into a batch of its size; numbers in a row look like headers in all else."""
+    """Return whether so many records fit into a batch of its size; a sequence of numbers passes all other tests."""
     count, body_size = batch.records_count, batch.size - RECORD_BATCH_OVERHEAD
     return bool(count) == bool(body_size) and (
         batch.attributes & 0x07 != 0 or count * SMALLEST_RECORD_BYTES <= body_size
@@ -143,9 +145,12 @@ def _has_room(batch: RecordBatch) -> bool:
 
 
 def _sizes_fit(data: Buffer, frame: Frame) -> bool:
-    """Whether a message's key and value, as far as the buffer tells, fill it exactly."""
+    """Return whether a message's key and value, as far as the buffer shows, fill it exactly."""
     at, end = frame.position + LOG_OVERHEAD + HEAD_SIZES[frame.magic], frame.position + frame.size
-    for most, largest in ((2, LARGEST_KEY_BYTES), (1, LARGEST_SOUGHT_BYTES)):  # sizes that are yet to come
+    for most, largest in (
+        (2, LARGEST_KEY_BYTES),
+        (1, LARGEST_SOUGHT_BYTES),
+    ):  # limits for sizes that are not in the buffer yet
         if end - at < most * SIZE_FIELD_SIZE:
             return False
         if len(data) - at < SIZE_FIELD_SIZE:
@@ -158,7 +163,7 @@ def _sizes_fit(data: Buffer, frame: Frame) -> bool:
 
 
 def is_proved(data: Buffer, frame: Frame) -> bool:
-    """Whether the checksum of a plausible entry, whole in the buffer, holds."""
+    """Return whether the CRC of a plausible entry, complete in the buffer, is right."""
     view = memoryview(data)[frame.position : frame.position + frame.size]
     if frame.magic < 2:
         return crc32(view[LOG_OVERHEAD + MESSAGE_CRC_COVERS_FROM :]) == parse_message(view).crc

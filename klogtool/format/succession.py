@@ -1,9 +1,9 @@
 """Whether entries that prove themselves follow each other as a broker writes them: offsets, leader epochs, timestamps,
-sequence numbers, and what the indexes say of them.
+sequence numbers, and whether the indexes agree.
 
-Entry after entry is taken as long as nothing is amiss; in front of the first that is not plain it stops, with nothing
-of it taken. Whoever judges that one corrects it, or what is remembered, and goes on. The kernel's class of this name
-(kernels/_scan.pxi) does the same, fast.
+Entries are taken one after another while nothing is wrong. It stops before the first one that is not plain, and takes
+nothing of it. The caller judges that one, corrects it or the remembered state, and continues. The kernel's class of
+this name (kernels/_scan.pxi) does the same, fast.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from klogtool.format.batch_proof import FACTS, NOT_TOLD, EntryFacts
 from klogtool.format.indexes import unpack_offset_index, unpack_time_index
 from klogtool.format.java_numbers import MAX_LONG, wrap_long
 
-MOST_PRODUCERS = 1 << 16  # of more, the sequence numbers are not checked
-MOST_AT_ONCE = 4096  # entries that one call takes: what comes of them has room
+MOST_PRODUCERS = 1 << 16  # with more, sequence numbers of new ones are not checked
+MOST_AT_ONCE = 4096  # entries per call, so that the results have room
 
 # Entries with a timestamp later than now: how many, the first one's position and the last one's end, the first offset
 # and the last, and the largest timestamp.
@@ -32,30 +32,30 @@ EpochStart: TypeAlias = tuple[int, int, int, int, int, int]
 
 
 class Why(IntEnum):
-    """Why it stopped in front of an entry."""
+    """Why it stopped before an entry."""
 
     DONE = 0
-    """It did not; or so many were taken that what came of them is to be fetched."""
+    """It did not stop; or so many were taken that the results have to be fetched."""
     OFFSET = 1
     """Its first offset is not above the last one before it."""
     OVERFLOW = 2
     """Its last offset is too far from the segment's base offset."""
     EPOCH = 3
-    """Its leader epoch is lower than the last one, or none that there is."""
+    """Its leader epoch is lower than the last one, or impossible."""
     INDEX = 4
-    """The offset index points to a byte before it, or has an offset for it that it does not hold."""
+    """The offset index points to a byte before it, or has an offset for it that is not in it."""
     INDEX_REACH = 5
-    """The offset index has, for an entry before it, an offset that belongs to this one or lies behind it."""
+    """The offset index has, for an entry before it, an offset that is in this one or after it."""
     TIME = 6
-    """It raises the largest timestamp, and the time index says otherwise."""
+    """It raises the largest timestamp, and the time index contradicts that."""
     TIME_REACH = 7
-    """The time index has, for a message before it, an offset that lies behind that one's set."""
+    """The time index has, for a message before it, an offset after that message's set."""
     SEQUENCE = 8
-    """Its sequence number does not follow on its producer's last."""
+    """Its sequence number does not continue its producer's last one."""
 
 
 class _Producer(Struct):
-    """What is remembered of a producer. gaps: how many gaps there had been at its last batch with records."""
+    """What is remembered of a producer. gaps: the number of gaps so far at its last batch with records."""
 
     epoch: int
     last_sequence: int
@@ -65,16 +65,16 @@ class _Producer(Struct):
 class Succession:
     """The entries of one segment so far.
 
-    last_offset: of the last entry; epoch: the one that the next must not be below; latest_epoch: the last entry's own,
-    which may be none; before_offset, before_epoch: what last_offset and epoch were before the last entry; previous:
-    that one's facts. largest_timestamp: so far. index_at, time_at: numbers of the next index entries. index_noted,
-    time_noted: relative offsets of the ones before, -1 if there is none; what follows must lie behind them (for time:
-    the next entry with a larger timestamp). gaps: of offsets between entries. sparse: whether one has fewer records
-    than offsets. magics: bit n for magic n. All of them may be corrected from outside.
+    last_offset: of the last entry. epoch: the next entry's must not be lower. latest_epoch: the last entry's own, which
+    may be none. before_offset, before_epoch: last_offset and epoch before the last entry. previous: the facts of the
+    last entry. largest_timestamp: so far. index_at, time_at: numbers of the next index entries. index_noted,
+    time_noted: relative offsets of the index entries before, -1 if there is none; the following entries must be after
+    them (for time: the next entry with a larger timestamp). gaps: of offsets between entries. sparse: whether an entry
+    has fewer records than offsets. magics: bit n for magic n. Callers may correct all of them.
     """
 
     def __init__(self, base_offset: int, now_ms: int, offset_index: bytes, time_index: bytes) -> None:
-        """base_offset: not below 0. The indexes are to be in order, and without zeros at their ends."""
+        """base_offset: not below 0. The indexes must be in order, and without zeros at their ends."""
         self.base_offset, self.now_ms = base_offset, now_ms
         self.highest_offset = min(base_offset + INT_MAX, MAX_LONG)
         self.last_offset = self.before_offset = base_offset - 1
@@ -93,7 +93,7 @@ class Succession:
         self._epochs: list[EpochStart] = []
 
     def follow(self, rows: array[int] | memoryview, at: int, count: int) -> tuple[int, int]:
-        """Take the entries from number `at` on, of `count` whose facts lie in `rows` one behind the other.
+        """Take entries from number `at` on, of `count` entries whose facts are consecutive in `rows`.
 
         Returns (the number of the first that was not taken, why).
         """
@@ -106,17 +106,17 @@ class Succession:
         return min(count, at + MOST_AT_ONCE), Why.DONE
 
     def last_sequence(self, producer_id: int) -> int:
-        """The last sequence number of a producer in its epoch; NO_SEQUENCE if that is not known."""
+        """Return the last sequence number of a producer in its epoch; NO_SEQUENCE if unknown."""
         producer = self._producers.get(producer_id)
         return NO_SEQUENCE if producer is None else producer.last_sequence
 
     def forget_producer(self, producer_id: int) -> None:
-        """The next sequence number of this producer may be any."""
+        """Accept any next sequence number of this producer."""
         if producer_id in self._producers:
             self._producers[producer_id].last_sequence = NO_SEQUENCE
 
     def fetch_epochs(self) -> list[EpochStart]:
-        """Wherever the leader epoch was another than before, since this was asked last."""
+        """Return every change of the leader epoch since the last call."""
         found, self._epochs = self._epochs, []
         return found
 
@@ -163,7 +163,7 @@ class Succession:
         if timestamp > entry.max_timestamp:
             return Why.DONE
         lowest, highest = first - self.base_offset, entry.last_offset - self.base_offset
-        # A set of messages (magic 0, 1) has one time for all of them, and any of their offsets.
+        # A set of messages (magic 0, 1) has one time for all of them, and the entry may have any of their offsets.
         fits = lowest <= relative_offset and (relative_offset <= highest or entry.magic < 2)
         return Why.DONE if timestamp == entry.max_timestamp and fits else Why.TIME
 
@@ -213,10 +213,10 @@ class Succession:
     # Producers.
 
     def _take_producer(self, entry: EntryFacts, gaps: int) -> bool:
-        """False, and nothing is taken, if its sequence number does not follow on.
+        """Return False, and take nothing, if its sequence number does not continue the last one.
 
-        That can only be said if no offset is missing since the producer's last batch. 0 begins anew: so producers do
-        that were forgotten, and coordinators always.
+        That is certain only if no offset is missing since the producer's last batch. A sequence number of 0 starts
+        again: producers that had expired do that, and coordinators always do.
         """
         producer = self._producers.get(entry.producer_id)
         if producer is None:
@@ -236,7 +236,7 @@ class Succession:
 
 
 def facts_at(rows: array[int] | memoryview | Sequence[int], number: int) -> EntryFacts:
-    """The facts of one entry out of many."""
+    """Return the facts of one entry out of many."""
     width = len(FACTS)
     return EntryFacts(*rows[number * width : (number + 1) * width])
 

@@ -1,6 +1,6 @@
-"""Text as Java makes it of bytes and numbers: what kafka-dump-log prints goes through these rules, not Python's.
+"""Text as Java makes it from bytes and numbers: what kafka-dump-log prints follows these rules, not Python's.
 
-And the name that was meant by one that nobody knows.
+Also suggests a known name for an unknown one.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def java_utf8(data: bytes) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], *, at_least: float = 0.6) -> str:
-    """The end of a sentence that says that nobody knows a name: the one that was meant perhaps, or nothing.
+    """Return the end of a sentence about an unknown name: the name that was probably meant, or nothing.
 
-    at_least: how near it is, from 0 to 1, as difflib measures it.
+    at_least: how similar it must be, from 0 to 1, as difflib measures it.
     """
     meant = next(iter(get_close_matches(name, sorted(known), n=1, cutoff=at_least)), None)
     return f" (did you mean {meant}?)" if meant else ""
@@ -43,7 +43,7 @@ def _malformed_size(data: bytes, at: int) -> int:
     for i in range(1, size):
         if at + i >= len(data) or data[at + i] & 0xC0 != 0x80:
             return i
-    return size  # whole, and yet malformed: an encoded surrogate
+    return size  # complete and still malformed: an encoded surrogate
 
 
 def _as_java(error: UnicodeError) -> tuple[str, int]:

@@ -1,6 +1,6 @@
-"""Values of text files: how each is read and written. `layouts` names the values of a file by these.
+"""Values of text files: how each type is read and written. `layouts` names the values of a file by these types.
 
-A file's own rules (lines, words, properties, JSON) stand with its reader; here is what Java makes of one value.
+A file's own rules (lines, words, properties, JSON) are in its reader; this file has what Java makes of one value.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from klogtool.format.uuids import build_uuid, parse_uuid
 
 
 class TextValue(Construct):  # type: ignore[misc]
-    """A type of value. read: makes a value of its text, or of what JSON has in its place; raises Corrupt.
+    """A type of value. read: converts its text, or its JSON value; raises Corrupt.
 
-    write: the other way. kind: what the type is called in docs/format.md.
+    write: the reverse. kind: the name of the type in docs/format.md.
     """
 
     def __init__(self, kind: str, read: Callable[[Any], Any], write: Callable[[Any], Any]) -> None:
@@ -29,7 +29,7 @@ class TextValue(Construct):  # type: ignore[misc]
 
 
 class Member(Struct, frozen=True):
-    """One value of a file by its declaration. default: of an optional one, where the file lacks it."""
+    """One declared value of a file. default: of an optional one, if the file does not have it."""
 
     name: str
     kind: str
@@ -40,7 +40,7 @@ class Member(Struct, frozen=True):
 
 
 def members_of(declaration: Declaration) -> tuple[Member, ...]:
-    """The values that a declaration names, in order; those in construct's Default are optional."""
+    """Return the declared values, in order; those in construct's Default are optional."""
     found = []
     for named in declaration.subcons:
         inner = named.subcon

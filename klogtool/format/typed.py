@@ -1,4 +1,4 @@
-"""Numbers and times as people type them, on a command line or in Python."""
+"""Numbers and times as users type them, on a command line or in Python."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ _DIGITS = frozenset("0123456789")
 
 
 def parse_number(text: str) -> int:
-    """A number of 64 bits; digits may be grouped by three, as they are shown: 1,783. Raises Corrupt for another."""
+    """Parse a number of 64 bits; digits may be grouped by three, as klogtool prints them: 1,783. Raises Corrupt for
+    anything else."""
     return parse_java_long(ungrouped(text))
 
 
 def ungrouped(text: str) -> str:
-    """The text without commas where these group digits by three; else as it is."""
+    """Return the text without the commas that group digits by three; any other text unchanged."""
     sign = text[:1] if text[:1] in ("-", "+") else ""
     first, *groups = text[len(sign) :].split(",")
     is_grouped = 1 <= len(first) <= 3 and all(len(group) == 3 for group in groups)
@@ -33,9 +34,9 @@ def ungrouped(text: str) -> str:
 
 
 def parse_moment(moment: Moment) -> int:
-    """Epoch milliseconds of a number, of ISO 8601, or of a datetime; UTC where it says no other zone.
+    """Return epoch milliseconds for a number, an ISO 8601 text, or a datetime; UTC is the default zone.
 
-    Raises KlogError for a text that is neither.
+    Raises KlogError for any other text.
     """
     if isinstance(moment, int):
         return moment
