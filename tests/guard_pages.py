@@ -11,6 +11,7 @@ import pathlib
 import sys
 from array import array
 from collections.abc import Callable
+from typing import Any
 
 from damage import heal_checksums
 
@@ -159,6 +160,13 @@ def try_find_batch(data: bytes) -> None:
         kernels.native.walk_unproved(view, 0, 0, len(data), -1)
 
 
+def with_room(indexes: Any, most: int) -> Any:
+    """Empty ones, for so many entries."""
+    indexes.max_timestamp = indexes.last_timestamp = -1
+    indexes.most_offset_entries = indexes.most_time_entries = most
+    return indexes
+
+
 def try_recover(data: bytes) -> None:
     """Whatever the kernel leaves to the reference is stepped over, until the log ends or is cut off."""
     native = kernels.native
@@ -166,8 +174,8 @@ def try_recover(data: bytes) -> None:
         view, at = IN.holding(data[:size]), 0
         native.check_batches(view, 0, size)
         recovery = native.Recovery()
-        recovery.max_timestamp = recovery.last_timestamp = recovery.last_aborted_offset = -1
-        recovery.latest_epoch, recovery.most_offset_entries, recovery.most_time_entries = 1 << 31, 10**6, 10**6
+        indexes = with_room(recovery.indexes, 10**6)
+        recovery.latest_epoch, recovery.last_aborted_offset = 1 << 31, -1
         recovery.keeps_ended = True
         while at < size:
             at, why = recovery.take(view, at, size, at)
@@ -179,8 +187,8 @@ def try_recover(data: bytes) -> None:
                     break
                 at += frame.size
         assert recovery.valid_bytes <= size
-        assert len(recovery.take_offset_entries()) == 8 * recovery.offset_entries
-        assert len(recovery.take_time_entries()) == 12 * recovery.time_entries
+        assert len(indexes.take_offset_entries()) == 8 * indexes.offset_entries
+        assert len(indexes.take_time_entries()) == 12 * indexes.time_entries
         recovery.take_producers_changed()
         recovery.take_txns_begun()
         recovery.take_txns_ended()
@@ -323,7 +331,7 @@ def try_clean(data: bytes) -> None:
         keys = native.OffsetMap(50, 45, bytes(16))
         filler = native.MapFiller(keys, native.Workspace(), 0)
         cleaner = native.BatchCleaner(keys, native.Workspace(), 10**15, 5, -1)
-        cleaner.begin(0, 50, 100, 100)
+        with_room(cleaner.indexes, 100).interval_bytes = 50
         filler.capacity = cleaner.capacity = 1 << 20
         for taker in (filler, cleaner):
             at, why, more = 0, -1, () if taker is filler else (0,)

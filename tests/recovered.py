@@ -80,7 +80,7 @@ def recover(draft: Draft, seed: str, config: LogConfig, jobs: int = 1) -> dict[s
         "stopped_by": recovery.stopped_by and told(recovery.stopped_by),
         "truncated": truncated,
         "valid_bytes": recovery.valid_bytes,
-        "last_indexed": recovery.last_indexed,
+        "bytes_since_entry": recovery.bytes_since_entry,
         "max_timestamp": segment.max_timestamp_so_far,
         "epochs": (epochs.entries, epochs.due),
         "last_entries": (segment.offset_index.last_offset, segment.time_index.last_entry),

@@ -228,7 +228,7 @@ def try_columns(data: bytes, rows: int) -> tuple[int, int]:
         at, count, why = native.columns(log, at, len(data), 0, columns, state, given)
         total, body = total + count, body if at == before else None
         if why == native.FULL:
-            needed = (state.data_needed, state.headers_needed, state.header_bytes_needed)
+            needed = (max(0, state.data_needed), state.headers_needed, state.header_bytes_needed)
         elif why == native.BODY and body is None:
             body = entry_body(data, at)
             assert body is not None

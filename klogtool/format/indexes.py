@@ -92,6 +92,14 @@ def preallocated_index_size(segment_index_bytes: int, entry_size: int) -> int:
     return segment_index_bytes // entry_size * entry_size
 
 
+def is_entry_due(bytes_since: int, interval_bytes: int) -> bool:
+    """Whether a batch gets an entry in the offset index and, if it has a new largest timestamp, in the time index.
+
+    bytes_since: from the start of the batch that got the last one, or of the log, to the start of this one.
+    """
+    return bytes_since > interval_bytes
+
+
 def to_relative_offset(offset: int, base_offset: int) -> int | None:
     """`offset` as an index of that base offset stores it, or None if it does not fit (AbstractIndex.toRelative)."""
     relative_offset = wrap_long(offset - base_offset)

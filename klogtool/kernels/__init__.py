@@ -30,6 +30,8 @@ A rule of Kafka's that is in a kernel is in its reference, too: change both. Par
                                                                                   format/indexes
     _resync.pxi        the next batch behind damage                               format/resync
     _producers.pxi     producers and transactions                                 format/producer_replay
+    _indexes.pxi       index entries of batches at the end of a segment           broker/unified_log/log_segment
+                                                                                  broker/unified_log/index_files
     _recover.pxi       recovery of a segment                                      broker/unified_log/segment_recovery
                                                                                   broker/unified_log/sound_batches
     _append.pxi        batches that are appended                                  broker/appending/analysis

@@ -438,22 +438,20 @@ cdef inline int cleanable(Bytes b, int64_t have, int64_t capacity, int64_t* size
 cdef class BatchCleaner:
     """What stays of batches, as the bytes of a new segment and the entries of its indexes.
 
-    now_ms, delete_retention_ms, bound: as in FilterTerms. Of the new segment: base_offset, index_interval_bytes, and how
-    many entries its indexes may have. Counts are of what was read and kept since they were set.
+    now_ms, delete_retention_ms, bound: as in FilterTerms. indexes: those of the new segment. Counts are of what was read
+    and kept since they were set.
     """
 
     cdef OffsetMap keys
     cdef BatchRecords records
     cdef int64_t now_ms, delete_retention_ms, bound
-    cdef int64_t base_offset, index_interval_bytes, most_offset_entries, most_time_entries
-    cdef int64_t position, bytes_since, last_offset, last_timestamp, last_timestamp_offset
-    cdef int64_t offset_entries, time_entries
-    cdef readonly int64_t max_timestamp, offset_of_max_timestamp
+    cdef readonly SegmentIndexes indexes
+    cdef int64_t position           # where the new segment ends
     cdef public int64_t capacity, messages_read, bytes_read, messages_written, bytes_written
     cdef public int64_t superseded, tombstones, keyless
     cdef int64_t* producers         # id, last data offset, epoch of each, by id
     cdef int64_t producer_count
-    cdef Growing out, parts, offsets, times, headers, body_out
+    cdef Growing out, parts, headers, body_out
     cdef int64_t run_start, run_stop
     cdef Lz4 lz4
     cdef uint8_t[LZ4_HEADER] lz4_header
@@ -465,12 +463,10 @@ cdef class BatchCleaner:
                   int64_t bound):
         memset(&self.out, 0, sizeof(Growing))
         memset(&self.parts, 0, sizeof(Growing))
-        memset(&self.offsets, 0, sizeof(Growing))
-        memset(&self.times, 0, sizeof(Growing))
         memset(&self.headers, 0, sizeof(Growing))
         memset(&self.body_out, 0, sizeof(Growing))
         memset(&self.lz4, 0, sizeof(Lz4))
-        self.keys, self.records = keys, BatchRecords(keys, work)
+        self.keys, self.records, self.indexes, self.position = keys, BatchRecords(keys, work), SegmentIndexes(), 0
         self.now_ms, self.delete_retention_ms, self.bound = now_ms, delete_retention_ms, bound
         self.producers, self.producer_count, self.run_start, self.run_stop = NULL, 0, -1, -1
         self.capacity = self.messages_read = self.bytes_read = self.messages_written = self.bytes_written = 0
@@ -479,20 +475,9 @@ cdef class BatchCleaner:
     def __dealloc__(self):
         free(self.out.data)
         free(self.parts.data)
-        free(self.offsets.data)
-        free(self.times.data)
         free(self.headers.data)
         free(self.body_out.data)
         free(self.producers)
-
-    def begin(self, int64_t base_offset, int64_t index_interval_bytes, int64_t most_offset_entries,
-              int64_t most_time_entries):
-        """A new segment."""
-        self.base_offset, self.index_interval_bytes = base_offset, index_interval_bytes
-        self.most_offset_entries, self.most_time_entries = most_offset_entries, most_time_entries
-        self.position = self.bytes_since = self.offset_entries = self.time_entries = 0
-        self.last_offset = self.last_timestamp_offset = base_offset
-        self.last_timestamp = self.max_timestamp = self.offset_of_max_timestamp = -1
 
     def set_producers(self, rows):
         """(id, last data offset, epoch) of each producer that is known, by id."""
@@ -601,14 +586,6 @@ cdef class BatchCleaner:
     def out_size(self):
         """New bytes since then."""
         return self.out.size
-
-    def take_offset_entries(self):
-        """The entries of the offset index, as they stand in the file."""
-        return taken_from(&self.offsets)
-
-    def take_time_entries(self):
-        """Those of the time index."""
-        return taken_from(&self.times)
 
     # One batch.
 
@@ -905,47 +882,16 @@ cdef class BatchCleaner:
         self.bytes_written += size
         return _DONE if self.put_part(-1, start, start + size) else _IRREGULAR
 
-    # The indexes (LogSegment.append).
+    # The new segment (LogSegment.append).
 
     cdef bint note(self, int64_t size, int64_t last_offset, int64_t max_timestamp, int64_t max_offset) noexcept nogil:
         """A batch at the end of the new segment; False, and nothing has changed, if that cannot have it."""
-        cdef int64_t latest = self.max_timestamp, latest_offset = self.offset_of_max_timestamp
-        if not 0 <= minus(max_offset, self.base_offset) <= LARGEST_RELATIVE:
+        cdef Indexing due
+        if not self.indexes.can_hold(max_offset) or not self.indexes.may_index(last_offset, max_timestamp, &due):
             return False
-        if max_timestamp > latest:
-            latest, latest_offset = max_timestamp, last_offset
-        if self.bytes_since > self.index_interval_bytes:
-            if not self.index(last_offset, latest, latest_offset):
-                return False
-            self.bytes_since = 0
-        self.max_timestamp, self.offset_of_max_timestamp = latest, latest_offset
-        self.bytes_since += size
+        self.indexes.index(last_offset, self.position, size, &due)
         self.position += size
         return self.position <= LARGEST_RELATIVE
-
-    cdef bint index(self, int64_t last_offset, int64_t latest, int64_t latest_offset) noexcept nogil:
-        if self.offset_entries >= self.most_offset_entries or self.time_entries >= self.most_time_entries - 1:
-            return False
-        if not 0 <= minus(last_offset, self.base_offset) <= LARGEST_RELATIVE:
-            return False
-        if self.offset_entries and last_offset <= self.last_offset:
-            return False
-        if self.time_entries and (latest_offset < self.last_timestamp_offset or latest < self.last_timestamp):
-            return False
-        if not takes_more(&self.offsets, OFFSET_ENTRY) or not takes_more(&self.times, TIME_ENTRY):
-            return False
-        if latest > self.last_timestamp:
-            if not 0 <= minus(latest_offset, self.base_offset) <= LARGEST_RELATIVE:
-                return False
-            put_be64(&self.times, <uint64_t> latest)
-            put_be32(&self.times, <uint32_t> minus(latest_offset, self.base_offset))
-            self.time_entries += 1
-            self.last_timestamp, self.last_timestamp_offset = latest, latest_offset
-        put_be32(&self.offsets, <uint32_t> minus(last_offset, self.base_offset))
-        put_be32(&self.offsets, <uint32_t> self.position)
-        self.offset_entries += 1
-        self.last_offset = last_offset
-        return True
 
 cdef inline void put_zigzag(Growing* g, int64_t value) noexcept nogil:
     """A varint or varlong; there is room for it."""

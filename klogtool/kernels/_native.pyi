@@ -143,15 +143,12 @@ class ProducerReplay(producer_replay.ProducerReplay):
 def check_batches(data: Buffer, at: int, stop: int) -> tuple[int, int, int]: ...
 def epoch_runs(data: Buffer, at: int, stop: int, lowest: int) -> tuple[int, int, list[tuple[int, int, int]]]: ...
 
-class Recovery:
+class SegmentIndexes:
     base_offset: int
-    index_interval_bytes: int
-    valid_bytes: int
-    last_indexed: int
+    interval_bytes: int
+    bytes_since: int
     max_timestamp: int
     offset_of_max_timestamp: int
-    latest_epoch: int
-    map_end_offset: int
     offset_entries: int
     most_offset_entries: int
     last_offset: int
@@ -159,13 +156,20 @@ class Recovery:
     most_time_entries: int
     last_timestamp: int
     last_timestamp_offset: int
+    def take_offset_entries(self) -> bytes: ...
+    def take_time_entries(self) -> bytes: ...
+
+class Recovery:
+    valid_bytes: int
+    latest_epoch: int
+    map_end_offset: int
     last_aborted_offset: int
     has_aborted: bool
     keeps_ended: bool
     goes_back: bool
+    @property
+    def indexes(self) -> SegmentIndexes: ...
     def take(self, data: Buffer, at: int, stop: int, checked: int) -> tuple[int, int]: ...
-    def take_offset_entries(self) -> bytes: ...
-    def take_time_entries(self) -> bytes: ...
     def set_producer(
         self,
         producer_id: int,
@@ -238,13 +242,10 @@ class BatchCleaner:
     superseded: int
     tombstones: int
     keyless: int
-    max_timestamp: int
-    offset_of_max_timestamp: int
     out_size: int
+    @property
+    def indexes(self) -> SegmentIndexes: ...
     def __init__(self, keys: OffsetMap, work: Workspace, now_ms: int, delete_retention_ms: int, bound: int) -> None: ...
-    def begin(
-        self, base_offset: int, index_interval_bytes: int, most_offset_entries: int, most_time_entries: int
-    ) -> None: ...
     def set_producers(self, rows: Iterable[tuple[int, int, int]]) -> None: ...
     def use_lz4(self, compress: int, bound: int, is_error: int, header: bytes) -> None: ...
     def take(self, data: Buffer, at: int, stop: int, base: int) -> tuple[int, int]: ...
@@ -262,8 +263,6 @@ class BatchCleaner:
     def deflated(self, batch: Buffer, body: Buffer) -> int: ...
     def append(self, data: Buffer, last_offset: int, max_timestamp: int, max_offset: int) -> bool: ...
     def take_parts(self) -> tuple[list[tuple[int, int]], bytes]: ...
-    def take_offset_entries(self) -> bytes: ...
-    def take_time_entries(self) -> bytes: ...
 
 class Watch:
     def __init__(self, view: memoryview, fetch: bool) -> None: ...

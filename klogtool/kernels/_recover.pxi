@@ -6,16 +6,8 @@ CUT_OFF = 4                         # why take() stopped: the batch is not whole
 cdef enum:
     _CUT_OFF = 4
     KEPT_BATCHES = 5                # producer_state.NUM_BATCHES_TO_RETAIN
-    OFFSET_ENTRY = 8
-    TIME_ENTRY = 12
     ENDED_FIELDS = 5
     ENDED_SIZE = 40
-    LARGEST_RELATIVE = 2147483647
-    FIRST_ROOM = 4096
-
-cdef struct Growing:                # bytes that become more
-    uint8_t* data
-    int64_t size, room
 
 cdef struct Kept:                   # producer_state.BatchMetadata
     int64_t last_offset, timestamp
@@ -36,35 +28,6 @@ cdef struct Marker:
     bint is_abort
     int32_t coordinator_epoch
     int64_t timestamp
-
-cdef inline bint takes_more(Growing* g, int64_t more) noexcept nogil:
-    """Whether so many bytes go into it; it grows for that."""
-    cdef int64_t room = g.room if g.room else FIRST_ROOM
-    cdef uint8_t* data
-    if more <= g.room - g.size:
-        return True
-    while room - g.size < more:
-        room *= 2
-    data = <uint8_t*> realloc(g.data, room)
-    if data == NULL:
-        return False
-    g.data, g.room = data, room
-    return True
-
-cdef inline void put_be32(Growing* g, uint32_t value) noexcept nogil:
-    cdef int i
-    for i in range(4):
-        g.data[g.size + i] = <uint8_t> (value >> (24 - 8 * i))
-    g.size += 4
-
-cdef inline void put_be64(Growing* g, uint64_t value) noexcept nogil:
-    put_be32(g, <uint32_t> (value >> 32))
-    put_be32(g, <uint32_t> value)
-
-cdef bytes taken_from(Growing* g):
-    cdef bytes data = PyBytes_FromStringAndSize(<const char*> g.data, g.size)
-    g.size = 0
-    return data
 
 cdef inline int regular_size(Bytes b, int64_t have, int64_t* size) noexcept nogil:
     """Whether a whole entry lies at b, of a magic that is known and large enough for its header."""
@@ -159,14 +122,10 @@ cdef class Recovery:
     whoever asks resets it.
     """
 
-    cdef public int64_t base_offset, index_interval_bytes, valid_bytes, last_indexed
-    cdef public int64_t max_timestamp, offset_of_max_timestamp
-    cdef public int64_t latest_epoch, map_end_offset
-    cdef public int64_t offset_entries, most_offset_entries, last_offset
-    cdef public int64_t time_entries, most_time_entries, last_timestamp, last_timestamp_offset
-    cdef public int64_t last_aborted_offset
+    cdef readonly SegmentIndexes indexes
+    cdef public int64_t valid_bytes, latest_epoch, map_end_offset, last_aborted_offset
     cdef public bint has_aborted, keeps_ended, goes_back
-    cdef Growing offsets, times, ended
+    cdef Growing ended
     cdef Producer* producers        # in the order in which they came up
     cdef int64_t producer_count, producer_room
     cdef int64_t* slots             # a hash table: number of a producer and 1, or 0
@@ -179,8 +138,7 @@ cdef class Recovery:
     cdef int64_t last_open_before
 
     def __cinit__(self):
-        memset(&self.offsets, 0, sizeof(Growing))
-        memset(&self.times, 0, sizeof(Growing))
+        self.indexes = SegmentIndexes()
         memset(&self.ended, 0, sizeof(Growing))
         self.producers, self.slots, self.changed, self.txns = NULL, NULL, NULL, NULL
         self.producer_count = self.producer_room = self.slot_count = self.changed_count = 0
@@ -189,8 +147,6 @@ cdef class Recovery:
         self.seed = <uint64_t> <size_t> <void*> self     # not to be known by who chooses producer ids
 
     def __dealloc__(self):
-        free(self.offsets.data)
-        free(self.times.data)
         free(self.ended.data)
         free(self.producers)
         free(self.slots)
@@ -226,8 +182,7 @@ cdef class Recovery:
         """False, and nothing has changed, for one that Kafka refuses or that changes more than this can."""
         cdef bint is_batch = b[FRAME_MAGIC] == 2
         cdef int64_t base_offset = be64(b), last_offset = base_offset, timestamp = -1
-        cdef int64_t latest = self.max_timestamp, latest_offset = self.offset_of_max_timestamp
-        cdef bint is_indexed = self.valid_bytes - self.last_indexed > self.index_interval_bytes
+        cdef Indexing due
         if is_batch:
             last_offset = plus(base_offset, be32(b + BATCH_LAST_OFFSET_DELTA))
             timestamp = be64(b + BATCH_MAX_TIMESTAMP)
@@ -235,55 +190,15 @@ cdef class Recovery:
                 return False
         elif b[FRAME_MAGIC] == 1:
             timestamp = be64(b + LOG_OVERHEAD + MESSAGE1_TIMESTAMP)
-        if not 0 <= minus(last_offset, self.base_offset) <= LARGEST_RELATIVE:
-            return False
-        if timestamp > latest:
-            latest, latest_offset = timestamp, last_offset
-        if is_indexed and not self.may_index(last_offset, latest, latest_offset):
+        if not self.indexes.can_hold(last_offset) or not self.indexes.may_index(last_offset, timestamp, &due):
             return False
         if is_batch and be64(b + BATCH_PRODUCER_ID) > -1 and not self.take_producers(b, size, base_offset, last_offset):
             return False
-        self.max_timestamp, self.offset_of_max_timestamp = latest, latest_offset
-        if is_indexed:
-            self.index(last_offset)
+        self.indexes.index(last_offset, self.valid_bytes, size, &due)
         if is_batch:
             self.map_end_offset = plus(last_offset, 1)
         self.valid_bytes += size
         return True
-
-    # The indexes.
-
-    cdef inline bint may_index(self, int64_t last_offset, int64_t latest, int64_t latest_offset) noexcept nogil:
-        """Whether Kafka would take entries for a batch, and there is room for them."""
-        if self.offset_entries >= self.most_offset_entries or self.time_entries >= self.most_time_entries - 1:
-            return False
-        if self.offset_entries and last_offset <= self.last_offset:
-            return False
-        if self.time_entries and (latest_offset < self.last_timestamp_offset or latest < self.last_timestamp):
-            return False
-        if not 0 <= minus(latest_offset, self.base_offset) <= LARGEST_RELATIVE:
-            return False
-        return takes_more(&self.offsets, OFFSET_ENTRY) and takes_more(&self.times, TIME_ENTRY)
-
-    cdef inline void index(self, int64_t last_offset) noexcept nogil:
-        put_be32(&self.offsets, <uint32_t> minus(last_offset, self.base_offset))
-        put_be32(&self.offsets, <uint32_t> self.valid_bytes)
-        self.offset_entries += 1
-        self.last_offset = last_offset
-        if self.max_timestamp > self.last_timestamp:
-            put_be64(&self.times, <uint64_t> self.max_timestamp)
-            put_be32(&self.times, <uint32_t> minus(self.offset_of_max_timestamp, self.base_offset))
-            self.time_entries += 1
-            self.last_timestamp, self.last_timestamp_offset = self.max_timestamp, self.offset_of_max_timestamp
-        self.last_indexed = self.valid_bytes
-
-    def take_offset_entries(self):
-        """The entries of the offset index since the last call, as they stand in the file."""
-        return taken_from(&self.offsets)
-
-    def take_time_entries(self):
-        """Those of the time index."""
-        return taken_from(&self.times)
 
     # Producers.
 

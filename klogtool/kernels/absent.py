@@ -241,20 +241,14 @@ def epoch_runs(data: Buffer, at: int, stop: int, lowest: int) -> tuple[int, int,
     return at, _answer(at, stop), []
 
 
-class Recovery:
-    """Takes no batch, and so changes nothing of what it is told."""
+class SegmentIndexes:
+    """Gets no entry, and so stays what it is told."""
 
     def __init__(self) -> None:
-        self.base_offset = self.index_interval_bytes = self.valid_bytes = self.last_indexed = 0
-        self.max_timestamp = self.offset_of_max_timestamp = self.latest_epoch = self.map_end_offset = 0
+        self.base_offset = self.interval_bytes = self.bytes_since = 0
+        self.max_timestamp = self.offset_of_max_timestamp = 0
         self.offset_entries = self.most_offset_entries = self.last_offset = 0
         self.time_entries = self.most_time_entries = self.last_timestamp = self.last_timestamp_offset = 0
-        self.last_aborted_offset = 0
-        self.has_aborted = self.keeps_ended = self.goes_back = False
-
-    def take(self, data: Buffer, at: int, stop: int, checked: int) -> tuple[int, int]:
-        """None of them."""
-        return at, _answer(at, stop)
 
     def take_offset_entries(self) -> bytes:
         """None."""
@@ -263,6 +257,19 @@ class Recovery:
     def take_time_entries(self) -> bytes:
         """None."""
         return b""
+
+
+class Recovery:
+    """Takes no batch, and so changes nothing of what it is told."""
+
+    def __init__(self) -> None:
+        self.indexes = SegmentIndexes()
+        self.valid_bytes = self.latest_epoch = self.map_end_offset = self.last_aborted_offset = 0
+        self.has_aborted = self.keeps_ended = self.goes_back = False
+
+    def take(self, data: Buffer, at: int, stop: int, checked: int) -> tuple[int, int]:
+        """None of them."""
+        return at, _answer(at, stop)
 
     def set_producer(
         self,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from klogtool.broker.config import LogConfig
 from klogtool.format.indexes import NO_TIMESTAMP
-
-DEFAULT_INDEX_INTERVAL_BYTES = 4096
 
 
 class EpochRun(Struct, frozen=True):
@@ -35,7 +34,7 @@ class SegmentContext(Struct, frozen=True):
     next_base: int | None = None
     is_active: bool = False
     is_clean: bool = False
-    index_interval_bytes: int = DEFAULT_INDEX_INTERVAL_BYTES
+    index_interval_bytes: int = LogConfig().index_interval_bytes
 
 
 class SegmentReport(Struct):

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.timestamps import LARGEST_MS, unit_of
 from klogtool.errors import KlogError
-from klogtool.format.indexes import NO_TIMESTAMP
+from klogtool.format.indexes import NO_TIMESTAMP, is_entry_due
 from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import list_folder
@@ -179,8 +179,8 @@ class _Verification:
         if kind is TIMES:
             return self._knows_time_index()
         was_killed = self._context.is_active and not self._context.is_clean
-        has_no_entry = walk.last_position <= self._context.index_interval_bytes
-        return not (was_killed and has_no_entry and self._time_index is not None)
+        has_entry = is_entry_due(walk.last_position, self._context.index_interval_bytes)
+        return not (was_killed and not has_entry and self._time_index is not None)
 
     def _knows_time_index(self) -> bool:
         """Return whether brokers from 0.10.1 on have written here, which create one for each segment."""

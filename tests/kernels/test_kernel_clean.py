@@ -64,7 +64,9 @@ def test_slots_are_javas() -> None:
 
 def cleaner(keys: object) -> object:
     found = native.BatchCleaner(keys, native.Workspace(), 1000, 10, -1)
-    found.begin(0, 4096, 100, 100)
+    found.indexes.max_timestamp = found.indexes.last_timestamp = -1
+    found.indexes.most_offset_entries = found.indexes.most_time_entries = 100
+    found.indexes.interval_bytes = 4096
     found.capacity = 1 << 20
     return found
 

@@ -45,18 +45,13 @@ class _Indexing:
     def __init__(self, log: LoadedLog, segment: LogSegment) -> None:
         self.segment, self.epochs = segment, log.epochs
         self.producers: ProducerStateManager = log.producers
-        self.index_interval_bytes = segment.config.index_interval_bytes
-        self.valid_bytes = segment.size
-        self.last_indexed = segment.size - segment.bytes_since_last_index_entry
+        self.valid_bytes, self.bytes_since_entry = segment.size, segment.bytes_since_last_index_entry
         self.ended: list[tuple[int, int, int, bool]] = []
 
     def take(self, entry: Entry) -> None:
         """A batch that is none of the kernel's."""
-        segment = self.segment
-        segment.bytes_since_last_index_entry = self.valid_bytes - self.last_indexed
-        segment.note_batch(entry, self.valid_bytes)
+        self.bytes_since_entry = self.segment.index_batch(entry, self.valid_bytes, self.bytes_since_entry)
         self.valid_bytes += entry.size
-        self.last_indexed = self.valid_bytes - segment.bytes_since_last_index_entry
         if isinstance(entry, RecordBatch):
             self._apply(entry)
 
@@ -82,7 +77,7 @@ class _AppendRun(RegularBatches):
         """All of it. Returns where transactions begin."""
         walk_pieces(file, self, jobs=1, are_checked=False)
         self._put_down()
-        self._segment.bytes_since_last_index_entry = self._indexing.valid_bytes - self._indexing.last_indexed
+        self._segment.bytes_since_last_index_entry = self._indexing.bytes_since_entry
         return self._append_aborted()
 
     def take(self, piece: MappedPiece) -> int:

@@ -24,12 +24,12 @@ from klogtool.broker.cleaning.record_filter import (
 )
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.content_writer import ContentWriter
+from klogtool.broker.unified_log.kernel_recovery import latest_of, pick_up_indexes, put_down_entries
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.mapped_pieces import MappedPiece, walk_pieces
 from klogtool.errors import KlogError
 from klogtool.format import batch as format_batch
 from klogtool.format.framing import walk_frames
-from klogtool.format.indexes import TimeIndexEntry
 from klogtool.format.message import parse_entry
 from klogtool.log.entries import Entry, RecordBatch, read_entry
 from klogtool.log.late_zstd import LateZstd
@@ -208,9 +208,7 @@ class GroupCleaning:
         self.kernel = kernels.native.BatchCleaner(
             cast("kernels.native.OffsetMap", terms.offsets), work, terms.now_ms, terms.delete_retention_ms, terms.bound
         )
-        index, times = cleaned.offset_index, cleaned.time_index
-        interval = cleaned.config.index_interval_bytes
-        self.kernel.begin(cleaned.base_offset, interval, index.max_entries, times.max_entries)
+        pick_up_indexes(self.kernel.indexes, cleaned, cleaned.bytes_since_last_index_entry)
         self.kernel.set_producers(
             sorted((p.producer_id, p.last_data_offset, p.producer_epoch) for p in terms.producers.values())
         )
@@ -230,12 +228,10 @@ class GroupCleaning:
 
     def finish(self) -> None:
         """The new segment has its content, its index entries, and knows its largest timestamp."""
-        cleaned, kernel = self._cleaned, self.kernel
+        cleaned, latest = self._cleaned, latest_of(self.kernel.indexes)
         cleaned.draft.write(cleaned.log_name, self.writer.content())
-        if kernel.max_timestamp > cleaned.read_max_timestamp_so_far().timestamp:
-            cleaned.max_timestamp_so_far = TimeIndexEntry(kernel.max_timestamp, kernel.offset_of_max_timestamp)
-        cleaned.offset_index.extend(kernel.take_offset_entries())
-        cleaned.time_index.extend(kernel.take_time_entries())
+        cleaned.note_timestamp(latest.timestamp, latest.offset)
+        put_down_entries(self.kernel.indexes, cleaned)
 
     def take(self, piece: MappedPiece) -> tuple[int, int]:
         """Batches that the kernel takes."""

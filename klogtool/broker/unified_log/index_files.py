@@ -5,6 +5,8 @@ Opening an index puts it into the draft (a missing one is created at full size);
 survive (AbstractIndex, OffsetIndex, TimeIndex, TransactionIndex).
 
 A large file is not read whole to look at a few entries.
+
+The rules of `append` and `maybe_append` stand in kernels/_indexes.pxi, too: change both.
 """
 
 from __future__ import annotations

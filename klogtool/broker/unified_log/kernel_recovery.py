@@ -27,15 +27,14 @@ if TYPE_CHECKING:
     from klogtool.log.producer_state import ProducerStateManager
 
     class Indexing(Protocol):
-        """What goes on batch by batch: SegmentRecovery, mostly. valid_bytes: where the next batch lies; last_indexed:
-        the position of the last one that has an index entry."""
+        """What goes on batch by batch: SegmentRecovery, mostly. valid_bytes: where the next batch lies;
+        bytes_since_entry: how far behind the batch of the last index entry that is."""
 
         segment: LogSegment
         epochs: LeaderEpochFileCache
         producers: ProducerStateManager
-        index_interval_bytes: int
         valid_bytes: int
-        last_indexed: int
+        bytes_since_entry: int
 
         def take(self, entry: Entry) -> None:
             """One more batch, whose checksum is right."""
@@ -50,6 +49,30 @@ def take_by(kernel: kernels.native.Recovery, piece: MappedPiece, checked: int) -
     to, why = kernel.take(piece.data, piece.reached - base, piece.stop - base, checked - base)
     piece.reached = base + to
     return why
+
+
+def pick_up_indexes(indexes: kernels.native.SegmentIndexes, segment: LogSegment, bytes_since: int) -> None:
+    """What a segment remembers of its indexes. bytes_since: see LogSegment.index_batch."""
+    indexes.base_offset, indexes.interval_bytes = segment.base_offset, segment.config.index_interval_bytes
+    indexes.bytes_since = bytes_since
+    index, times = segment.offset_index, segment.time_index
+    latest = segment.max_timestamp_so_far or times.last_entry
+    indexes.max_timestamp, indexes.offset_of_max_timestamp = latest.timestamp, latest.offset
+    indexes.offset_entries, indexes.most_offset_entries = index.entries, index.max_entries
+    indexes.last_offset = index.last_offset
+    indexes.time_entries, indexes.most_time_entries = times.entries, times.max_entries
+    indexes.last_timestamp, indexes.last_timestamp_offset = times.last_entry.timestamp, times.last_entry.offset
+
+
+def put_down_entries(indexes: kernels.native.SegmentIndexes, segment: LogSegment) -> None:
+    """The segment's indexes get their new entries."""
+    segment.offset_index.extend(indexes.take_offset_entries())
+    segment.time_index.extend(indexes.take_time_entries())
+
+
+def latest_of(indexes: kernels.native.SegmentIndexes) -> TimeIndexEntry:
+    """The largest timestamp so far, and its offset."""
+    return TimeIndexEntry(indexes.max_timestamp, indexes.offset_of_max_timestamp)
 
 
 class RegularBatches:
@@ -99,18 +122,11 @@ class RegularBatches:
 
     def _pick_up(self) -> None:
         kernel, recovery, segment = self._kernel, self._recovery, self._segment
-        kernel.base_offset, kernel.index_interval_bytes = segment.base_offset, recovery.index_interval_bytes
-        kernel.valid_bytes, kernel.last_indexed = recovery.valid_bytes, recovery.last_indexed
-        latest = segment.max_timestamp_so_far or segment.time_index.last_entry
-        kernel.max_timestamp, kernel.offset_of_max_timestamp = latest.timestamp, latest.offset
+        kernel.valid_bytes = recovery.valid_bytes
+        pick_up_indexes(kernel.indexes, segment, recovery.bytes_since_entry)
         epoch = recovery.epochs.latest_epoch
         kernel.latest_epoch = UNDEFINED_EPOCH if epoch is None else epoch
         kernel.map_end_offset = self._producers.map_end_offset
-        index, times = segment.offset_index, segment.time_index
-        kernel.offset_entries, kernel.most_offset_entries = index.entries, index.max_entries
-        kernel.last_offset = index.last_offset
-        kernel.time_entries, kernel.most_time_entries = times.entries, times.max_entries
-        kernel.last_timestamp, kernel.last_timestamp_offset = times.last_entry.timestamp, times.last_entry.offset
         last_aborted = segment.txn_index.last_offset
         kernel.has_aborted, kernel.last_aborted_offset = last_aborted is not None, last_aborted or 0
 
@@ -131,10 +147,9 @@ class RegularBatches:
         kernel, recovery, segment = self._kernel, self._recovery, self._segment
         if kernel.valid_bytes == recovery.valid_bytes:
             return
-        recovery.valid_bytes, recovery.last_indexed = kernel.valid_bytes, kernel.last_indexed
-        segment.max_timestamp_so_far = TimeIndexEntry(kernel.max_timestamp, kernel.offset_of_max_timestamp)
-        segment.offset_index.extend(kernel.take_offset_entries())
-        segment.time_index.extend(kernel.take_time_entries())
+        recovery.valid_bytes, recovery.bytes_since_entry = kernel.valid_bytes, kernel.indexes.bytes_since
+        segment.max_timestamp_so_far = latest_of(kernel.indexes)
+        put_down_entries(kernel.indexes, segment)
         self._put_down_producers()
 
     def _put_down_producers(self) -> None:

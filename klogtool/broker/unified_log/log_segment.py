@@ -2,6 +2,8 @@
 
 Side files are opened at first use. Only then are they created, cut, or given a last entry when the segment is closed.
 So a start leaves the same side files untouched here as in a broker.
+
+`LogSegment.index_batch` and the indexes that it appends to are the reference of kernels/_indexes.pxi: change both.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from klogtool.format import batch as format_batch
 from klogtool.format import message as format_message
 from klogtool.format.batch import CODEC_MASK, NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, RecordBatch
 from klogtool.format.framing import Frame, Stop, corrupt_length, find_frame, walk_frames
-from klogtool.format.indexes import TimeIndexEntry, to_relative_offset
+from klogtool.format.indexes import TimeIndexEntry, is_entry_due, to_relative_offset
 from klogtool.format.java_numbers import MAX_INT, wrap_long
 from klogtool.format.message import Message, walk_messages
 from klogtool.format.names import FileKind, build_file_name
@@ -59,6 +61,9 @@ class BatchMarks(Struct, frozen=True):
     size: int
     last_offset: int
     max_timestamp: int
+
+
+Indexed = format_batch.RecordBatch | format_message.Message | BatchMarks
 
 
 class IndexMarks(Struct, frozen=True):
@@ -270,14 +275,23 @@ class LogSegment:
             self.note_batch(entry, position)
             position += entry.size
 
-    def note_batch(self, entry: format_batch.RecordBatch | format_message.Message | BatchMarks, position: int) -> None:
+    def note_batch(self, entry: Indexed, position: int) -> None:
         """Update the indexes as appending a batch at a position does."""
+        self.bytes_since_last_index_entry = self.index_batch(entry, position, self.bytes_since_last_index_entry)
+
+    def index_batch(self, entry: Indexed, position: int, bytes_since: int) -> int:
+        """Note the largest timestamp of a batch at a position, and append its index entries if they are due.
+
+        bytes_since: from the start of the batch with the last index entry to this position. Returns the same for the
+        batch that follows. Append and recovery use the same rule with a counter each: an append after a recovery starts
+        from 0, as in Kafka. Raises Corrupt as the indexes do.
+        """
         self.note_timestamp(entry.max_timestamp, entry.last_offset)
-        if self.bytes_since_last_index_entry > self.config.index_interval_bytes:
+        if is_entry_due(bytes_since, self.config.index_interval_bytes):
             self.offset_index.append(entry.last_offset, position)
             self.append_time_entry()
-            self.bytes_since_last_index_entry = 0
-        self.bytes_since_last_index_entry += entry.size
+            bytes_since = 0
+        return bytes_since + entry.size
 
     def index_marks(self) -> IndexMarks:
         """Return the state of its indexes, for `return_to`."""

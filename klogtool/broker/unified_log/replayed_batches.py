@@ -70,8 +70,8 @@ class _Replay:
         self._order = LongHashKeys()
         self._changed: dict[int, ProducerState] = {}
         self._kernel = kernel = kernels.native.Recovery()
-        kernel.base_offset, kernel.keeps_ended = segment.base_offset, producers.keeps_ended
-        kernel.index_interval_bytes = kernel.latest_epoch = NEVER
+        kernel.indexes.base_offset, kernel.keeps_ended = segment.base_offset, producers.keeps_ended
+        kernel.indexes.interval_bytes = kernel.latest_epoch = NEVER
         for known in producers.producers.values():
             kernel.set_producer(
                 known.producer_id,

@@ -61,7 +61,7 @@ def _latest(epochs: LeaderEpochFileCache) -> int:
 class SegmentRecovery:
     """The state of a recovery under way: here, and in the parts of the segment that it fills anew.
 
-    valid_bytes: how far the log is sound; last_indexed: the position of the last index entry, or 0.
+    valid_bytes: how far the log is sound; bytes_since_entry: how far behind the batch of the last index entry that is.
     stopped_by: the error that ended the walk before the file did, or None (also where it ends inside a batch).
     """
 
@@ -70,9 +70,8 @@ class SegmentRecovery:
     ) -> None:
         """jobs: threads."""
         self.segment, self.epochs, self.producers, self._jobs = segment, epochs, producers, jobs
-        self.index_interval_bytes = segment.config.index_interval_bytes
         self.valid_bytes = 0
-        self.last_indexed = 0
+        self.bytes_since_entry = 0
         self.stopped_by: KlogError | None = None
 
     def run(self) -> int:
@@ -106,14 +105,9 @@ class SegmentRecovery:
 
     def take(self, entry: Entry) -> None:
         """One more batch, whose checksum is right."""
-        segment, last_offset = self.segment, entry.last_offset
-        segment.ensure_offset_in_range(last_offset)
-        segment.note_timestamp(entry.max_timestamp, last_offset)
-        # The distance of batch starts, before this batch counts; a broker that writes counts its bytes the same way.
-        if self.valid_bytes - self.last_indexed > self.index_interval_bytes:
-            segment.offset_index.append(last_offset, self.valid_bytes)
-            segment.append_time_entry()
-            self.last_indexed = self.valid_bytes
+        segment = self.segment
+        segment.ensure_offset_in_range(entry.last_offset)
+        self.bytes_since_entry = segment.index_batch(entry, self.valid_bytes, self.bytes_since_entry)
         self.valid_bytes += entry.size
         if isinstance(entry, RecordBatch):
             self.epochs.assign_if_later(entry.partition_leader_epoch, entry.base_offset)
