@@ -8,6 +8,7 @@ A rule of Kafka's that is in a kernel is in its reference, too: change both. Par
     absent             what stands in where the extension is not built
     _native.pyx        the extension: what all parts need, and the list of parts
     _layout.pxi        positions of fields; made from the declarations by         format/kernel_layout
+    _common.pxi        why a kernel stopped, and structs that several parts share
     _machine.h         big-endian loads, sixteen bytes at a time
     _crc.h             checksums                                                  format/checksums
     _walk.pxi          whole entries, checksums                                   format/framing

@@ -2,14 +2,7 @@
 # broker/cleaning/record_filter are the reference). Bytes may be mapped, and change while they are looked at: what memory
 # depends on is loaded once. What is made of them is worth nothing then, which shows by the file's time.
 
-LARGE, DECIDE, DEFLATE, IRREGULAR, MAP_FULL = 6, 7, 8, 9, 10        # why take() stopped, beside DONE, BODY, REFERENCE
-
 cdef enum:
-    _LARGE = 6                      # the batch does not fit the cleaner's buffer
-    _DECIDE = 7                     # it is of a transaction, or a marker
-    _DEFLATE = 8                    # what is kept of it is to be compressed: see BatchCleaner.body
-    _IRREGULAR = 9                  # the new segment cannot have it: the reference says what then
-    _MAP_FULL = 10
     SECRET_SIZE = 16
     MOST_PARSED = 1 << 20
     SMALL_MAP = 1 << 16

@@ -11,18 +11,6 @@ cdef enum:
     ZSTD_BLOCK = 131072
     ZSTD_MOST_WINDOW_LOG = 27       # libzstd's own limit where it inflates a stream
 
-cdef struct Zstd:                   # libzstd, out of the package that carries it; see format/codecs/zstd
-    void* context
-    void* (*create)() noexcept nogil
-    size_t (*release)(void* context) noexcept nogil
-    size_t (*decompress)(void* context, void* to, size_t room, const void* data, size_t size) noexcept nogil
-    unsigned int (*is_error)(size_t code) noexcept nogil
-
-cdef struct Scratch:
-    uint8_t* data
-    int64_t room                    # without the slack
-    Zstd zstd
-
 cdef inline void empty_scratch(Scratch* s) noexcept nogil:
     memset(s, 0, sizeof(Scratch))
 

@@ -1,12 +1,10 @@
 # The text of kafka-dump-log (render/kafka_text is the reference).
 
-DONE, FULL, BODY, REFERENCE = 0, 1, 2, 3        # why dump() stopped; see there
 DEEP, PRINT_DATA, SKIP_METADATA, JSON = 1, 2, 4, 8       # its flags
 
 cdef int64_t NO_FIRST_OFFSET = -0x7FFFFFFFFFFFFFFF
 
 cdef enum:
-    _DONE, _FULL, _BODY, _REFERENCE
     _DEEP = 1
     _PRINT_DATA = 2
     _SKIP_METADATA = 4
@@ -17,34 +15,6 @@ cdef enum:
     PIECE_ROOM = 256
     SMALLEST_RECORD = 7
     MOST_ROOM = 1073741824
-
-cdef struct Select:
-    bint asked                      # else everything is wanted
-    int64_t first_offset, last_offset, first_timestamp, last_timestamp, producer_id
-    bint any_producer, has_key, has_grep
-    Bytes key, grep
-    int64_t key_size, grep_size
-
-cdef struct Piece:
-    uint8_t* start
-    int64_t size
-
-cdef struct Job:
-    Out out
-    uint8_t* out_end
-    int64_t* gaps                   # pairs: offset before, offset after
-    int64_t gap_room, gap_count
-    int64_t last_offset
-    int flags
-    Bytes body                      # of the first entry, inflated by the caller
-    int64_t body_size
-    int64_t invalid, first_invalid  # entries whose checksum does not match, position of the first
-    Select select
-    Bytes file                      # JSON: the file's name, quoted
-    int64_t file_size
-    Piece head, middle, tail        # JSON: what all record lines of a batch share
-    Scratch scratch
-    int64_t needed                  # room for the entry that did not fit
 
 cdef inline void see(Job* job, int64_t offset) noexcept nogil:
     """DumpLogSegments' check that offsets follow on; the room was asked for."""
@@ -103,13 +73,6 @@ cdef inline void codec_text(Out* o, int codec) noexcept nogil:
 
 cdef inline const char* batch_time_name(int attributes) noexcept nogil:
     return <const char*> b" LogAppendTime: " if attributes & TIMESTAMP_TYPE_BIT else <const char*> b" CreateTime: "
-
-cdef struct Batch:
-    Bytes start
-    int64_t size, position, base_offset, base_timestamp, max_timestamp
-    int32_t delta, base_sequence, count
-    int attributes, codec
-    bint valid
 
 cdef inline int32_t sequence_of(Batch* h, Record* r) noexcept nogil:
     return -1 if h.base_sequence < 0 else increment_sequence(h.base_sequence, r.offset_delta)
@@ -295,12 +258,6 @@ cdef int batch_text(Job* job, Bytes b, int64_t size, int64_t position) noexcept 
     if not fits(job, h.count, body_size):
         return room_or_reference(job)
     return record_lines(job, &h, body, body_size)
-
-cdef struct Inner:
-    int64_t offset, timestamp, key_size, value_size
-    int attributes, magic
-    Bytes message, key, value
-    int64_t size
 
 cdef bint read_message(Bytes entry, int64_t room, Inner* m) noexcept nogil:
     """An entry of magic 0 or 1 whose key and value fill it exactly; anything else is the reference's."""

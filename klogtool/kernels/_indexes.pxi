@@ -7,10 +7,6 @@ cdef enum:
     LARGEST_RELATIVE = 2147483647
     FIRST_ROOM = 4096
 
-cdef struct Growing:                # bytes that become more
-    uint8_t* data
-    int64_t size, room
-
 cdef inline bint takes_more(Growing* g, int64_t more) noexcept nogil:
     """Whether so many bytes go into it; it grows for that."""
     cdef int64_t room = g.room if g.room else FIRST_ROOM

@@ -44,6 +44,7 @@ cdef extern from * nogil:
 ctypedef const uint8_t* Bytes
 
 include "_layout.pxi"
+include "_common.pxi"
 include "_varint.pxi"
 include "_records.pxi"
 include "_codecs.pxi"

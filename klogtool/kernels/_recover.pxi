@@ -1,10 +1,7 @@
 # Recovery of a segment over runs of regular batches (broker/unified_log/segment_recovery is the reference), and
 # what is asked of all batches of a log (broker/unified_log/sound_batches is).
 
-CUT_OFF = 4                         # why take() stopped: the batch is not whole in what it was given
-
 cdef enum:
-    _CUT_OFF = 4
     KEPT_BATCHES = 5                # producer_state.NUM_BATCHES_TO_RETAIN
     ENDED_FIELDS = 5
     ENDED_SIZE = 40
@@ -23,11 +20,6 @@ cdef struct Producer:               # producer_state.ProducerState
 
 cdef struct Txn:                    # one that is open; is_new: since the last taking
     int64_t first_offset, producer_id, is_new
-
-cdef struct Marker:
-    bint is_abort
-    int32_t coordinator_epoch
-    int64_t timestamp
 
 cdef inline int regular_size(Bytes b, int64_t have, int64_t* size) noexcept nogil:
     """Whether a whole entry lies at b, of a magic that is known and large enough for its header."""

@@ -1,8 +1,5 @@
 # Text into a buffer whose room was asked for beforehand.
 
-cdef struct Out:
-    uint8_t* at
-
 cdef inline void text(Out* o, const char* s) noexcept nogil:
     cdef size_t n = strlen(s)
     memcpy(o.at, s, n)
