@@ -1,41 +1,41 @@
 """Answers as text, JSON lines and Arrow.
 
-Of dump-log, in text and JSON:
+dump-log, in text and JSON:
 
     kafka_dump         one file after another as kafka-dump-log prints it
     file_dump          every file under a path as text; a bad file does not end the dump
     json_dump          every file under a path as JSON lines
-    log_lines          the entries of a `.log` as lines: by the kernel on several threads, else by the next two
+    log_lines          the entries of a `.log` as lines: by the kernel on several threads, or by the next two
     kafka_text         kafka-dump-log's lines of a batch and a record: the reference of the text kernel
     json_lines         rows of a batch and a record: the reference of the JSON kernel
     side_text          kafka-dump-log's lines of producer snapshots and transaction indexes
     index_text         kafka-dump-log's lines of offset and time indexes, checked against the log
-    side_rows          rows of all files that are no logs
+    side_rows          rows of all files other than logs
     records            which parts of records are shown
     selection          which records are wanted: `--offsets`, `--timestamps`, `--key`, ...
     decoder_classes    kafka-dump-log's decoders of keys and values
-    reports            what kafka-dump-log complains of at its end
+    reports            what kafka-dump-log reports at its end
     fetched_records    the batches of `read`, as dump-log shows them
 
 Arrow:
 
     arrow              records as record batches, and as Arrow and Parquet files
-    arrow_batches      record batches of a `.log`: by the kernel on several threads, else by the reference
-    arrow_reference    rows of records as Python has them: the reference of the Arrow kernel
+    arrow_batches      record batches of a `.log`: by the kernel on several threads, or by the reference
+    arrow_reference    rows of Python's records: the reference of the Arrow kernel
     arrow_constants    columns with one value for a whole file
-    arrow_memory       memory of record batches, used again
+    arrow_memory       memory of record batches, which is reused
 
 Findings:
 
     findings           a finding as a block of text and as a row; what each id means, in a sentence
     worst_first        many findings: the most dangerous first, and a tally
-    explained          a finding at length, from docs/findings.md
+    explained          the full explanation of a finding, from docs/findings.md
 
-Plans, as each command tells them:
+Plans, as each command shows them:
 
     plans              any plan, as text
-    changes            what plans have in common that change a log as a running broker does
-    digest             plans of many partitions: the worst in full, the others in a line
+    changes            what is common to plans that change a log as a running broker does
+    digest             plans of many partitions: the worst in full, the others in one line
     append             append
     compact            compact
     why_not_compacted  compact --why
@@ -61,5 +61,5 @@ Words and terminals:
     moments            times
     terminal           width and colours
     progress           a progress bar on stderr
-    progress_bar       a progress bar that steps aside for what is printed
+    progress_bar       a progress bar for commands that print while they read
 """

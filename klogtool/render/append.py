@@ -1,4 +1,4 @@
-"""What appending comes to, for people: how many calls went in, what was refused and why, where the log ends."""
+"""The plan of append, for people: how many calls succeeded, what was refused and why, where the log ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST_MESSAGE = 240
 
 
 def append_text(plan: Plan) -> str:
-    """The plan of a partition, or of its log dir."""
+    """Show the plan of a partition, or of its log dir."""
     return log_dir_text(plan) or change_text(plan, _headline(plan.answer), _refusals(plan.answer["appends"]))
 
 
@@ -30,7 +30,7 @@ def _headline(answer: Any) -> str:
 
 
 def _span(done: list[Any]) -> str:
-    """The offsets that went in; of old formats only the last is told."""
+    """Return the appended offsets; for old formats only the last one is known."""
     lasts = [row["last_offset"] for row in done if row["valid_bytes"]]
     if not lasts:
         return ""
@@ -52,5 +52,5 @@ def _refusals(rows: list[Any]) -> Iterator[str]:
 
 
 def shortened(message: str) -> str:
-    """So much of a message as goes into two or three lines."""
+    """Cut a message to two or three lines."""
     return message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "..."

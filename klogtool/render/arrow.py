@@ -1,7 +1,8 @@
 """Records as Arrow record batches, and as Arrow and Parquet files.
 
-The first columns are those of Spark's kafka source, with its types; those with an underscore say where in the log a
-record came from. pyarrow is an extra: it is imported when it is needed, and its absence is told with the cure.
+The first columns are those of Spark's kafka source, with its types. Columns with an underscore say where in the log a
+record came from. pyarrow is an extra: it is imported when it is needed, and the error without it says how to install
+it.
 """
 
 from __future__ import annotations
@@ -31,29 +32,29 @@ if TYPE_CHECKING:
     from klogtool.render.selection import Selection
 
 OnDamage = Callable[[KlogError], None]
-MOST_JOBS = 4  # more threads would hold more memory, and whoever takes the batches is one
+MOST_JOBS = 4  # more threads hold more memory, and the consumer of the batches is a single thread
 
 
 class Tally(Struct):
-    """What was found so far, of one file or several.
+    """What was found so far, in one file or several.
 
-    invalid: batches and messages whose checksum does not match; first_invalid: file and position of the first of them.
+    invalid: batches and messages with a wrong checksum. first_invalid: file and position of the first one.
     """
 
     invalid: int = 0
     first_invalid: tuple[str, int] | None = None
 
     def take(self, path: str, made: Made) -> None:
-        """What was found in one more span of a file."""
+        """Add what was found in one more span of a file."""
         if made.first_invalid is not None and self.first_invalid is None:
             self.first_invalid = path, made.first_invalid
         self.invalid += made.invalid
 
 
 def schema(columns: Sequence[str] | None = None) -> pa.Schema:
-    """Names and types of all columns, or of these, in this order. Raises ValueError for a name that there is not.
+    """Return names and types of all columns, or of the given ones in the given order.
 
-    Raises Unsupported without pyarrow.
+    Raises ValueError for an unknown name or an empty list, Unsupported without pyarrow.
     """
     pa, every = _pyarrow(), _every_column()
     if columns is None:
@@ -121,19 +122,22 @@ def walk_record_batches(
     blocks: Blocks | None = None,
     maker: BatchMaker | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a log file, in order, in record batches of at most 65 536 rows and 16 MiB, none empty.
+    """Yield the records of a log file, in order, in record batches of at most 65 536 rows and 16 MiB, none empty.
+
+    A single larger record is a record batch of its own.
 
     start, end: bytes; entries that do not end by `end` are left out. jobs: threads, default one for each core up to 4.
-    columns: only these. with_control: control records, too, such as the end markers of transactions. span_bytes: of the
-    file, what a thread takes at a time, and the most that a record batch is made of. blocks: memory shared by several
-    walks. maker: who made the record batches of the file before (see its `take_up`), and is to make these, alone. A
-    single larger record has a record batch to itself.
+    columns: only these. with_control: include control records, such as the end markers of transactions. span_bytes: how
+    much of the file a thread takes at a time, and the most that a record batch is made of. blocks: memory shared by
+    several walks. maker: the maker of the previous file's record batches (see its `take_up`), which then makes these
+    too, on one thread.
 
-    Records of a batch with a wrong checksum are given, with `_crc_ok` false. What cannot be read is not: then, and for
-    stray bytes at the end of the file, `on_damage` is called with the error between the record batches, and the walk
-    goes on with the next batch, if there is one; without `on_damage` the error is raised. Where the length of a batch
-    is broken there is no next one, unless `resync` looks for it; one whose length or magic alone is wrong is then read,
-    as verify and salvage have it, and `on_damage` told of it first. I/O errors are raised always.
+    Records of a batch with a wrong checksum are included, with `_crc_ok` false. For anything that cannot be read, and
+    for stray bytes at the end of the file, `on_damage` is called with the error between the record batches, and the
+    walk continues with the next batch, if there is one; without `on_damage` the error is raised. After a broken batch
+    length the walk ends, unless `resync` searches for the next batch. With `resync`, a batch with nothing wrong but its
+    length or its magic is read with the right value, as in verify and salvage, and `on_damage` is called for it first.
+    I/O errors are always raised.
     """
     stop = file.size if end is None else min(end, file.size)
     if resync:
@@ -154,7 +158,7 @@ def walk_record_batches(
         for made in walk_made(file, make_maker, start=at, end=stop, span_bytes=span_bytes, jobs=threads):
             if tally is not None:
                 tally.take(file.path, made)
-            while made.pieces:  # one by one: memory of a batch that was dropped is used for the next
+            while made.pieces:  # one by one: the memory of a dropped batch is reused for the next
                 found = made.pieces.pop(0)
                 if isinstance(found, KlogError):
                     _damage(found.at_path(file.path), on_damage)
@@ -173,7 +177,7 @@ def _damage(error: KlogError, on_damage: OnDamage | None) -> None:
 
 
 def _behind(extract: Extract, position: int, on_damage: OnDamage | None) -> int | None:
-    """Where the next entry begins behind bytes that are none; None if there is no other."""
+    """Return the position of the next entry after bytes that are not an entry; None if there is none."""
     found = find_batch_behind(extract.file, position, end=extract.end)
     if found is not None:
         skipped = Corrupt(f"{found - position} bytes are not a batch: skipped", position=position)
@@ -192,10 +196,11 @@ def columns(
     tally: Tally | None = None,
     resync: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a log file, a partition dir or a log dir as Arrow record batches (see `walk_record_batches`).
+    """Yield the records of a log file, a partition dir or a log dir as Arrow record batches (see
+    `walk_record_batches`).
 
-    Of a partition dir all `.log` files, in order of base offset; of a log dir all partition dirs but those that are
-    doomed, stray or future copies, in order of topic and partition.
+    A partition dir gives all its `.log` files, in order of base offset. A log dir gives all its partition dirs, in
+    order of topic and partition, except those that are marked for deletion, strays or future replicas.
     """
     return walk_files(
         find_logs(path),
@@ -210,9 +215,9 @@ def columns(
 
 
 def walk_files(paths: Iterable[str | os.PathLike[str]], **options: Any) -> Iterator[pa.RecordBatch]:
-    """The records of log files, one after another (see `walk_record_batches`).
+    """Yield the records of log files, one file after another (see `walk_record_batches`).
 
-    Topic and partition are those of the folder's name; null where it is no partition dir.
+    Topic and partition come from the folder's name; they are null if it is not a partition dir.
     """
     _pyarrow()
     blocks = Blocks()
@@ -223,13 +228,13 @@ def walk_files(paths: Iterable[str | os.PathLike[str]], **options: Any) -> Itera
 
 
 def partition_of(path: str | os.PathLike[str]) -> tuple[str | None, int | None]:
-    """Topic and partition of a file, by the name of the folder it lies in; None, None if that is no partition dir."""
+    """Return topic and partition of a file, by its folder's name; None, None if that is not a partition dir."""
     name = find_partition_dir_name(os.path.basename(os.path.dirname(os.path.abspath(path))))
     return (name.topic, name.partition) if name else (None, None)
 
 
 def find_logs(path: str | os.PathLike[str]) -> list[str]:
-    """The log files that a path stands for; a path that is no folder stands for itself. See `columns`.
+    """Return the log files under a path, as `columns` reads them; a path that is not a folder is returned as it is.
 
     Raises KlogError for a folder that is neither a log dir nor a partition dir.
     """
@@ -245,21 +250,21 @@ def find_logs(path: str | os.PathLike[str]) -> list[str]:
 
 
 def find_left_out(path: str | os.PathLike[str]) -> list[str]:
-    """The partition dirs of a log dir that `find_logs` leaves out."""
+    """Return the partition dirs of a log dir that `find_logs` leaves out."""
     path = os.fspath(path)
     partitions = _partition_dirs(path) if os.path.isdir(path) else []
     return [folder for name, folder in partitions if name.state is not PartitionDirState.CURRENT]
 
 
 def _partition_dirs(path: str) -> list[tuple[PartitionDirName, str]]:
-    """In order of topic and partition."""
+    """Return all partition dirs of a log dir, in order of topic and partition."""
     folders = list_folder(path).folders
     found = [(name, os.path.join(path, folder)) for folder in folders if (name := find_partition_dir_name(folder))]
     return sorted(found, key=lambda pair: (pair[0].topic, pair[0].partition, pair[1]))
 
 
 def _logs_in(folder: Folder) -> list[str]:
-    """In order of base offset; a name that has none comes last."""
+    """Return the log files of a folder, in order of base offset; names without one come last."""
     names = [name for name in folder.files if name.kind is FileKind.LOG and not name.suffix]
     names.sort(key=lambda name: (name.base_offset is None, name.base_offset or 0, name.name))
     return [os.path.join(folder.path, name.name) for name in names]
@@ -269,8 +274,8 @@ def _logs_in(folder: Folder) -> list[str]:
 
 ROW_GROUP_ROWS = 1_000_000
 ROW_GROUP_BYTES = 128 << 20
-# Few values that come again and again. Of keys and values a dictionary would only cost, and of the others DELTAS are
-# both smaller and faster.
+# Columns with few distinct values. For keys and values a dictionary only costs time; for the columns in DELTAS, delta
+# encoding is smaller and faster.
 DICTIONARIES = (
     "topic",
     "partition",
@@ -286,9 +291,9 @@ DELTAS = ("offset", "timestamp", "_position", "_batch_base_offset", "_sequence")
 
 
 def write_arrow(batches: Iterable[pa.RecordBatch], sink: BinaryIO, columns: Sequence[str] | None = None) -> None:
-    """An Arrow IPC file (`.arrow`, also known as Feather 2), not compressed, so that it can be mapped.
+    """Write an Arrow IPC file (`.arrow`, also known as Feather 2), not compressed, so that it can be mapped.
 
-    columns: as the batches were asked for.
+    columns: the same as for the batches.
     """
     with _pyarrow().ipc.new_file(sink, schema(columns)) as writer:
         for batch in batches:
@@ -297,7 +302,10 @@ def write_arrow(batches: Iterable[pa.RecordBatch], sink: BinaryIO, columns: Sequ
 
 
 def write_parquet(batches: Iterable[pa.RecordBatch], sink: BinaryIO, columns: Sequence[str] | None = None) -> None:
-    """A Parquet file, compressed by snappy, in row groups of a million rows or 128 MiB. columns: see `write_arrow`."""
+    """Write a Parquet file, compressed with snappy, in row groups of about a million rows or 128 MiB.
+
+    columns: see `write_arrow`.
+    """
     pa, kind = _pyarrow(), schema(columns)
     from pyarrow.parquet import ParquetWriter
 
@@ -309,7 +317,7 @@ def write_parquet(batches: Iterable[pa.RecordBatch], sink: BinaryIO, columns: Se
     with ParquetWriter(sink, kind, **options) as writer:
         for group in _row_groups(batches):
             table = pa.Table.from_batches(group, kind)
-            group.clear()  # or it would be held until the next one is whole
+            group.clear()  # otherwise its memory is held until the next group is complete
             writer.write_table(table, table.num_rows)
             del table
 

@@ -1,7 +1,7 @@
 """The entries of a log file as Arrow record batches: by the kernel, and by the reference where the kernel is not sure.
 
-The kernel fills buffers that Arrow then takes as they are. The reference (render/arrow_reference) makes Python's lists
-of Python's records; it is slow, and it is where damage is judged, as for text and JSON (render/log_lines).
+The kernel fills buffers that Arrow uses as they are. The reference (render/arrow_reference) makes lists of Python's
+records. It is slow, and it judges damage, as for text and JSON (render/log_lines).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DATA_BYTES = 1 << 24
 SPAN_BYTES = 1 << 23
 ENOUGH_BYTES = 1 << 26
 HEADERS_A_ROW = 2
-ROW_BYTES = 128  # of a row, about, besides key, value and headers
+ROW_BYTES = 128  # approximate size of a row without key, value and headers
 
 BITS = ("_is_control", "_is_transactional", "_crc_ok")
 NUMBERS = {
@@ -49,13 +49,13 @@ NUMBERS = {
     "_sequence": 4,
     "_partition_leader_epoch": 4,
 }
-"""Bytes a row; more of these columns' buffers in `_buffer_sizes`."""
+"""Bytes in a row. `_buffer_sizes` has all buffers of these columns."""
 
 
 class Extract(Struct, frozen=True):
-    """What is taken of a log file: the columns of `schema`. with_control: control records, too.
+    """What to read from a log file: the columns of `schema`. with_control: include control records.
 
-    end: byte up to which it is read; entries that reach beyond it are left out.
+    end: the byte at which reading ends; entries that reach beyond it are left out.
     """
 
     file: LogFile
@@ -68,11 +68,11 @@ class Extract(Struct, frozen=True):
 
 
 class Made(Struct):
-    """What a span became, or its first part, if all of it would be too much.
+    """The result of a span, or of its first part if the whole span would be too much.
 
-    start, reached, last: see log.span_maker; tail: what is wrong behind the last entry, if anything. pieces: in their
-    order, damage where it was found; size: their bytes. invalid, first_invalid: entries of a wrong checksum, and where
-    the first is.
+    start, reached, last: see log.span_maker. tail: what is wrong after the last entry, if anything. pieces: record
+    batches in order, with errors where damage was found. size: bytes of the pieces. invalid, first_invalid: how many
+    entries have a wrong checksum, and the position of the first one.
     """
 
     start: int | None = None
@@ -86,24 +86,26 @@ class Made(Struct):
 
     @property
     def is_enough(self) -> bool:
-        """Whether so much came of a span already that the rest is to be another one."""
+        """Whether the result is so large already that the rest of the span becomes another one."""
         return self.size >= ENOUGH_BYTES
 
     def add(self, batch: pa.RecordBatch, size: int) -> None:
-        """One more piece, of about so many bytes."""
+        """Add a piece of about `size` bytes."""
         self.pieces.append(batch)
         self.size += size
 
     def note(self, invalid: int, first_invalid: int) -> None:
-        """More entries of a wrong checksum."""
+        """Count entries with a wrong checksum."""
         if invalid and not self.invalid:
             self.first_invalid = first_invalid
         self.invalid += invalid
 
 
 class Common(Struct, frozen=True):
-    """What the makers of one walk share. halves: of an entry that was too much, by position, what was done of it:
-    records, and bytes of its body.
+    """What the makers of one walk share.
+
+    halves: progress within entries that were too large for one result, by position: how many records and how many bytes
+    of the body are done.
     """
 
     blocks: Blocks
@@ -111,15 +113,15 @@ class Common(Struct, frozen=True):
 
 
 class BatchMaker(SpanMaker[Made]):
-    """Makes record batches of the spans of a file; one for each thread, for it keeps its buffers.
+    """Makes record batches from the spans of a file. Each thread has its own maker, because a maker keeps its buffers.
 
-    holds: rows that are less than a record batch are kept for those of the next span, or file (see `take_up`), until
-    somebody asks for the `rest`.
+    holds: keep rows that do not fill a record batch for the next span or file (see `take_up`), until the caller asks
+    for the `rest`.
     """
 
     def __init__(self, extract: Extract, common: Common, *, holds: bool = False) -> None:
         super().__init__()
-        self.can_begin_again = not holds  # what is held cannot be taken back
+        self.can_begin_again = not holds  # rows that are held cannot be withdrawn
         self.extract, self._common, self._holds = extract, common, holds
         self._constants = Constants(extract.file.path, extract.topic, extract.partition, extract.schema)
         self._rows: ReferenceRows | None = None
@@ -130,11 +132,12 @@ class BatchMaker(SpanMaker[Made]):
         self._selection = _kernel_selection(extract)
 
     def take_up(self, extract: Extract) -> None:
-        """From now on another file, of the same partition and with the same columns, `_segment` not among them."""
+        """Continue with another file of the same partition and with the same columns, which do not include
+        `_segment`."""
         self.extract, self._selection = extract, _kernel_selection(extract)
 
     def rest(self) -> Made:
-        """The rows that are held."""
+        """Return the rows that are held."""
         self.made = Made()
         self._emit()
         return self.made
@@ -146,7 +149,7 @@ class BatchMaker(SpanMaker[Made]):
         return Made()
 
     def finish(self, error: KlogError | None) -> None:
-        """See SpanMaker. An error of reading is the last piece."""
+        """See SpanMaker. A read error is the last piece."""
         made, state = self.made, self._state
         if state.done_records:
             self._common.halves[made.reached] = state.done_records, state.done_bytes
@@ -165,7 +168,7 @@ class BatchMaker(SpanMaker[Made]):
             self._common.halves[span.start] = self._half
 
     def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
-        """Rows of the kernel."""
+        """Let the kernel make rows."""
         state, filling = self._state, self._filling or self._new_rows()
         state.invalid = state.first_invalid = 0
         at, self._rows_written, why = kernels.native.columns(
@@ -176,14 +179,14 @@ class BatchMaker(SpanMaker[Made]):
         return at, why
 
     def make_room(self, window: Window, at: int) -> bool:
-        """In other buffers; if the record does not fit empty ones, with the room that it needs."""
+        """Take other buffers; if the record did not fit into empty buffers, ones as large as it needs."""
         self._emit()
         if not self._rows_written:
             self._filling = self._new_rows()
         return True
 
     def take_frame(self, window: Window, frame: Frame) -> None:
-        """Rows of the reference, but for the records that the kernel took already."""
+        """Let the reference make rows, without the records that the kernel has done already."""
         state = self._state
         done, state.done_records, state.done_bytes = state.done_records, 0, 0
         self._emit()
@@ -201,7 +204,7 @@ class BatchMaker(SpanMaker[Made]):
         return self._filling
 
     def _emit(self) -> None:
-        """The rows so far, those of the reference first: they are the older ones."""
+        """Add the rows so far to the result. Those of the reference go first, because they are older."""
         if self._rows is not None and self._rows.count:
             size = self._rows.data_bytes + self._rows.count * ROW_BYTES
             self.made.add(self._rows.take(), size)
@@ -263,12 +266,12 @@ class KernelRows:
         self.columns = kernels.native.Columns(BATCH_ROWS, headers, self._buffers)
 
     def take(self, constants: Constants) -> pa.RecordBatch:
-        """The rows so far as a record batch. Nothing is to be filled in after it."""
+        """Return the rows so far as a record batch. The kernel must not fill these buffers afterwards."""
         import pyarrow
 
         self._rows, self._used, self._nulls = self.columns.rows, self.columns.bytes_used(), self.columns.nulls()
         self._headers = self.columns.headers
-        del self.columns  # its addresses are good no longer than the buffers are ours
+        del self.columns  # its addresses are valid only as long as the buffers are ours
         made = [self._column(name, constants) for name in self._schema.names]
         return pyarrow.RecordBatch.from_arrays(made, schema=self._schema)
 
@@ -309,7 +312,7 @@ class KernelRows:
         return pyarrow.Array.from_buffers(kind, self._rows, buffers, self._nulls["headers"], children=[inside])
 
     def _codecs(self, constants: Constants) -> pa.Array:
-        """A log mostly has one codec."""
+        """Return the codec column. Most logs have one codec, so that case is fast."""
         import pyarrow
 
         block = self._buffers["_compression"]
@@ -321,7 +324,7 @@ class KernelRows:
         return pyarrow.DictionaryArray.from_arrays(indices, pyarrow.array(CODEC_NAMES)).dictionary_decode()
 
     def _present(self, name: str, rows: int) -> pa.Buffer | None:
-        """Which rows are not null; None if all are there."""
+        """Return Arrow's validity bitmap; None if no value is null."""
         block = self._buffers.get(f"{name}.present")
         if block is not None and not self._nulls[name]:
             self._blocks.give_back(block)
@@ -337,7 +340,7 @@ def _bits(rows: int) -> int:
 
 
 def _buffer_sizes(name: str, headers: int, data_bytes: int, header_bytes: int) -> dict[str, int]:
-    """The kernel's buffers for a column, by name, in bytes; none for one that says the same in every row."""
+    """Return the names and sizes of the kernel's buffers for a column; none for a column with a constant value."""
     present = {f"{name}.present": _bits(BATCH_ROWS)}
     if name in ("key", "value"):
         return present | {f"{name}.offsets": 4 * BATCH_ROWS + 4, f"{name}.data": data_bytes}

@@ -1,4 +1,4 @@
-"""Arrow columns that say the same in every row of a file."""
+"""Arrow columns with the same value in every row of a file."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 
 def column_text(name: str) -> str:
-    """A text with names of files or folders, as a column can hold it: bytes that are no text are escaped."""
+    """Return a name of a file or folder as a column can hold it: bytes that are not UTF-8 are escaped."""
     try:
         data = os.fsencode(name)
-    except UnicodeEncodeError:  # a lone surrogate that stands for no byte
+    except UnicodeEncodeError:  # a lone surrogate that does not represent a byte
         data = name.encode("utf-8", "surrogatepass")
     return data.decode("utf-8", "backslashreplace")
 
 
 class Constants:
-    """Columns that say the same in every row, made once and cut to length."""
+    """Columns with the same value in every row, made once and cut to length."""
 
     def __init__(self, path: str, topic: str | None, partition: int | None, schema: pa.Schema) -> None:
         self._made: dict[tuple[str, object], pa.Array] = {}
@@ -28,7 +28,7 @@ class Constants:
         self.values = {"topic": topic and column_text(topic), "partition": partition, "_segment": segment}
 
     def column(self, name: str, rows: int, value: object = None) -> pa.Array:
-        """`rows` times the value; default that of topic, partition or segment."""
+        """Return a column of `rows` times `value`; for topic, partition and segment the value is that of the file."""
         import pyarrow
 
         value = self.values.get(name, value)

@@ -1,8 +1,8 @@
-"""Memory for Arrow's buffers, used again when no array holds it any more.
+"""Memory for Arrow's buffers, reused when no array holds it any more.
 
 Touching fresh pages costs several times as much as copying into warm ones, and a reader that streams record batches
-would otherwise ask the system for a gigabyte of them a second. They are mapped, not of pyarrow's allocator: that takes
-huge pages, of which a column of a few bytes a row fills little.
+would otherwise ask the system for a gigabyte of fresh pages a second. The blocks are mapped and do not come from
+pyarrow's allocator: that one uses huge pages, and a column of a few bytes a row fills only a small part of one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LEAST_BYTES = 1 << 12
 
 
 class Blocks:
-    """Blocks of memory to fill. Any thread may take and give: all steps are single operations on lists and dicts."""
+    """Blocks of memory to fill. Safe for any thread: every step is a single operation on a list or a dict."""
 
     def __init__(self) -> None:
         import pyarrow
@@ -29,7 +29,8 @@ class Blocks:
         self._lent: dict[int, tuple[weakref.ref[memoryview], memoryview]] = {}
 
     def take(self, size: int) -> memoryview:
-        """`size` bytes, aligned to 64 and with anything in them, for whoever then calls `give_back` or `freeze`."""
+        """Return a block of `size` bytes, aligned to 64, with arbitrary content. The caller ends with `give_back` or
+        `freeze`."""
         try:
             return self._free[size].pop()
         except (KeyError, IndexError):
@@ -37,15 +38,15 @@ class Blocks:
 
     @property
     def free_bytes(self) -> int:
-        """What waits to be used again."""
+        """Bytes of the blocks that wait to be reused."""
         return sum(size * len(blocks) for size, blocks in list(self._free.items()))
 
     def give_back(self, block: memoryview) -> None:
-        """A block that nobody reads any more."""
+        """Take back a block that nobody reads any more."""
         _keep(self._free, block)
 
     def freeze(self, block: memoryview, used: int) -> pa.Buffer:
-        """The first `used` bytes as a buffer. If they are few they are copied, so that the rest is not held."""
+        """Return the first `used` bytes as a buffer. Few bytes are copied, so that the large block is not held."""
         room = 1 << max(used - 1, LEAST_BYTES - 1).bit_length()
         if room <= len(block) // 4:
             copied = self.take(room)
@@ -55,7 +56,7 @@ class Blocks:
         return self._lend(block, block[:used])
 
     def _lend(self, block: memoryview, part: memoryview) -> pa.Buffer:
-        free, lent = self._free, self._lent  # not self: Blocks then go when the last reader does, without a cycle
+        free, lent = self._free, self._lent  # not self: without a cycle, Blocks is freed with its last reader
 
         def taken_back(reference: weakref.ref[memoryview]) -> None:
             _keep(free, lent.pop(id(reference))[1])

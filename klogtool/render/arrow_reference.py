@@ -1,6 +1,6 @@
-"""Rows of Python's records, for Arrow record batches: the kernel is held to them, and damage is judged here.
+"""Rows of Python's records, for Arrow record batches. The kernel must give the same rows, and damage is judged here.
 
-This is the reference of kernels/_columns.pxi: a rule that changes here changes there, too.
+This is the reference of kernels/_columns.pxi: change a rule in both places.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 class ReferenceRows:
-    """Rows of the reference reader, in lists. count: how many there are; data_bytes: of their keys, values, headers."""
+    """Rows of the reference reader, in lists. count: of rows. data_bytes: size of their keys, values and headers."""
 
     def __init__(self, schema: pa.Schema, constants: Constants) -> None:
         self._schema, self._constants = schema, constants
@@ -39,7 +39,7 @@ class ReferenceRows:
         self._lists: dict[str, list[Any]] = {n: [] for n in self._schema.names if n not in self._constants.values}
 
     def add(self, entry: RecordBatch | Message, record: Record) -> None:
-        """One more row. Raises AboveLimit for one that no column could hold."""
+        """Add a row. Raises AboveLimit for headers that no column can hold."""
         header_bytes = sum(3 * len(h.key) + len(h.value or b"") for h in record.headers)
         if header_bytes > MOST_COLUMN_BYTES:
             raise AboveLimit("headers too large for a column", position=entry.position)
@@ -52,7 +52,7 @@ class ReferenceRows:
         self.data_bytes += max(record.key_size, 0) + max(record.value_size, 0) + header_bytes
 
     def take(self) -> pa.RecordBatch:
-        """The rows so far as a record batch; then there are none."""
+        """Return the rows so far as a record batch, and start again without rows."""
         import pyarrow
 
         made = [
@@ -66,7 +66,7 @@ class ReferenceRows:
 
 
 def _lineage(entry: RecordBatch | Message) -> Row:
-    """What all records of an entry have in common. A wrapper's first offset is not in its header."""
+    """Return what all records of an entry have in common. A wrapper message's first offset is not in its header."""
     own_offset = entry.last_offset if entry.codec == "none" else None
     return {
         "timestampType": TIMESTAMP_TYPE_IDS[entry.timestamp_type],
@@ -83,7 +83,8 @@ def _lineage(entry: RecordBatch | Message) -> Row:
 
 
 def _own_values(record: Record, lineage: Row) -> Row:
-    """A record's own; microseconds that a long cannot hold are null; messages have checksums of their own."""
+    """Return a record's own values. A timestamp is null if a long cannot hold its microseconds. Messages have checksums
+    of their own."""
     return {
         "key": record.key,
         "value": record.value,

@@ -14,12 +14,12 @@ _MOST_SEGMENTS = 12
 
 
 def change_text(plan: Plan, headline: str, evidence: Iterable[str] = ()) -> str:
-    """What comes of it, why, what becomes of segments, where values came from. A log dir's own plan is its notes."""
+    """Return the headline, the evidence, the verdict of each segment, the notes, and how many files change."""
     return joined(_lines(plan, headline, evidence))
 
 
 def log_dir_text(plan: Plan) -> str | None:
-    """The plan for the log dir's own files, in lines; None for one about a partition."""
+    """Return the notes of a plan for the log dir's own files; None for a plan of a partition."""
     if plan.answer:
         return None
     name = os.path.basename(plan.path)

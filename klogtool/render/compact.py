@@ -1,4 +1,4 @@
-"""What the cleaner leaves of a log, for people: how much stays, then what goes and why, then each segment."""
+"""The plan of compact, for people: how much stays, then what goes and why, then each segment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GONE = {
 
 
 def compact_text(plan: Plan) -> str:
-    """The plan of a partition, or of its log dir."""
+    """Show the plan of a partition, or of its log dir."""
     if "skipped" in plan.answer:
         return joined([f"{os.path.basename(plan.path)}: {plan.answer['skipped']}"])
     if "error" in plan.answer:
@@ -35,7 +35,7 @@ def compact_text(plan: Plan) -> str:
 
 
 def compact_brief(plan: Plan) -> str:
-    """The same, one of many: no segment by itself."""
+    """Show the plan as one of many: without the single segments."""
     if "passes" not in plan.answer:
         return compact_text(plan)
     lines = [_headline(plan), *(f"  {line}" for row in plan.answer["passes"] for line in _pass_lines(row))]
@@ -43,7 +43,7 @@ def compact_brief(plan: Plan) -> str:
 
 
 def uncleaned_text(plan: Plan) -> str | None:
-    """What is said of a partition that is not cleaned, together with others like it; None of any other."""
+    """Return the reason why a partition is not cleaned, by which partitions are counted; None if it is cleaned."""
     answer = plan.answer
     if "skipped" in answer:
         return str(answer["skipped"])
@@ -104,7 +104,7 @@ def _pass_lines(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _table(verdicts: list[SegmentVerdict]) -> Iterator[str]:
-    """Cells under one another; the last one in as many lines as it needs."""
+    """Show the segments in aligned columns; the last column wraps."""
     hidden = len(verdicts) - _MOST_SEGMENTS
     shown = verdicts if hidden <= 0 else [*verdicts[: _MOST_SEGMENTS // 2], *verdicts[-_MOST_SEGMENTS // 2 :]]
     rows = [("segment", "size", "verdict", ""), *map(_row, shown)]

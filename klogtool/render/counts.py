@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def count_text(number: int, noun: str, many: str | None = None) -> str:
-    """`1 segment`, `2,000 segments`; many: the plural, where it is not the noun with an s."""
+    """Return `1 segment` or `2,000 segments`. many: the plural, if it is not the noun with an s."""
     return f"{number:,} {noun if number == 1 else many or noun + 's'}"

@@ -1,4 +1,4 @@
-"""The decoders of kafka-dump-log: of internal topics, and the classes of org.apache.kafka.tools.api."""
+"""The decoders of kafka-dump-log: those of internal topics, and the classes of org.apache.kafka.tools.api."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ Texts = tuple[str | None, str | None]
 
 
 class Decoder(Struct, frozen=True):
-    """Makes texts of key and value, as printed behind ` key: ` and ` payload: `; None for one that is not printed.
+    """Decodes key and value to the texts after ` key: ` and ` payload: `; None for a text that is not printed.
 
-    decode: (offset, key, value) -> texts. failed: (offset, message of Kafka's exception) -> texts, where the decoder
-    prints that a record cannot be read; None where Kafka's tool dies of it. wants_key: dies of a record without one.
+    decode: (offset, key, value) -> texts. failed: (offset, message of Kafka's exception) -> texts, for a decoder that
+    prints that a record cannot be read; None if Kafka's tool dies on such a record. wants_key: Kafka's tool dies on a
+    record without a key.
     """
 
     decode: Callable[[int, bytes | None, bytes | None], Texts]
@@ -39,13 +40,13 @@ CLASSES: dict[str, Callable[[bytes], str]] = {
     PACKAGE + "StringDecoder": java_utf8,
     PACKAGE + "IntegerDecoder": _number(4, "IntegerDecoder"),
     PACKAGE + "LongDecoder": _number(8, "LongDecoder"),
-    # Java prints the array's identity, which is another one each time.
+    # Java prints the array's identity, which differs each time.
     PACKAGE + "DefaultDecoder": lambda data: f"[B@{id(data) & 0xFFFFFFFF:x}",
 }
 
 
 def decoder_of_classes(key_class: str, value_class: str) -> Decoder:
-    """A decoder by class names. Raises KlogError for a class that Kafka's tool could not load, either."""
+    """Return a decoder by class names. Raises KlogError for a class that Kafka's tool cannot load either."""
     for name in (value_class, key_class):
         if name not in CLASSES:
             raise KlogError(f"failed to load decoder class {name}", kafka_class="ClassNotFoundException")
@@ -58,7 +59,7 @@ def decoder_of_classes(key_class: str, value_class: str) -> Decoder:
 
 
 def internal_topic_decoder(name: str) -> Decoder:
-    """One of format.internal.decoders, by the name of its function."""
+    """Return one of format.internal.decoders, by the name of its function."""
     function = getattr(decoders, name)
 
     def decode(offset: int, key: bytes | None, value: bytes | None) -> Texts:

@@ -1,6 +1,6 @@
-"""What is to be said of many partitions: the worst first and in full, those where nothing happens in one line.
+"""Plans of many partitions: the worst first and in full, those where nothing happens summed up in one line.
 
-A log dir has thousands of partitions, and of those one may lose data. Nobody finds its line among the others.
+A log dir has thousands of partitions, and one of them may lose data. Nobody would find its line among the others.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from collections.abc import Iterable, Iterator
 from klogtool.plans.plan import Plan
 from klogtool.render.counts import count_text
 
-MOST_NAMED = 8  # partitions where nothing happens: so few have a line each
+MOST_NAMED = 8  # up to so many partitions where nothing happens have a line each
 
 
 class Rank:
-    """What is shown first. (No enum: they are imported for a small recovery, too.)"""
+    """The order of paragraphs: the lowest rank is shown first."""
 
     LOSES, CHANGES = 0, 1
-    ABOUT_ALL = 2  # the plan for the log dir's own files: behind the partitions that it stands for
+    ABOUT_ALL = 2  # the plan for the log dir's own files, which covers all partitions: last
 
 
 class Totals:
-    """What all plans come to, in the last lines; of most commands nothing."""
+    """The totals of all plans, for the last lines. Most commands have none."""
 
     def add(self, plan: Plan, *, is_loud: bool) -> None:
-        """One more plan. is_loud: records are lost by it."""
+        """Add a plan. is_loud: the plan loses records."""
 
     def walk(self) -> Iterable[str]:
-        """The lines; none where there was one plan."""
+        """Return the lines; none if there was only one plan."""
         return ()
 
 
 class Digest:
-    """Paragraphs, as they come, and in the order to show them in. is_whole: nothing is summed up (`--verbose`)."""
+    """Collects paragraphs and puts them in order. is_whole: nothing is summed up (`--verbose`)."""
 
     def __init__(self, *, is_whole: bool = False) -> None:
         self._is_whole = is_whole
@@ -42,7 +42,7 @@ class Digest:
         self._counts: Counter[str] = Counter()
 
     def add(self, text: str, rank: int, brief: str | None) -> None:
-        """One more. brief: what is said of it together with others like it; None if it is shown by itself."""
+        """Add a paragraph. brief: the text by which it is counted together with others; None to show it in full."""
         if brief is None:
             self._paragraphs.append((rank, len(self._paragraphs), text))
             return
@@ -51,7 +51,7 @@ class Digest:
             self._others.append(text)
 
     def walk(self) -> Iterator[str]:
-        """The paragraphs, the worst first."""
+        """Yield the paragraphs, the worst first."""
         shown = sorted(self._paragraphs)
         yield from (text for rank, _, text in shown if rank != Rank.ABOUT_ALL)
         if self._is_whole or self._counts.total() <= MOST_NAMED:

@@ -1,6 +1,6 @@
-"""What a finding means, at length: the page of docs/findings.md, for a terminal.
+"""The full explanation of a finding: its section of docs/findings.md, for a terminal.
 
-The page is a file of the package (a link to the one in docs/), so that there is one text.
+The package contains the page as a link to the one in docs/, so that there is one text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WIDEST = 100  # longer lines are hard to read
 
 
 class Explanation(Struct, frozen=True):
-    """An id of a finding: its severity, in short what it means, and at length, paragraph by paragraph."""
+    """An id of a finding: its severity, its meaning in a sentence, and the full explanation in paragraphs."""
 
     id: str
     severity: str
@@ -36,13 +36,13 @@ class Explanation(Struct, frozen=True):
     paragraphs: tuple[str, ...]
 
     def as_json(self) -> dict[str, object]:
-        """The contract's row (docs/contract.md)."""
+        """Return the row of the contract (docs/contract.md)."""
         told = {"id": self.id, "severity": self.severity, "meaning": self.meaning}
         return {"type": "explanation", **told, "text": "\n\n".join(self.paragraphs)}
 
 
 def explain(finding_id: str) -> Explanation:
-    """The page of a finding. Raises KlogError for an id that there is not, with the nearest one."""
+    """Return the explanation of a finding. Raises KlogError for an unknown id, with similar ids."""
     if finding_id not in SEVERITIES:
         raise KlogError(f"no finding has the id '{finding_id}'{_nearest(finding_id)}")
     page = read_whole(PAGE, limit=MOST_PAGE_BYTES).decode()
@@ -53,17 +53,17 @@ def explain(finding_id: str) -> Explanation:
 
 
 def _plain(markdown: str) -> str:
-    """A paragraph in one line, without the marks of Markdown."""
+    """Return a paragraph in one line, without Markdown's marks."""
     return " ".join(_LINK.sub(r"\1", markdown).replace("`", "").split())
 
 
 def explanation_text(told: Explanation) -> str:
-    """For people: id and severity, then the paragraphs."""
+    """Show severity and id, then the paragraphs."""
     return joined(_lines(told))
 
 
 def list_text() -> str:
-    """Every id, with what it means in short."""
+    """Show every id with its meaning in a sentence."""
     width = min(columns(), WIDEST)
     indent = max(map(len, SEVERITIES)) + 11
     lines = []

@@ -1,8 +1,8 @@
-"""The batches and records of a fetch as dump-log shows them: by its kernel where that can be, else by the reference.
+"""The batches and records of a fetch as dump-log shows them: by its kernel where possible, otherwise by the reference.
 
-The kernel makes lines of whole stretches of the log. What a consumer leaves out of them, records before the offset that
-was asked for, lies in the first batch, which is the reference's; where a later one turns out to have such, or damage,
-the lines of that stretch are dropped, and the reference goes on from there.
+The kernel makes lines of whole stretches of the log. A consumer skips records before the requested offset. They are
+normally in the first batch, so the reference shows that batch. If the kernel finds such a record or damage in a later
+batch, its lines of that span are dropped, and the reference continues from there.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ if TYPE_CHECKING:
     Made = Iterator[bytes | memoryview]
     Show = Callable[[FetchedBytes, Entry], Iterator[bytes]]
 
-LEAST_BYTES = 16 << 10  # for less the kernel is not asked
-MOST_BYTES = 8 * SPAN_BYTES  # nobody is to wait longer for the first lines
+LEAST_BYTES = 16 << 10  # the kernel is not used for less
+MOST_BYTES = 8 * SPAN_BYTES  # of a stretch, so that the first lines come soon
 _OPTIONS = RecordOptions(deep=True, print_data=True)
 
 
 def walk_json_records(found: FetchedBytes, *, committed_only: bool, jobs: int = 1) -> Made:
-    """Lines for each batch and record, as dump-log's, each piece good until the next one is asked for; one for damage,
-    which is raised then. Records before the offset that was asked for are left out, as a consumer does."""
+    """Yield dump-log's JSON lines for each batch and record. A piece is valid until the next one is requested.
+
+    Records before the requested offset are left out, as a consumer does. For damage, yields an error line and raises
+    the KlogError.
+    """
     if not found.fetched.size:
         return
     form = Form(_OPTIONS, json_file=found.path, topic=internal_topic(found.path))
@@ -45,8 +48,8 @@ def walk_json_records(found: FetchedBytes, *, committed_only: bool, jobs: int = 
 
 
 def walk_text_records(found: FetchedBytes, *, committed_only: bool, jobs: int = 1) -> Made:
-    """Lines of kafka-dump-log for each batch and record, likewise. Raises Corrupt or Unsupported where they cannot be
-    read."""
+    """Yield kafka-dump-log's lines for each batch and record in the same way. Raises Corrupt or Unsupported if they
+    cannot be read."""
     if found.fetched.size:
         yield from _walk(found, committed_only, Form(_OPTIONS), _text_of, jobs)
 
@@ -59,7 +62,7 @@ def _walk(found: FetchedBytes, committed_only: bool, form: Form, show: Show, job
 
 
 def _walk_stretches(found: FetchedBytes, committed_only: bool) -> Iterator[tuple[bool, int, int]]:
-    """(whether it is the first batch, start, stop) of stretches in which all batches are to be shown."""
+    """Yield (whether it is the first batch, start, stop) for each stretch of which all batches are shown."""
     position, end = found.fetched.position, found.fetched.position + found.fetched.size
     first = next(found.batches(), None)
     behind_first = end if first is None else first.position + first.size
@@ -83,7 +86,7 @@ def _walk_stretches(found: FetchedBytes, committed_only: bool) -> Iterator[tuple
 def _by_kernel(
     found: FetchedBytes, form: Form, start: int, stop: int, jobs: int
 ) -> Generator[bytes | memoryview, None, int]:
-    """Lines of the batches of a stretch; where the reference has to go on."""
+    """Yield the lines of a stretch. Returns the position from which the reference has to continue."""
     at, outs = start, BufferPool()
     if stop - start < LEAST_BYTES:
         return at

@@ -1,7 +1,7 @@
-"""Any file of a log dir, one after another: klogtool's own way, where a bad file does not keep others from being read.
+"""Every file of a log dir, one after another. This is klogtool's own mode: a bad file does not end the dump.
 
-Text is kafka-dump-log's where that has any, by what a file is under a suffix such as .deleted, too; of all else the
-fields, a line an entry. JSON lines: see json_dump.
+The text is kafka-dump-log's for the files that it knows, also if a log has a suffix such as .deleted. Other files are
+shown with one line of fields for each entry. JSON lines: see json_dump.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ FOREIGN = "klogtool: {}: not a file of Kafka's, by its name"
 
 
 def walk_files(path: str, tell: Callable[[KlogError], None]) -> Iterator[str]:
-    """The file itself, or all files below a log dir or partition dir, in order of name.
+    """Yield the file itself, or all files below a log dir or partition dir, in order of name.
 
-    `tell` hears of what cannot be listed: a path that is not there, a folder without access, a folder that is neither.
-    A folder that is linked to from below itself is not entered again.
+    `tell` is called with an error for whatever cannot be listed: a path that does not exist, a folder without access, a
+    folder that is neither a log dir nor a partition dir. A link back to a folder above it is not followed.
     """
     try:
         os.lstat(path)
@@ -42,7 +42,7 @@ def walk_files(path: str, tell: Callable[[KlogError], None]) -> Iterator[str]:
 
 
 def _check_folder(path: str) -> None:
-    """Raises KlogError for a folder that is nothing of Kafka's."""
+    """Raise KlogError for a folder that is neither a log dir nor a partition dir."""
     if os.path.isdir(path):
         open_path(path)
 
@@ -62,13 +62,13 @@ def _walk(path: str, tell: Callable[[KlogError], None], above: tuple[tuple[int, 
 
 
 class TextDump:
-    """Text of files of any kind, through `kafka` where kafka-dump-log knows them."""
+    """Prints files of any kind as text; `kafka` prints those that kafka-dump-log knows."""
 
     def __init__(self, kafka: KafkaDump) -> None:
         self.kafka = kafka
 
     def file(self, path: str) -> None:
-        """One file. Raises KlogError where it cannot be read on."""
+        """Print a file. Raises KlogError where it cannot be read further."""
         if path.endswith(".log"):
             self.kafka.file(path)
         else:
@@ -98,7 +98,7 @@ class TextDump:
 
 
 def _text(value: object) -> str:
-    """A field's value as Kafka's tools print such."""
+    """Return a field's value as Kafka's tools print it."""
     if value is None or isinstance(value, bool):
         return str(value).lower().replace("none", "null")
     return str(list(value)) if isinstance(value, tuple) else str(value)

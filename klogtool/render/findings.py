@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from klogtool.verify.verification import Summary
 
 
-# What an id means, and what readers or a broker make of it: one or two sentences, as docs/findings.md has them in full.
+# What an id means, and what readers or a broker do then, in one to three sentences. docs/findings.md has the details.
 MEANINGS = {
     "batch-crc": "Bytes under the CRC have changed since they were written. Readers stop here. A broker that recovers "
     "this segment cuts the log at this byte.",
@@ -96,9 +96,9 @@ _INDENT = " " * 9
 
 
 class FindingText:
-    """Findings as blocks of text. width: columns.
+    """Shows findings as blocks of text. width: in columns.
 
-    roots: the paths that were asked for; what lies under the only one is named from there on.
+    roots: the paths of the command line. If there is only one, paths under it are shown relative to it.
     """
 
     def __init__(self, roots: list[str], *, width: int) -> None:
@@ -106,17 +106,17 @@ class FindingText:
         self._width = width
 
     def block(self, finding: Finding) -> str:
-        """One finding, several lines."""
+        """Show one finding, in several lines."""
         lines = [f"{LABELS[finding.severity]:<9}{self._name(finding.path)}"]
         lines += self._filled("   ".join([finding.id, *_where(finding)]))
         meaning = _UNCHECKED if finding.is_unchecked else MEANINGS[finding.id]
         lines += self._filled(f"{_sentence(finding.detail)} {meaning}")
         if finding.cure is not None:
-            lines.append(f"{_INDENT}→  {finding.cure}")  # in one line, to be copied
+            lines.append(f"{_INDENT}→  {finding.cure}")  # in one line, so that it can be copied
         return joined(lines)
 
     def _filled(self, text: str) -> list[str]:
-        """Indented lines that fit, words whole."""
+        """Wrap a text into indented lines; words are not split."""
         lines: list[str] = []
         gap = ""
         for word in escaped(text).split(" "):
@@ -150,14 +150,14 @@ def _where(finding: Finding) -> Iterator[str]:
 
 
 def _sentence(text: str) -> str:
-    """Begins with a capital, unless its first word may be a name (t-0, cluster.id); ends with a full stop."""
+    """Add a capital, unless the first word may be a name (t-0, cluster.id), and a full stop."""
     word = text.partition(" ")[0].removesuffix(",").removesuffix(":")
     first = text[:1].upper() + text[1:] if word.isalpha() and word.islower() else text
     return first if first.endswith(".") else first + "."
 
 
 def closing_line(summary: Summary, known: int, *, notes_shown: bool, status: int) -> str:
-    """The last line: how many of each, what was read, what was left out, the exit status."""
+    """Return the last line: how many of each severity, what was read, what was left out, the exit status."""
     found = [count_text(summary.errors, "error"), count_text(summary.warnings, "warning")]
     notes = count_text(summary.infos, "note")
     if summary.infos and not notes_shown:
@@ -171,7 +171,7 @@ def closing_line(summary: Summary, known: int, *, notes_shown: bool, status: int
 
 
 def left_out_line(summary: Summary) -> str:
-    """What was not read, and why: the first line where something was left out."""
+    """Return the line that says what was not read, and why. It comes first if something was left out."""
     why = "time was up (--max-duration)" if summary.was_time_up else "not in this subset (--subset)"
     return f"NOT READ: {_left_out(summary)}; {why}. The findings below are about the rest."
 
@@ -185,7 +185,7 @@ def _left_out(summary: Summary) -> str:
 
 
 def finding_row(finding: Finding, *, is_known: bool = False) -> dict[str, Any]:
-    """A finding in JSON's types; fields that do not apply are absent."""
+    """Return a finding in JSON's types; fields that do not apply are absent."""
     fields = ("start", "end", "first_offset", "last_offset", "field", "detail", "cure")
     row: dict[str, Any] = {
         "type": "finding",
@@ -198,7 +198,7 @@ def finding_row(finding: Finding, *, is_known: bool = False) -> dict[str, Any]:
 
 
 def summary_row(summary: Summary, known: int | None) -> dict[str, Any]:
-    """The summary in JSON's types. known: findings of the baseline that came up again, None without one."""
+    """Return the summary in JSON's types. known: how many findings are in the baseline, None without a baseline."""
     names = ("partitions", "files", "batches", "records", "bytes", "seconds", "errors", "warnings", "infos")
     row: dict[str, Any] = {"type": "summary", **{name: getattr(summary, name) for name in names}}
     row["seconds"] = round(summary.seconds, 3)

@@ -1,4 +1,4 @@
-"""What the commands on Spark tell people: counts, tables."""
+"""The text output of the commands on Spark: counts and tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LABELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: 
 
 
 def findings_text(findings: Sequence[Finding], summary: Summary, status: int) -> Iterator[str]:
-    """How many findings there are of each kind, where most of the errors are, and the closing line of `verify`."""
+    """Yield how many findings there are of each kind, where most errors are, and the closing line of `verify`."""
     kinds = Counter((ORDER.index(finding.severity), finding.id) for finding in findings)
     for (rank, name), count in sorted(kinds.items(), key=lambda kind: (kind[0][0], -kind[1])):
         folders = {_folder(finding) for finding in findings if finding.id == name}
@@ -41,7 +41,7 @@ def _folder(finding: Finding) -> str:
 
 
 def table(rows: Iterable[Sequence[str]], head: Sequence[str], *, left: int = 1) -> Iterator[str]:
-    """Rows under their heads, as wide as they are; the first `left` columns to the left, numbers to the right."""
+    """Yield the lines of a table with heads. The first `left` columns are left-aligned, the others right-aligned."""
     lines = [list(head), *map(list, rows)]
     widths = [max(len(line[n]) for line in lines) for n in range(len(head))]
     for line in lines:
@@ -52,7 +52,7 @@ def table(rows: Iterable[Sequence[str]], head: Sequence[str], *, left: int = 1) 
 
 
 def exported_text(totals: Sequence[Mapping[str, Any]], invalid: int, output: str) -> Iterator[str]:
-    """What was exported, by topic, and where it is."""
+    """Yield what was exported, by topic, and where it is."""
     rows = [
         (row["topic"] or "(no topic)", *(f"{row[name]:,}" for name in ("rows", "files", "bytes"))) for row in totals
     ]
@@ -66,7 +66,7 @@ def exported_text(totals: Sequence[Mapping[str, Any]], invalid: int, output: str
 
 
 def compacted_text(plans: Sequence[Plan], output: str) -> Iterator[str]:
-    """What was cleaned, a paragraph each; how many were left alone, and why; where the result is."""
+    """Yield a paragraph for each cleaned partition, how many were only copied and why, and where the result is."""
     yield from (compact_brief(plan) for plan in plans if "skipped" not in plan.answer)
     left_alone = Counter(str(plan.answer["skipped"]) for plan in plans if "skipped" in plan.answer)
     yield from (joined([f"{count_text(count, 'partition')} copied: {why}"]) for why, count in left_alone.items())

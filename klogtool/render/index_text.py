@@ -1,9 +1,9 @@
-"""Index files as kafka-dump-log prints them, held against the log beside them.
+"""Index files as kafka-dump-log prints them, compared with the log beside them.
 
-The source: DumpLogSegments.dumpIndex and dumpTimeIndex.
+Source: DumpLogSegments.dumpIndex and dumpTimeIndex.
 
-Kafka looks at the whole rest of the log anew for each entry of a time index; here a part that was once found sound is
-not walked again.
+For each entry of a time index, Kafka walks the whole rest of the log again. klogtool does not walk a part again that it
+found sound before.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def dump_offset_index(
     path: str, base_offset: int, log: LogFile, *, sanity_only: bool, verify_only: bool, max_message_size: int,
     reports: Reports, write: Write,
 ) -> None:  # fmt: skip
-    """The entries of an `.index`. Raises KlogError where Kafka's tool dies."""
+    """Print the entries of an `.index`. Raises KlogError where Kafka's tool dies."""
     data = read_whole(path, limit=MOST_INDEX_BYTES)
     if index_entries_count(data, OFFSET_INDEX_ENTRY_SIZE) == 0:
         write(f"{path} is empty.\n".encode(errors="surrogateescape"))
@@ -63,7 +63,7 @@ def dump_offset_index(
 
 
 def _last_offset_at(frames: FrameReader, position: int, size: int) -> int:
-    """Last offset of the entry that begins in the slice of the log at `position`, of `size` bytes."""
+    """Return the last offset of the entry at `position`, read within a slice of `size` bytes."""
     check_slice(frames.file, position, size)
     found = frames.find(position, position + size)
     if found is Stop.LENGTH:
@@ -76,7 +76,8 @@ def _last_offset_at(frames: FrameReader, position: int, size: int) -> int:
 
 
 def _of_index(error: KlogError) -> KlogError:
-    """An error about the log, as one about the index: its position is no byte of the index."""
+    """Turn an error about the log into one about the index. Its position is a byte of the log, so it goes into the
+    reason."""
     if error.path is None and error.position is not None:
         error.reason = f"the log beside it, at byte {error.position}: {error.reason}"
         error.position = None
@@ -84,7 +85,7 @@ def _of_index(error: KlogError) -> KlogError:
 
 
 def check_slice(log: LogFile, position: int, size: int) -> None:
-    """FileRecords.slice's refusals."""
+    """Raise Corrupt where FileRecords.slice throws."""
     if not 0 <= position <= log.size:
         raise Corrupt(f"position {position} is outside of {log.path}", kafka_class="IllegalArgumentException")
     if size < 0:
@@ -95,7 +96,10 @@ def dump_time_index(
     path: str, base_offset: int, log: LogFile, index: bytes, *, sanity_only: bool, verify_only: bool,
     reports: Reports, write: Write,
 ) -> None:  # fmt: skip
-    """The entries of a `.timeindex`; index: the bytes of the `.index` beside it. Raises KlogError where Kafka dies."""
+    """Print the entries of a `.timeindex`. index: the bytes of the `.index` beside it.
+
+    Raises KlogError where Kafka's tool dies.
+    """
     data = read_whole(path, limit=MOST_INDEX_BYTES)
     if sanity_only:
         sanity_check_time_index(data, base_offset)
@@ -115,17 +119,17 @@ def dump_time_index(
 
 
 class TimeIndexCheck:
-    """Holds time index entries against the log, in the order of the index."""
+    """Compares time index entries with the log, in the order of the index."""
 
     def __init__(self, path: str, log: LogFile, reports: Reports) -> None:
         self.path, self.log, self.reports = path, log, reports
         self.frames = FrameReader(log)
         self.previous = NO_TIMESTAMP
-        self._sound_from: int | None = None  # entries follow each other from here to the end of the log
-        self._reached = 0  # one of them
+        self._sound_from: int | None = None  # from this position, entries follow each other to the end of the log
+        self._reached = 0  # the position of one of these entries
 
     def entry(self, timestamp: int, offset: int, position: int) -> None:
-        """The next entry, and where the offset index sends a reader for its offset."""
+        """Check the next entry. position: where the offset index sends a reader for this offset."""
         check_slice(self.log, position, MOST_INDEX_BYTES)
         self._check_rest_of_log(position)
         found = self._first_reaching(offset, position)
@@ -154,7 +158,10 @@ class TimeIndexCheck:
         return None
 
     def _check_rest_of_log(self, position: int) -> None:
-        """Kafka lists all batches from here to the end; a length that cannot be one ends its tool."""
+        """Raise the error of an impossible length between `position` and the end of the log.
+
+        Kafka lists all batches up to the end, and its tool dies on such a length.
+        """
         if self._sound_from is not None and self._sound_from <= position:
             if self._reached > position:
                 self._reached = self._sound_from
@@ -165,7 +172,7 @@ class TimeIndexCheck:
         self._sound_from = self._reached = position
 
     def _walk(self, at: int, stop: int) -> int:
-        """From entry to entry up to `stop`; where it came to."""
+        """Walk from entry to entry up to `stop`, and return the position reached."""
         while at < stop and isinstance(found := self.frames.find(at, self.log.size), Frame):
             at += found.size
         if at < stop and found is Stop.LENGTH:
@@ -174,7 +181,8 @@ class TimeIndexCheck:
 
 
 def largest_timestamp(frames: FrameReader, frame: Frame) -> int:
-    """The largest timestamp of an entry's records, -1 if it has none. Raises KlogError where they cannot be read."""
+    """Return the largest timestamp of an entry's records, -1 without records. Raises KlogError if they cannot be
+    read."""
     entry = frames.read(frame)
     if isinstance(entry, Message):
         return max([NO_TIMESTAMP, *(m.timestamp for m in walk_messages(entry))])

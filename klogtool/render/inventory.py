@@ -1,4 +1,4 @@
-"""An inventory of disks for people: what there is of each topic, and what stands out."""
+"""An inventory of disks for people: a line for each topic, then remarks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_NAMES = 5
 
 
 def inventory_text(rows: Sequence[Row]) -> Iterator[str]:
-    """A line for each topic, the largest first, then all that stands out."""
+    """Yield a line for each topic, the largest first, then the remarks."""
     head = ("topic", "partitions", "segments", "bytes", "records", "magic", "codecs", "batch", "txn")
     yield from table(map(_topic_line, topics_of(rows)), head)
     yield ""
@@ -23,7 +23,7 @@ def inventory_text(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def topics_of(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
-    """The rows by topic, the largest topic first."""
+    """Return the rows by topic, the largest topic first."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         found.setdefault(row["topic"] or row["folder"], []).append(row)
@@ -48,12 +48,12 @@ def _topic_line(pair: tuple[str, list[Row]]) -> tuple[str, ...]:
 
 
 def total(rows: Iterable[Row], name: str) -> int:
-    """The sum of a column, without what is not known."""
+    """Return the sum of a column; unknown values count as 0."""
     return sum(row[name] or 0 for row in rows)
 
 
 def merged(rows: Iterable[Row], name: str) -> dict[Any, int]:
-    """The sum of a column of counts by something; numbers in their order, names by their counts."""
+    """Return the sum of a column of counts by key. Numeric keys are in ascending order, names by descending count."""
     found: Counter[Any] = Counter()
     for row in rows:
         found.update({int(k) if str(k).isdigit() else k: n for k, n in row[name].items()})
@@ -63,7 +63,7 @@ def merged(rows: Iterable[Row], name: str) -> dict[Any, int]:
 
 
 def totals_of(rows: Sequence[Row]) -> dict[str, Any]:
-    """The sums of all rows."""
+    """Return the sums of all rows."""
     names = ("segments", "bytes", "index_bytes", "batches", "records", "retention_due_bytes", "cleanable_bytes")
     topics = {row["topic"] for row in rows if row["topic"]}
     return {
@@ -77,7 +77,7 @@ def totals_of(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def remarks(rows: Sequence[Row]) -> Iterator[str]:
-    """What stands out, a line each."""
+    """Yield a line for the totals and for each group of partitions that deserves attention."""
     sums = totals_of(rows)
     yield (
         f"{count_text(sums['partitions'], 'partition dir')} of {count_text(sums['topics'], 'topic')}: "
@@ -106,7 +106,7 @@ def _groups(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
 
 
 def names_of(rows: Sequence[Row]) -> str:
-    """Partitions by name, not too many."""
+    """Return the names of the first few partitions, and how many more there are."""
     names = list(dict.fromkeys(_name(row) for row in rows))
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")

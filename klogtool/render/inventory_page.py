@@ -1,4 +1,4 @@
-"""An inventory as a page with plots: one file, nothing is fetched, nothing runs in it."""
+"""An inventory as an HTML page with plots: one file that fetches nothing and contains no script."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ tr:nth-child(even) td { background: #f4f6f8 } .bad { color: #a40000 } .wide { ov
 
 
 def inventory_page(rows: Sequence[Row], paths: Sequence[str], now_ms: int) -> str:
-    """The page."""
+    """Return the page as HTML."""
     when = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC") if 0 <= now_ms < 1 << 43 else ""
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>klogtool inventory</title>',
@@ -51,7 +51,7 @@ def inventory_page(rows: Sequence[Row], paths: Sequence[str], now_ms: int) -> st
 
 
 def _shown(text: str) -> str:
-    """As everywhere that people read: without control and bidi characters, and bytes of names that are no text."""
+    """Escape control and bidi characters and bytes that are not UTF-8, as in all other output, and HTML."""
     return escape(escaped(text))
 
 
@@ -72,7 +72,7 @@ def _plots(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def bars(title: str, values: Sequence[tuple[str, int]], told: Any, *, colour: str = "#2f6fb0") -> str:
-    """Lying bars with their names and values, the rest as the last of them; nothing for no values."""
+    """Draw horizontal bars with names and values; the last bar sums up the rest. Empty without values."""
     if not values:
         return ""
     shown = list(values[:MOST_BARS])
@@ -93,7 +93,7 @@ def bars(title: str, values: Sequence[tuple[str, int]], told: Any, *, colour: st
 
 
 def columns(title: str, values: Sequence[tuple[str, int]]) -> str:
-    """Standing bars, for sizes in their order; nothing for no values."""
+    """Draw vertical bars in the given order. Empty without values."""
     if not values:
         return ""
     most, tall = max(n for _, n in values), 170

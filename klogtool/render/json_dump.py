@@ -1,4 +1,4 @@
-"""Any file of a log dir as JSON lines, one after another."""
+"""Every file of a log dir as JSON lines, one after another."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ INTERNAL_TOPICS = (
 
 
 class JsonDump:
-    """JSON lines of files to `write`. Kafka's options and selections are `kafka`'s, and so is what was damaged."""
+    """Writes files as JSON lines to `write`. `kafka` has the options and the selection, and collects the damage."""
 
     def __init__(self, kafka: KafkaDump) -> None:
         self.kafka, self.write = kafka, kafka.write
 
     def file(self, path: str) -> None:
-        """One file. Raises KlogError where it cannot be read on; an error line then says so, too."""
+        """Write a file. If it cannot be read further, writes an error line and raises the KlogError."""
         name = parse_file_name(os.path.basename(path))
         try:
             if name.kind.holds_batches:
@@ -75,12 +75,12 @@ class JsonDump:
 
 
 def internal_topic(path: str) -> str | None:
-    """The internal topic whose partition dir a file lies in, by the folder's name; None for any other."""
+    """Return the internal topic of a file, by its folder's name; None for any other topic."""
     folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
     try:
         topic = parse_partition_dir_name(folder).topic
     except KlogError:
         topic = ""
     if os.path.basename(path).endswith(FileKind.KRAFT_SNAPSHOT.value):
-        return "__cluster_metadata"  # also bootstrap.checkpoint, which lies in a log dir
+        return "__cluster_metadata"  # also for bootstrap.checkpoint, which is in a log dir, not in a partition dir
     return topic if topic in INTERNAL_TOPICS else None

@@ -1,9 +1,8 @@
 """Batches and records as JSON lines: the reference for the kernel, which writes the same bytes.
 
-Bytes are {"utf8": ...} where they are UTF-8, else {"base64": ...}; null is null. A timestamp of -1 is null. What parses
-is imported when there is something parsed: a dump by the kernel has no need of it.
+Bytes are {"utf8": ...} if they are UTF-8, otherwise {"base64": ...}; null is null. A timestamp of -1 is null.
 
-This is the reference of kernels/_json.pxi: a rule that changes here changes there, too.
+This is the reference of kernels/_json.pxi: change a rule in both places.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ if TYPE_CHECKING:
     from klogtool.format.message import Message
 
 Row = dict[str, Any]
-LONG_BYTES = 1 << 20  # of a key, value or header: what is longer is made into text piece by piece
+LONG_BYTES = 1 << 20  # of a key, value or header: from this size on, its text is made piece by piece
 LONG_PIECE_BYTES = 3 << 18  # base64 takes three bytes at a time
 
 
 def json_line(row: Row) -> bytes:
-    """One object, compact, text as UTF-8."""
+    """Return one JSON object as a line: compact, in UTF-8."""
     return row_line(row, ascii_only=False).encode() + b"\n"
 
 
 def json_bytes(data: bytes | None) -> dict[str, str] | None:
-    """Bytes of a key, a value or a header value."""
+    """Return the JSON form of a key, a value or a header value."""
     if data is None:
         return None
     try:
@@ -48,9 +47,9 @@ def json_bytes(data: bytes | None) -> dict[str, str] | None:
 
 
 class LongLine:
-    """The line of a record with a long key, value or header: made when it is written, a piece at a time.
+    """The line of a record with a long key, value or header. Its text is made piece by piece while it is written.
 
-    Its text may be six times as long as its bytes, which are all that is held. len(): of these bytes, about.
+    The text may be six times as long as the bytes, and only the bytes are held. len(): about the size of these bytes.
     """
 
     def __init__(self, row: Row) -> None:
@@ -60,19 +59,19 @@ class LongLine:
         return sum(len(long.data) for long in _long_ones(self._row))
 
     def walk(self) -> Iterator[bytes]:
-        """The same bytes as `json_line` makes of the record's row."""
+        """Yield the same bytes as `json_line` makes of the record's row."""
         yield from _walk_json(self._row)
         yield b"\n"
 
 
 class _Long:
-    """Bytes that are not made into text yet."""
+    """Bytes whose text is not made yet."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
 
     def walk(self) -> Iterator[bytes]:
-        """As json_line has what `json_bytes` gives."""
+        """Yield the same bytes as `json_line` makes of what `json_bytes` returns."""
         if not _is_utf8(self.data):
             yield b'{"base64":"'
             yield from map(base64.b64encode, _walk_pieces(self.data))
@@ -111,7 +110,7 @@ def _long_ones(value: Any) -> Iterator[_Long]:
 
 
 def _walk_json(value: Any) -> Iterator[bytes]:
-    """As `json_line` writes it, in pieces."""
+    """Yield the same bytes as `json_line`, without the line's end, in pieces."""
     if isinstance(value, _Long):
         yield from value.walk()
         return
@@ -128,7 +127,7 @@ def _walk_json(value: Any) -> Iterator[bytes]:
 
 
 def record_line(file: str, batch: RecordBatch | Message, record: Record, topic: str | None = None) -> bytes | LongLine:
-    """A record's line; where it would be long, as what makes it."""
+    """Return a record's line; a LongLine if a key, value or header is long."""
     row = record_row(file, batch, record, topic, _json_bytes_or_long)
     return json_line(row) if next(_long_ones(row), None) is None else LongLine(row)
 
@@ -138,12 +137,12 @@ def _json_bytes_or_long(data: bytes | None) -> Any:
 
 
 def json_timestamp(timestamp: int) -> int | None:
-    """Ms since the epoch, None where there is none."""
+    """Return a timestamp in ms since the epoch; None for NO_TIMESTAMP."""
     return None if timestamp == NO_TIMESTAMP else timestamp
 
 
 def batch_row(file: str, batch: RecordBatch | Message) -> Row:
-    """Every header field under its name. Raises Unsupported for a codec that there is not."""
+    """Return every header field under its name. Raises Unsupported for an unknown codec."""
     if isinstance(batch, Message):
         return _message_row(file, batch)
     return {
@@ -197,8 +196,8 @@ def record_row(
     topic: str | None = None,
     json_bytes: Callable[[bytes | None], Any] = json_bytes,
 ) -> Row:
-    """A record with its batch's fields. topic: of an internal one the content is decoded, too. json_bytes: what stands
-    for bytes."""
+    """Return a record with its batch's fields. topic: an internal topic; its content is decoded too. json_bytes: makes
+    the JSON form of bytes."""
     row: Row = {
         "type": "record",
         "file": file,
@@ -226,12 +225,12 @@ def record_row(
 def _further(
     batch: RecordBatch | Message, record: Record, topic: str | None, json_bytes: Callable[[bytes | None], Any]
 ) -> Iterator[tuple[str, Any]]:
-    """What only some records have."""
+    """Yield the fields that only some records have."""
     if record.crc is not None:
         yield "crc", record.crc
         yield "crc_valid", record.crc_valid
     keys = [json_bytes(h.key) for h in record.headers if not _is_utf8(h.key)]
-    if keys:  # shown above with replacement characters: here nothing is lost
+    if keys:  # `headers` shows them with replacement characters; this field keeps all bytes
         yield "header_keys", [json_bytes(h.key) for h in record.headers]
     if batch.is_control:
         yield "decoded", control_row(record)
@@ -242,7 +241,7 @@ def _further(
 
 
 def control_row(record: Record) -> Row:
-    """What a control record says; of one that cannot be read, why."""
+    """Return the content of a control record, or why it cannot be read."""
     try:
         type_id = parse_control_type_id(record.key)
         kind = ControlRecordType.of(type_id)
@@ -258,7 +257,7 @@ def control_row(record: Record) -> Row:
 
 
 def error_row(file: str, error: KlogError) -> Row:
-    """Damage at a place of a file."""
+    """Return the row of an error, with its file and position."""
     return {
         "type": "error",
         "file": file,

@@ -1,7 +1,7 @@
 """One file after another as kafka-dump-log 4.3.1 prints it, and what it reports at its end.
 
-Which file is what goes by its suffix alone, as there. stdout is Kafka's to the byte; where its tool dies of damage, a
-KlogError is raised after the same output.
+As in Kafka's tool, only the suffix decides the type of a file. stdout is byte for byte the same; where Kafka's tool
+dies of damage, a KlogError is raised after the same output.
 """
 
 from __future__ import annotations
@@ -28,27 +28,28 @@ if TYPE_CHECKING:
     Write = Callable[[bytes | memoryview], None]
 
     class DumpOptions(Protocol):
-        """kafka-dump-log's options. Methods: Kafka looks at an argument only where it needs it, and may die there."""
+        """kafka-dump-log's options. They are methods because Kafka reads an argument only when it needs it, and may
+        fail on it only then."""
 
         @property
         def sanity_only(self) -> bool:
-            """Only the check that a broker makes of an index."""
+            """Only make the sanity check of a broker on an index."""
 
         @property
         def verify_only(self) -> bool:
-            """Check an index, do not print its entries."""
+            """Check an index, but do not print its entries."""
 
         def files(self) -> list[str]:
-            """The files, in order."""
+            """Return the files, in order."""
 
         def records(self) -> RecordOptions:
-            """What to show of records."""
+            """Return what to show of records."""
 
         def max_bytes(self) -> int:
-            """Read at most so many bytes of a log."""
+            """Return how many bytes of a log are read at most."""
 
         def max_message_size(self) -> int:
-            """Size of the piece that an index entry's batch is looked for in."""
+            """Return the size of the slice in which an index entry's batch is searched."""
 
 
 INT_MAX = 2**31 - 1
@@ -56,10 +57,10 @@ BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
 
 
 class KafkaDump:
-    """Prints files to `write`, complaints to `complain`, and gathers the reports.
+    """Prints files to `write` and complaints to `complain`, and collects the reports.
 
-    selection: only these records. go_on: behind damage, where Kafka's tool dies. jobs: threads. damaged: whether
-    anything was wrong so far.
+    selection: only these records. go_on: continue after damage, where Kafka's tool dies. jobs: threads. damaged:
+    whether anything was wrong so far.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class KafkaDump:
         self.on_progress: Callable[[int], None] | None = None
 
     def file(self, path: str) -> None:
-        """One file. Raises KlogError where Kafka's tool ends."""
+        """Print a file. Raises KlogError where Kafka's tool dies."""
         self.print(f"Dumping {path}")
         name = os.path.basename(path)
         dump = DUMPS.get(name[name.rfind(".") :] if "." in name else "")
@@ -91,11 +92,11 @@ class KafkaDump:
                 raise error.at_path(path) from None
 
     def print(self, line: str) -> None:
-        """A line of the dump."""
+        """Write a line of the dump."""
         self.write(os.fsencode(line + "\n"))
 
     def log(self, path: str, name: str) -> None:
-        """A log of whatever file name, dumped as if it were called `name`."""
+        """Print a log with any file name as if it had the name `name`."""
         self.print(f"Dumping {path}")
         try:
             self._log(path, name)
@@ -125,7 +126,7 @@ class KafkaDump:
             self.note_tail(end - dump.valid_bytes, log.path, dump.valid_bytes)
 
     def note_damage(self, dump: LogDump, path: str) -> None:
-        """Damage that did not end a dump."""
+        """Complain about damage that did not end the dump of a log."""
         self.damaged = self.damaged or bool(dump.invalid or dump.errors)
         if dump.invalid:
             count = "a batch does" if dump.invalid == 1 else f"{dump.invalid} batches, this first, do"
@@ -134,12 +135,12 @@ class KafkaDump:
             self._tell(error.at_path(path))
 
     def note_tail(self, size: int, path: str, position: int) -> None:
-        """Bytes at the end of a log that are no whole batch."""
+        """Complain about bytes at the end of a log that are not a whole batch."""
         self.damaged = True
         self._tell(Corrupt(f"{size} bytes at the end are not a whole batch", path=path, position=position))
 
     def note_name(self, path: str) -> None:
-        """A log whose name is no offset: Kafka does not load a partition with such a file."""
+        """Complain about a log whose name is not an offset: Kafka does not load a partition with such a file."""
         self.damaged = True
         self._tell(Corrupt("the name is no base offset", path=path, kafka_class="NumberFormatException"))
 
@@ -205,7 +206,7 @@ DUMPS = {
 
 
 def java_path(path: str) -> str:
-    """A path as java.io.File keeps it: without repeated and trailing slashes."""
+    """Return a path as java.io.File keeps it: without repeated and trailing slashes."""
     while "//" in path:
         path = path.replace("//", "/")
     return path[:-1] if len(path) > 1 and path.endswith("/") else path
@@ -217,7 +218,7 @@ def _log_heading(name: str) -> str:
     if name == BOOTSTRAP_SNAPSHOT:
         return "KRaft bootstrap snapshot"
     snapshot = parse_kraft_snapshot_name(name)
-    assert snapshot is not None  # the suffix is right
+    assert snapshot is not None  # DUMPS has chosen this function by the suffix
     return f"Snapshot end offset: {snapshot.end_offset}, epoch: {snapshot.epoch}"
 
 
@@ -250,7 +251,7 @@ def _index_beside(path: str, name: str) -> bytes:
 
 
 def _without(beside: str, path: str, error: Unreadable) -> KlogError:
-    """The error for a file that is there, and cannot be dumped since what belongs beside it is not."""
+    """Return the error for a file that exists but cannot be dumped because its neighbour `beside` is missing."""
     if error.errno != errno.ENOENT:
         return error
     if not os.path.lexists(path):

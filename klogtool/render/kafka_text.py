@@ -1,9 +1,9 @@
 """The lines of kafka-dump-log for batches and records, byte for byte (org.apache.kafka.tools.DumpLogSegments).
 
-The reference for the text kernel. Pieces come out in the order in which Kafka prints them, so that what damage
-leaves unprinted is unprinted here, too: a piece that cannot be made raises Corrupt or Unsupported in its place.
+Pieces come in the order in which Kafka prints them. A piece that cannot be made raises Corrupt or Unsupported, so that
+damage stops the output at the same place as in Kafka's tool.
 
-This is the reference of kernels/_dump.pxi: a rule that changes here changes there, too.
+This is the reference of kernels/_dump.pxi: change a rule in both places.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from klogtool.render.records import RecordOptions
 
 
 def java_bool(value: bool) -> str:
-    """true or false."""
+    """Return a boolean as Java prints it."""
     return "true" if value else "false"
 
 
 def optional_long(value: int | None) -> str:
-    """java.util.OptionalLong's toString."""
+    """Return a number as java.util.OptionalLong's toString does."""
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
 def walk_batch_text(batch: RecordBatch | Message) -> Iterator[str]:
-    """The batch line, in the two pieces that DumpLogSegments prints it in."""
+    """Yield the batch line in two pieces, as DumpLogSegments prints it."""
     if isinstance(batch, Message):
         yield f"offset: {batch.last_offset}"
     else:
@@ -54,9 +54,10 @@ Wants = Callable[[int, int, bytes | None, bytes | None], bool]
 def walk_records_text(
     batch: RecordBatch | Message, options: RecordOptions, seen: Callable[[int], None], wants: Wants | None = None
 ) -> Iterator[str]:
-    """The record lines of a batch, piece by piece.
+    """Yield the record lines of a batch, piece by piece.
 
-    seen: is told each record's offset before its line. wants: (offset, timestamp, key, value) -> show it or not.
+    seen: called with each record's offset before its line. wants: (offset, timestamp, key, value) -> whether to show
+    it.
     """
     if isinstance(batch, Message):
         for message in walk_messages(batch):
@@ -103,7 +104,7 @@ def _contents(record: Record, options: RecordOptions) -> str:
 
 
 def _message_contents(message: Message, options: RecordOptions) -> str:
-    """A message's key and value may turn out to be unreadable only here, inside the decoder."""
+    """Return a message's key and payload. Only here, in the decoder, they may turn out to be unreadable."""
     decoder = options.decoder
     if decoder is None or decoder.failed is None:
         return _contents(to_record(message), options)
@@ -120,7 +121,7 @@ def _message_contents(message: Message, options: RecordOptions) -> str:
 
 
 def _joined(texts: Texts, options: RecordOptions) -> str:
-    """Key and payload. Without metadata the bar goes before whichever of them comes first."""
+    """Join key and payload. Without metadata, the bar is before the first of them."""
     key, payload = texts
     prefix = "| " if options.skip_metadata else " "
     text = ""
@@ -130,5 +131,5 @@ def _joined(texts: Texts, options: RecordOptions) -> str:
 
 
 def decode_strings(_: int, key: bytes | None, value: bytes | None) -> Texts:
-    """Key and value as Java's UTF-8 strings (org.apache.kafka.tools.api.StringDecoder)."""
+    """Return key and value as Java's UTF-8 strings (org.apache.kafka.tools.api.StringDecoder)."""
     return (None if key is None else java_utf8(key)), (None if value is None else java_utf8(value))

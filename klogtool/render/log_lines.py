@@ -1,7 +1,7 @@
 """The entries of a log file as lines: kafka-dump-log's text, or JSON.
 
-The kernel writes what is regular; an entry it is not sure of, and everything that needs a decoder, goes through the
-reference, so that damage is judged in one place.
+The kernel writes regular entries. The reference writes entries that the kernel is not sure of, and everything that
+needs a decoder. So damage is judged in one place.
 """
 
 from __future__ import annotations
@@ -33,23 +33,25 @@ if TYPE_CHECKING:
 
 
 OUT_BYTES = 1 << 20
-FIRST_OUT_BYTES = 1 << 16  # enough for a small file; fresh memory costs it a fault a page
-SPAN_BYTES = 8 << 20  # what a thread takes at a time; its text may be several times as much
+FIRST_OUT_BYTES = 1 << 16  # enough for a small file; each fresh page of memory costs a page fault
+SPAN_BYTES = 8 << 20  # what a thread takes at a time; its text may be several times as large
 MOST_SPAN_TEXT_BYTES = 1 << 25
 GAPS_AT_ONCE = 1 << 16
-LONG_TEXT_BYTES = 64 << 20  # of JSON that a batch may become; more is made piece by piece where its records are long:
-LONG_LINE_BYTES = 64 << 10  # on average at least so much
-LEAST_LINE_ROOM = 320  # what the kernel asks for a record at least
+# A batch with at least LONG_TEXT_BYTES of JSON is written piece by piece if its lines have LONG_LINE_BYTES on average.
+LONG_TEXT_BYTES = 64 << 20
+LONG_LINE_BYTES = 64 << 10
+LEAST_LINE_ROOM = 320  # the kernel asks for at least so many bytes for each record
 LONG_MASK = (1 << 64) - 1
 
 
 class Lines:
-    """What a span of the file, or a window of it, became.
+    """The lines of a span of the file.
 
     start, reached, last, tail: see log.span_maker.
-    gaps: (offset before, offset after) where records do not follow on; the first one's `before` is None, since only
-    who has the window before knows it. invalid: entries with a wrong checksum. errors: damage that was passed over;
-    fatal: the one that ended the window. text_bytes: of the pieces. bounded: it may end before the span does.
+    gaps: (offset before, offset after) where offsets are not consecutive. `before` of the first one is None, because
+    only the reader of the span before knows it. invalid: entries with a wrong checksum. errors: damage that did not end
+    the dump. fatal: the error that ended the span. text_bytes: size of the pieces. bounded: the lines may end before
+    the span does.
     """
 
     def __init__(self, start: int | None = None, reached: int = 0, *, bounded: bool = False) -> None:
@@ -66,42 +68,43 @@ class Lines:
 
     @property
     def is_enough(self) -> bool:
-        """Whether so much came of a span already that the rest is to be another one: a few bytes may inflate to
-        any number."""
+        """Whether the text is so large already that the rest of the span becomes another one. A few compressed bytes
+        may become any amount of text."""
         return self.bounded and self.text_bytes >= MOST_SPAN_TEXT_BYTES
 
     def add(self, piece: bytes | memoryview | LongLine) -> None:
-        """More text."""
+        """Add text."""
         self.pieces.append(piece)
         self.text_bytes += len(piece)
 
     def see(self, offset: int) -> None:
-        """The next record's offset (DumpLogSegments.dumpBatchRecords)."""
+        """Note the next record's offset, and a gap before it (DumpLogSegments.dumpBatchRecords)."""
         if self.last_offset is None or (self.last_offset + 1 - offset) & LONG_MASK:
             self.gaps.append((self.last_offset, offset))
         self.last_offset = offset
 
     def checked(self, valid: bool, position: int) -> None:
-        """Whether an entry matches its checksum."""
+        """Note whether an entry matches its checksum."""
         if not valid:
             self.note_invalid(1, position)
 
     def note_invalid(self, count: int, first: int) -> None:
-        """So many entries do not, the first of them at this position."""
+        """Count entries with a wrong checksum. first: position of the first one."""
         self.invalid += count
         self.first_invalid = first if self.first_invalid is None else min(first, self.first_invalid)
 
 
 class LineMaker(SpanMaker[Lines]):
-    """Makes lines of the entries of a file; one for each thread. Pieces that are views go back to the pool `outs`."""
+    """Makes lines of the entries of a file. Each thread has its own maker. Pieces that are views return to the pool
+    `outs`."""
 
     def __init__(self, form: Form, outs: BufferPool) -> None:
         super().__init__()
         self.form, self.outs, self._room = form, outs, FIRST_OUT_BYTES
         self._kernel = kernels.native if _fit_for_kernel(form) else kernels.absent
-        self._out: bytearray | mmap.mmap = bytearray()  # taken when there is something to put into it
+        self._out: bytearray | mmap.mmap = bytearray()  # taken from the pool when there is something to write
         self._used = self._written = 0
-        # Mapped, so that only what is written to becomes memory.
+        # Mapped, so that only pages that are written to use memory.
         self._gaps: memoryview | array[int] = memoryview(mmap.mmap(-1, 16 * GAPS_AT_ONCE)).cast("q")
         self._state = self._kernel.DumpState()
         self._flags = _flags(form)
@@ -127,12 +130,13 @@ class LineMaker(SpanMaker[Lines]):
                 self.outs.give_back(piece)
 
     def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
-        """Lines of the kernel."""
+        """Let the kernel write lines."""
         state, last_offset = self._state, self.made.last_offset
         if self._used == len(self._out):
             self._seal()
             self._out, self._room = self.outs.take(self._room), max(self._room, OUT_BYTES)
-        # A span does not know the offset before it: one that no first record follows.
+        # The offset before the span is unknown. Any offset that the first record cannot follow makes a gap, which
+        # LogDump.take then judges.
         state.last_offset = _before_nothing(window, at) if last_offset is None else last_offset
         at, self._written, why = self._kernel.dump(
             window.data, at, stop, window.base, self._flags, state, self._gaps, memoryview(self._out)[self._used :],
@@ -143,7 +147,8 @@ class LineMaker(SpanMaker[Lines]):
         return at, why
 
     def make_room(self, window: Window, at: int) -> bool:
-        """In a buffer of its own, and larger, if that is what it takes. A long line is the reference's."""
+        """Take another buffer, a larger one if the entry needs it. False if its lines are long: then the reference
+        writes them."""
         if self._written:
             return True
         if self._has_long_lines(window, at):
@@ -152,7 +157,7 @@ class LineMaker(SpanMaker[Lines]):
         return True
 
     def take_frame(self, window: Window, frame: Frame) -> None:
-        """Lines of the reference."""
+        """Let the reference write lines."""
         self._seal()
         walk = _json_of_entry if self.form.json_file is not None else _text_of_entry
         try:
@@ -165,7 +170,7 @@ class LineMaker(SpanMaker[Lines]):
             self._end_line()
 
     def _take(self, *, is_unknown: bool) -> None:
-        """What the kernel left besides text: gaps, wrong checksums. is_unknown: the offset before the first record."""
+        """Take the kernel's gaps and wrong checksums. is_unknown: the offset before the first record is not known."""
         made, state = self.made, self._state
         for n in range(state.gap_count):
             before = None if is_unknown and n == 0 else self._gaps[2 * n]
@@ -177,13 +182,13 @@ class LineMaker(SpanMaker[Lines]):
         state.gap_count = state.invalid = 0
 
     def _seal(self) -> None:
-        """Hand on the text so far; the next goes into another buffer."""
+        """Add the text so far to the result; the next text goes into another buffer."""
         if self._used:
             self.made.add(memoryview(self._out)[: self._used])
             self._out, self._used = bytearray(), 0
 
     def _has_long_lines(self, window: Window, at: int) -> bool:
-        """Whether few records of a batch make so much JSON that it is not to be in memory as a whole."""
+        """Whether few records of a batch need so much JSON that it must not be in memory as a whole."""
         if self.form.json_file is None or self._state.needed < LONG_TEXT_BYTES:
             return False
         frame = next(walk_frames(window.data, at, window.cut, base=window.base), None)
@@ -194,7 +199,7 @@ class LineMaker(SpanMaker[Lines]):
         return count is not None and count * LONG_LINE_BYTES <= self._state.needed
 
     def _make_room(self) -> None:
-        """For an entry that fits neither behind what is there nor, perhaps, into any buffer so far."""
+        """Make room for an entry that does not fit after the text so far, and perhaps into no buffer so far."""
         needed = self._state.needed
         self._seal()
         if needed > len(self._out):
@@ -205,13 +210,14 @@ class LineMaker(SpanMaker[Lines]):
             self._gaps = array("q", [0]) * (2 * lines)
 
     def _end_line(self) -> None:
-        """Where the dump goes on: Kafka's text breaks off within a line."""
+        """End a line that damage has cut short, if the dump continues: Kafka's text stops within a line."""
         last = self.made.pieces[-1] if self.made.pieces else b"\n"
         if self.form.go_on and isinstance(last, bytes | memoryview) and last[-1:] != b"\n":
             self.made.add(b"\n")
 
     def _may_go_on(self, window: Window, frame: Frame) -> bool:
-        """Text ends where Kafka's tool does. JSON tells of a batch that no reader would take, and goes on."""
+        """Whether the dump continues after this error. Text ends where Kafka's tool dies. JSON continues after a batch
+        with a wrong checksum, which no reader accepts anyway."""
         if self.form.go_on or self.form.json_file is None:
             return self.form.go_on
         try:
@@ -221,7 +227,7 @@ class LineMaker(SpanMaker[Lines]):
 
 
 def write_piece(piece: bytes | memoryview | LongLine, write: Callable[[bytes | memoryview], None]) -> None:
-    """A piece of `Lines`, as it is or as it is made."""
+    """Write a piece of `Lines`; a long line is made while it is written."""
     if isinstance(piece, bytes | memoryview):
         write(piece)
     else:
@@ -246,12 +252,12 @@ def _flags(form: Form) -> int:
 
 
 def _json_text(file: str) -> bytes:
-    """What follows `"file":` in a row: its name, and its bytes beside it if that is not UTF-8."""
+    """Return what follows `"file":` in a row: the name, and its bytes as another field if the name is not UTF-8."""
     return row_line({"file": file}, ascii_only=False).removeprefix('{"file":').removesuffix("}").encode()
 
 
 def _before_nothing(window: Window, at: int) -> int:
-    """An offset that the next record's does not follow on: far from where its batch begins."""
+    """Return an offset that the next record cannot follow: one far from the base offset of its batch."""
     base_offset = int.from_bytes(window.data[at : at + 8], "big", signed=True)
     return base_offset - (1 << 62) if base_offset >= 0 else base_offset + (1 << 62)
 
@@ -263,7 +269,7 @@ def _parse(window: Window, frame: Frame) -> RecordBatch | Message:
 def _text_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> Iterator[bytes]:
     batch = _parse(window, frame)
     if isinstance(batch, Message) and batch.magic < 0:
-        yield f"offset: {batch.offset}".encode()  # printed before the header is looked at, which throws
+        yield f"offset: {batch.offset}".encode()  # Kafka prints it before it reads the header, which throws
         check_magic(batch)
     found.checked(batch.crc_valid, batch.position)
     if form.selection is not None:
@@ -277,7 +283,7 @@ def _text_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> It
 
 
 def _selected_text(found: Lines, batch: RecordBatch | Message, form: Form) -> Iterator[bytes]:
-    """The batch's line and those of its wanted records, if there are any."""
+    """Yield the batch's line and those of its wanted records; nothing if none is wanted."""
     selection = form.selection
     assert selection is not None
     if not selection.may_hold(batch):
@@ -321,10 +327,11 @@ def _wanted(form: Form, record: Record) -> bool:
 
 
 class LogDump:
-    """What the dump of one log file came to so far.
+    """The result of the dump of one log file so far, without its text.
 
-    valid_bytes: where its entries end. invalid, first_invalid: entries with a wrong checksum, position of the first.
-    gaps: offset before to offset after. errors: damage that was passed over. on_progress: is told of bytes done.
+    valid_bytes: where its entries end. invalid, first_invalid: how many entries have a wrong checksum, and the position
+    of the first one. gaps: offset before -> offset after. errors: damage that did not end the dump. on_progress: called
+    with the number of bytes done.
     """
 
     def __init__(self, on_progress: Callable[[int], None] | None = None) -> None:
@@ -337,7 +344,7 @@ class LogDump:
         self.on_progress = on_progress
 
     def take(self, found: Lines) -> None:
-        """A span's findings, now that the offset before it is known."""
+        """Add what was found in a span, now that the offset before it is known."""
         for before, after in found.gaps:
             if before is not None:
                 self.gaps[before] = after
@@ -357,9 +364,9 @@ class LogDump:
 def dump_log_lines(
     file: LogFile, form: Form, write: Callable[[bytes | memoryview], None], dump: LogDump, *, end: int, jobs: int = 1
 ) -> None:
-    """All entries up to byte `end` as lines to `write`, in order; what there is to tell of them goes to `dump`.
+    """Write all entries up to byte `end` as lines to `write`, in order, and collect damage and gaps in `dump`.
 
-    Raises KlogError where Kafka's tool dies, after the same lines; or goes on behind it, if the form says so.
+    Raises KlogError where Kafka's tool dies, after the same lines; with `form.go_on` it continues after the damage.
     """
     start: int | None = 0
     if form.go_on:
@@ -380,7 +387,7 @@ def _dump_from(
     end: int,
     jobs: int,
 ) -> Corrupt | None:
-    """From entry to entry, as far as they follow each other; returns what is wrong behind the last one."""
+    """Write entries as far as they follow each other. Returns what is wrong after the last one, or None."""
     outs = BufferPool()
 
     spans = walk_made(file, lambda: LineMaker(form, outs), start=start, end=end, span_bytes=SPAN_BYTES, jobs=jobs)
@@ -396,11 +403,12 @@ def _dump_from(
 
 
 def _mended(file: LogFile, form: Form, write: Callable[[bytes | memoryview], None], dump: LogDump, end: int) -> LogFile:
-    """The log as it is with each length and magic set right that is all that is wrong with its entry; told first."""
+    """Return the log with corrected lengths and magics, for entries where nothing else is wrong. Each correction is
+    noted first."""
     found: list[SetRight] = []
     try:
         file = mended(file, end=end, on_mended=found.append)
-    except KlogError:  # not to be read: the dump comes to that, too, behind what can be
+    except KlogError:  # it cannot be read: the dump reports that itself, after what it can read
         return file
     dump.errors += found
     if found and form.json_file is not None:
@@ -417,7 +425,8 @@ def _skip(
     end: int,
     damage: KlogError | None,
 ) -> int | None:
-    """Behind bytes that are no entry: where the next one begins; None, and the bytes are a tail, if there is none."""
+    """Return the position of the next entry after bytes that are not an entry; None if there is none, and the bytes are
+    the tail of the log."""
     position = dump.valid_bytes
     found = find_batch_behind(file, position, end=end)
     if damage is not None:

@@ -1,4 +1,4 @@
-"""What a lookup found: JSON rows of the contract (docs/contract.md), and text, the answer first."""
+"""Answers of lookup: JSON rows of the contract (docs/contract.md), and text with the answer first."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from klogtool.format.indexes import OffsetIndexEntry
 Row = dict[str, Any]
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _NAMES = {SegmentChosen: "segment", TimeIndexLookup: "time-index", IndexLookup: "index", Scan: "scan"}
-_WIDTH = 14  # of what stands before each line of an explanation
+_WIDTH = 14  # of the left column of an explanation
 
 
 # JSON.
 
 
 def offset_row(found: OffsetFound, *, explain: bool) -> Row:
-    """The contract's answer to --offset (docs/contract.md)."""
+    """Return the contract's answer to --offset (docs/contract.md)."""
     if found.is_end:
         return {"offset": found.offset, "end": True}
     names = ("offset", "segment", "position", "size", "base_offset", "last_offset")
@@ -50,7 +50,7 @@ def offset_row(found: OffsetFound, *, explain: bool) -> Row:
 
 
 def timestamp_row(asked: int | str, found: TimestampFound, high_watermark: int, *, explain: bool) -> Row:
-    """The contract's answer to --timestamp (docs/contract.md); and whether consumers get to see what was found."""
+    """Return the contract's answer to --timestamp (docs/contract.md), and whether consumers can read what was found."""
     row: Row = {"timestamp": asked, "found": _place(found.found)}
     if found.found is not None and found.found.timestamp != NO_TIMESTAMP:
         row["below_high_watermark"] = found.found.offset < high_watermark
@@ -58,12 +58,12 @@ def timestamp_row(asked: int | str, found: TimestampFound, high_watermark: int, 
 
 
 def epoch_row(found: EpochEnd) -> Row:
-    """The contract's answer to --leader-epoch (docs/contract.md)."""
+    """Return the contract's answer to --leader-epoch (docs/contract.md)."""
     return {"leader_epoch": found.leader_epoch, "found_epoch": found.found_epoch, "end_offset": found.end_offset}
 
 
 def refusal_row(error: KlogError) -> Row:
-    """What a broker would throw."""
+    """Return the exception that a broker would throw."""
     return {"error": {"class": error.kafka_class or type(error).__name__, "message": error.kafka_message or str(error)}}
 
 
@@ -85,7 +85,7 @@ def _step_row(step: Step) -> Row:
 
 
 def offset_text(found: OffsetFound, log_end_offset: int) -> str:
-    """A line, and the steps if there are any."""
+    """Return a line, then the steps if there are any."""
     asked = f"offset {found.offset:,}"
     if found.is_end:
         what = "the log's end" if found.offset == log_end_offset else f"nothing up to the log's end, {log_end_offset:,}"
@@ -100,7 +100,7 @@ def offset_text(found: OffsetFound, log_end_offset: int) -> str:
 
 
 def timestamp_text(asked: int | str, found: TimestampFound, high_watermark: int, *, explain: bool) -> str:
-    """A line, and the steps if they are asked for."""
+    """Return a line, then the steps with `explain`."""
     place = found.found
     if place is None:
         what = (
@@ -120,7 +120,7 @@ def timestamp_text(asked: int | str, found: TimestampFound, high_watermark: int,
 
 
 def epoch_text(found: EpochEnd) -> str:
-    """A line."""
+    """Return a line."""
     asked = f"leader epoch {found.leader_epoch}"
     if found.end_offset is None:
         return f"{asked}   this log does not know it"
@@ -129,7 +129,7 @@ def epoch_text(found: EpochEnd) -> str:
 
 
 def time_text(timestamp: int) -> str:
-    """Epoch ms as ISO 8601, or the number where that is beyond the calendar."""
+    """Return epoch milliseconds as ISO 8601 in UTC; the number itself if it is outside the calendar."""
     try:
         moment = _EPOCH + timedelta(milliseconds=timestamp)
     except OverflowError:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 
 def time_text(ms: int) -> str:
-    """Epoch milliseconds as ISO 8601 in UTC; the number itself where that has no such year."""
+    """Return epoch milliseconds as ISO 8601 in UTC; the number itself if it is outside the calendar."""
     try:
         moment = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=ms)
     except OverflowError:

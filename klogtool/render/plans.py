@@ -1,4 +1,4 @@
-"""A plan as text and as a JSON line."""
+"""A plan as text, and the tables that all plans share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTHING_CHANGED_YET = "Nothing was changed. --apply does it, and it cannot be ta
 
 
 def plan_text(plan: Plan) -> str:
-    """The plan for people: what becomes of each segment, the steps, what it frees, holds and answers."""
+    """Show a plan: the notes, the verdict of each segment, the steps, and the bytes that it frees and holds."""
     return joined(_plan_lines(plan))
 
 
@@ -29,7 +29,7 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
 
 
 def steps_text(plan: Plan) -> str:
-    """The files that change, a line each."""
+    """Show the files that change, a line each."""
     return joined(_aligned(_all_step_cells(plan)))
 
 
@@ -39,7 +39,7 @@ def _all_step_cells(plan: Plan) -> Iterator[tuple[str, str, str]]:
 
 
 def _step_cells(step: Step, sizes: Mapping[str, int]) -> tuple[str, str, str]:
-    """sizes: of the files as they were found, by path."""
+    """Return action, path and detail of a step. sizes: of the files when the plan was made, by path."""
     match step:
         case Write():
             return "replace" if step.path in sizes else "write", step.path, f"{step.size:,} bytes"
@@ -59,7 +59,7 @@ def _closing(plan: Plan) -> str:
 
 
 def room_text(plan: Plan) -> str:
-    """What room a plan frees, and what it holds for undo."""
+    """Show how many bytes a plan frees now, and how many it holds for undo."""
     freed = f"{plan.bytes_freed_now:,} bytes are freed now"
     if plan.is_for_good:
         return f"{freed}, nothing is held for undo (--apply)"
@@ -67,12 +67,12 @@ def room_text(plan: Plan) -> str:
 
 
 def table_text(rows: Iterable[tuple[str, ...]]) -> str:
-    """Rows of cells under one another."""
+    """Show rows in aligned columns."""
     return joined(line[2:] for line in _aligned(rows))
 
 
 def wrapped_table(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    """Cells under one another, as wide as the terminal: the last one in as many lines as it needs."""
+    """Yield rows in aligned columns, as wide as the terminal; the last column wraps."""
     cells = [tuple(map(escaped, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
     indent = 2 + sum(widths) + 2 * len(widths)
@@ -84,7 +84,7 @@ def wrapped_table(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
 
 
 def _aligned(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    """Cells under one another, two blanks between and before them."""
+    """Yield rows in aligned columns, with two blanks before each column."""
     cells = [tuple(map(escaped, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:

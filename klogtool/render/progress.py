@@ -1,4 +1,4 @@
-"""A progress bar on stderr: bytes, bytes a second, time left. For people only: where stderr is no terminal, none."""
+"""A progress bar on stderr: bytes, bytes a second, time left. There is none if stderr is not a terminal."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 
-LEAST_BYTES = 64 << 20  # less is read before a bar is drawn
+LEAST_BYTES = 64 << 20  # less is read too quickly for a bar
 
 
 def with_progress_bar(
     work: Callable[[Callable[[int], None] | None], Result], paths: Iterable[str], *, wanted: bool
 ) -> Result:
-    """The work's result. It is given a function to tell of bytes read, of all that the files have; None for no bar."""
+    """Do the work and return its result. `work` gets a function to call with the number of bytes read; None without a
+    bar."""
     total = sum(_size(path) for path in paths) if wanted and _on_terminal() else 0
     if total < LEAST_BYTES:
         return work(None)
@@ -32,9 +33,9 @@ def with_progress_bar(
 
 
 def _on_terminal() -> bool:
-    """Whether somebody looks at stderr, and not at the dump itself, which a bar would disturb.
+    """Whether stderr is a terminal and the dump does not go to it too, where a bar would disturb it.
 
-    A pipe may lead to a pager, on the same terminal.
+    False if stdout is a pipe, because it may lead to a pager on the same terminal.
     """
     if sys.stderr is None or sys.stdout is None or not sys.stderr.isatty() or sys.stdout.isatty():
         return False

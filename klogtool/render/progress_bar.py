@@ -1,4 +1,4 @@
-"""A progress bar for commands that print while they read: it steps aside for what is printed."""
+"""A progress bar for commands that print while they read: it is hidden while something is printed."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-LEAST_PARTITIONS = 100  # fewer are done before a bar is drawn, unless they have much in them
+LEAST_PARTITIONS = 100  # fewer are done too quickly for a bar, unless they have LEAST_BYTES
 
 
 class Bar:
-    """A progress bar that makes room for what is printed meanwhile, also on the same terminal.
+    """A progress bar that is hidden while something is printed, even on the same terminal.
 
-    Nothing is drawn where stderr is no terminal, or stdout leads to a pipe (a pager, perhaps, on the same terminal).
+    There is no bar if stderr is not a terminal, or if stdout is a pipe: it may lead to a pager on the same terminal.
     """
 
     def __init__(self, total: int, *, wanted: bool, partitions: int = 0) -> None:
-        """total: bytes that there are to read. partitions: so many there are, 0 if they are not counted."""
+        """total: bytes to read. partitions: how many there are, 0 if they are not counted."""
         is_long = total >= LEAST_BYTES or partitions >= LEAST_PARTITIONS
         self._bar = _drawn_bar(partitions) if wanted and is_long and is_drawn() else None
         self._task = self._bar.add_task("", total=max(total, 1), told="") if self._bar is not None else None
@@ -43,12 +43,12 @@ class Bar:
         self._tell()
 
     def advance(self, size: int) -> None:
-        """So many more bytes have been read. May be called from any thread."""
+        """Add bytes that were read. May be called from any thread."""
         if self._bar is not None and self._task is not None:
             self._bar.advance(self._task, size)
 
     def advance_partition(self, size: int = 0) -> None:
-        """One more partition is done, and with it so many bytes that `advance` was not told of."""
+        """Add a finished partition. size: bytes of it that `advance` did not count."""
         self._done += 1
         self._tell()
         self.advance(size)
@@ -67,7 +67,7 @@ class Bar:
             self._bar.stop()
 
     def aside(self) -> _Aside:
-        """For a `with`, while something else is printed."""
+        """Return a context manager that hides the bar while something else is printed."""
         return _Aside(self._bar)
 
 
@@ -85,7 +85,7 @@ class _Aside:
 
 
 def total_size(paths: Iterable[str]) -> int:
-    """Bytes of all these files, as far as they can be seen."""
+    """Return the bytes of all these files, without those that cannot be accessed."""
     total = 0
     for path in paths:
         try:
@@ -96,7 +96,7 @@ def total_size(paths: Iterable[str]) -> int:
 
 
 def is_drawn() -> bool:
-    """Whether somebody would see a bar."""
+    """Whether a bar can be drawn: see `Bar`."""
     if sys.stderr is None or sys.stdout is None or not sys.stderr.isatty():
         return False
     return sys.stdout.isatty() or not stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)

@@ -1,4 +1,4 @@
-"""What a fetch gets, as JSON rows of the contract (docs/contract.md), and for people."""
+"""Answers of read, as JSON rows of the contract (docs/contract.md), and for people."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _NAMES_TOLD = 5  # of aborted transactions
 
 
 def fetched_row(found: FetchedBytes, isolation: Isolation) -> dict[str, Any]:
-    """The contract's answer (docs/contract.md); reads the bytes once. Raises KlogError where they cannot be read."""
+    """Return the contract's answer (docs/contract.md). Reads the bytes once.
+
+    Raises KlogError if they cannot be read.
+    """
     fetched = found.fetched
     row: dict[str, Any] = {
         "offset": found.offset,
@@ -48,7 +51,8 @@ def fetched_row(found: FetchedBytes, isolation: Isolation) -> dict[str, Any]:
 
 
 def fetched_text(found: FetchedBytes, isolation: Isolation, *, with_sha256: bool) -> str:
-    """How much, from where, up to what; what is missing, and what to do about it."""
+    """Show how many bytes a fetch returns, from where and up to what limit; if a batch is too large, which option
+    helps."""
     return joined(_lines(found, isolation, with_sha256))
 
 

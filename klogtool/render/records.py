@@ -1,4 +1,4 @@
-"""What is asked to be shown of records; shared by text and JSON, by the kernel and by the reference."""
+"""Which parts of records to show; shared by text and JSON, by the kernel and by the reference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ if TYPE_CHECKING:
 
 
 class RecordOptions:
-    """deep: records, not only batches. print_data: keys and values too, through the decoder (None: as strings)."""
+    """Which parts of records to show.
+
+    deep: records, not only batches. print_data: keys and values too, through the decoder (None: as strings).
+    skip_metadata: only keys and values of records.
+    """
 
     def __init__(
         self,
@@ -25,8 +29,8 @@ class RecordOptions:
 class Form:
     """How the entries of one log file are shown.
 
-    json_file: the name that JSON lines give the file; None for kafka-dump-log's text. topic: decodes records of
-    internal topics in JSON. go_on: behind damage, where Kafka's tool dies.
+    json_file: the file's name in JSON lines; None for kafka-dump-log's text. topic: the internal topic whose records
+    are decoded in JSON. go_on: continue after damage, where Kafka's tool dies.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a broker's start would make of a partition, for people: what is lost first, then why, then what to do."""
+"""What a broker's start does to a partition, for people: first what is lost, then why, then what to do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OUTCOMES = {
 
 
 def recover_text(plan: Plan) -> str:
-    """A paragraph for one partition, a line if nothing is lost there; the notes of a log dir's own plan."""
+    """Show a paragraph for a partition, or the notes of a log dir's own plan."""
     name = os.path.basename(plan.path)
     if "log_end_offset" not in plan.answer:
         return joined(f"{name}: {note}" for note in plan.notes)
@@ -43,8 +43,11 @@ def _lines(plan: Plan, name: str) -> Iterator[str]:
 
 
 def recovery_first_text(plan: Plan) -> str | None:
-    """What a plan of another command loses before it does anything of its own, since a broker recovers the log as it
-    loads it, and what the log lacks behind the end that the plan goes by; None if nothing."""
+    """Show what is lost before a plan of another command changes anything; None if nothing.
+
+    That is what recovery loses, because a broker recovers the log when it loads it, and what the log lacks after the
+    end that the plan assumes.
+    """
     losses, behind = plan.answer.get("lost_by_recovery"), plan.answer.get("behind_end")
     if losses is None and behind is None:
         return None
@@ -59,14 +62,14 @@ def recovery_first_text(plan: Plan) -> str | None:
 
 
 def start_problem_text(problem: StartProblem) -> str:
-    """That a broker stops there, by which exception, and what to do."""
+    """Show where and how a broker's start fails, with which exception, and what to do."""
     where, outcome = problem.path, _OUTCOMES[problem.stop.outcome.value]
     lines = [f"{where}: {outcome}: {problem.stop.kafka_class}: {problem.stop.message.partition(chr(10))[0]}"]
     return joined(lines if problem.cure is None else [*lines, f"  →  {problem.cure}"])
 
 
 def start_problem_row(problem: StartProblem) -> dict[str, Any]:
-    """The same beside an `error` in JSON."""
+    """Return the same for JSON, which goes beside an `error`."""
     return {"path": problem.path, "outcome": problem.stop.outcome.value, "detail": problem.detail, "cure": problem.cure}
 
 
@@ -74,7 +77,7 @@ def start_problem_row(problem: StartProblem) -> dict[str, Any]:
 
 
 def outcome_text(answer: Mapping[str, Any]) -> str:
-    """What becomes of the records: what goes, or else what is gone already."""
+    """Return what the start loses; if it loses nothing, what is gone already."""
     behind, missing = answer["behind_end"], answer["missing"]
     if answer["loses_records"]:
         return _losses(answer)
@@ -97,7 +100,7 @@ def _losses(answer: Mapping[str, Any]) -> str:
 
 
 def _behind_text(behind: Mapping[str, Any]) -> str:
-    """Of a log that ends too low, though loading it takes nothing out of it."""
+    """Return the verdict on a log that ends too early, although loading removes nothing from it."""
     is_false, span = behind["clean_marker_false"], None
     if behind["offsets"]:
         span = _span(behind["first_offset"], behind["last_offset"])
@@ -115,7 +118,7 @@ def _span(first: int, last: int) -> str:
 
 
 def _missing(answer: Mapping[str, Any]) -> Iterator[str]:
-    """What is gone already, what is behind the end, and what tells of it."""
+    """Yield what is gone already, what was or is after the log's end, and the evidence for that."""
     replicated, behind = answer.get("below_high_watermark"), answer.get("behind_end")
     if replicated is not None:
         span = _span(replicated["first_offset"], replicated["last_offset"]).partition(" ")[2]
@@ -133,7 +136,7 @@ def _missing(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _goes_with(answer: Mapping[str, Any], behind: Mapping[str, Any]) -> bool:
-    """Whether what is behind the end is no more than what recovery takes."""
+    """Whether everything after the end is among what recovery removes."""
     lost = answer.get("lost")
     return lost is not None and behind["offsets"] and behind["last_offset"] <= lost["last_offset"]
 
@@ -177,14 +180,17 @@ def _work(plan: Plan) -> Iterator[str]:
 
 
 def scanned_bytes(plan: Plan) -> int:
-    """Bytes of the segments that recovery reads."""
+    """Return the bytes of the segments that recovery reads."""
     sizes = _log_sizes(plan)
     return sum(sizes.get(base, 0) for base in plan.answer["recovered"])
 
 
 def unread_segments(plan: Plan) -> dict[int, int]:
-    """Base offset and bytes of the segments that nobody reads at this start: those below the recovery point, or all of
-    them after a clean stop. Damage in them stays as it is, and no other line tells of it."""
+    """Return base offset and bytes of the segments that this start does not read.
+
+    These are the segments below the recovery point, or all segments after a clean stop. Damage in them stays, and no
+    other line reports it.
+    """
     if isinstance(plan.question, RecoverQuestion) and plan.question.mark_clean:  # then every batch was read
         return {}
     seen = {*plan.answer["recovered"], *plan.answer["deleted_segments"]}
@@ -204,7 +210,7 @@ def _log_sizes(plan: Plan) -> dict[int, int]:
 
 
 def _cures(plan: Plan, answer: Mapping[str, Any]) -> Iterator[str]:
-    """Commands that keep more than a broker's start does."""
+    """Yield commands that keep more than a broker's start does."""
     path, behind = quoted(plan.path), answer.get("behind_end")
     if answer.get("lost") is not None or (behind is not None and behind["sound_batches"]):
         yield f"  →  klogtool salvage {path} --output DIR  # keeps the sound batches after the damage"

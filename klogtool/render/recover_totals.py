@@ -1,4 +1,4 @@
-"""verify --recover of many partitions: what is summed up in a line, and what all of them come to."""
+"""verify --recover of many partitions: which of them are summed up in one line, and the totals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from klogtool.render.recover import scanned_bytes, unread_segments
 
 
 def recover_brief(plan: Plan) -> str | None:
-    """What is said of a plan together with others like it; None if it is shown by itself."""
+    """Return the text by which plans are counted together; None if the plan is shown by itself."""
     answer = plan.answer
     if "skipped" in answer:
         return str(answer["skipped"])
@@ -20,14 +20,14 @@ def recover_brief(plan: Plan) -> str | None:
 
 
 class RecoverTotals(Totals):
-    """How many partitions lose records, how many offsets in all, and how much there is to be scanned."""
+    """How many partitions lose records, how many offsets in total, and how many bytes recovery scans."""
 
     def __init__(self) -> None:
         self._partitions = self._losing = self._offsets = self._uncounted = self._lacking = 0
         self._scanned = self._scanned_bytes = self._unread_bytes = 0
 
     def add(self, plan: Plan, *, is_loud: bool) -> None:
-        """One more plan. is_loud: records are lost by it, or are gone already."""
+        """Add a plan. is_loud: the plan loses records, or records are gone already."""
         answer = plan.answer
         if "log_end_offset" not in answer:
             return
@@ -53,7 +53,7 @@ class RecoverTotals(Totals):
             self._offsets += lost["last_offset"] - lost["first_offset"] + 1
 
     def walk(self) -> Iterator[str]:
-        """A line for all; none where there is one partition."""
+        """Yield the lines with the totals; none if there is only one partition."""
         if self._partitions < 2:
             return
         of_all = f"of {count_text(self._partitions, 'partition')}"

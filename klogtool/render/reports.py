@@ -1,7 +1,7 @@
-"""What kafka-dump-log complains of at its end, in its words and order (section 7 of its behaviour).
+"""What kafka-dump-log reports at its end, in its words and order.
 
-None of it is damage by itself: gaps are normal after compaction, mismatches in the indexes that brokers before
-3.9.1 and 4.1 wrote.
+None of it is damage by itself: gaps are normal after compaction, and mismatches are normal in indexes that brokers
+before 3.9.1 and 4.1 wrote.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Pairs = dict[str, list[tuple[int, int]]]
 
 
 class Reports:
-    """Findings by absolute path of the file, gathered while dumping."""
+    """What was found during the dump, by absolute path of the file."""
 
     def __init__(self) -> None:
         self.index_mismatches: dict[str, dict[int, int]] = {}
@@ -22,7 +22,7 @@ class Reports:
         self.gaps: dict[str, dict[int, int]] = {}
 
     def lines(self) -> Iterator[str]:
-        """The report, a line at a time; files in order of path (Kafka's order is that of a hash map)."""
+        """Yield the lines of the report. Files are in order of path; Kafka has the order of a hash map."""
         for path, mismatches in sorted(self.index_mismatches.items()):
             yield f"Mismatches in :{path}"
             for index_offset, log_offset in sorted(mismatches.items(), reverse=True):

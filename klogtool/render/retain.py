@@ -1,4 +1,4 @@
-"""What retention takes and what it leaves, for people: how much goes, then each segment with its reason."""
+"""The plan of retain, for people: how much is deleted, then each segment with its reason."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _RULES = {"log_start": "below the log start offset", "size": "by retention.bytes
 
 
 def retain_text(plan: Plan) -> str:
-    """The plan of a partition, or of its log dir."""
+    """Show the plan of a partition, or of its log dir."""
     if "skipped" in plan.answer:
         return joined([f"{os.path.basename(plan.path)}: {plan.answer['skipped']}"])
     return log_dir_text(plan) or joined(_lines(plan))
 
 
 def retain_brief(plan: Plan) -> str:
-    """The same, one of many: no segment by itself, and no more than a line for a partition that stays whole."""
+    """Show the plan as one of many: without the single segments, and in one line if nothing is deleted."""
     answer = plan.answer
     if "deletions" not in answer:
         return retain_text(plan)
@@ -41,14 +41,14 @@ def retain_brief(plan: Plan) -> str:
 
 
 def unchanged_text(plan: Plan) -> str | None:
-    """What is said of a partition that stays whole, together with others like it; None of any other."""
+    """Return the text by which partitions without a deletion are counted together; None for other partitions."""
     if "skipped" in plan.answer:
         return str(plan.answer["skipped"])
     return "nothing to delete" if plan.answer.get("deletions") == [] else None
 
 
 def delete_records_text(plan: Plan) -> str:
-    """The plan of delete-records for a partition, or for its log dir."""
+    """Show the plan of delete-records for a partition, or for its log dir."""
     return log_dir_text(plan) or change_text(plan, _moved(plan))
 
 
@@ -99,7 +99,7 @@ def _row(verdict: SegmentVerdict, kept: Mapping[int, Mapping[str, Any]]) -> tupl
 
 
 def _why_kept(row: Mapping[str, Any]) -> str:
-    """In words, with the record that is waited for and until when."""
+    """Return why a segment stays, with the record that holds it and the time when it is due."""
     holder, due_ms = row["held_by"], row["due_ms"]
     if row["reason"] == "behind" or holder is None:
         return str(row["detail"])
@@ -119,12 +119,12 @@ def _due(due_ms: int) -> str:
 
 
 def _seconds(ms: int) -> str:
-    """A time without its milliseconds, which JSON has."""
+    """Show a time without its milliseconds; JSON has them."""
     return time_text(ms // 1000 * 1000)
 
 
 def size_text(size: int) -> str:
-    """Bytes, from a KiB on in the unit that fits."""
+    """Show bytes; from 1 KiB on in the largest fitting unit up to TiB."""
     if size < 1024:
         return f"{size} B"
     number, units = float(size), iter(("KiB", "MiB", "GiB", "TiB"))

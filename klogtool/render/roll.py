@@ -1,4 +1,4 @@
-"""Whether a segment is due to be closed, and why, in words with times and sizes."""
+"""The plan of roll, for people: whether the active segment is due, and each condition with its times and sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from klogtool.render.plans import table_text
 
 
 def roll_text(plan: Plan) -> str:
-    """The plan of a partition, or of its log dir."""
+    """Show the plan of a partition, or of its log dir."""
     return log_dir_text(plan) or change_text(plan, _headline(plan.answer), _evidence(plan.answer))
 
 
@@ -25,7 +25,7 @@ def _headline(answer: Any) -> str:
 
 
 def _evidence(answer: Any) -> Iterator[str]:
-    """Condition by condition: whether it holds, and by how much."""
+    """Yield a line for each condition: whether it is met, and by how much; then the assumed next append."""
     if "why" not in answer:
         return
     rows = [

@@ -23,7 +23,7 @@ _CAUSES = {
 
 
 def salvage_text(plan: Plan) -> str:
-    """A plan of salvage for people: the answer first, then segment by segment, what is lost, and notes."""
+    """Show a plan of salvage: the answer first, then the segments, what is lost, filled and corrected, and notes."""
     return joined(_lines(plan))
 
 
@@ -45,12 +45,12 @@ def _lines(plan: Plan) -> Iterator[str]:
 
 
 def rejected_text(place: str, files: int) -> str:
-    """Where the bytes are that were not kept."""
+    """Show where the rejected bytes are."""
     return f"The rejected bytes are in {place}: {count_text(files, 'file')}; {MANIFEST} says where each comes from"
 
 
 def place_lines(partition: str, output: str) -> Iterator[str]:
-    """How the result comes into the place of the damaged partition, as commands to paste."""
+    """Yield commands that replace the damaged partition dir with the result."""
     partition, output = os.path.abspath(partition), os.path.abspath(output)
     yield "To replace the damaged partition dir, while no broker runs here:"
     yield f"  {move_out(partition, os.path.dirname(partition))}"
@@ -66,7 +66,7 @@ def _summary(answer: Mapping[str, Any]) -> str:
 
 
 def lost_anything(answer: Mapping[str, Any]) -> bool:
-    """Whether records are lost, or may be: bytes are rejected that may have held some."""
+    """Whether records are lost, or may be lost because rejected bytes may have contained some."""
     return any(loss["first_offset"] is not None for loss in answer["lost"])
 
 
@@ -81,7 +81,7 @@ def _lost_in_all(answer: Mapping[str, Any]) -> str:
 
 
 def offsets_text(first: int | None, last: int | None) -> str:
-    """A span of offsets."""
+    """Show a range of offsets. first None: there are none; last None: the range has no known end."""
     if first is None:
         return "no offsets"
     if last is None:

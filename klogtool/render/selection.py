@@ -13,9 +13,9 @@ SMALLEST, LARGEST = -(2**63), 2**63 - 1
 
 
 class Selection(Struct, frozen=True):
-    """Which records are wanted; bounds are inclusive, offsets and ms (see `in_ms`).
+    """Which records are wanted. Bounds are inclusive. Timestamps are ms after `in_ms`.
 
-    key: the whole key; grep: in key or value.
+    key: the whole key. grep: bytes that are in the key or the value.
     """
 
     offsets: tuple[int, int] = (SMALLEST, LARGEST)
@@ -25,17 +25,17 @@ class Selection(Struct, frozen=True):
     grep: bytes | None = None
 
     def in_ms(self) -> Selection:
-        """The same; timestamps may have been given as ISO 8601 or datetimes."""
+        """Return the same selection with timestamps in ms, which may be given as ISO 8601 or datetimes."""
         first, last = map(parse_moment, self.timestamps)
         return replace(self, timestamps=(first, last))
 
     @property
     def needs_records(self) -> bool:
-        """Whether headers of batches are not enough to tell."""
+        """Whether the headers of batches are not enough to decide."""
         return self.key is not None or self.grep is not None
 
     def may_hold(self, batch: Any) -> bool:
-        """Whether a batch of any magic may hold wanted records, by its header."""
+        """Whether a batch of any magic may contain wanted records, by its header."""
         first = batch.base_offset
         return (
             batch.last_offset >= self.offsets[0]
@@ -45,7 +45,7 @@ class Selection(Struct, frozen=True):
         )
 
     def wants(self, offset: int, timestamp: int, key: bytes | None, value: bytes | None) -> bool:
-        """Whether a record of a batch that may hold wanted ones is one."""
+        """Whether a record is wanted, given that its batch passed `may_hold`."""
         return (
             self.offsets[0] <= offset <= self.offsets[1]
             and self.timestamps[0] <= timestamp <= self.timestamps[1]

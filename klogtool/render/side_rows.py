@@ -34,7 +34,7 @@ MOST_BYTES = 2**31 - 1
 
 
 def walk_side_rows(name: FileName, data: Buffer) -> Iterator[Row]:
-    """What a side file says, a row for each entry: its `type` first. Raises KlogError where Kafka's reader gives up."""
+    """Yield a row for each entry of a side file, its `type` first. Raises KlogError where Kafka's reader fails."""
     walk = WALKS.get(name.kind)
     if walk is None:
         yield {"type": "unknown-file", "size": len(data)}
@@ -105,7 +105,7 @@ def _lock(_: Buffer, __: int) -> Iterator[Row]:
 
 
 def _plain(fields: dict[str, Any]) -> Row:
-    """Ids as Kafka writes them."""
+    """Return fields with ids as Kafka writes them."""
     return {name: build_uuid(value) if isinstance(value, bytes) else value for name, value in fields.items()}
 
 

@@ -13,12 +13,13 @@ MOST_BYTES = 2**31 - 1
 
 
 def read_producers(path: str) -> list[ProducerStateEntry]:
-    """The entries of a `.snapshot`. Raises Corrupt with Kafka's words, other KlogErrors if it cannot be read."""
+    """Return the entries of a `.snapshot`. Raises Corrupt with Kafka's message, other KlogErrors if the file cannot be
+    read."""
     return parse_producer_snapshot(read_whole(path, limit=MOST_BYTES), crc32c)
 
 
 def producer_line(entry: ProducerStateEntry) -> str:
-    """One producer (DumpLogSegments.dumpProducerIdSnapshot)."""
+    """Return the line of a producer (DumpLogSegments.dumpProducerIdSnapshot)."""
     line = (
         f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch}"
         f" coordinatorEpoch: {entry.coordinator_epoch}"
@@ -33,7 +34,7 @@ def producer_line(entry: ProducerStateEntry) -> str:
 
 
 def read_aborted_txns(path: str) -> list[AbortedTxn]:
-    """The entries of a `.txnindex`. Raises KlogError for a version that Kafka does not know."""
+    """Return the entries of a `.txnindex`. Raises KlogError for a version that Kafka does not know."""
     data = read_whole(path, limit=MOST_BYTES)
     try:
         return parse_txn_index(data)
@@ -42,7 +43,7 @@ def read_aborted_txns(path: str) -> list[AbortedTxn]:
 
 
 def aborted_txn_line(txn: AbortedTxn) -> str:
-    """One aborted transaction (DumpLogSegments.dumpTxnIndex)."""
+    """Return the line of an aborted transaction (DumpLogSegments.dumpTxnIndex)."""
     return (
         f"version: {txn.version} producerId: {txn.producer_id} firstOffset: {txn.first_offset}"
         f" lastOffset: {txn.last_offset} lastStableOffset: {txn.last_stable_offset}"

@@ -1,4 +1,4 @@
-"""What the terminal is like: how wide, whether in colour; and the colours, which only repeat what words say."""
+"""The terminal: its width, whether it has colours, and the colours. A colour only repeats what the words say."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ WIDTH_OF_UNKNOWN_TERMINAL = 80  # one that says it has 0 columns, as over some s
 NARROWEST = 40
 COLOURLESS = ("dumb", "unknown")
 RED, YELLOW, CYAN, PLAIN = "\x1b[1;31m", "\x1b[1;33m", "\x1b[1;36m", "\x1b[0m"
-# Words at the beginning of a line; words anywhere in it; what becomes of a file or segment, a cell of a table.
+# _LABELS begin a line, _PHRASES are anywhere in it, _CELLS are table cells that say what happens to a file or segment.
 _LABELS = {"error": RED, "warning": YELLOW, "note": CYAN, "refused": RED}
 _PHRASES = r"\b(?:LOSES?|LOST|MISSING|REFUSED|REFUSES|FALSE)\b(?: offsets? [\d,]+(?: to [\d,]+)?)?"
 _CELLS = r"(?<=  )(?:deleted|delete|truncated|truncate)(?=  |$)"
 
 
 def columns() -> int:
-    """How wide text may be: as COLUMNS or the terminal says; where stdout is none, the same everywhere."""
+    """Return the width of text: of COLUMNS or the terminal; a fixed width if stdout is not a terminal."""
     given = os.environ.get("COLUMNS", "")
     if given.isdecimal() and int(given) > 0:
         return max(int(given), NARROWEST)
@@ -33,14 +33,14 @@ def columns() -> int:
 
 
 def is_in_colour(stream: Any) -> bool:
-    """Whether a stream leads to a terminal that has colours, and nobody said no to them (https://no-color.org)."""
+    """Whether a stream is a terminal with colours and the user did not turn them off (https://no-color.org)."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") in COLOURLESS:
         return False
     return stream is not None and bool(stream.isatty())
 
 
 def painted(line: str) -> str:
-    """An escaped line in colours: labels of findings, what is lost or refused, what is deleted."""
+    """Add colours to an escaped line: to labels of findings, to what is lost or refused, to what is deleted."""
     label, blanks, rest = line.partition("  ")
     if blanks and label in _LABELS:
         return f"{_LABELS[label]}{label}{PLAIN}{blanks}{rest}"

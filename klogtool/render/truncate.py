@@ -1,4 +1,4 @@
-"""What cutting a log takes, for people."""
+"""The plan of truncate, for people."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from klogtool.render.changes import change_text, log_dir_text
 
 
 def truncate_text(plan: Plan) -> str:
-    """The plan of a partition, or of its log dir."""
+    """Show the plan of a partition, or of its log dir."""
     return log_dir_text(plan) or change_text(plan, _headline(plan))
 
 

@@ -1,4 +1,4 @@
-"""Transactions of a log: JSON rows of the contract (docs/contract.md), and text, what holds readers back first."""
+"""Transactions of a log: JSON rows of the contract (docs/contract.md), and text; what limits readers comes first."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Row = dict[str, Any]
 
 
 def transaction_row(txn: Transaction) -> Row:
-    """A line of JSON."""
+    """Return a row for JSON."""
     row: Row = {"type": "transaction"} | {name: getattr(txn, name) for name in txn.__struct_fields__}
     return row | {"status": txn.status.value}
 
 
 def state_row(state: TransactionState) -> Row:
-    """The contract's answer (docs/contract.md)."""
+    """Return the contract's answer (docs/contract.md)."""
     return {
         "producers": [_producer_row(producer) for producer in state.producers],
         "high_watermark": state.high_watermark,
@@ -50,7 +50,7 @@ def _producer_row(producer: ProducerState) -> Row:
 
 
 def state_text(state: TransactionState) -> str:
-    """Up to where read_committed readers get, and what holds them."""
+    """Show up to which offset read_committed readers can read, and what limits them."""
     held = [producer for producer in state.producers if producer.current_txn_first_offset is not None]
     lines = [f"last stable offset {state.last_stable_offset:,}, high watermark {state.high_watermark:,}"]
     for producer in held:
@@ -64,7 +64,7 @@ def state_text(state: TransactionState) -> str:
 
 
 def transaction_text(txn: Transaction) -> str:
-    """A line."""
+    """Return a line."""
     where = "no data" if txn.first_offset is None else f"offsets {txn.first_offset:,} to {txn.last_offset:,}"
     marker = "" if txn.marker_offset is None else f", marker {txn.marker_offset:,}"
     since = "" if txn.first_timestamp is None else f"   {time_text(txn.first_timestamp)}"
@@ -72,6 +72,6 @@ def transaction_text(txn: Transaction) -> str:
 
 
 def closing_text(counts: Counter[Status], producers: int) -> str:
-    """How many of each."""
+    """Return how many transactions have each status, and how many producers are known."""
     told = ", ".join(f"{counts[status]:,} {status.value}" for status in Status)
     return f"{told}; {count_text(producers, 'producer')} known"

@@ -1,6 +1,6 @@
-"""Findings for people: the most dangerous first and in full, and of many a tally by id and by partition.
+"""Findings for people: the most dangerous first and in full, and if there are many, a tally by id and by partition.
 
-As many as there are, memory is bounded: what is not shown in full is only counted.
+Memory is bounded for any number of findings: those that are not shown in full are only counted.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from klogtool.verify.findings import Finding, Severity
 
 MOST_BLOCKS = 20
 MOST_PARTITIONS = 10
-_SEVERITIES = tuple(Severity)  # the gravest first
-# What goes on losing data, or keeps a broker or a log dir from starting, comes before what is lost already.
+_SEVERITIES = tuple(Severity)  # the most severe first
+# First what will lose more data or prevents the start of a broker or a log dir, then data that is lost already.
 _DANGER = (
     "clean-marker-false",
     "unreadable",
@@ -30,11 +30,11 @@ _DANGER = (
 )
 _RANKS = {finding_id: rank for rank, finding_id in enumerate(_DANGER)}
 
-_Held = tuple[int, int, int, Finding]  # severity, danger, when it came, itself
+_Held = tuple[int, int, int, Finding]  # severity, danger, order of arrival, finding
 
 
 class WorstFirst:
-    """Findings as they come, then what is shown of them. roots: the paths that were asked for."""
+    """Collects findings, then shows the worst. roots: the paths of the command line."""
 
     def __init__(self, roots: Sequence[str]) -> None:
         self._roots = roots
@@ -43,7 +43,7 @@ class WorstFirst:
         self._places: Counter[tuple[str, int, str]] = Counter()
 
     def add(self, finding: Finding) -> None:
-        """One more."""
+        """Add a finding."""
         severity = _SEVERITIES.index(finding.severity)
         self._held.append((severity, _RANKS.get(finding.id, len(_RANKS)), self._ids.total(), finding))
         self._ids[severity, finding.id] += 1
@@ -52,7 +52,7 @@ class WorstFirst:
             self._held = self._worst()
 
     def walk(self, text: FindingText) -> Iterator[str]:
-        """Paragraphs: blocks, the most dangerous first, and if not all have one, the tally."""
+        """Yield a block for each of the most dangerous findings, and if that is not all of them, the tally."""
         yield from (text.block(finding) for *_, finding in self._worst())
         if self._ids.total() > MOST_BLOCKS:
             yield joined(self._tally())
@@ -61,7 +61,7 @@ class WorstFirst:
         return nsmallest(MOST_BLOCKS, self._held, key=lambda held: held[:3])
 
     def _place(self, path: str) -> str:
-        """The partition, or the log dir's own file, that a finding is about."""
+        """Return the partition, or the log dir's own file, that a finding is about."""
         for root in self._roots:
             inner = path.removeprefix(root.rstrip("/") + "/")
             if inner != path:
