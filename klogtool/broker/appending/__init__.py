@@ -1,12 +1,12 @@
 """Appending to a loaded log as a broker does it (UnifiedLog.append, LogValidator).
 
-calls          what is to be appended, as it was given: files of batches, calls or records in JSON lines
-records        records in JSON lines, made batches as a client sends them
-appender       appending as the leader or as a follower does it
-analysis       what a set of batches is, before any of it is appended (analyzeAndValidateRecords)
-validator      what a leader makes of batches: checks, offsets, timestamps, another format or codec
+calls          the input of append: files of batches, calls in JSON lines, records in JSON lines
+records        records in JSON lines, made into batches as a client sends them
+appender       appends as the leader or as a follower does
+analysis       checks a set of batches before any of it is appended (analyzeAndValidateRecords)
+validator      what a leader writes: checks, offsets, timestamps, another format or codec
 checks         what a leader refuses, batch by batch and record by record
-producers      what the producers would be afterwards (analyzeAndValidateProducerState)
-record_survey  the records of an appended batch, without objects where nothing is to be said of them
+producers      the state of the producers after a set (analyzeAndValidateProducerState)
+record_survey  checks the records of an appended batch, without making objects of regular ones
 follower_sets  large sets of a follower, by the kernel of recovery
 """

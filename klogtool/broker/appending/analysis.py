@@ -1,9 +1,9 @@
-"""What a set of batches is, before any of it is appended (UnifiedLog.analyzeAndValidateRecords).
+"""Checks a set of batches before any of it is appended (UnifiedLog.analyzeAndValidateRecords).
 
 A set is bytes as a client sends them, or as a fetch returns them: whole batches, perhaps followed by a part of one,
-which is left out. Which checks are made hangs on where the set comes from.
+which is left out. The checks depend on the origin of the set.
 
-This is the reference of kernels/_append.pxi: a rule that changes here changes there, too.
+This is the reference of kernels/_append.pxi: change a rule in both places.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from klogtool.log.windows import Window
 UNKNOWN_OFFSET = -1
 FIRST_OFFSETS_SHOWN = 10  # UnexpectedAppendOffsetException
 OFFSETS_SHOWN = 1000  # OffsetsOutOfOrderException, where Kafka shows all
-_LAST_OFFSET_DELTA_END = 27  # a batch that ends before it has no last offset
+_LAST_OFFSET_DELTA_END = 27  # a batch that ends before this byte has no last offset
 _MAX_MAGIC = 2
-KERNEL_FROM_BYTES = 1 << 16  # a smaller set is looked at by the reference
+KERNEL_FROM_BYTES = 1 << 16  # the reference checks a smaller set
 
 
 class AppendRules(Struct, frozen=True):
-    """What a set is held against. partition: topic and number, for messages. max_message_bytes None: any size is good.
+    """The rules for a set. partition: its topic and number, for messages. max_message_bytes: None if any size is valid.
 
-    is_follower: offsets are as they are given, and only go up.
+    is_follower: offsets stay as given, and must increase.
     """
 
     partition: str
@@ -54,10 +54,10 @@ class AppendRules(Struct, frozen=True):
 
 
 class AppendInfo(Struct):
-    """What an append comes to (LogAppendInfo). first_offset: UNKNOWN_OFFSET of a follower's set of magic 0 or 1.
+    """The result of an append (LogAppendInfo). first_offset: UNKNOWN_OFFSET for a follower's set of magic 0 or 1.
 
-    codec: of the last batch that has one. epochs: of each run of batches its leader epoch (None: of magic 0 or 1) and
-    the base offset of the first one; the same again, if a later one begins lower.
+    codec: of the last batch that has one. epochs: for each run of batches, the leader epoch (None for magic 0 and 1)
+    and the base offset of the first batch. A batch with a lower base offset begins a new run, even with the same epoch.
     """
 
     first_offset: int = UNKNOWN_OFFSET
@@ -71,15 +71,15 @@ class AppendInfo(Struct):
 
     @property
     def first_or_last_offset_of_first_batch(self) -> int:
-        """Where the set begins, as far as that can be told without opening a wrapper."""
+        """The first offset of the set, as far as it is known without opening a wrapper message."""
         return self.first_offset if self.first_offset >= 0 else self.last_offset_of_first_batch
 
 
 def analyze(file: ContentFile, rules: AppendRules, jobs: int = 1) -> AppendInfo:
-    """Look at all batches of a set; jobs: threads, for a large one.
+    """Check all batches of a set. jobs: threads, for a large set.
 
-    Raises Corrupt, Refused or Unsupported, with Kafka's class, for one that is turned away whole; KlogError where it
-    cannot be read.
+    Raises Corrupt, Refused or Unsupported, with Kafka's class, for a set that is refused; KlogError if it cannot be
+    read.
     """
     analysis = _Analysis(file, rules)
     if not rules.is_follower or file.size < KERNEL_FROM_BYTES:
@@ -91,7 +91,7 @@ def analyze(file: ContentFile, rules: AppendRules, jobs: int = 1) -> AppendInfo:
 
 
 class _Analysis:
-    """A pieces.Reader. position: behind the last whole batch. skips: an epoch above the leader's was met."""
+    """A mapped_pieces.Reader. position: after the last whole batch. skips: an epoch above the leader's was found."""
 
     def __init__(self, file: ContentFile, rules: AppendRules) -> None:
         self.info, self.position, self.skips = AppendInfo(), 0, False
@@ -99,9 +99,9 @@ class _Analysis:
         self._kernel = kernels.native.AppendSurvey()
 
     def take(self, piece: MappedPiece) -> int:
-        """Batches that nothing is to be said of."""
+        """Let the kernel take regular batches."""
         kernel, info, base = self._kernel, self.info, piece.base
-        if self.skips or not info.valid_bytes:  # the first batch says where the set begins
+        if self.skips or not info.valid_bytes:  # the reference takes the first batch, which sets the first offset
             return kernels.native.REFERENCE
         kernel.leader_epoch, kernel.last_offset = self._rules.leader_epoch, info.last_offset
         kernel.max_timestamp, kernel.codec = info.max_timestamp, CODEC_NAMES.index(info.codec)
@@ -115,7 +115,7 @@ class _Analysis:
         return why
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
-        """One by one."""
+        """Take at most `most` batches, one by one."""
         count = size = 0
         for entry in islice(walk_set(file, position), most):
             count, size = count + 1, size + entry.size
@@ -158,7 +158,7 @@ class _Analysis:
         info.max_timestamp = max(info.max_timestamp, entry.max_timestamp)
         info.valid_bytes += entry.size
         if entry.attributes & CODEC_MASK:
-            info.codec = entry.codec  # raises for one that there is not
+            info.codec = entry.codec  # raises for an unknown codec
         if self._rules.is_follower and not is_monotonic:
             raise self._out_of_order()
         epoch, base_offset = entry.partition_leader_epoch if is_batch else None, entry.base_offset or 0
@@ -182,7 +182,7 @@ class _Analysis:
 
     def _out_of_order(self) -> KlogError:
         shown: list[str] = []
-        for offset in walk_offsets(self._file):  # to the end, since what Kafka meets there is its answer
+        for offset in walk_offsets(self._file):  # to the end: if Kafka finds damage there, that is its answer
             if len(shown) < OFFSETS_SHOWN:
                 shown.append(str(offset))
         offsets = ",".join(shown)
@@ -192,7 +192,7 @@ class _Analysis:
         )
 
 
-_OLD_FORMAT = -(1 << 40)  # the kernel's word for a run of magic 0 and 1
+_OLD_FORMAT = -(1 << 40)  # the kernel's epoch of a run of magic 0 and 1
 
 
 def _number(epoch: int | None) -> int:
@@ -200,14 +200,14 @@ def _number(epoch: int | None) -> int:
 
 
 def invalid_record(reason: str) -> Refused:
-    """A batch that is turned away as InvalidRecordException."""
+    """Return the error for a batch that is refused as InvalidRecordException."""
     return Refused(reason, kafka_class="InvalidRecordException")
 
 
 def walk_set(file: ContentFile, start: int = 0) -> Iterator[Entry]:
-    """The whole batches of a set, each good until the next one is asked for (ByteBufferLogInputStream).
+    """Yield the whole batches of a set, each valid until the next one is requested (ByteBufferLogInputStream).
 
-    Raises Corrupt (CorruptRecordException) at a length or a magic that cannot be.
+    Raises Corrupt (CorruptRecordException) at an impossible length or magic.
     """
     is_small = file.size < KERNEL_FROM_BYTES
     for window, frame in _walk_small(file, start) if is_small else walk_windows_of(file, start):
@@ -217,7 +217,7 @@ def walk_set(file: ContentFile, start: int = 0) -> Iterator[Entry]:
 
 
 class Batches:
-    """The whole batches of a set, to be gone over again and again; those of a large set are read anew each time.
+    """The whole batches of a set, which can be iterated several times; a large set is read again each time.
 
     size: bytes of the set.
     """
@@ -231,7 +231,7 @@ class Batches:
 
 
 def _walk_small(file: ContentFile, start: int) -> Iterator[tuple[Window, Frame]]:
-    """The same as walk_windows_of, in one window."""
+    """Yield the same as walk_windows_of, in one window."""
     data = memoryview(file.read(start, file.size - start))
     window = Window(start, data, len(data), last=True)
     for frame in walk_frames(data, 0, len(data), base=start):
@@ -239,7 +239,7 @@ def _walk_small(file: ContentFile, start: int) -> Iterator[tuple[Window, Frame]]
 
 
 def walk_offsets(file: ContentFile) -> Iterator[int]:
-    """The offsets of all records. Raises Corrupt or Unsupported where they cannot be read."""
+    """Yield the offsets of all records. Raises Corrupt or Unsupported if they cannot be read."""
     end = 0
     for entry in walk_set(file):
         end = entry.position + entry.size
@@ -249,7 +249,7 @@ def walk_offsets(file: ContentFile) -> Iterator[int]:
 
 
 def _read(window: Window, frame: Frame, path: str) -> Entry:
-    """The entry, also where what follows it is less than its header would need."""
+    """Return the entry, even if fewer bytes are left than its header has."""
     if len(window.data) - frame.position >= RECORD_BATCH_OVERHEAD or frame.magic < _MAX_MAGIC:
         return read_entry(window, frame, path)
     padded = bytes(window.data[frame.position :]).ljust(RECORD_BATCH_OVERHEAD, b"\0")
@@ -258,7 +258,7 @@ def _read(window: Window, frame: Frame, path: str) -> Entry:
 
 
 def _check_tail(file: ContentFile, position: int) -> None:
-    """What follows the last whole batch is the beginning of one. Raises Corrupt (CorruptRecordException) otherwise."""
+    """Raise Corrupt (CorruptRecordException) if the bytes after the last whole batch cannot begin a batch."""
     head = file.read(position, HEADER_SIZE_UP_TO_MAGIC)
     if len(head) < LOG_OVERHEAD:
         return

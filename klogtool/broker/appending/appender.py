@@ -1,8 +1,8 @@
 """Appending to a loaded log, as its leader or as a follower does (UnifiedLog.append), over a draft.
 
-A call that is refused appends nothing; what Kafka has done by then stays: the epochs of its batches are noted, and the
-segment may have been rolled. When a broker would flush (flush.messages, flush.ms) cannot be seen in what it leaves, for
-stopping flushes everything.
+A refused call appends nothing, but what Kafka has done before the refusal stays: the epochs of its batches are noted,
+and the segment may be rolled. When a broker flushes (flush.messages, flush.ms) makes no difference to the files,
+because stopping it flushes everything.
 """
 
 from __future__ import annotations
@@ -44,14 +44,16 @@ from klogtool.log.folder import own_name
 from klogtool.log.producer_state import TV_UNKNOWN, AppendOrigin
 
 CURRENT_MAGIC = 2
-MOST_MERGED_BYTES = 16 << 20  # new bytes are put together up to there: a file of many small parts is slow to read
+MOST_MERGED_BYTES = 16 << 20  # new bytes are merged up to this size: a file of many small parts is slow to read
 
 
 class Call(Struct, frozen=True):
-    """One append. content: the set, bytes or pieces of files. is_follower: offsets are as given, else those to come.
+    """One append. content: the set, as bytes or ranges of files. is_follower: keep the given offsets; a leader assigns
+    the next ones.
 
-    leader_epoch: what a leader's batches get; a follower takes none of a higher one. now_ms: the clock; None:
-    as it was. to_magic: the format of the log, for a leader. file: what the answer names it by.
+    leader_epoch: a leader gives it to its batches; a follower ends before the first batch with a higher one. now_ms:
+    the clock; None if it is unchanged. to_magic: the format of the log, for a leader. file: the name of the set in the
+    answer.
     """
 
     content: Content
@@ -65,19 +67,22 @@ class Call(Struct, frozen=True):
 
     @property
     def from_whom(self) -> AppendOrigin:
-        """What decides which checks are made: a follower has all from its leader."""
+        """The origin, which decides about the checks: a follower's batches come from its leader."""
         return AppendOrigin.REPLICATION if self.is_follower else self.origin
 
 
 class Appender:
-    """Appends to one log, call by call. follows_end: the high watermark is the log's end, for nobody said otherwise."""
+    """Appends to one log, call by call. The high watermark follows the log's end, unless it was given."""
 
     def __init__(self, log: LoadedLog) -> None:
         self._log, self._partition = log, own_name(log.draft.path)
         self._follows_end = log.terms.high_watermark is None
 
     def answer(self, call: Call) -> dict[str, Any]:
-        """The contract's row for a call (docs/contract.md), done or refused. KlogError if a file cannot be read."""
+        """Make a call, and return the contract's row for it (docs/contract.md), done or refused.
+
+        Raises KlogError if a file cannot be read.
+        """
         segments = len(self._log.segments)
         try:
             row = _told(self.append(call))
@@ -93,7 +98,7 @@ class Appender:
         return {**named, **row, "rolled": rolled, "log_end_offset": self._log.log_end_offset}
 
     def append(self, call: Call) -> AppendInfo:
-        """One append. Raises Refused, Corrupt or Unsupported, with Kafka's class, for a set that is turned away."""
+        """Append a set. Raises Refused, Corrupt or Unsupported, with Kafka's class, if it is refused."""
         self._set_clock(call.now_ms)
         origin = call.from_whom
         keeps_offsets = call.is_follower or origin is AppendOrigin.RAFT_LEADER
@@ -124,7 +129,7 @@ class Appender:
     # Offsets.
 
     def _check_offsets(self, file: ContentFile, info: AppendInfo) -> None:
-        """Given offsets begin at the log end or behind it. Raises Refused."""
+        """Raise Refused if the given offsets begin below the log end offset."""
         first, log = info.first_or_last_offset_of_first_batch, self._log
         if first >= log.log_end_offset:
             return
@@ -140,7 +145,7 @@ class Appender:
         )
 
     def _validated(self, file: ContentFile, info: AppendInfo, call: Call) -> Validated:
-        """The set with offsets from the log end on, as a leader writes it."""
+        """Return the set as a leader writes it, with offsets from the log end on."""
         log, config = self._log, self._log.terms.config
         with ContentFile(self._partition, (file.read(0, info.valid_bytes),)) as whole:
             entries = list(walk_set(whole))
@@ -168,7 +173,7 @@ class Appender:
     def _append_valid(
         self, file: ContentFile, batches: Batches, content: Content, info: AppendInfo, call: Call
     ) -> AppendInfo:
-        if info.last_offset == MAX_LONG:  # Kafka has appended it by then
+        if info.last_offset == MAX_LONG:  # Kafka fails only after it has appended the set
             raise Refused("High watermark offset should be non-negative", kafka_class="IllegalArgumentException")
         self._assign_epochs(info)
         self._check_fits_a_segment(file.size)
@@ -204,7 +209,7 @@ class Appender:
     def _maybe_roll(self, size: int, info: AppendInfo) -> LogSegment:
         if not should_roll(self._log, Incoming(size, info.max_timestamp, info.last_offset)).due:
             return self._log.segments.last
-        # A set of magic 0 or 1 tells its first offset only when it is opened; this is not above it.
+        # The first offset of a set of magic 0 or 1 is known only when it is opened; this value is not above it.
         is_known = info.first_offset != UNKNOWN_OFFSET
         return roll(self._log, info.first_offset if is_known else info.last_offset - MAX_INT)
 
@@ -212,7 +217,7 @@ class Appender:
         return call.is_follower and file.size >= KERNEL_FROM_BYTES
 
     def _append_by_kernel(self, segment: LogSegment, file: ContentFile, info: AppendInfo) -> list[int] | None:
-        """None, and nothing has changed, for a set that is refused: the reference says what Kafka comes upon first."""
+        """Append a large set. None, with nothing changed, if it is refused: the reference finds Kafka's first error."""
         unopened = segment.unopened_indexes()
         try:
             segment.ensure_offset_in_range(info.last_offset)
@@ -224,7 +229,8 @@ class Appender:
     def _append_batch_by_batch(
         self, segment: LogSegment, batches: Batches, info: AppendInfo, call: Call
     ) -> list[int] | None:
-        """Where transactions begin in it; None if it was appended before: the answer is that of then."""
+        """Append a set, and return the first offsets of its transactions. None for a duplicate, whose answer is that of
+        the first append."""
         log, producers = self._log, self._log.producers
         verifies = log.terms.config.transaction_partition_verification_enable
         examined = examine_producers(producers, batches, call.from_whom, call.transaction_version, verifies=verifies)
@@ -255,7 +261,7 @@ def _told(info: AppendInfo) -> dict[str, Any]:
 
 
 def _error(error: KlogError) -> Mapping[str, Any]:
-    """The class of a refusal and its words; of records that are turned away each one's."""
+    """Return the class and the message of a refusal; for refused records also the message of each."""
     told: dict[str, Any] = {"class": error.kafka_class, "message": error.reason}
     errors = getattr(error, "record_errors", ())
     if errors:
@@ -269,8 +275,8 @@ def _epoch_of(entry: Entry) -> tuple[int | None, int]:
 
 
 def _note_batches(segment: LogSegment, entries: Iterable[Entry]) -> None:
-    """Index entries for batches that follow. Where an index takes no more of a set of several batches, Kafka is left
-    with bytes that nothing knows of; here nothing of the set is appended."""
+    """Add index entries for the next batches. If an index refuses one of several batches, Kafka leaves bytes in the
+    file that nothing refers to; here nothing of the set is appended."""
     position, kept = segment.size, segment.index_marks()
     try:
         for entry in entries:
@@ -282,7 +288,7 @@ def _note_batches(segment: LogSegment, entries: Iterable[Entry]) -> None:
 
 
 def _grow(segment: LogSegment, content: Content) -> None:
-    """The `.log` with more behind it."""
+    """Append content to the `.log`."""
     draft, name = segment.draft, segment.name_of(FileKind.LOG)
     parts = list(draft.files[name].content)
     for part in content:
@@ -292,8 +298,8 @@ def _grow(segment: LogSegment, content: Content) -> None:
 
 
 def _merge_tail(parts: list[Part]) -> None:
-    """New bytes behind new bytes become one part, where they are of about the same size: so each byte is copied only
-    some times, however many calls there are."""
+    """Merge new bytes with the new bytes before them, if these are not more than twice as large. So each byte is copied
+    only a few times, for any number of calls."""
     while len(parts) > 1:
         before, last = parts[-2:]
         if not (isinstance(before, bytes) and isinstance(last, bytes)) or len(before) > 2 * len(last):

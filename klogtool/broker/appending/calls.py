@@ -1,6 +1,6 @@
-"""What is to be appended, as it was given: files of batches, calls in JSON lines, or records in JSON lines.
+"""The input of append: files of batches, calls in JSON lines, or records in JSON lines.
 
-Files are read when their turn comes, and each is a fact of the plan: a saved plan is of the files as they were.
+Files are read one after another, and each is a fact of the plan: a saved plan is valid only for unchanged files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CALL_FIELDS = frozenset(
 
 
 class JsonObject(dict[str, Any]):
-    """An object as it was read. twice: a name that it has more than once, or None; the last value is the one kept."""
+    """A JSON object. twice: a name that occurs more than once, or None; the last value is kept."""
 
     twice: str | None = None
 
@@ -47,13 +47,13 @@ _decode, _raw_decode = _decoder.decode, _decoder.raw_decode
 
 
 class Facts:
-    """The files that calls are made of, each once."""
+    """Facts about the input files, one for each file."""
 
     def __init__(self) -> None:
         self._by_path: dict[str, Fact] = {}
 
     def note(self, path: str) -> int:
-        """A file that counts; its bytes. Raises Unreadable."""
+        """Note a file, and return its size. Raises Unreadable."""
         if path not in self._by_path:
             try:
                 found = os.stat(path)
@@ -64,15 +64,15 @@ class Facts:
 
     @property
     def all(self) -> tuple[Fact, ...]:
-        """In the order in which they were noted."""
+        """All facts, in the order in which they were noted."""
         return tuple(self._by_path.values())
 
 
 def walk_batch_files(
     paths: list[str], leader_epoch: int | None, facts: Facts, fetch_bytes: int | None = None
 ) -> Iterator[Call]:
-    """A follower's call for each file, or for each fetch of so many bytes of it. leader_epoch None: batches of any are
-    taken."""
+    """Yield a follower's call for each file, or for each fetch of `fetch_bytes` of it. leader_epoch: None accepts
+    batches of any epoch."""
     epoch = MAX_INT if leader_epoch is None else leader_epoch
     for path in paths:
         content = _content_of(path, facts)
@@ -81,7 +81,7 @@ def walk_batch_files(
 
 
 def _walk_fetches(path: str, fetch_bytes: int) -> Iterator[Content]:
-    """Whole batches, as many as go into so many bytes, one at least; what follows the last one is a part of its own."""
+    """Yield whole batches up to `fetch_bytes`, at least one at a time. Bytes after the last batch are another part."""
     with LogFile(path) as file:
         start = at = 0
         while True:
@@ -99,8 +99,10 @@ def _walk_fetches(path: str, fetch_bytes: int) -> Iterator[Content]:
 
 
 def walk_requests(lines: Iterator[tuple[int, bytes]], path: str, folder: str, facts: Facts) -> Iterator[Call]:
-    """A call for each line. path: for messages; folder: where names of files count from. Raises KlogError for a line
-    that is no call."""
+    """Yield a call for each line. path: for messages. folder: file names are relative to it.
+
+    Raises KlogError for a line that is not a call.
+    """
     for number, line in lines:
         request = parse_line(line, number, path)
         try:
@@ -110,14 +112,14 @@ def walk_requests(lines: Iterator[tuple[int, bytes]], path: str, folder: str, fa
 
 
 def read_pieces(path: str, facts: Facts) -> Iterator[bytes]:
-    """A file's text in pieces. Raises Unreadable."""
+    """Yield a file's text in pieces. Raises Unreadable."""
     facts.note(path)
     with LogFile(path) as file:
         yield from (file.read(at, READ_BYTES) for at in range(0, file.size, READ_BYTES))
 
 
 def split_lines(pieces: Iterator[bytes], path: str) -> Iterator[tuple[int, bytes]]:
-    """The lines with their numbers, from 1 on, but for empty ones. Raises KlogError for a line that has no end."""
+    """Yield the lines that are not empty, with their numbers from 1 on. Raises KlogError if a line is too long."""
     number, rest = 0, b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
@@ -131,17 +133,17 @@ def split_lines(pieces: Iterator[bytes], path: str) -> Iterator[tuple[int, bytes
 
 
 def check_line_size(line: bytes, number: int, path: str) -> None:
-    """Raises KlogError for a line that is not over where it should be."""
+    """Raise KlogError for a line that is longer than MOST_LINE_BYTES."""
     if len(line) > MOST_LINE_BYTES:
         raise wrong_line(number, path, f"a line of more than {MOST_LINE_BYTES} bytes")
 
 
 def parse_line(line: bytes, number: int, path: str) -> JsonObject:
-    """A JSON object. Raises KlogError for a line that is none."""
+    """Return a line's JSON object. Raises KlogError if it is not one."""
     try:
         text = line.decode()
         row, end = _raw_decode(text) if text.startswith("{") else (None, -1)
-        if end != len(text):  # blanks around it, or no JSON
+        if end != len(text):  # blanks around it, or not JSON
             row = _decode(text)
     except (ValueError, RecursionError) as error:
         raise wrong_line(number, path, f"not JSON: {error}") from None
@@ -151,7 +153,7 @@ def parse_line(line: bytes, number: int, path: str) -> JsonObject:
 
 
 def check_fields(row: JsonObject, known: Collection[str], what: str) -> None:
-    """Raises ValueError for a field that is not known, or is there twice: what it was to say would be lost."""
+    """Raise ValueError for a field that is unknown or there twice, because its value would be ignored."""
     for name in row:
         if name not in known:
             raise ValueError(f"{what} has no field {name}{did_you_mean(name, known)}")
@@ -160,12 +162,12 @@ def check_fields(row: JsonObject, known: Collection[str], what: str) -> None:
 
 
 def wrong_line(number: int, path: str, reason: str) -> KlogError:
-    """The error for a line."""
+    """Return the error for a line."""
     return KlogError(f"line {number}: {reason}", path=path)
 
 
 def _call_of(request: JsonObject, folder: str, facts: Facts) -> Call:
-    """Raises TypeError or ValueError for fields that are none."""
+    """Return the call of a line. Raises TypeError or ValueError for invalid fields."""
     check_fields(request, CALL_FIELDS, "a call")
     role = request.get("as", LEADER)
     if role not in (LEADER, FOLLOWER):

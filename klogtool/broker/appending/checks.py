@@ -1,4 +1,4 @@
-"""What a leader turns away: batches and records, one by one (LogValidator's checks, those of MemoryRecordsBuilder)."""
+"""What a leader refuses, batch by batch and record by record (the checks of LogValidator and MemoryRecordsBuilder)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from klogtool.log.producer_state import AppendOrigin
 
 NONE, PRODUCER, UNCOMPRESSED = "none", "producer", "uncompressed"
 ERRORS_SHOWN = 3
-# A record as it is read: of magic 2 with all its fields or without key, value and headers; or a message.
+# A record of magic 2, with all its fields or without key, value and headers; or a message.
 AnyRecord: TypeAlias = Record | Message
 
 
 class Validation(Struct, frozen=True):
-    """What a set is held against. to_magic: the format of the log; codec: that of the set."""
+    """The rules for a leader's set. to_magic: the format of the log. codec: the codec of the set."""
 
     partition: str
     config: LogConfig
@@ -49,7 +49,7 @@ class Validation(Struct, frozen=True):
 
     @property
     def level(self) -> int | None:
-        """The level that goes with it; None: the codec's own."""
+        """The compression level for `target_codec`; None for the codec's default."""
         levels = {
             "gzip": self.config.compression_gzip_level,
             "lz4": self.config.compression_lz4_level,
@@ -59,12 +59,12 @@ class Validation(Struct, frozen=True):
 
     @property
     def is_append_time(self) -> bool:
-        """Whether the log's time is that of the append."""
+        """Whether the log uses LogAppendTime."""
         return self.config.message_timestamp_type == LOG_APPEND_TIME
 
 
 class RecordError(Struct, frozen=True):
-    """A record that is turned away, by its place in the batch."""
+    """A refused record, with its index in the batch."""
 
     index: int
     message: str
@@ -75,7 +75,7 @@ class RecordError(Struct, frozen=True):
 
 
 class RecordsRefused(Refused):
-    """Some records of a set are turned away, and so all of it is (RecordValidationException)."""
+    """Some records of a set are refused, and therefore the whole set (RecordValidationException)."""
 
     def __init__(self, errors: Sequence[RecordError]) -> None:
         is_of_time = any(error.is_of_time for error in errors)
@@ -93,7 +93,7 @@ class RecordsRefused(Refused):
 
 
 def only_or_first(entries: Sequence[Entry], codec: str) -> Entry:
-    """The first batch; of magic 2, or compressed, it has to be the only one. Raises Refused."""
+    """Return the first batch. A batch of magic 2, or a compressed one, must be the only one. Raises Refused."""
     if not entries:
         raise invalid_record("Record batch has no batches at all")
     if len(entries) > 1 and (entries[0].magic >= 2 or codec != NONE):
@@ -102,7 +102,7 @@ def only_or_first(entries: Sequence[Entry], codec: str) -> Entry:
 
 
 def check_batch(first: Entry, entry: Entry, rules: Validation) -> None:
-    """validateBatch. Raises Refused."""
+    """Check a batch (LogValidator.validateBatch). Raises Refused."""
     partition = rules.partition
     if entry.magic != first.magic:
         raise invalid_record(
@@ -151,7 +151,10 @@ def _unsupported_format(kind: str, magic: int) -> Refused:
 
 
 def record_error(entry: Entry, record: AnyRecord, index: int, rules: Validation) -> RecordError | None:
-    """validateRecord. Raises Corrupt (CorruptRecordException) for an inner message that does not match its checksum."""
+    """Return why a record is refused, or None (LogValidator.validateRecord).
+
+    Raises Corrupt (CorruptRecordException) for an inner message with a wrong checksum.
+    """
     where = f"in topic partition {rules.partition}"
     if isinstance(record, Message):
         if record.magic != entry.magic:
@@ -167,7 +170,7 @@ def record_error(entry: Entry, record: AnyRecord, index: int, rules: Validation)
 
 
 def _check_printable(message: Message) -> None:
-    """Kafka prints a message that it turns away, and fails at a codec or at sizes that cannot be."""
+    """Raise the error with which Kafka fails when it prints a refused message: an unknown codec or invalid sizes."""
     _ = message.codec, message.key, message.value
 
 
@@ -195,7 +198,7 @@ def _timestamp_error(entry: Entry, record: AnyRecord, index: int, rules: Validat
 
 
 def is_in_time(timestamp: int, rules: Validation) -> bool:
-    """Whether it lies in the window around now; one that there is not does."""
+    """Whether a timestamp is in the allowed window around now. NO_TIMESTAMP is allowed."""
     if timestamp == NO_TIMESTAMP:
         return True
     age, config = wrap_long(rules.now_ms - timestamp), rules.config
@@ -212,21 +215,21 @@ def _window(rules: Validation) -> tuple[int, int]:
 
 
 def raise_if_any(errors: Sequence[RecordError]) -> None:
-    """Raises RecordsRefused for those of a batch."""
+    """Raise RecordsRefused if a batch has any errors."""
     if errors:
         raise RecordsRefused(errors)
 
 
-# What is to be built anew.
+# Batches that are rebuilt.
 
 
 def headers_of(record: AnyRecord) -> tuple[Header, ...]:
-    """Its headers; messages have none."""
+    """Return a record's headers; messages have none."""
     return record.headers if isinstance(record, Record) else ()
 
 
 def check_builder(first: Entry, rules: Validation) -> None:
-    """What MemoryRecordsBuilder refuses before it has a record."""
+    """Raise what MemoryRecordsBuilder throws before the first record."""
     if rules.to_magic >= 2:
         return
     if first.is_transactional:
@@ -236,7 +239,7 @@ def check_builder(first: Entry, rules: Validation) -> None:
 
 
 def check_buildable(record: AnyRecord, rules: Validation) -> None:
-    """What it refuses of a record."""
+    """Raise what MemoryRecordsBuilder throws for a record."""
     if record.timestamp < 0 and record.timestamp != NO_TIMESTAMP:
         raise _illegal(f"Invalid negative timestamp {record.timestamp}")
     if rules.to_magic < 2 and headers_of(record):
@@ -244,7 +247,7 @@ def check_buildable(record: AnyRecord, rules: Validation) -> None:
 
 
 def check_producer(first: Entry, rules: Validation) -> None:
-    """What it refuses at the end (validateProducerState)."""
+    """Raise what MemoryRecordsBuilder throws at the end (validateProducerState)."""
     if first.is_transactional and first.producer_id == NO_PRODUCER_ID:
         raise _illegal("Cannot write transactional messages without a valid producer ID")
     if first.producer_id == NO_PRODUCER_ID:

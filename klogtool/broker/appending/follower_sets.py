@@ -1,7 +1,7 @@
-"""Large sets of a follower: index entries and producers by the kernel of recovery, which does the same per batch.
+"""Large sets of a follower: index entries and producers by the kernel of recovery, which does the same for each batch.
 
-Kafka looks at all batches of a set before any of them counts. So if one is refused, all is as it was; and a transaction
-that is aborted in the set has seen all those begin that begin in it.
+Kafka checks all batches of a set before it applies any of them. So a refused batch leaves everything unchanged, and
+when a transaction of the set is aborted, all transactions of the set have begun already.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from klogtool.log.producer_state import ProducerStateManager, TxnMetadata
 
 
 def append_by_kernel(log: LoadedLog, segment: LogSegment, file: ContentFile) -> list[int]:
-    """What appending a set, whose checksums are known to be right, does to indexes and producers of the log; its bytes
-    are the caller's. Returns where transactions begin in it.
+    """Update indexes and producers of the log for an appended set, whose checksums have been checked.
 
-    Raises Corrupt or Refused, with Kafka's class; nothing has changed then.
+    The caller appends the bytes. Returns the first offsets of the transactions that begin in the set. Raises Corrupt or
+    Refused, with Kafka's class; then nothing has changed.
     """
     marks, kept = segment.index_marks(), log.producers.copied()
     run = _AppendRun(log, segment)
@@ -40,7 +40,7 @@ def append_by_kernel(log: LoadedLog, segment: LogSegment, file: ContentFile) -> 
 
 
 class _Indexing:
-    """What RegularBatches asks of a recovery: the segment that is appended to, and where the batches go."""
+    """What RegularBatches needs of a recovery: the segment that is appended to, and the position of the next batch."""
 
     def __init__(self, log: LoadedLog, segment: LogSegment) -> None:
         self.segment, self.epochs = segment, log.epochs
@@ -49,7 +49,7 @@ class _Indexing:
         self.ended: list[tuple[int, int, int, bool]] = []
 
     def take(self, entry: Entry) -> None:
-        """A batch that is none of the kernel's."""
+        """Take a batch that the kernel does not take."""
         self.bytes_since_entry = self.segment.index_batch(entry, self.valid_bytes, self.bytes_since_entry)
         self.valid_bytes += entry.size
         if isinstance(entry, RecordBatch):
@@ -65,7 +65,7 @@ class _Indexing:
 
 
 class _AppendRun(RegularBatches):
-    """A pieces.Reader over a set."""
+    """A mapped_pieces.Reader over a set."""
 
     def __init__(self, log: LoadedLog, segment: LogSegment) -> None:
         segment.read_max_timestamp_so_far()
@@ -74,19 +74,19 @@ class _AppendRun(RegularBatches):
         super().__init__(self._indexing)
 
     def walk_set(self, file: ContentFile) -> list[int]:
-        """All of it. Returns where transactions begin."""
+        """Take the whole set. Returns the first offsets of the transactions that begin in it."""
         walk_pieces(file, self, jobs=1, are_checked=False)
         self._put_down()
         self._segment.bytes_since_last_index_entry = self._indexing.bytes_since_entry
         return self._append_aborted()
 
     def take(self, piece: MappedPiece) -> int:
-        """Entries that the kernel takes; their checksums have been looked at."""
+        """Let the kernel take entries; their checksums have been checked."""
         return take_by(self._kernel, piece, piece.base + len(piece.data))
 
     def _put_down_producers(self) -> None:
-        """As of the parent, but for the order in which new ones come up, which is that of Kafka's map of the set, and
-        for aborted transactions, which wait for the end."""
+        """Like the parent's, with two differences: new producers are added in the order of Kafka's map of the set, and
+        aborted transactions wait for the end of the set."""
         kernel, rows = self._kernel, array("q")
         rows.frombytes(kernel.take_txns_ended())
         ended = [tuple(rows[n : n + ENDED_FIELDS]) for n in range(0, len(rows), ENDED_FIELDS)]
@@ -103,8 +103,8 @@ class _AppendRun(RegularBatches):
         self._indexing.ended += [(row[0], row[1], row[2], bool(row[3])) for row in ended]
 
     def _append_aborted(self) -> list[int]:
-        """Entries of the transaction index, each with the last stable offset as it is when the whole set counts; where
-        transactions begin in it."""
+        """Append entries to the transaction index, each with the last stable offset after the whole set. Returns the
+        first offsets of the transactions that begin in the set."""
         owners = dict(self._open_before)
         owners |= {txn.first_offset: txn.producer_id for txn in self._producers.ongoing_txns}
         owners |= {first_offset: producer_id for producer_id, first_offset, _, _ in self._indexing.ended}

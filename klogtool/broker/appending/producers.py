@@ -1,4 +1,4 @@
-"""What the producers of a set would be after it, if it may be appended (UnifiedLog.analyzeAndValidateProducerState)."""
+"""The state of a set's producers after it, if the set is accepted (UnifiedLog.analyzeAndValidateProducerState)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from klogtool.log.producer_state import (
 
 
 class Examined(Struct):
-    """updates: of each producer, in the order in which Kafka takes them over. completed: transactions that the set
-    ends. duplicate: the batch that was appended before, if this is the same one sent again; nothing else counts then.
+    """The result of the check. updates: one for each producer, in the order in which Kafka applies them. completed:
+    transactions that the set ends. duplicate: the earlier batch, if the set was sent again; then the rest is empty.
     """
 
     updates: list[ProducerAppendInfo] = field(default_factory=list)
@@ -37,7 +37,7 @@ def examine_producers(
     *,
     verifies: bool,
 ) -> Examined:
-    """Look at all batches of a set; nothing changes. verifies: transactions have to be known to be under way
+    """Check all batches of a set; nothing changes. verifies: a transaction must be known to be ongoing
     (transaction.partition.verification.enable).
 
     Raises Refused or Corrupt, with Kafka's class, for a batch that must not be appended.
@@ -65,7 +65,7 @@ def examine_producers(
 
 
 def _check_is_under_way(producers: ProducerStateManager, batch: RecordBatch, *, verifies: bool) -> None:
-    """Raises Refused for a stale epoch, and for data of a transaction that nobody has been asked about."""
+    """Raise Refused for an old epoch, and for data of a transaction that was not verified."""
     known = producers.producers.get(batch.producer_id)
     if known is not None:
         is_open = known.current_txn_first_offset is not None

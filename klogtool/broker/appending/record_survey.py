@@ -1,4 +1,4 @@
-"""The records of a batch that is appended, without making objects of them where nothing is to be said of them.
+"""Checks the records of an appended batch, without making objects of regular ones.
 
 The kernel is in kernels/_append.pxi.
 """
@@ -15,13 +15,16 @@ from klogtool.format.batch import LOG_APPEND_TIME, RECORD_BATCH_OVERHEAD, Record
 from klogtool.format.java_numbers import wrap_long
 from klogtool.format.varint import VARINT_BITS, VARLONG_BITS, Overlong, read_zigzag
 
-SKIPPED = b""  # stands for a key that is there and was not read
-PARTIAL = 0  # in place of a checksum: marks a record without key, value and headers
+SKIPPED = b""  # represents a key that exists and was not read
+PARTIAL = 0  # instead of a checksum: marks a record without key, value and headers
 
 
 class RecordsSurvey(Struct, frozen=True):
-    """What is known of the records of a batch, all of which are sound. is_consecutive: their offsets are those from the
-    batch's base offset on. min_timestamp: of those that have one; both NO_TIMESTAMP if none has."""
+    """Facts about the records of a batch, all of which are sound.
+
+    is_consecutive: their offsets are consecutive from the batch's base offset on. min_timestamp: of the records that
+    have a timestamp; both timestamps are NO_TIMESTAMP if none has.
+    """
 
     count: int
     min_timestamp: int
@@ -31,22 +34,22 @@ class RecordsSurvey(Struct, frozen=True):
 
 
 def survey_records(batch: RecordBatch) -> RecordsSurvey | None:
-    """A batch of magic 2 with CreateTime; None where only the reference can say what is wrong with it."""
+    """Check a batch of magic 2 with CreateTime. None if the reference has to find out what is wrong with it."""
     if batch.records_count <= 0 or batch.size < RECORD_BATCH_OVERHEAD:
         return None
     try:
         body = batch.data[RECORD_BATCH_OVERHEAD : batch.size] if batch.codec == "none" else memoryview(inflate(batch))
-    except KlogError:  # the reference says so in its turn
+    except KlogError:  # the reference reports it
         return None
     found = kernels.native.survey_records(body, batch.records_count, batch.base_timestamp)
     return None if found is None else RecordsSurvey(batch.records_count, *found)
 
 
 def walk_partly(batch: RecordBatch) -> Iterator[Record]:
-    """The records of a compressed batch as a leader reads them that will not change them: keys, values and headers are
-    stepped over, and whether a record is as long as it says is not looked at (PartialDefaultRecord).
+    """Yield the records of a compressed batch as a leader reads them that will not change them (PartialDefaultRecord).
 
-    Raises Corrupt (InvalidRecordException) where that fails, and what inflating raises.
+    Keys, values and headers are skipped, and the length of a record is not checked. Raises Corrupt
+    (InvalidRecordException) where Kafka does, and what inflating raises.
     """
     if batch.records_count == 0:
         return
@@ -90,7 +93,7 @@ class _Reader:
         self.data, self.at = data, 0
 
     def read(self, size: int) -> bytes:
-        """The next bytes, fewer at the end."""
+        """Return the next bytes, fewer at the end."""
         piece = self.data[self.at : self.at + size]
         self.at += len(piece)
         return piece
@@ -104,7 +107,7 @@ class _Reader:
         return self._number(VARLONG_BITS)
 
     def skip(self, size: int) -> None:
-        """Step over so many bytes; none if it is negative."""
+        """Skip bytes; none if `size` is negative."""
         if size > len(self.data) - self.at:
             raise _invalid("Reached end of input stream before skipping all bytes.")
         self.at += max(0, size)

@@ -1,6 +1,6 @@
-"""Records in JSON lines, as dump-log prints them, into batches as a client sends them.
+"""Records in JSON lines, as dump-log prints them, made into batches as a client sends them.
 
-This is the reference of kernels/_json_records.pxi: a rule that changes here changes there, too.
+This is the reference of kernels/_json_records.pxi: change a rule in both places.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from klogtool.format.message import build_message_set
 BATCH_BYTES = 16_384  # batch.size of a producer
 RECORD = "record"
 PASSED_OVER = ("klogtool", "batch", "index-entry", "answer", "summary")
-# Those of a line of dump-log. The ones that are not looked at say what a leader gives anew (the kernel has the same).
+# The fields of a line of dump-log. Those not in LOOKED_AT are ignored: a leader sets them (the kernel has the same).
 LOOKED_AT = ("type", "is_control", "key", "value", "headers", "header_keys", "timestamp")
 FIELDS = frozenset(
     (
@@ -57,9 +57,9 @@ BYTES_FIELDS = ("utf8", "base64")
 
 
 class Batching(Struct):
-    """How records become batches. batch_bytes: about so many, before compression; batch_records: so many at most.
+    """How records become batches. batch_bytes: approximate size before compression. batch_records: the most records.
 
-    control_records: of how many it was seen that they are no client's, and left out.
+    control_records: how many control records were left out, because a client cannot send them.
     """
 
     codec: str
@@ -72,14 +72,14 @@ class Batching(Struct):
 
 
 def walk_record_calls(pieces: Iterator[bytes], path: str, batching: Batching) -> Iterator[Call]:
-    """A leader's call for each batch. pieces: of the text. Raises KlogError for a line that is no record."""
+    """Yield a leader's call for each batch. pieces: of the text. Raises KlogError for a line that is not a record."""
     if batching.magic < 2:
         return _walk_message_sets(split_lines(pieces, path), path, batching)
     return _RecordLines(path, batching).walk(pieces)
 
 
 def _walk_message_sets(lines: Iterator[tuple[int, bytes]], path: str, batching: Batching) -> Iterator[Call]:
-    """A call for each set of messages of magic 0 or 1."""
+    """Yield a call for each set of messages of magic 0 or 1."""
 
     def call() -> Call:
         data = build_message_set(filling.to_records(), magic=batching.magic, codec=batching.codec)
@@ -97,16 +97,16 @@ def _walk_message_sets(lines: Iterator[tuple[int, bytes]], path: str, batching: 
 
 
 class _RecordLines:
-    """The same of record batches: by the kernel, but for the lines that it leaves to the reference."""
+    """Makes record batches, by the kernel; the reference reads the lines that the kernel does not take."""
 
     def __init__(self, path: str, batching: Batching) -> None:
         self._path, self._batching = path, batching
         self._kernel = kernels.native.RecordLines(batching.batch_bytes, batching.batch_records, batching.now_ms)
 
     def walk(self, pieces: Iterator[bytes]) -> Iterator[Call]:
-        """A call for each batch."""
+        """Yield a call for each batch."""
         kernel, rest = self._kernel, b""
-        for piece in chain(pieces, (b"\n",)):  # the last line may have no end
+        for piece in chain(pieces, (b"\n",)):  # the last line may lack its line end
             data = rest + piece
             at, why = kernel.take(data, 0)
             while why != kernels.native.CUT_OFF:
@@ -124,7 +124,7 @@ class _RecordLines:
             yield self._call()
 
     def _take_by_reference(self, line: bytes) -> Iterator[Call]:
-        """One line; the call for the batch that it has no room in."""
+        """Read a line. If it does not fit into the current batch, yields the call for that batch first."""
         self._kernel.lines += 1
         row = _parse_row(line, self._kernel.lines, self._path, self._batching) if line.strip() else None
         if row is not None and not self._kernel.add(*row):
@@ -132,7 +132,7 @@ class _RecordLines:
             self._kernel.add(*row)
 
     def _call(self) -> Call:
-        """For the batch so far."""
+        """Return the call for the current batch."""
         codec = self._batching.codec
         body = kernels.compress(codec, self._kernel.records(), magic=2)
         return _call_with(self._kernel.fetch(body, CODEC_NAMES.index(codec)), self._batching)
@@ -146,7 +146,7 @@ def _call_with(data: bytes, batching: Batching) -> Call:
 
 
 def _parse_row(line: bytes, number: int, path: str, batching: Batching) -> Row | None:
-    """None for what is no record of a client."""
+    """Return a line's record; None for a line that a client cannot send, such as a control record or a batch."""
     row = parse_line(line, number, path)
     kind = row.get("type", RECORD)
     if kind != RECORD:
@@ -173,7 +173,8 @@ def _said(row: Mapping[str, Any]) -> str:
 
 
 def _bytes_of(value: Any) -> bytes | None:
-    """The contract's form of bytes (docs/contract.md), or a text. Raises TypeError or ValueError for anything else."""
+    """Return the bytes of the contract's form (docs/contract.md) or of a text. Raises TypeError or ValueError for
+    anything else."""
     if value is None:
         return None
     if isinstance(value, JsonObject):
@@ -196,7 +197,7 @@ def _headers_of(row: Mapping[str, Any]) -> tuple[tuple[bytes, bytes | None], ...
         return ()
     if not isinstance(headers, list):
         raise TypeError("headers are a list of [key, value]")
-    exact = row.get("header_keys")  # where keys are no UTF-8
+    exact = row.get("header_keys")  # there if keys are not UTF-8
     keys: list[Any] = exact if isinstance(exact, list) else []
     if keys and len(keys) != len(headers):
         raise ValueError("header_keys are as many as headers")
@@ -213,7 +214,7 @@ def _header_of(header: Any, exact: Any) -> tuple[bytes, bytes | None]:
 
 
 def _timestamp_of(row: Mapping[str, Any], now_ms: int) -> int:
-    """Ms; null is none, as of magic 0; one that is not told is now."""
+    """Return a timestamp in ms: NO_TIMESTAMP for null, as in magic 0; `now_ms` if the field is missing."""
     if "timestamp" not in row:
         return now_ms
     timestamp = row["timestamp"]

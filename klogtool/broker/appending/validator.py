@@ -1,7 +1,7 @@
-"""What a leader makes of the batches that it is sent: checks, offsets, timestamps, another format or codec.
+"""What a leader writes for the batches that it receives: checks, offsets, timestamps, another format or codec.
 
-LogValidator. Where nothing but the header has to change the bytes of the records stay as they are; everywhere else the
-batch is built anew. Kafka checks some things only on one of these ways, and so it is here.
+Source: LogValidator. If only the header has to change, the bytes of the records stay as they are; otherwise the batch
+is rebuilt. Kafka makes some checks only on one of these paths, and klogtool does the same.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from klogtool.log.entries import RecordBatch as FileBatch
 
 
 class Validated(Struct, frozen=True):
-    """The bytes as they go into the log, and what is known of them. may_differ: their size may have changed."""
+    """The bytes for the log, and facts about them. may_differ: their size may have changed."""
 
     data: bytes
     last_offset: int
@@ -45,9 +45,9 @@ class Validated(Struct, frozen=True):
 
 
 def validate(entries: Sequence[Entry], first_offset: int, rules: Validation) -> Validated:
-    """The set with offsets from first_offset on (validateMessagesAndAssignOffsets).
+    """Return the set with offsets from first_offset on (LogValidator.validateMessagesAndAssignOffsets).
 
-    Raises Refused, Corrupt or Unsupported, with Kafka's class, for what a leader turns away.
+    Raises Refused, Corrupt or Unsupported, with Kafka's class, for what a leader refuses.
     """
     if rules.codec == NONE and rules.target_codec == NONE:
         if any(entry.magic != rules.to_magic for entry in entries):
@@ -56,12 +56,12 @@ def validate(entries: Sequence[Entry], first_offset: int, rules: Validation) -> 
     return _validate_compressed(entries, first_offset, rules)
 
 
-# The three ways.
+# The three paths.
 
 
 def _convert(entries: Sequence[Entry], first_offset: int, rules: Validation) -> Validated:
-    """Not compressed, and of another format."""
-    for entry in entries:  # for an estimate of the size: whatever is wrong with the records shows here
+    """Validate a set that is not compressed and has another format than the log."""
+    for entry in entries:  # Kafka reads all records to estimate the size, and finds errors in them here
         for record in _walk(entry):
             _ = record.key, record.value
     first = only_or_first(entries, NONE)
@@ -82,7 +82,7 @@ def _convert(entries: Sequence[Entry], first_offset: int, rules: Validation) -> 
 
 
 def _assign(entries: Sequence[Entry], first_offset: int, rules: Validation) -> Validated:
-    """Not compressed, and of the log's format: only headers change."""
+    """Validate a set that is not compressed and has the log's format: only headers change."""
     next_offset, largest, parts = first_offset, NO_TIMESTAMP, []
     first = only_or_first(entries, NONE)
     for entry in entries:
@@ -97,7 +97,7 @@ def _assign(entries: Sequence[Entry], first_offset: int, rules: Validation) -> V
 
 
 def _check_records(entry: Entry, rules: Validation) -> tuple[int, int]:
-    """How many records of a batch there are, and their largest timestamp (-1 of magic 0); all of them are good."""
+    """Return the count of a batch's records and their largest timestamp (-1 for magic 0). Raises RecordsRefused."""
     found = _survey(entry, rules)
     if found is not None:
         return found
@@ -114,10 +114,10 @@ def _check_records(entry: Entry, rules: Validation) -> tuple[int, int]:
 
 
 def _validate_compressed(entries: Sequence[Entry], first_offset: int, rules: Validation) -> Validated:
-    """Compressed, or to be."""
+    """Validate a set that is compressed or will be."""
     first = only_or_first(entries, rules.codec)
     in_place = rules.codec == rules.target_codec and first.magic == rules.to_magic != 0
-    if rules.codec == NONE and first.is_control:  # what is not written compressed stays so
+    if rules.codec == NONE and first.is_control:  # a control batch that is not compressed stays so
         in_place = True
     if in_place and first.magic >= 2 and len(entries) == 1:
         check_batch(first, first, rules)
@@ -145,7 +145,7 @@ def _read_compressed(
             else:
                 if entry.magic > 0 and rules.to_magic > 0:
                     largest = max(largest, record.timestamp)
-                    in_place = in_place and record.offset == expected  # old clients count otherwise
+                    in_place = in_place and record.offset == expected  # old clients number them differently
                 records.append(record)
             expected += 1
         raise_if_any(errors)
@@ -175,7 +175,7 @@ def _restamped_alone(entry: Entry, first_offset: int, count: int, largest: int, 
 
 
 def _restamped(entry: Entry, last_offset: int, max_timestamp: int, rules: Validation) -> bytes:
-    """The entry with another last offset, leader epoch, timestamp and type of timestamp."""
+    """Return the entry with another last offset, leader epoch, timestamp and timestamp type."""
     timestamp = rules.now_ms if rules.is_append_time else max_timestamp
     stamp = rules.config.message_timestamp_type
     if isinstance(entry, RecordBatch):
@@ -183,11 +183,11 @@ def _restamped(entry: Entry, last_offset: int, max_timestamp: int, rules: Valida
     return restamp_message(entry, last_offset, stamp, timestamp)
 
 
-# Batches that are built anew.
+# Batches that are rebuilt.
 
 
 def _build(records: Sequence[AnyRecord], first: Entry, first_offset: int, rules: Validation) -> Validated:
-    """As MemoryRecordsBuilder builds it: one batch, or messages of their own if there is no codec."""
+    """Build the set as MemoryRecordsBuilder does: one batch, or for magic 0 and 1 without a codec single messages."""
     check_producer(first, rules)
     if not records and rules.is_append_time and (rules.to_magic >= 2 or rules.target_codec != NONE):
         raise Refused("a batch without records", kafka_class="NullPointerException")  # MemoryRecordsBuilder.info
@@ -243,7 +243,7 @@ def _walk(entry: Entry) -> Iterator[AnyRecord]:
 
 
 def _survey(entry: Entry, rules: Validation, are_offsets_from: int | None = None) -> tuple[int, int] | None:
-    """What `_check_records` comes to, all records at once; None where one of them has to be looked at by itself."""
+    """Return what `_check_records` returns, for all records at once; None if they have to be checked one by one."""
     if not isinstance(entry, FileBatch) or (not rules.is_append_time and entry.timestamp_type == LOG_APPEND_TIME):
         return None
     found = survey_records(entry)
