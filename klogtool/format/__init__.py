@@ -21,7 +21,7 @@ uuids              ids of topics and log dirs
 internal/          keys and values of internal topics
 
 batch_proof        whether a single entry proves itself
-succession         whether entries follow each other as a broker writes them
+succession         whether entries follow each other, and fit the indexes, as a broker writes them
 resync             finds the next sound batch in bytes
 producer_replay    producers and transactions, from a walk over batch headers
 batch_filling      a batch that is filled record by record

@@ -5,7 +5,8 @@ a broker can always rebuild it; so whatever looks wrong here is repaired by rebu
 entries. Offsets in values are absolute; the bytes hold signed differences from the base offset.
 
 Bytes after the last whole entry are no entry. Zeros that a broker preallocated are entries to Kafka, and so here.
-For millions of entries `unpack_` gives bare tuples. The order of entries is also checked by kernels/_scan.pxi.
+For millions of entries `unpack_` gives bare tuples. The order of entries is also checked by kernels/_scan.pxi; when
+an entry is due stands in kernels/_indexes.pxi, too.
 """
 
 from __future__ import annotations

@@ -132,6 +132,7 @@ def _failed_schema(why: str) -> Corrupt:
 
 
 def _none_for_no_txn(fields: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The first offset of the current transaction is the last field of an entry."""
     *others, current_txn_first_offset = fields
     return (*others, current_txn_first_offset if current_txn_first_offset >= 0 else None)
 

@@ -14,7 +14,7 @@ A rule of Kafka's that is in a kernel is in its reference, too: change both. Par
     _walk.pxi          whole entries, checksums                                   format/framing
                                                                                   format/checksums
     _varint.pxi        varints                                                    format/varint
-    _records.pxi       the walk over records                                      format/batch
+    _records.pxi       the walk over records, sequence numbers, Java's longs       format/batch
     _codecs.pxi        lz4, snappy and zstd inflated                              format/codecs/lz4
                                                                                   format/codecs/snappy
                                                                                   format/codecs/zstd
@@ -31,9 +31,10 @@ A rule of Kafka's that is in a kernel is in its reference, too: change both. Par
                                                                                   format/indexes
     _resync.pxi        the next batch behind damage                               format/resync
     _producers.pxi     producers and transactions                                 format/producer_replay
-    _indexes.pxi       index entries of batches at the end of a segment           broker/unified_log/log_segment
+    _indexes.pxi       when index entries are due, and what they are              broker/unified_log/log_segment
                                                                                   broker/unified_log/index_files
-    _recover.pxi       recovery of a segment                                      broker/unified_log/segment_recovery
+                                                                                  format/indexes
+    _recover.pxi       recovery of a segment, but for its index entries           broker/unified_log/segment_recovery
                                                                                   broker/unified_log/sound_batches
     _append.pxi        batches that are appended                                  broker/appending/analysis
                                                                                   broker/appending/record_survey

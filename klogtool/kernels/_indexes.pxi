@@ -1,5 +1,5 @@
-# What batches at the end of a segment do to its indexes (broker/unified_log/log_segment and
-# broker/unified_log/index_files are the reference).
+# What batches at the end of a segment do to its indexes, and when (broker/unified_log/log_segment,
+# broker/unified_log/index_files and format/indexes are the reference).
 
 cdef enum:
     OFFSET_ENTRY = 8

@@ -17,7 +17,7 @@ log_damage        bytes that are not a sound entry, and where the log continues 
 log_order         sound entries that do not fit their neighbours
 log_end           how far a log goes, by headers alone
 closed_end        the last batch against a clean stop
-index_judge       index entries against the log, during the walk
+index_judge       index entries that do not fit the log (format/succession finds them)
 index_damage      findings about the offset and the time index
 epoch_order       leader epochs never go down: which batch is wrong
 heaviest_row      finds the heaviest ascending row: how epoch_order decides

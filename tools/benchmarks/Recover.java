@@ -13,18 +13,22 @@ import org.apache.kafka.storage.internals.log.ProducerStateManager;
 import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
 
 /**
- * Kafka's own recovery: `Recover LOG PASSES` prints the seconds of each LogSegment.recover, one a line.
+ * Kafka's own recovery: `Recover PASSES LOG...` prints the seconds of each LogSegment.recover, one a line.
  *
- * The first pass is that of a broker's start, in a JVM that has yet to compile all of it. The log is read once before,
- * so that it is in the page cache; the index files are made in a folder that goes away.
+ * The first pass is that of a broker's start, in a JVM that has yet to compile all of it. For several passes the logs
+ * are read once before, so that they are in the page cache; the index files are made in a folder that goes away.
  */
 public final class Recover {
 
     public static void main(String[] args) throws Exception {
-        Path log = Path.of(args[0]).toRealPath();
-        Shared.readOnce(log);
-        for (int pass = 0; pass < Integer.parseInt(args[1]); pass++)
-            System.out.println(recover(log));
+        int passes = Integer.parseInt(args[0]);
+        for (int n = 1; n < args.length; n++) {
+            Path log = Path.of(args[n]).toRealPath();
+            if (passes > 1)
+                Shared.readOnce(log);
+            for (int pass = 0; pass < passes; pass++)
+                System.out.println(recover(log));
+        }
     }
 
     private static double recover(Path log) throws Exception {

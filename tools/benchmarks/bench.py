@@ -18,7 +18,7 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from measuring import HERE, ROOT, Samples, Setup, Table, in_turn, kafka_home, make_data, told_by
@@ -36,7 +36,9 @@ CRCS = ("crc",)
 DEEPS = ("verify-deep",)
 PYTHON_READERS = ("kafka-python", "aiokafka")
 READERS_MIB = 32  # of each log: the slower of them takes minutes for a GiB
-STARTS = ("help", "small")
+STARTS = ("help", "small", "verify-small")
+LARGE = ("large",)
+LARGE_SEGMENTS = 4
 LOOKUPS = ("lookup",)
 READS = {"raw to a file": "--raw {sink}", "raw to a pipe": "--raw - | cat > /dev/null", "SHA-256": "--format json"}
 FETCHES = ("read",)
@@ -58,7 +60,9 @@ WANTED: dict[str, dict[str, float]] = {
     "print": {"plain": 9, "lz4": 7, "zstd": 4, "single": 15},
     "recover": {"plain": 3, "lz4": 3, "zstd": 3, "single": 15},
     "compact": {"keyed": 4, "keyed-lz4": 2.5},
+    "large": {"plain": 4, "lz4": 5, "zstd": 6, "single": 20},
 }
+WANTED_OF_LARGE_DUMPS = {("plain", "shallow"): 8, ("plain", "deep"): 23, ("plain", "print"): 20}
 
 
 def require_same(kafkas: list[str], ours: list[str]) -> None:
@@ -107,13 +111,48 @@ def recoveries(setup: Setup, only: Callable[[str], bool]) -> Table:
             ours = [Samples([KLOGTOOL, *command, folder, "--jobs", str(n)], (0, 1)) for n in setup.jobs]
             passes = []
             for _ in range(setup.runs):
-                passes.append([float(line) for line in told_by([*java, setup.log(name), "3"]).split()])
+                passes.append([float(line) for line in told_by([*java, "3", setup.log(name)]).split()])
                 in_turn(1, *ours)
             first, warm = statistics.median(p[0] for p in passes), statistics.median(p[-1] for p in passes)
             row = [name, what, f"{first:.2f}", f"{warm:.2f}", *(f"{o.median:.3f}" for o in ours)]
             row += [f"{first / o.median:.1f}" for o in ours]
             table.add(*row, str(WANTED["recover"][name]), f"{max(o.peak for o in ours):.0f}")
     return table
+
+
+def large(setup: Setup, only: Callable[[str], bool]) -> Table:
+    """Partitions of four segments, large enough for the start not to count: whole processes on both sides."""
+    jobs = [f"{n} job{'s' * (n > 1)}" for n in setup.jobs]
+    head = ["data", "MiB", "command", "Kafka s", *(f"klogtool s, {j}" for j in jobs), *(f"ratio, {j}" for j in jobs)]
+    table = Table(*head, "wanted", "klogtool MB")
+    recover = setup.java("Recover")
+    for name in filter(only, DATA_SETS):
+        folder = setup.data / f"{name}-large-0"
+        making = [sys.executable, str(HERE / "large.py"), setup.log(name), str(folder), str(LARGE_SEGMENTS)]
+        logs = told_by(making).split()
+        size = sum(os.path.getsize(log) for log in logs) >> 20
+        for command, theirs, ours, wanted in _large_commands(setup, name, str(folder), logs, recover):
+            kafka = Samples(theirs)
+            mine = [Samples([KLOGTOOL, *ours, "--jobs", str(n)], (0, 1)) for n in setup.jobs]
+            in_turn(setup.runs, kafka, *mine)
+            row = [name, str(size), command, f"{kafka.median:.2f}", *(f"{o.median:.3f}" for o in mine)]
+            row += [f"{kafka.median / o.median:.1f}" for o in mine]
+            table.add(*row, str(wanted or ""), f"{max(o.peak for o in mine):.0f}")
+        for log in logs:  # the next one's have to fit into the page cache
+            os.unlink(log)
+    return table
+
+
+def _large_commands(
+    setup: Setup, name: str, folder: str, logs: list[str], recover: list[str]
+) -> Iterator[tuple[str, list[str], list[str], float]]:
+    """(what it is called, Kafka's command, klogtool's, the ratio that is wanted)."""
+    files = ",".join(logs)
+    for dump, options in DUMPS.items():
+        theirs = setup.dump_log_segments(files, options)
+        yield dump, theirs, ["dump-log", "--files", files, *options], WANTED_OF_LARGE_DUMPS.get((name, dump), 0)
+    for command in RECOVERIES:
+        yield command, ["/usr/bin/env", *recover, "1", *logs], [command, folder], WANTED["large"][name]
 
 
 def walks(setup: Setup, only: Callable[[str], bool]) -> Table:
@@ -220,12 +259,20 @@ def columns(setup: Setup, _: Callable[[str], bool]) -> Table:
 
 def starts(setup: Setup, only: Callable[[str], bool]) -> Table:
     """What does hardly any work: its time is the start's."""
-    commands = {"help": ["--help"], "small": ["dump-log", str(SMALL_FILE), "--print-data-log"]}
+    commands = {
+        "help": ["--help"],
+        "small": ["dump-log", str(SMALL_FILE), "--print-data-log"],
+        "verify-small": ["verify", str(SMALL_FILE.parent)],
+    }
     table = Table("start", "ms", "MB", "command")
     for name in filter(only, STARTS):
-        ours = Samples([KLOGTOOL, *commands[name]])
+        ours = Samples([KLOGTOOL, *commands[name]], (0, 1))
         in_turn(setup.runs * 3, ours)
-        told = {"help": "klogtool --help", "small": f"dump a file of {SMALL_FILE.stat().st_size} bytes"}[name]
+        told = {
+            "help": "klogtool --help",
+            "small": f"dump a file of {SMALL_FILE.stat().st_size} bytes",
+            "verify-small": "verify the partition dir of that file",
+        }[name]
         table.add(name, f"{ours.median * 1000:.0f}", f"{ours.peak:.0f}", told)
     return table
 
@@ -399,6 +446,7 @@ PARTS = (
     Part(exports, EXPORTS),
     Part(columns, COLUMNS, ("plain",)),
     Part(recoveries, RECOVERIES),
+    Part(large, LARGE),
     Part(walks, WALKS),
     Part(resyncs, RESYNCS),
     Part(crcs, CRCS, ()),

@@ -84,7 +84,8 @@ class Pass:
         self.transactions = CleanedTransactions()
         self.stats = CleaningStats()
         self._bases_with_aborted: list[int] | None = None
-        # What tombstones of magic 0 and 1 are judged by: the time of the last clean segment (13.3).
+        # delete.retention.ms of tombstones of magic 0 and 1 counts from the time of the last clean segment
+        # (Cleaner.doClean). Those of magic 2 have a delete horizon of their own: see record_filter.
         clean_part = log.segments.values(0, self.first_dirty)
         self.legacy_horizon_ms = 0
         if clean_part:

@@ -3,12 +3,12 @@
 loaded_partition        a loaded partition, for lookups by offset, timestamp and leader epoch, and for fetches
 log_loader              how a broker loads a partition dir, and what it leaves when it stops (LogLoader)
 log_segments            the segments in order of their base offsets (LogSegments)
-log_segment             one segment: its `.log`, its indexes, and what is cached of them (LogSegment)
+log_segment             one segment: its `.log`, its indexes and when an entry is due, what is cached of them (LogSegment)
 index_files             the indexes of a segment, as a broker has them open
 content_file            a file of a draft, read as if it were written already
 content_writer          the content of a file that grows
 
-segment_recovery        recovers one segment: rebuilds indexes, cuts the log at its first damage (LogSegment.recover)
+segment_recovery        recovers one segment, batch by batch: cuts the log at its first damage (LogSegment.recover)
 kernel_recovery         the same by the kernel, for regular batches
 mapped_pieces           a log in mapped pieces, for kernels that go from batch to batch
 sound_batches           whether all batches of a log are sound, and where they end
