@@ -3,7 +3,7 @@
 loaded_partition        a loaded partition, for lookups by offset, timestamp and leader epoch, and for fetches
 log_loader              how a broker loads a partition dir, and what it leaves when it stops (LogLoader)
 log_segments            the segments in order of their base offsets (LogSegments)
-log_segment             one segment: its `.log`, its indexes and when an entry is due, what is cached of them (LogSegment)
+log_segment             one segment: its `.log`, its indexes and when entries are due, what is cached (LogSegment)
 index_files             the indexes of a segment, as a broker has them open
 content_file            a file of a draft, read as if it were written already
 content_writer          the content of a file that grows
