@@ -1,7 +1,7 @@
-"""Which transactions the cleaner is in the middle of, and which markers it can do without.
+"""Transactions during a pass of the cleaner, and which markers can be removed (CleanedTransactionMetadata).
 
-CleanedTransactionMetadata: a marker may go once no batch of its transaction is left; an entry of the transaction index
-goes with the last batch of its transaction, before its marker does.
+A marker can be removed when no batch of its transaction is left. An entry of the transaction index is removed with the
+last batch of its transaction, earlier than the marker.
 """
 
 from __future__ import annotations
@@ -16,19 +16,22 @@ from klogtool.log.entries import Entry
 
 
 class CleanedTransactions:
-    """Transactions, as far as a pass over a log has come. index: where entries go whose transaction has batches;
-    is_asked: whether a batch was of a transaction, or a marker."""
+    """The state of transactions at the current batch of a pass.
+
+    index: the new transaction index; an aborted transaction gets an entry if it had batches. is_asked: whether any
+    batch was transactional or a marker.
+    """
 
     def __init__(self, index: TransactionIndex | None = None) -> None:
         self.index = index
         self.is_asked = False
         self._committed: set[int] = set()
-        self._aborted: dict[int, tuple[AbortedTxn, bool]] = {}  # and whether a batch of it was seen
+        self._aborted: dict[int, tuple[AbortedTxn, bool]] = {}  # the transaction, and whether a batch of it was seen
         self._ahead: list[tuple[int, int, AbortedTxn]] = []
         self._added = 0
 
     def copy(self, index: TransactionIndex | None = None) -> CleanedTransactions:
-        """The same, whose entries go elsewhere."""
+        """Return a copy that writes its entries to another index."""
         other = CleanedTransactions(index)
         other.is_asked = self.is_asked
         other._committed, other._aborted = set(self._committed), dict(self._aborted)
@@ -36,25 +39,26 @@ class CleanedTransactions:
         return other
 
     def add_aborted(self, found: Iterable[AbortedTxn]) -> None:
-        """Aborted transactions that the batches to come may be of."""
+        """Add aborted transactions to which the next batches may belong."""
         for txn in found:
             heapq.heappush(self._ahead, (txn.first_offset, self._added, txn))
             self._added += 1
 
     def is_like(self, other: CleanedTransactions) -> bool:
-        """Whether the batches to come are judged alike."""
+        """Whether both states give the same results for the next batches."""
         mine, theirs = (sorted(known._ahead, key=lambda row: row[:2]) for known in (self, other))
         is_same_ahead = [row[2] for row in mine] == [row[2] for row in theirs]
         return is_same_ahead and (self._committed, self._aborted) == (other._committed, other._aborted)
 
     def aborted_from(self, offset: int) -> tuple[set[int], list[AbortedTxn]]:
-        """For batches from an offset on: producers in the middle of an aborted transaction, and what is ahead."""
+        """Return the producers with an aborted transaction open at an offset, and the aborted transactions that begin
+        later."""
         rows = sorted(self._ahead, key=lambda row: row[:2])
         begun = {txn.producer_id for first, _, txn in rows if first <= offset}
         return {*self._aborted, *begun}, [txn for first, _, txn in rows if first > offset]
 
     def can_discard(self, batch: Entry) -> bool:
-        """Whether the batch, which is the next one, belongs to an aborted transaction, or is a marker of an empty one.
+        """Whether the next batch belongs to an aborted transaction, or is a marker of a transaction without batches.
 
         Raises Corrupt or Unsupported for a control record that cannot be read.
         """
@@ -78,7 +82,6 @@ class CleanedTransactions:
         record = next(iter(batch.records()), None)
         if record is None:  # cleaned before
             return True
-        # With Kafka's schemas, which few logs need.
         kind = ControlRecordType.of(parse_control_type_id(record.key))
         if kind is ControlRecordType.ABORT:
             aborted = self._aborted.pop(batch.producer_id, None)

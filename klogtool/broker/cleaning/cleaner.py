@@ -1,6 +1,7 @@
-"""One pass of the log cleaner over a log (Cleaner.doClean): the map of keys, groups, and each group made one segment.
+"""One pass of the log cleaner over a log (Cleaner.doClean): it builds the map of keys, groups the segments, and makes
+one segment of each group.
 
-All that happens happens to the draft; what was cleaned is in the segments of the log, what they replace is `.deleted`.
+Only the draft changes: afterwards the log has the cleaned segments, and the replaced segments are `.deleted`.
 """
 
 from __future__ import annotations
@@ -33,9 +34,12 @@ from klogtool.log.entries import Entry
 
 
 class CleaningStats(Struct):
-    """What a pass read and wrote. groups: base offset of each new segment to those it was made of; tallies: of the
-    latter. map_is_full: the pass ended where no further key had room. aborted: a segment overflowed and was split
-    instead; a broker starts over later."""
+    """What a pass read and wrote.
+
+    groups: base offset of each new segment -> base offsets of its sources. tallies: one for each source. map_is_full:
+    the pass ended where the map had no room for another key. aborted: a segment overflowed and was split instead; a
+    broker cleans again later.
+    """
 
     map_messages_read: int = 0
     map_entries: int = 0
@@ -47,7 +51,7 @@ class CleaningStats(Struct):
 
 
 class CleanLog(Protocol):
-    """What `clean` does, or whoever does it otherwise."""
+    """A function that does what `clean` does, perhaps in another way."""
 
     def __call__(
         self, log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool = False
@@ -56,23 +60,23 @@ class CleanLog(Protocol):
 
 
 def clean(log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool = False) -> tuple[int, CleaningStats]:
-    """Clean a range; where the next pass begins, and what this one did.
+    """Clean a range. Returns the offset where the next pass begins, and what this pass did.
 
-    Raises Corrupt, Unsupported or Refused, with Kafka's class, where a broker's cleaner breaks off.
+    Raises Corrupt, Unsupported or Refused, with Kafka's class, where a broker's cleaner fails.
     """
     return Pass(log, to_clean, now_ms, keeps_magic=keeps_magic).run()
 
 
 def new_offset_map(config: LogConfig, secret: bytes) -> KeyMap:
-    """As large as a cleaner thread's. Raises Refused for what Kafka cannot make."""
+    """Return a map as large as that of a cleaner thread. Raises Refused for a size that Kafka refuses."""
     memory = min(config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads, MAX_INT)
     return new_key_map(memory, config.log_cleaner_io_buffer_load_factor, secret)
 
 
 class Pass:
-    """A pass over a loaded log. Its two long parts, the map and the groups, may also be done in shares: see shares.py.
+    """A pass over a loaded log. Its two long parts, the map and the groups, can also be done in shares: see shares.py.
 
-    Raises Refused for settings with which Kafka has no cleaner.
+    Raises Refused for settings with which Kafka cannot create a cleaner.
     """
 
     def __init__(
@@ -92,7 +96,7 @@ class Pass:
             self.legacy_horizon_ms = last_modified_ms(log, clean_part[-1]) - self.config.delete_retention_ms
 
     def run(self) -> tuple[int, CleaningStats]:
-        """All of it: where the next pass begins, and what this one did."""
+        """Do the pass. Returns the offset where the next pass begins, and what this pass did."""
         self.build_map()
         end_offset = self.offsets.latest_offset + 1
         try:
@@ -106,11 +110,11 @@ class Pass:
 
     @property
     def dirty(self) -> list[LogSegment]:
-        """The segments whose keys make up the map."""
+        """The segments whose keys go into the map."""
         return self.log.segments.values(self.first_dirty, self.bound)
 
     def build_map(self) -> None:
-        """The last offset of each key of the dirty part, as far as there is room for them."""
+        """Put the last offset of each key of the dirty part into the map, until it is full."""
         dirty, transactions = self.dirty, CleanedTransactions()
         transactions.add_aborted(self.aborted_between(self.first_dirty, self.bound))
         for n, segment in enumerate(dirty):
@@ -118,12 +122,12 @@ class Pass:
             if not self.map_segment(segment, transactions):
                 self.stats.map_is_full = True
                 break
-            self.offsets.latest_offset = end - 1  # over offsets that nothing has
+            self.offsets.latest_offset = end - 1  # includes offsets that no record has
             self.buffer.restore()
         self.stats.map_entries = self.offsets.entries
 
     def map_segment(self, segment: LogSegment, transactions: CleanedTransactions) -> bool:
-        """A segment's keys, into the map; whether all of them had room."""
+        """Put a segment's keys into the map. Returns whether all of them had room."""
         first_dirty, stats = self.first_dirty, self.stats
         start = segment.offset_index.lookup(first_dirty).position
         with segment.open_log() as file:
@@ -149,7 +153,7 @@ class Pass:
         return is_all
 
     def aborted_between(self, start: int, end: int) -> Iterator[AbortedTxn]:
-        """Aborted transactions of [start, end), as the transaction indexes have them; some of others, too.
+        """Yield the aborted transactions of [start, end) from the transaction indexes, and perhaps some others.
 
         Raises Corrupt for an entry that cannot be read (collectAbortedTransactions).
         """
@@ -162,8 +166,8 @@ class Pass:
                     return
 
     def _with_aborted_from(self, base_offset: int) -> Iterator[LogSegment]:
-        """Segments from this one on that have aborted transactions. Most logs have few: not all are looked at each time
-        (a pass puts no new segment at or behind one that it is still to clean)."""
+        """Yield the segments from `base_offset` on that have aborted transactions. Most logs have few, so the list is
+        kept (a pass puts no new segment at or after one that it still has to clean)."""
         if self._bases_with_aborted is None:
             self._bases_with_aborted = [one.base_offset for one in self.log.segments.all if not one.txn_index.is_empty]
         first = bisect_left(self._bases_with_aborted, base_offset)
@@ -173,7 +177,7 @@ class Pass:
     # Groups (groupSegmentsBySize).
 
     def _grouped(self, segments: list[LogSegment]) -> list[list[LogSegment]]:
-        """Neighbours that become one segment: as many as fit by their sizes now."""
+        """Return groups of neighbours that become one segment each: as many as fit by their current sizes."""
         groups: list[list[LogSegment]] = []
         sizes: tuple[int, ...] = ()
         limits = (self.config.segment_bytes, self.config.segment_index_bytes, self.config.segment_index_bytes)
@@ -193,12 +197,12 @@ class Pass:
     # Cleaning (cleanSegments, cleanInto).
 
     def clean_groups(self, groups: list[list[LogSegment]]) -> None:
-        """One new segment in place of each group."""
+        """Replace each group by one new segment."""
         for group in groups:
             self.put_in_place(self.clean_group(group), group)
 
     def clean_group(self, group: list[LogSegment]) -> LogSegment:
-        """What becomes of a group: a segment that is complete, and as yet `.cleaned`."""
+        """Return the new segment of a group: complete, and still `.cleaned`."""
         base_offset, terms = group[0].base_offset, self._terms()
         self.stats.groups[base_offset] = [segment.base_offset for segment in group]
         cleaned = self._clean_by_kernel(group, terms) if has_kernels_map(self.offsets) else None
@@ -210,7 +214,7 @@ class Pass:
         return cleaned
 
     def put_in_place(self, cleaned: LogSegment, group: list[LogSegment]) -> None:
-        """It stands for the group from now on."""
+        """Replace the group by the cleaned segment."""
         for segment in group:
             self.stats.total.add(self.stats.tallies[segment.base_offset])
         copy_mtime(cleaned, group[-1])
@@ -218,7 +222,7 @@ class Pass:
             self.log.producers.mark_snapshot_deleted(segment.base_offset)
 
     def _clean_by_kernel(self, group: list[LogSegment], terms: FilterTerms) -> LogSegment | None:
-        """The new segment; None, and nothing has changed, if it is the reference's to say what is wrong with it."""
+        """Return the new segment. None, with nothing changed, if the reference has to find out what is wrong."""
         cleaned = LogSegment(self.log.draft, group[0].base_offset, self.config, CLEANED)
         before, self.transactions = self.transactions, self.transactions.copy(cleaned.txn_index)
         cleaning = GroupCleaning(cleaned, terms, self.transactions)
@@ -245,7 +249,7 @@ class Pass:
         self.log.draft.write(cleaned.log_name, writer.content())
 
     def _walk_group(self, group: list[LogSegment], terms: FilterTerms) -> Iterator[LogSegment]:
-        """Each segment, when the terms and the transactions are those of it."""
+        """Yield each segment, after the terms and the transactions are set for it."""
         for n, segment in enumerate(group):
             self.transactions.add_aborted(self.aborted_of(group, n))
             terms.tally = self.stats.tallies[segment.base_offset] = Tally()
@@ -253,8 +257,8 @@ class Pass:
             yield segment
 
     def aborted_of(self, group: list[LogSegment], n: int) -> Iterator[AbortedTxn]:
-        """Aborted transactions that matter to a segment of a group."""
-        next_offset = group[n].read_next_offset()  # Kafka asks in any case, and fails of damage that it meets there
+        """Yield the aborted transactions that matter for a segment of a group."""
+        next_offset = group[n].read_next_offset()  # Kafka reads it in any case, and fails on damage there
         end = group[n + 1].base_offset if n + 1 < len(group) else next_offset
         return self.aborted_between(group[n].base_offset, end)
 
@@ -281,7 +285,7 @@ class Pass:
         self.buffer.restore()
 
     def _split(self, segment: LogSegment, cleaned: LogSegment) -> None:
-        """What a broker does with a segment whose offsets do not fit: it splits it, and cleans another time."""
+        """Split a segment whose offsets do not fit, as a broker does, and end the pass: a broker cleans again later."""
         cleaned.delete()
         del self.stats.groups[cleaned.base_offset]
         for gone in split_overflowed_segment(segment, self.log.segments):
@@ -294,14 +298,14 @@ class CleaningAborted(Exception):
 
 
 def _index_sizes(segment: LogSegment) -> tuple[int, int]:
-    """Bytes of the entries of its offset index and its time index."""
+    """Return the bytes of the entries of the offset index and of the time index."""
     offset_index, time_index = segment.offset_index, segment.time_index
     return offset_index.entries * offset_index.entry_size, time_index.entries * time_index.entry_size
 
 
 class _Chunk:
-    """What was read into the buffer at a time, and what of it goes into the new segment together: only then is it seen
-    whether the largest offset of all is one that the segment can have."""
+    """The batches that fit into the buffer together, and what is kept of them. Only when they are appended together is
+    their largest offset checked against the segment's range."""
 
     def __init__(self, cleaned: LogSegment, writer: ContentWriter, buffer: ReadBuffer) -> None:
         self._cleaned, self._writer, self._buffer = cleaned, writer, buffer
@@ -313,14 +317,14 @@ class _Chunk:
         self._written, self._max_offset = 0, -1
 
     def begin(self, batch: Entry) -> None:
-        """The next batch is read: with those before it, if the buffer has room for it and for what they left."""
+        """Begin the next batch. It joins the batches before it if the buffer has room for it and for what is kept."""
         self._stop = batch.position + batch.size
         if self._stop - self._start > self._buffer.capacity or self._written > self._buffer.capacity:
             self.end()
             self._start = batch.position
 
     def append(self, source: ContentFile, batch: Entry, kept: Kept) -> None:
-        """Something stays of it."""
+        """Add what is kept of a batch."""
         position = self._writer.size
         if kept.data is None:
             self._writer.copy(source, batch.position, self._stop)
@@ -333,7 +337,7 @@ class _Chunk:
         self._max_offset = max(self._max_offset, kept.max_offset)
 
     def end(self) -> None:
-        """Raises LogSegmentOffsetOverflow, and Corrupt where an index does not take it."""
+        """Append the chunk. Raises LogSegmentOffsetOverflow, and Corrupt if an index refuses a batch."""
         if self._batches:
             self._cleaned.ensure_offset_in_range(self._max_offset)
         for marks, position in self._batches:

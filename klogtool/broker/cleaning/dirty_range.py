@@ -1,7 +1,7 @@
 """Which part of a log the cleaner would clean, and whether it is due (LogCleanerManager.cleanableOffsets, LogToClean).
 
-Only whole segments below the first uncleanable offset are ever rewritten, the active one never. A bound in the middle
-of a segment counts as its base, so that a segment with the first dirty offset in its middle is clean and dirty both.
+Only whole segments below the first uncleanable offset are rewritten, and never the active one. A bound in the middle of
+a segment counts as its base offset, so a segment with the first dirty offset in its middle is both clean and dirty.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _MILLISECOND_NS = 1_000_000
 
 
 class LogToClean(Struct, frozen=True):
-    """What a pass would go over. first_uncleanable_offset: as it was found; bound: its segment's base offset, which
-    the pass goes up to. is_reset: the checkpoint's offset could not be, the log's start stands for it.
+    """The range of a pass. first_uncleanable_offset: as found. bound: the base offset of its segment, where the pass
+    ends. is_reset: the checkpoint's offset is impossible, so the pass begins at the log's start.
 
     why: what the first uncleanable offset is: `last stable offset`, `active segment`, `min.compaction.lag.ms` or
-    `first dirty offset`. clean_bytes, cleanable_bytes: of whole segments. compaction_delay_ms: how long the oldest
-    dirty batch is past max.compaction.lag.ms, 0 if it is not.
+    `first dirty offset`. clean_bytes, cleanable_bytes: of whole segments. compaction_delay_ms: how long ago the oldest
+    dirty batch exceeded max.compaction.lag.ms, 0 if it did not.
     """
 
     first_dirty_offset: int
@@ -37,13 +37,13 @@ class LogToClean(Struct, frozen=True):
 
     @property
     def cleanable_ratio(self) -> float | None:
-        """Cleanable bytes by all that are not uncleanable; None of a log without any."""
+        """Cleanable bytes divided by clean and cleanable bytes; None if the log has neither."""
         total = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total if total else None
 
     @property
     def is_eligible(self) -> bool:
-        """Whether a broker's cleaner would take it up (grabFilthiestCompactedLog)."""
+        """Whether a broker's cleaner would choose this log (grabFilthiestCompactedLog)."""
         ratio = self.cleanable_ratio
         if ratio is None:
             return False
@@ -52,9 +52,9 @@ class LogToClean(Struct, frozen=True):
 
 
 def find_log_to_clean(log: LoadedLog, checkpoint: int | None, now_ms: int) -> LogToClean:
-    """The range of the next pass. checkpoint: the log's offset in cleaner-offset-checkpoint.
+    """Return the range of the next pass. checkpoint: the log's offset in cleaner-offset-checkpoint.
 
-    Raises Corrupt or Unsupported where a segment's first batch cannot be read.
+    Raises Corrupt or Unsupported if a segment's first batch cannot be read.
     """
     first_dirty = log.log_start_offset if checkpoint is None else checkpoint
     is_reset = not log.log_start_offset <= first_dirty <= log.log_end_offset
@@ -78,26 +78,27 @@ def find_log_to_clean(log: LoadedLog, checkpoint: int | None, now_ms: int) -> Lo
 
 
 def last_stable_offset(log: LoadedLog) -> int:
-    """The high watermark, or the first offset of a transaction below it that is not decided (lastStableOffset)."""
+    """Return the high watermark, or the first offset of an undecided transaction below it (lastStableOffset)."""
     if log.first_unstable_offset is None:
         return log.high_watermark
     return min(log.first_unstable_offset, log.high_watermark)
 
 
 def non_active_from(segments: LogSegments, offset: int) -> list[LogSegment]:
-    """From the one that holds the offset on, without the active one (nonActiveLogSegmentsFrom)."""
+    """Return the segments from the one that contains the offset on, without the active one
+    (nonActiveLogSegmentsFrom)."""
     active = segments.last.base_offset
     return [] if offset > active else segments.values(offset, active)
 
 
 def last_modified_ms(log: LoadedLog, segment: LogSegment) -> int:
-    """The time of its `.log`; of one that loading has cut just now, that of the loading."""
+    """Return the modification time of a `.log`; if loading has truncated it, the time of the loading."""
     mtime_ns = segment.draft.files[segment.log_name].mtime_ns
     return log.terms.loaded_at_ms if mtime_ns is None else mtime_ns // _MILLISECOND_NS
 
 
 def _first_uncleanable(log: LoadedLog, first_dirty: int, now_ms: int) -> tuple[int, str]:
-    """The lowest of what holds the cleaner back, and what that is."""
+    """Return the lowest offset that limits the cleaner, and what it is."""
     found = [
         (last_stable_offset(log), "last stable offset"),
         (log.segments.last.base_offset, "active segment"),
@@ -112,13 +113,14 @@ def _first_uncleanable(log: LoadedLog, first_dirty: int, now_ms: int) -> tuple[i
 
 
 def _largest_timestamp(log: LoadedLog, segment: LogSegment) -> int:
-    """That of its records if one is known, else the file's; asking opens the time index (largestTimestamp)."""
+    """Return the largest timestamp of the records, or else the file's time. This opens the time index
+    (LogSegment.largestTimestamp)."""
     timestamp = segment.read_max_timestamp_so_far().timestamp
     return timestamp if timestamp >= 0 else last_modified_ms(log, segment)
 
 
 def _compaction_delay_ms(log: LoadedLog, first_dirty: int, now_ms: int) -> int:
-    """maxCompactionDelay: by the largest timestamp of each segment's first batch."""
+    """Return Kafka's maxCompactionDelay, which uses the largest timestamp of each segment's first batch."""
     firsts = (segment.read_first_timestamp() for segment in non_active_from(log.segments, first_dirty))
     earliest = min((timestamp for timestamp in firsts if timestamp > 0), default=MAX_LONG)
     clean_until = wrap_long(now_ms - max(log.terms.config.max_compaction_lag_ms, 0))

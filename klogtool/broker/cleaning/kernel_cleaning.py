@@ -1,8 +1,8 @@
-"""Cleaning by the kernel, over runs of regular batches; what it leaves is the reference's, one by one.
+"""Cleaning by the kernel, over runs of regular batches. The reference cleans the other batches, one by one.
 
-The kernel has the map of keys, decides on records, and makes the bytes and indexes of the new segment. What a batch of
-a transaction is, is decided here; codecs that it does not have, old formats and damage are the reference's. Where the
-new segment cannot have a batch, all of the group is: that says what Kafka does then.
+The kernel has the map of keys, decides about records, and makes the bytes and indexes of the new segment. This module
+decides about transactional batches. The reference handles codecs that the kernel does not have, old formats and damage.
+If the new segment cannot hold a batch, the reference cleans the whole group, because it knows what Kafka does then.
 """
 
 from __future__ import annotations
@@ -34,42 +34,42 @@ from klogtool.format.message import parse_entry
 from klogtool.log.entries import Entry, RecordBatch, read_entry
 from klogtool.log.late_zstd import LateZstd
 
-PUT_DOWN_BYTES = 1 << 20  # of what the kernel has made, at a time
-MOST_IN_TURN = 1 << 10  # batches for the reference at a time, where the kernel finds nothing regular between them
+PUT_DOWN_BYTES = 1 << 20  # what the kernel has made is written from this size on
+MOST_IN_TURN = 1 << 10  # batches for the reference at a time, if the kernel finds nothing regular between them
 COUNTS = ("messages_read", "bytes_read", "messages_written", "bytes_written", "superseded", "tombstones", "keyless")
 
 
 class IrregularGroup(Exception):
-    """Not an error: the reference is to clean all of the group."""
+    """Not an error: the reference has to clean the whole group."""
 
 
 def has_kernels_map(offsets: object) -> bool:
-    """Whether the kernel can go about it."""
+    """Whether a map is the kernel's, so that the kernel can clean with it."""
     return isinstance(offsets, kernels.native.OffsetMap)
 
 
 class Taker(Protocol):
-    """What is done with batches: by a kernel, over runs of them, or one by one."""
+    """Takes batches: runs of them by a kernel, the others one by one."""
 
     kernel: Any
 
     def take(self, piece: MappedPiece) -> tuple[int, int]:
-        """Batches from `reached` on that the kernel takes: (where the next one begins, why it was not taken)."""
+        """Let the kernel take batches from `reached` on. Returns (where the next one begins, why it was not taken)."""
 
     def take_one(self, piece: MappedPiece, batch: RecordBatch, why: int) -> bool:
-        """The batch that is reached, at which the kernel has stopped; False if it ends the walk."""
+        """Take the batch at which the kernel has stopped. False if it ends the walk."""
 
     def take_by_reference(self, batch: Entry) -> bool:
-        """A batch that is none for the kernel; False if it ends the walk."""
+        """Take a batch that is not for the kernel. False if it ends the walk."""
 
     def put_down(self, file: ContentFile) -> None:
-        """What has come to be so far, as long as the file is open."""
+        """Save the results so far, while the file is open."""
 
 
 def walk(taker: Taker, file: ContentFile, start: int, buffer: ReadBuffer) -> bool:
-    """All batches from a position on, up to one that ends the walk; whether none did.
+    """Take all batches from a position on, up to one that ends the walk. Returns whether the walk reached the end.
 
-    Raises KlogError where Kafka's cleaner breaks off.
+    Raises KlogError where Kafka's cleaner fails.
     """
     reader = _CleanerReader(taker, file, buffer)
     if start < file.size:
@@ -78,14 +78,14 @@ def walk(taker: Taker, file: ContentFile, start: int, buffer: ReadBuffer) -> boo
 
 
 class _CleanerReader:
-    """A mapped_pieces.Reader: batches as the cleaner reads them. is_ended: by a batch."""
+    """A mapped_pieces.Reader: batches as the cleaner reads them. is_ended: a batch has ended the walk."""
 
     def __init__(self, taker: Taker, file: ContentFile, buffer: ReadBuffer) -> None:
         self._taker, self._file, self._buffer = taker, file, buffer
         self.is_ended = False
 
     def take(self, piece: MappedPiece) -> int:
-        """As far as whole batches are in the piece that the kernel can say something to."""
+        """Take the whole batches of a piece, up to one that only the reference can take."""
         native, why = kernels.native, kernels.native.LARGE
         while why in (native.LARGE, native.DECIDE, native.BODY, native.DEFLATE):
             why = self._take(piece)
@@ -112,7 +112,7 @@ class _CleanerReader:
         return why
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
-        """Batches that are none for the kernel."""
+        """Take batches that are not for the kernel."""
         count = size = 0
         for batch in islice(walk_batches(file, self._buffer, position), most):
             if not self._taker.take_by_reference(batch):
@@ -124,33 +124,36 @@ class _CleanerReader:
 
 
 def _batch_at(piece: MappedPiece, at: int) -> RecordBatch:
-    """A batch of magic 2 that is whole in the piece."""
+    """Return a batch of magic 2, which is whole in the piece."""
     frame = next(walk_frames(piece.data, at, len(piece.data)))
     entry = read_entry(piece, frame, piece.path)
     return cast("RecordBatch", entry)
 
 
 class _Inflating:
-    """Records that a kernel could not inflate."""
+    """Inflates records that a kernel could not inflate."""
 
     def __init__(self, work: kernels.native.Workspace) -> None:
         self._zstd = LateZstd(work)
 
     def inflate(self, batch: RecordBatch) -> bytes | None:
-        """Them; None if now it can: zstd, once that is found. Raises Corrupt or Unsupported."""
+        """Return the inflated records; None if the kernel can inflate them now, because zstd was found.
+
+        Raises Corrupt or Unsupported.
+        """
         if batch.codec == "zstd" and self._zstd.learn():
             return None
         return format_batch.inflate(batch)
 
 
 def can_discard(batch: Entry, transactions: CleanedTransactions) -> bool:
-    """By its transaction. Other batches need not be shown to those who know of transactions."""
+    """Whether a batch can go because of its transaction. Only transactional batches and markers are looked at."""
     return (batch.is_control or batch.is_transactional) and transactions.can_discard(batch)
 
 
 class MapFilling:
-    """Batches into the map (Cleaner.buildOffsetMap). messages_read: records so far, those of aborted transactions by
-    the count in the header."""
+    """Puts batches into the map (Cleaner.buildOffsetMap). messages_read: records so far; those of aborted transactions
+    are counted by the header."""
 
     def __init__(self, offsets: Any, first_dirty: int, transactions: CleanedTransactions) -> None:
         work = kernels.native.Workspace()
@@ -169,7 +172,7 @@ class MapFilling:
         return at, why
 
     def take_one(self, piece: MappedPiece, batch: RecordBatch, why: int) -> bool:
-        """One of a transaction, or of another codec."""
+        """Take a batch of a transaction, or of a codec that the kernel does not have."""
         if self._is_none_of_the_maps(batch):
             return True
         native = kernels.native
@@ -183,7 +186,7 @@ class MapFilling:
         return self._is_none_of_the_maps(batch) or self._put_records(batch)
 
     def put_down(self, file: ContentFile) -> None:
-        """Nothing: all is in the map."""
+        """Do nothing: everything is in the map."""
 
     def _is_none_of_the_maps(self, batch: Entry) -> bool:
         if not can_discard(batch, self._transactions) and not batch.is_control:
@@ -201,7 +204,7 @@ class MapFilling:
 
 
 class GroupCleaning:
-    """Batches of a group of segments into a new one (Cleaner.cleanInto)."""
+    """Cleans the batches of a group of segments into a new segment (Cleaner.cleanInto)."""
 
     def __init__(self, cleaned: LogSegment, terms: FilterTerms, transactions: CleanedTransactions) -> None:
         work = kernels.native.Workspace()
@@ -217,7 +220,7 @@ class GroupCleaning:
         self._inflating, self._knows_lz4 = _Inflating(work), False
 
     def clean(self, file: ContentFile, buffer: ReadBuffer) -> None:
-        """One more segment; what was counted is in the terms' tally. Raises IrregularGroup, KlogError."""
+        """Clean one more segment, and count in the terms' tally. Raises IrregularGroup or KlogError."""
         walk(self, file, 0, buffer)
         self._put_all_down(file)
         self.writer.end_run()
@@ -227,7 +230,7 @@ class GroupCleaning:
             setattr(self.kernel, name, 0)
 
     def finish(self) -> None:
-        """The new segment has its content, its index entries, and knows its largest timestamp."""
+        """Give the new segment its content, its index entries and its largest timestamp."""
         cleaned, latest = self._cleaned, latest_of(self.kernel.indexes)
         cleaned.draft.write(cleaned.log_name, self.writer.content())
         cleaned.note_timestamp(latest.timestamp, latest.offset)
@@ -241,7 +244,7 @@ class GroupCleaning:
         return at, why
 
     def take_one(self, piece: MappedPiece, batch: RecordBatch, why: int) -> bool:
-        """One of a transaction, of another codec, or whose records are to be compressed."""
+        """Take a batch of a transaction, of a codec that the kernel does not have, or with records to compress."""
         native, terms = kernels.native, self._terms
         if why == native.DEFLATE:
             self._deflate(batch)
@@ -268,7 +271,7 @@ class GroupCleaning:
         return True
 
     def put_down(self, file: ContentFile) -> None:
-        """What the kernel has made goes into the content, when it is much."""
+        """Write what the kernel has made into the content, from PUT_DOWN_BYTES on."""
         if self.kernel.out_size >= PUT_DOWN_BYTES:
             self._put_all_down(file)
 

@@ -1,10 +1,10 @@
-"""The last offset of each key in the dirty part of a log (SkimpyOffsetMap): as many bytes as Kafka's, and no more.
+"""The last offset of each key in the dirty part of a log (SkimpyOffsetMap), in as many bytes as Kafka's map.
 
-Kafka takes two keys of one MD5 sum for one key, and such pairs can be had. Here a key is hashed with a secret of the
-run, so that nobody can make two that are taken for one; which of the records go does not depend on it otherwise. What
-of Kafka's map matters for the outcome is when it is full.
+Kafka treats two keys with the same MD5 sum as one key, and such pairs can be constructed. Here a key is hashed with a
+secret of the run, so that nobody can construct such a pair; otherwise the result does not depend on the hash. Only the
+point where Kafka's map is full matters for the result.
 
-This is the reference of kernels/_clean.pxi: a rule that changes here changes there, too.
+This is the reference of kernels/_clean.pxi: change a rule in both places.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OFFSET_SIZE = 8  # of a slot: a hash, then the offset plus one, 0 in an empty s
 
 
 class KeyMap(Protocol):
-    """What a map is asked, this one or the kernel's. usable: keys that it has room for."""
+    """The interface of this map and of the kernel's. usable: how many keys it has room for."""
 
     latest_offset: int
     usable: int
@@ -61,7 +61,7 @@ class OffsetMap:
         self.entries = 0
         self.latest_offset = -1
         self._secret = new_secret()
-        # Pages of it that no key has come to take no memory.
+        # Pages without a key use no memory.
         self._table = mmap.mmap(-1, max(self.slots, 1) * BYTES_PER_ENTRY)
 
     @property
@@ -99,7 +99,7 @@ class OffsetMap:
             if not found or there.startswith(hashed):
                 return at, hashed, found
             slot = slot + 1 if slot + 1 < self.slots else 0
-        return 0, hashed, 0  # every slot has another key: only a key that is not there is looked for so long
+        return 0, hashed, 0  # every slot has another key, so this key is not in the map
 
 
 def slots_of(memory_bytes: int, load_factor: float) -> tuple[int, int]:
@@ -109,12 +109,13 @@ def slots_of(memory_bytes: int, load_factor: float) -> tuple[int, int]:
 
 
 def new_secret() -> bytes:
-    """What keys are hashed with."""
+    """Return a random secret for the hash of keys."""
     return secrets.token_bytes(SECRET_SIZE)
 
 
 def new_key_map(memory_bytes: int, load_factor: float, secret: bytes) -> KeyMap:
-    """The kernel's where there is one, and nothing is strange about the sizes. Raises Refused as OffsetMap does."""
+    """Return the kernel's map, or OffsetMap without the extension or for unusual sizes. Raises Refused like
+    OffsetMap."""
     slots, usable = slots_of(memory_bytes, load_factor)
     if not kernels.native.OffsetMap.fits(slots, usable):
         return OffsetMap(memory_bytes, load_factor)
@@ -122,7 +123,7 @@ def new_key_map(memory_bytes: int, load_factor: float, secret: bytes) -> KeyMap:
 
 
 def joined_map(parts: Iterable[bytes], secret: bytes) -> kernels.native.OffsetMap:
-    """One map of the kernel's of what maps of the same secret gave out, or parts of them: each key's last offset."""
+    """Join the contents of kernel maps with the same secret, or parts of them, to one: each key's last offset."""
     entries = list(parts)
     slots = max(1, sum(map(len, entries)) // BYTES_PER_ENTRY * 4 // 3)
     found = kernels.native.OffsetMap(slots, slots, secret)

@@ -1,7 +1,7 @@
-"""The batches of a segment as the cleaner reads them: through a buffer that grows where a batch does not fit it.
+"""The batches of a segment as the cleaner reads them: through a buffer that grows if a batch does not fit.
 
-What is read goes through memory there, so the rules are stricter than those of files, and a tail is no silent end: the
-buffer grows in vain, and then the cleaner breaks off (Cleaner.growBuffersOrFail, ByteBufferLogInputStream).
+The rules for a buffer are stricter than those for files, and an incomplete batch at the end is an error: the buffer
+grows without success, and then the cleaner fails (Cleaner.growBuffersOrFail, ByteBufferLogInputStream).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FRAME = numbers(FRAME)
 
 
 class ReadBuffer:
-    """How large the cleaner's buffer is, which decides what is too large for it. capacity: bytes, as of now."""
+    """The size of the cleaner's buffer, which decides which batches are too large. capacity: current size in bytes."""
 
     def __init__(self, config: LogConfig) -> None:
         """Raises Refused for a size that no buffer can have."""
@@ -34,11 +34,11 @@ class ReadBuffer:
             raise Refused("log.cleaner.io.buffer.size has no room for anything: a broker's cleaner would never end")
 
     def restore(self) -> None:
-        """As large as it was at first: a segment is at its end."""
+        """Return to the initial size, at the end of a segment."""
         self.capacity = min(self.capacity, self._usual)
 
     def grow(self, file: ContentFile, position: int) -> None:
-        """Become larger, since the batch at a position does not fit. Raises KlogError where that is of no use."""
+        """Grow, because the batch at a position does not fit. Raises KlogError if a larger buffer does not help."""
         if self.capacity < self._max_message_bytes:
             self._grow_to(self._max_message_bytes, file, position)
             return
@@ -61,7 +61,8 @@ class ReadBuffer:
         self.capacity = min(2 * self.capacity, most)
 
     def size_of_first(self, file: ContentFile, position: int) -> int | None:
-        """What the batch says of its size, or None if that is not there. Raises Corrupt (CorruptRecordException)."""
+        """Return the batch's size from its header, or None if the header is cut off. Raises Corrupt
+        (CorruptRecordException)."""
         head = file.read(position, min(HEADER_SIZE_UP_TO_MAGIC, self.capacity))
         if len(head) < LOG_OVERHEAD:
             return None
@@ -75,9 +76,9 @@ class ReadBuffer:
 
 
 def walk_batches(file: ContentFile, buffer: ReadBuffer, start: int = 0) -> Iterator[Entry]:
-    """Each batch from a position on, good until the next one is asked for.
+    """Yield each batch from a position on, valid until the next one is requested.
 
-    Raises Corrupt or Refused, with Kafka's class, where the cleaner cannot read on: at a tail, too.
+    Raises Corrupt or Refused, with Kafka's class, where the cleaner cannot continue, also at an incomplete batch.
     """
     if start < 0:
         raise Corrupt(f"Failed to read from segment at byte {start}", path=file.path, kafka_class="KafkaException")
@@ -99,14 +100,14 @@ def walk_batches(file: ContentFile, buffer: ReadBuffer, start: int = 0) -> Itera
 
 
 def end_at_tail(file: ContentFile, buffer: ReadBuffer, position: int) -> None:
-    """Nothing, at the end of the file. Raises Corrupt or Refused where less than a batch is left."""
+    """Raise Corrupt or Refused if less than a batch is left; do nothing at the end of the file."""
     while position < file.size:
         buffer.size_of_first(file, position)
         buffer.grow(file, position)
 
 
 def check_magic(magic: int, file: ContentFile, position: int) -> None:
-    """Raises Corrupt (CorruptRecordException) for a magic that there is not."""
+    """Raise Corrupt (CorruptRecordException) for an unknown magic."""
     if not 0 <= magic <= MAX_MAGIC:
         raise _corrupt(f"Invalid magic found in record: {magic}", file, position)
 

@@ -1,9 +1,10 @@
-"""What the cleaner keeps of a batch, and the batch that it makes of that (Cleaner.cleanInto, MemoryRecords.filterTo).
+"""What the cleaner keeps of a batch, and the new batch that it makes (Cleaner.cleanInto, MemoryRecords.filterTo).
 
-A batch of magic 2 that stays whole is copied, a wrong checksum with it; one that loses records is built anew, with a
-right one. Kept messages of magic 0 and 1 become batches of magic 2, as since 4.0; or stay what they are, as until 3.9.
+A batch of magic 2 that stays whole is copied, even with a wrong checksum. A batch that loses records is rebuilt with a
+right checksum. Kept messages of magic 0 and 1 become batches of magic 2 since Kafka 4.0; until 3.9 they keep their
+magic.
 
-This is the reference of kernels/_clean.pxi: a rule that changes here changes there, too.
+This is the reference of kernels/_clean.pxi: change a rule in both places.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ Part: TypeAlias = Record | format_message.Message
 
 
 class Tally(Struct):
-    """What was read of a segment and what was kept, in records and bytes; and what went, by reason, in records.
+    """Records and bytes that were read and kept of a segment, and how many records were removed, by reason.
 
-    superseded: a later record has the key. tombstones: their time is over. keyless: without a key. aborted: of aborted
-    transactions, by the count in the header. markers: of transactions of which nothing is left.
+    superseded: a later record has the key. tombstones: expired tombstones. keyless: without a key. aborted: of aborted
+    transactions, by the count in the header. markers: of transactions without any records left.
     """
 
     messages_read: int = 0
@@ -55,19 +56,19 @@ class Tally(Struct):
     markers: int = 0
 
     def add(self, other: Tally) -> None:
-        """Count another one in."""
+        """Add another tally."""
         for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     @property
     def gone(self) -> dict[str, int]:
-        """By reason, where there are any."""
+        """Counts of removed records by reason, without those that are 0."""
         return {reason: count for reason in REASONS if (count := getattr(self, reason))}
 
 
 class Kept(Struct, frozen=True):
-    """What stays of a batch: the batch as it is (data None), or other bytes. max_offset: the largest that is kept;
-    messages: how many."""
+    """What is kept of a batch: the batch as it is (data None), or other bytes. max_offset: the largest kept offset.
+    messages: the count of kept records."""
 
     max_offset: int
     messages: int
@@ -75,9 +76,10 @@ class Kept(Struct, frozen=True):
 
 
 class FilterTerms(Struct):
-    """What decides: the map, the clock, and what holds for all of a pass.
+    """What the filter depends on: the map, the clock, and terms of the pass.
 
-    bound: where the pass ends. retains_legacy_tombstones: of the segment that is read. keeps_magic: of kept messages.
+    bound: the offset where the pass ends. retains_legacy_tombstones: for the current segment. keeps_magic: kept
+    messages keep their magic.
     """
 
     offsets: KeyMap
@@ -91,9 +93,9 @@ class FilterTerms(Struct):
 
 
 def filter_batch(batch: Entry, terms: FilterTerms, *, can_discard: bool) -> Kept | None:
-    """What stays of a batch, or None. can_discard: by CleanedTransactions.
+    """Return what is kept of a batch, or None. can_discard: the answer of CleanedTransactions.
 
-    Raises Corrupt, Unsupported or Refused, with Kafka's class, where Kafka's cleaner breaks off.
+    Raises Corrupt, Unsupported or Refused, with Kafka's class, where Kafka's cleaner fails.
     """
     tally = terms.tally
     tally.bytes_read += batch.size
@@ -113,8 +115,8 @@ def filter_batch(batch: Entry, terms: FilterTerms, *, can_discard: bool) -> Kept
 
 
 def put_records(batch: Entry, offsets: KeyMap, first_dirty: int) -> tuple[int, bool]:
-    """The keys of a batch into the map, with the offsets of their records; how many records were read, and whether all
-    had room. Raises KlogError."""
+    """Put the keys of a batch into the map, with the offsets of their records. Returns how many records were read, and
+    whether all had room. Raises KlogError."""
     count = 0
     for part in walk_parts(batch):
         if part.key_size >= 0 and part.offset >= first_dirty:
@@ -126,7 +128,7 @@ def put_records(batch: Entry, offsets: KeyMap, first_dirty: int) -> tuple[int, b
 
 
 def should_discard(batch: Entry, terms: FilterTerms, *, can_discard: bool) -> bool:
-    """Whether its records go, whatever they are: a marker's only when its time is over."""
+    """Whether all records of a batch are removed. A marker is removed only after its delete horizon."""
     if not batch.is_control:
         return can_discard
     horizon = batch.delete_horizon_ms
@@ -134,7 +136,7 @@ def should_discard(batch: Entry, terms: FilterTerms, *, can_discard: bool) -> bo
 
 
 def _is_last_of_producer(batch: Entry, terms: FilterTerms) -> bool:
-    """Whether it holds what is known last of a producer that is still known: its sequence number, or its epoch."""
+    """Whether a batch has the last sequence number or epoch of a producer that is still known."""
     if batch.producer_id <= NO_PRODUCER_ID:
         return False
     producer = terms.producers.get(batch.producer_id)
@@ -146,7 +148,7 @@ def _is_last_of_producer(batch: Entry, terms: FilterTerms) -> bool:
 
 
 def count_discarded(batch: Entry, tally: Tally) -> None:
-    """Count what goes unread, by what its header says."""
+    """Count a batch that is removed without being read, by its header."""
     count = batch.records_count or 0
     if batch.is_control:
         tally.markers += count
@@ -155,14 +157,14 @@ def count_discarded(batch: Entry, tally: Tally) -> None:
 
 
 def _keep(batch: Entry, terms: FilterTerms, *, discards: bool, sets_marker_horizon: bool) -> Kept | None:
-    """The records that stay, as a batch; None if there are none."""
+    """Return the kept records as a batch; None if there are none."""
     kept: list[Part] = []
     is_whole = batch.magic >= CURRENT_MAGIC or terms.keeps_magic
     for part in walk_parts(batch):
         terms.tally.messages_read += 1
         if not discards and (batch.is_control or _should_retain(batch, part, terms)):
             kept.append(part)
-            # KAFKA-4298: a wrapper may have messages of another magic around it.
+            # KAFKA-4298: a wrapper message may contain messages of another magic.
             is_whole = is_whole and (isinstance(part, Record) or part.magic == batch.magic)
         else:
             is_whole = False
@@ -180,8 +182,8 @@ def _keep(batch: Entry, terms: FilterTerms, *, discards: bool, sets_marker_horiz
 
 
 def walk_parts(batch: Entry) -> Iterator[Part]:
-    """The records of a batch, or the messages. Of a message, key and value are looked at when they are asked for: one
-    that is damaged does no harm as long as it goes. Raises Corrupt or Unsupported."""
+    """Yield the records or messages of a batch. Key and value of a message are read only on access, so damage in a
+    removed message does no harm. Raises Corrupt or Unsupported."""
     if isinstance(batch, RecordBatch):
         yield from batch.records()
         return
@@ -220,7 +222,7 @@ def _retains_tombstones(batch: Entry, terms: FilterTerms) -> bool:
 
 
 def _emptied(batch: Entry) -> bytes:
-    """Its header alone, for what it tells of its producer and of offsets (DefaultRecordBatch.writeEmptyHeader)."""
+    """Return only the batch's header, which keeps its producer and offsets (DefaultRecordBatch.writeEmptyHeader)."""
     if not isinstance(batch, RecordBatch):
         raise Corrupt(
             "Empty batches are only supported for magic v2 and above",
@@ -244,7 +246,7 @@ def _emptied(batch: Entry) -> bytes:
 
 
 def _build(batch: Entry, parts: list[Part], horizon_ms: int | None, *, keeps_magic: bool) -> bytes:
-    """A batch of the kept records (buildRetainedRecordsInto)."""
+    """Build a batch of the kept records (buildRetainedRecordsInto)."""
     kept = [_rewritten(part) if isinstance(part, Record) else to_record(part) for part in parts]
     append_time = batch.max_timestamp if batch.timestamp_type == LOG_APPEND_TIME else None
     if isinstance(batch, Message) and keeps_magic:
@@ -259,7 +261,7 @@ def _build(batch: Entry, parts: list[Part], horizon_ms: int | None, *, keeps_mag
         codec=batch.codec,
         base_offset=base_offset,
         last_offset=kept[-1].offset if is_message else batch.last_offset,
-        # Messages of magic 0 have no time, and get none.
+        # Messages of magic 0 have no timestamp and get none.
         timestamp_type=LOG_APPEND_TIME if append_time is not None else CREATE_TIME,
         log_append_time=append_time,
         delete_horizon_ms=horizon_ms if horizon_ms is not None and horizon_ms >= 0 else None,
@@ -278,7 +280,7 @@ def _rewritten(record: Record) -> Record:
 
 
 def _check(batch: Entry, kept: list[Record], base_offset: int | None) -> None:
-    """What MemoryRecordsBuilder refuses to build. Raises Refused (IllegalArgumentException)."""
+    """Raise Refused (IllegalArgumentException) for what MemoryRecordsBuilder does not build."""
     previous = None
     for record in kept:
         if previous is not None and record.offset <= previous:
