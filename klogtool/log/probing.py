@@ -1,7 +1,7 @@
-"""A log file asked about single places: which entry lies there, does it prove itself, where does the next one.
+"""Looks at single positions of a log file: which entry is there, whether it proves itself, where the next one does.
 
-For whoever judges damage, which may be anywhere: nothing is assumed of what lies before. Checksums are computed over
-pieces of the file, so that a damaged length costs time and no memory.
+It is used to judge damage, which may be anywhere, so nothing is assumed about the bytes before. Checksums are computed
+over pieces of the file, so that a damaged length costs time but no memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The entries of a log file that prove themselves, as facts, span by span and on several threads.
 
-Each entry is looked at all alone here, so that threads need not wait for each other; what its neighbours say of it is
-for format/succession.py, which takes the facts in their order. An entry that is not plain ends a run: whoever asked
-judges it and asks anew behind it.
+Each entry is checked by itself, so that threads need not wait for each other. format/succession.py compares an entry
+with its neighbours; it takes the facts in their order. An entry that is not plain ends a run: the caller judges it and
+starts again after it.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def walk_proved(
 def walk_proved_calmly(
     file: LogFile, at: int, pool: RowPool, *, end: int, calm: bool, deep: bool = False, jobs: int = 1
 ) -> Iterator[Proved]:
-    """The same, for who comes back behind each damage. calm: none was met just now; else more is likely, and what is
-    looked at ahead of the walk would be in vain: so that is little at first."""
+    """Yield the same, for a caller that continues after each damage. calm: there was no damage just before. Otherwise
+    more damage is likely, and reading ahead would be wasted, so the first spans are small."""
     span_bytes = SPAN_BYTES if calm else FIRST_SPAN_BYTES
     while True:
         is_small = span_bytes < SPAN_BYTES

@@ -1,7 +1,7 @@
-"""What the entries of a log file become, span by span, on as many threads as help: lines of text, Arrow record batches.
+"""Makes lines of text or Arrow record batches from the entries of a log file, span by span, on several threads.
 
-Large files are mapped. A mapped file that was cut meanwhile shows zeros: what was made of them is thrown away, and made
-again from a file that is read (log/mapped).
+Large files are mapped. If a mapped file is truncated meanwhile, it shows zeros: the result is discarded and made again
+by reading the file (log/mapped).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class SpanMaker(Generic[MadeT]):
     # What is to be made: for subclasses.
 
     def begin(self, span: Span) -> MadeT:
-        """Nothing of a span so far."""
+        """Return an empty result for a span."""
         raise NotImplementedError
 
     def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
@@ -74,7 +74,7 @@ class SpanMaker(Generic[MadeT]):
         raise NotImplementedError
 
     def throw_away(self, span: Span) -> None:
-        """What was made of a span is not so."""
+        """Discard what was made of a span."""
         raise NotImplementedError
 
     # How.
@@ -132,8 +132,8 @@ class SpanMaker(Generic[MadeT]):
                 break
 
     def _whole_span(self, reads: MappedReads, end: int, stop: int) -> None:
-        """All of it at once, as far as the kernel comes: it finds the entries itself, where a walk over their headers
-        would wait for memory a time more."""
+        """Take the whole span at once, as far as the kernel gets. The kernel finds the entries itself; a separate walk
+        over their headers would load the memory once more."""
         at = self.made.reached
         data = reads.read(at, min(stop + BEHIND_BYTES, end) - at)
         self._take_window(Window(at, data, len(data), last=False), min(stop - at, len(data)), alone=True)

@@ -1,8 +1,8 @@
 """A log file in spans that several threads work on at a time, each finding for itself where its first entry begins.
 
-Entries can only be found one behind the other, and a thread that did so for the others would read all of the file
-alone. So each looks for the next entry that proves itself behind where its span begins. That is one, and not something
-inside of a record, if the span before ends right there; if it does not, all goes on from there on a single thread.
+Entries can only be found one after another, and a thread that did this for the others would read the whole file alone.
+So each thread searches for the first entry in its span that proves itself. It is a real entry, and not bytes inside a
+record, if the span before ends exactly there. If it does not, a single thread continues from there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The walk over the entries of a log that kernel and reference share.
 
-A kernel takes entries as long as it is sure of them; then it says why it stopped. What follows is the same for all of
-them: records are inflated, room is made, an entry is left to the reference, and the kernel goes on behind it.
+A kernel takes entries as long as it is sure of them, then says why it stopped. The next step is the same for all
+kernels: records are inflated, or room is made, or the reference takes an entry, and the kernel continues after it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The regular batches of a segment in recovery, by the kernel; each one that it leaves, by the reference.
+"""Recovery of a segment: the kernel takes the regular batches, the reference takes the others.
 
-The kernel's state stands for that of the segment, its indexes and the producers as long as it goes on; what it has
-changed is put down in them before the reference takes over, and at the end. With several threads, the others see which
-batches match their checksums, ahead; what follows from the headers is one thread's work, in the order of the batches.
+While the kernel runs, its state replaces that of the segment, its indexes and the producers. Its changes are written
+back before the reference takes over, and at the end. With several threads, the other threads check the checksums in
+advance; one thread does the rest, in the order of the batches.
 """
 
 from __future__ import annotations

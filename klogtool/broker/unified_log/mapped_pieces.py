@@ -1,7 +1,7 @@
-"""A log in mapped pieces, for kernels that go from batch to batch; what they leave is the reference's.
+"""A log in mapped pieces, for kernels that go from batch to batch. The reference takes the entries that they leave.
 
-With several threads, the others see which batches match their checksums, ahead; the rest is one thread's work, in the
-order of the batches.
+With several threads, the other threads check the checksums in advance. One thread does the rest, in the order of the
+batches.
 """
 
 from __future__ import annotations
@@ -149,11 +149,11 @@ class _PieceSteps:
         return reached, why
 
     def make_room(self, _: Window, at: int) -> bool:
-        """Never called: readers have room."""
+        """Never called: readers always have room."""
         return True
 
     def take_entry(self, piece: Window, at: int) -> int:
-        """Entries for the reference: more and more in turn, where the kernel finds nothing regular between them."""
+        """Let the reference take entries: more each time, if the kernel finds nothing regular between them."""
         assert isinstance(piece, MappedPiece)
         count, size = self._reader.take_by_reference(self._file, piece.reached, self._in_turn)
         piece.reached += size

@@ -1,8 +1,8 @@
-"""Producers after batches that a broker reads once more at its start (loadProducersFromRecords): by headers alone.
+"""Producers after batches that a broker reads again at its start (loadProducersFromRecords), by the headers alone.
 
-A broker looks at all of them before any counts; then transactions begin, and only then those end that have ended. The
-kernel takes one after the other, which comes to the same where no epoch and no offset goes back; where one does, and at
-anything unusual, the reference begins anew.
+A broker reads all of the batches before it applies any; then it begins all transactions, and only then it ends those
+that have ended. The kernel applies batch after batch, which has the same result if no epoch and no offset decreases. If
+one does, or at anything unusual, the reference starts again from the beginning.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _by_reference(producers: ProducerStateManager, segment: LogSegment, start: i
 
 
 class _UnusualError(Exception):
-    """The reference is to begin anew."""
+    """The reference has to start again from the beginning."""
 
 
 class _Replay:

@@ -1,9 +1,9 @@
 """Recovery of one segment: its indexes rebuilt from the log, and the log cut at its first damage (LogSegment.recover).
 
-Where the walk ends without a word and where it fails, what goes into the indexes, the epochs and the producers' state,
-and which of the mistakes it does not see: all that is Kafka's, batch by batch.
+This follows Kafka batch by batch: where the walk ends silently and where it fails, what goes into the indexes, the
+epochs and the producers' state, and which errors it does not notice.
 
-This is the reference of kernels/_recover.pxi: a rule that changes here changes there, too.
+This is the reference of kernels/_recover.pxi: change a rule in both places.
 """
 
 from __future__ import annotations

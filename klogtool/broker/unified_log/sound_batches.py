@@ -1,7 +1,7 @@
-"""What is to be known of all batches of a log, without their being made into objects: that they are sound, and where
-they end; whether their leader epochs are those of a checkpoint.
+"""Checks all batches of a log without making objects of them: whether they are sound, where they end, and whether their
+leader epochs agree with a checkpoint.
 
-Where the kernel (kernels/_recover.pxi) stops, this goes on one by one.
+Where the kernel (kernels/_recover.pxi) stops, the batches are checked one by one.
 """
 
 from __future__ import annotations
