@@ -23,6 +23,7 @@ internal/          keys and values of internal topics
 batch_proof        whether a single entry proves itself
 succession         whether entries follow each other, and fit the indexes, as a broker writes them
 resync             finds the next sound batch in bytes
+producers          what is remembered of one producer
 producer_replay    producers and transactions, from a walk over batch headers
 batch_filling      a batch that is filled record by record
 restamp            a batch with another last offset, leader epoch and time

@@ -99,6 +99,16 @@ def increment_sequence(sequence: int, increment: int) -> int:
     return to_signed(sequence + increment, 32)
 
 
+def is_in_sequence(last_sequence: int, next_sequence: int) -> bool:
+    """Whether a producer's next batch continues its last one (ProducerAppendInfo.inSequence)."""
+    return next_sequence == increment_sequence(last_sequence, 1)
+
+
+def last_sequence_of(base_sequence: int, last_offset_delta: int) -> int:
+    """Return the sequence number of a batch's last record (DefaultRecordBatch.lastSequence)."""
+    return NO_SEQUENCE if base_sequence == NO_SEQUENCE else increment_sequence(base_sequence, last_offset_delta)
+
+
 class RecordBatch(PartlyCompared, frozen=True, eq=False):
     """A record batch: its header fields under Kafka's names, and its bytes.
 
@@ -137,9 +147,7 @@ class RecordBatch(PartlyCompared, frozen=True, eq=False):
     @property
     def last_sequence(self) -> int:
         """Sequence number of the last record, -1 if the batch has none."""
-        if self.base_sequence == NO_SEQUENCE:
-            return NO_SEQUENCE
-        return increment_sequence(self.base_sequence, self.last_offset_delta)
+        return last_sequence_of(self.base_sequence, self.last_offset_delta)
 
     @property
     def codec(self) -> str:

@@ -13,11 +13,11 @@ from enum import IntEnum
 from msgspec import Struct
 
 from klogtool.errors import KlogError
-from klogtool.format.batch import NO_PRODUCER_ID, NO_SEQUENCE, RECORD_BATCH_OVERHEAD, RecordBatch, parse_batch
+from klogtool.format.batch import NO_PRODUCER_ID, RECORD_BATCH_OVERHEAD, RecordBatch, parse_batch
 from klogtool.format.control import parse_end_transaction_marker
 from klogtool.format.framing import Frame, find_frame
-from klogtool.format.java_numbers import wrap_long
-from klogtool.format.producer_snapshot import NO_OFFSET, ProducerStateEntry
+from klogtool.format.producer_snapshot import ProducerStateEntry
+from klogtool.format.producers import BatchMetadata, ProducerState, last_stable_offset_at
 
 MOST_PRODUCERS = 1 << 18
 MOST_OPEN_TXNS = 1 << 16
@@ -60,23 +60,16 @@ class Aborted(Struct, frozen=True):
     is_known: bool
 
 
-class _Producer:
-    """One producer. before, visible_*: of its open transaction; last: the last offset it wrote or marked, but for that;
-    doubtful: part of the log was missing since that began."""
+class _Producer(ProducerState):
+    """One producer. before, visible_*: of its open transaction. last: the last offset it wrote or marked outside of
+    that. doubtful: part of the log was missing since that began."""
+
+    __slots__ = ("before", "doubtful", "last", "last_marker", "visible_from", "visible_to")
 
     def __init__(self, producer_id: int) -> None:
-        self.id = producer_id
-        self.epoch = self.coordinator_epoch = self.last_timestamp = -1
-        self.last_sequence, self.last_offset, self.offset_delta = NO_SEQUENCE, NO_OFFSET, 0
-        self.txn_first_offset: int | None = None
+        super().__init__(producer_id)
         self.before = self.last = self.last_marker = self.visible_from = self.visible_to = NOTHING
         self.doubtful = False
-
-    def set_epoch(self, epoch: int) -> None:
-        """Batches of another epoch are forgotten (ProducerStateEntry.maybeUpdateProducerEpoch)."""
-        if epoch != self.epoch:
-            self.last_sequence, self.last_offset, self.offset_delta = NO_SEQUENCE, NO_OFFSET, 0
-            self.epoch = epoch
 
 
 class ProducerReplay:
@@ -118,8 +111,7 @@ class ProducerReplay:
         """A marker of this producer, from the log at these offsets."""
         producer = self._producers.setdefault(producer_id, _Producer(producer_id))
         self._end_open_txn(producer, base_offset, is_abort=is_abort)
-        producer.set_epoch(epoch)
-        producer.coordinator_epoch, producer.last_timestamp = coordinator_epoch, timestamp
+        producer.end_txn(epoch, coordinator_epoch, timestamp)
         producer.last = producer.last_marker = last_offset
 
     def lose_track(self) -> None:
@@ -140,19 +132,7 @@ class ProducerReplay:
     def find(self, producer_id: int) -> tuple[ProducerStateEntry, int] | None:
         """A producer as a snapshot would have it, and the offset of its last marker; None if it is not known."""
         p = self._producers.get(producer_id)
-        if p is None:
-            return None
-        entry = ProducerStateEntry(
-            p.id,
-            p.epoch,
-            p.last_sequence,
-            p.last_offset,
-            p.offset_delta,
-            p.last_timestamp,
-            p.coordinator_epoch,
-            p.txn_first_offset,
-        )
-        return entry, p.last_marker
+        return None if p is None else (p.as_snapshot_entry(), p.last_marker)
 
     def open_txns(self) -> list[tuple[int, int]]:
         """(first offset, producer id) of the transactions that are open, ascending."""
@@ -173,19 +153,17 @@ class ProducerReplay:
 
     def _take_data(self, batch: RecordBatch) -> Stop:
         producer = self._producers.get(batch.producer_id) or _Producer(batch.producer_id)
-        is_open = producer.txn_first_offset is not None
+        is_open = producer.current_txn_first_offset is not None
         if is_open and not batch.is_transactional:
             return Stop.IMPOSSIBLE
         if batch.is_transactional and not is_open:
             if len(self._open) >= MOST_OPEN_TXNS:
                 return Stop.FULL
-            insort(self._open, (batch.base_offset, producer.id))
-            producer.txn_first_offset, producer.before = batch.base_offset, producer.last
+            insort(self._open, (batch.base_offset, batch.producer_id))
+            producer.current_txn_first_offset, producer.before = batch.base_offset, producer.last
             producer.visible_from = producer.visible_to = NOTHING
-        self._producers[producer.id] = producer
-        producer.set_epoch(batch.producer_epoch)
-        producer.last_sequence, producer.last_offset = batch.last_sequence, batch.last_offset
-        producer.offset_delta, producer.last_timestamp = batch.last_offset_delta, batch.max_timestamp
+        self._producers[batch.producer_id] = producer
+        producer.add_batch(batch.producer_epoch, BatchMetadata.of(batch))
         if not batch.is_transactional:
             producer.last = batch.last_offset
         elif producer.visible_to == NOTHING and batch.records_count > 0 and batch.last_offset >= self.log_start_offset:
@@ -193,18 +171,18 @@ class ProducerReplay:
         return Stop.DONE
 
     def _end_open_txn(self, producer: _Producer, offset: int, *, is_abort: bool) -> None:
-        first_offset = producer.txn_first_offset
+        producer_id, first_offset = producer.producer_id, producer.current_txn_first_offset
         if first_offset is None:
             if is_abort:
-                self._lone_aborts.append((offset, producer.id, producer.last))
+                self._lone_aborts.append((offset, producer_id, producer.last))
             return
-        del self._open[bisect_left(self._open, (first_offset, producer.id))]
+        del self._open[bisect_left(self._open, (first_offset, producer_id))]
         if is_abort:
-            stable = self._open[0][0] if self._open else wrap_long(offset + 1)
+            stable = last_stable_offset_at(offset, producer_id, self._open)
             visible, is_known = (producer.visible_from, producer.visible_to), not producer.doubtful
             told = (first_offset, offset, stable, *visible, producer.before, self._open_from(), is_known)
-            self._aborted.append(Aborted(producer.id, *told))
-        producer.txn_first_offset, producer.doubtful = None, False
+            self._aborted.append(Aborted(producer_id, *told))
+        producer.current_txn_first_offset, producer.doubtful = None, False
 
     def _open_from(self) -> int:
         """Where the first of the open transactions begins that have something to see."""

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from klogtool.format.batch import INT_MAX, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
+from klogtool.format.batch import INT_MAX, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence, is_in_sequence
 from klogtool.format.batch_proof import FACTS, NOT_TOLD, EntryFacts
 from klogtool.format.indexes import unpack_offset_index, unpack_time_index
 from klogtool.format.java_numbers import MAX_LONG, wrap_long
@@ -216,7 +216,8 @@ class Succession:
         """Return False, and take nothing, if its sequence number does not continue the last one.
 
         That is certain only if no offset is missing since the producer's last batch. A sequence number of 0 starts
-        again: producers that had expired do that, and coordinators always do.
+        again: producers that had expired do that, and coordinators always do. ProducerAppendInfo.checkSequence is
+        another rule: it refuses a client's batch, where no batch can be missing.
         """
         producer = self._producers.get(entry.producer_id)
         if producer is None:
@@ -227,7 +228,7 @@ class Succession:
             producer.epoch, producer.last_sequence = entry.producer_epoch, NO_SEQUENCE
         if not entry.is_control:
             known = producer.last_sequence != NO_SEQUENCE and producer.gaps == gaps and entry.base_sequence > 0
-            if known and entry.base_sequence != increment_sequence(producer.last_sequence, 1):
+            if known and not is_in_sequence(producer.last_sequence, entry.base_sequence):
                 return False
             delta = wrap_long(entry.last_offset - entry.first_offset)
             producer.last_sequence = increment_sequence(entry.base_sequence, delta) if entry.base_sequence >= 0 else -1

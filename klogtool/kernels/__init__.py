@@ -31,6 +31,7 @@ A rule of Kafka's that is in a kernel is in its reference, too: change both. Par
                                                                                   format/indexes
     _resync.pxi        the next batch behind damage                               format/resync
     _producers.pxi     producers and transactions                                 format/producer_replay
+    _transactions.pxi  what is remembered of producers, open transactions         format/producers
     _indexes.pxi       when index entries are due, and what they are              broker/unified_log/log_segment
                                                                                   broker/unified_log/index_files
                                                                                   format/indexes

@@ -78,7 +78,7 @@ cdef inline int32_t sequence_of(Batch* h, Record* r) noexcept nogil:
     return -1 if h.base_sequence < 0 else increment_sequence(h.base_sequence, r.offset_delta)
 
 cdef inline int32_t last_sequence(Batch* h) noexcept nogil:
-    return -1 if h.base_sequence == -1 else increment_sequence(h.base_sequence, h.delta)
+    return last_sequence_of(h.base_sequence, h.delta)
 
 cdef void batch_line(Out* o, Batch* h) noexcept nogil:
     cdef Bytes b = h.start

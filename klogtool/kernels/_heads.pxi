@@ -49,7 +49,7 @@ def batch_heads(const uint8_t[::1] log not None, int64_t at, int64_t end, int64_
             out[11 * room] = be64(b + BATCH_PRODUCER_ID)
             out[12 * room] = be16(b + BATCH_PRODUCER_EPOCH)
             out[13 * room] = sequence
-            out[14 * room] = -1 if sequence == -1 else (<int64_t> sequence + delta) & 0x7fffffff
+            out[14 * room] = last_sequence_of(sequence, delta)
             out[15 * room] = be32(b + BATCH_RECORDS_COUNT)
             at += length + LOG_OVERHEAD
             rows += 1

@@ -14,14 +14,10 @@ cdef enum:
     LONG_SIZE = 8
 
 cdef struct Seen:                   # producer_replay._Producer
-    int64_t id, last_timestamp, last_offset, txn_first_offset
+    Producer state
+    Kept batch                      # the last one
     int64_t before, last, last_marker, visible_from, visible_to
-    int32_t coordinator_epoch, last_sequence, offset_delta
-    int16_t epoch
-    bint is_open, is_doubtful
-
-cdef struct OpenTxn:
-    int64_t first_offset, producer_id, number
+    bint is_doubtful
 
 cdef inline bint put_longs(Growing* g, const int64_t* values, int count) noexcept nogil:
     """A row of numbers, as the machine has them."""
@@ -30,11 +26,6 @@ cdef inline bint put_longs(Growing* g, const int64_t* values, int count) noexcep
     memcpy(g.data + g.size, values, count * LONG_SIZE)
     g.size += count * LONG_SIZE
     return True
-
-cdef inline bint txn_before(OpenTxn* txn, int64_t first_offset, int64_t producer_id) noexcept nogil:
-    if txn.first_offset != first_offset:
-        return txn.first_offset < first_offset
-    return txn.producer_id < producer_id
 
 @cython.final
 cdef class ProducerReplay:
@@ -47,25 +38,23 @@ cdef class ProducerReplay:
     cdef object aborted_type, entry_type
     cdef Seen* seen                 # in the order in which they came up
     cdef int64_t seen_count, seen_room
-    cdef int64_t* slots             # a hash table: number of a producer and 1, or 0
-    cdef int64_t slot_count
-    cdef uint64_t seed
-    cdef OpenTxn* txns              # by first offset
-    cdef int64_t txn_count, txn_room
+    cdef Numbers numbers
+    cdef Txns txns
     cdef Growing aborted, lone
 
     def __cinit__(self, int64_t log_start_offset, aborted_type, entry_type):
         self.log_start_offset, self.aborted_type, self.entry_type = log_start_offset, aborted_type, entry_type
-        self.seen, self.slots, self.txns = NULL, NULL, NULL
-        self.seen_count = self.seen_room = self.slot_count = self.txn_count = self.txn_room = 0
+        memset(&self.numbers, 0, sizeof(Numbers))
+        memset(&self.txns, 0, sizeof(Txns))
+        self.seen, self.seen_count, self.seen_room = NULL, 0, 0
         memset(&self.aborted, 0, sizeof(Growing))
         memset(&self.lone, 0, sizeof(Growing))
-        self.seed = <uint64_t> <size_t> <void*> self     # not to be known by who chooses producer ids
+        self.numbers.seed = <uint64_t> <size_t> <void*> self
 
     def __dealloc__(self):
         free(self.seen)
-        free(self.slots)
-        free(self.txns)
+        free(self.numbers.slots)
+        free(self.txns.rows)
         free(self.aborted.data)
         free(self.lone.data)
 
@@ -103,14 +92,14 @@ cdef class ProducerReplay:
         """A marker that was read elsewhere. Raises MemoryError if there is no room for what it tells."""
         cdef Marker marker
         marker.is_abort, marker.coordinator_epoch, marker.timestamp = is_abort, coordinator_epoch, timestamp
-        if self.take_marker(self.find_number(producer_id), producer_id, epoch, base_offset, last_offset, &marker):
+        if self.take_end(self.find_number(producer_id), producer_id, epoch, base_offset, last_offset, &marker):
             raise MemoryError
 
     def lose_track(self):
         """Part of the log is missing here: transactions that are open may have ended in it."""
         cdef int64_t i
-        for i in range(self.txn_count):
-            self.seen[self.txns[i].number].is_doubtful = True
+        for i in range(self.txns.first, self.txns.end):
+            self.seen[self.txns.rows[i].number].is_doubtful = True
 
     def fetch_aborted(self):
         """Transactions that were aborted since this was asked last."""
@@ -137,17 +126,24 @@ cdef class ProducerReplay:
     def find(self, int64_t producer_id):
         """A producer as a snapshot would have it, and the offset of its last marker; None if it is not known."""
         cdef int64_t n = self.find_number(producer_id)
-        cdef Seen* p
+        cdef object last
+        cdef Producer* p
+        cdef Kept* kept
         if n < 0:
             return None
-        p = &self.seen[n]
-        entry = self.entry_type(p.id, p.epoch, p.last_sequence, p.last_offset, p.offset_delta, p.last_timestamp,
-                                p.coordinator_epoch, p.txn_first_offset if p.is_open else None)
-        return entry, p.last_marker
+        p = &self.seen[n].state
+        kept = &self.seen[n].batch
+        last = -1, -1, 0
+        if p.count:
+            last = kept.last_sequence, kept.last_offset, kept.offset_delta
+        entry = self.entry_type(p.id, p.epoch, *last, p.last_timestamp, p.coordinator_epoch,
+                                p.txn_first_offset if p.is_open else None)
+        return entry, self.seen[n].last_marker
 
     def open_txns(self):
         """(first offset, producer id) of the transactions that are open, ascending."""
-        return [(self.txns[i].first_offset, self.txns[i].producer_id) for i in range(self.txn_count)]
+        cdef Txns* t = &self.txns
+        return [(t.rows[i].first_offset, t.rows[i].producer_id) for i in range(t.first, t.end)]
 
     # One batch.
 
@@ -167,175 +163,120 @@ cdef class ProducerReplay:
             return _REPLAY_FULL
         if not read_marker(b, size, &marker):
             return _REPLAY_UNSURE
-        return self.take_marker(n, producer_id, be16(b + BATCH_PRODUCER_EPOCH), base_offset, last_offset, &marker)
+        return self.take_end(n, producer_id, be16(b + BATCH_PRODUCER_EPOCH), base_offset, last_offset, &marker)
 
     cdef inline int64_t ended_count(self) noexcept nogil:
         return self.aborted.size // (ABORTED_FIELDS * LONG_SIZE) + self.lone.size // (LONE_FIELDS * LONG_SIZE)
 
     cdef int take_data(self, Bytes b, int64_t n, int64_t producer_id, bint is_transactional, int64_t base_offset,
                        int64_t last_offset) noexcept nogil:
-        cdef int32_t sequence = be32(b + BATCH_BASE_SEQUENCE), delta = be32(b + BATCH_LAST_OFFSET_DELTA)
-        cdef bint is_open = n >= 0 and self.seen[n].is_open
+        cdef bint is_open = n >= 0 and self.seen[n].state.is_open
         cdef Seen* p
         if is_open and not is_transactional:
             return _REPLAY_IMPOSSIBLE
-        if is_transactional and not is_open and (self.txn_count >= MOST_OPEN_TXNS or not self.has_room_for_txn()):
+        if is_transactional and not is_open and (self.has_most_open() or not has_room_for_txn(&self.txns)):
             return _REPLAY_FULL
-        n = self.number_of(n, producer_id)
+        n = self.known_or_new(n, producer_id)
         if n < 0:
             return _REPLAY_FULL
         p = &self.seen[n]
         if is_transactional and not is_open:
             self.begin_txn(base_offset, producer_id, n)
-            p.is_open, p.txn_first_offset, p.before = True, base_offset, p.last
+            p.state.is_open, p.state.txn_first_offset, p.before = True, base_offset, p.last
             p.visible_from = p.visible_to = NO_SUCH
-        self.set_seen_epoch(p, be16(b + BATCH_PRODUCER_EPOCH))
-        p.last_sequence = -1 if sequence == -1 else increment_sequence(sequence, delta)
-        p.last_offset, p.offset_delta, p.last_timestamp = last_offset, delta, be64(b + BATCH_MAX_TIMESTAMP)
+        add_batch(&p.state, &p.batch, 1, b, last_offset)
         if not is_transactional:
             p.last = last_offset
         elif p.visible_to == NO_SUCH and be32(b + BATCH_RECORDS_COUNT) > 0 and last_offset >= self.log_start_offset:
             p.visible_from, p.visible_to = base_offset, last_offset
         return _DONE
 
-    cdef int take_marker(self, int64_t n, int64_t producer_id, int16_t epoch, int64_t base_offset, int64_t last_offset,
+    cdef int take_end(self, int64_t n, int64_t producer_id, int16_t epoch, int64_t base_offset, int64_t last_offset,
                          Marker* marker) noexcept nogil:
         cdef Seen* p
-        n = self.number_of(n, producer_id)
+        n = self.known_or_new(n, producer_id)
         if n < 0:
             return _REPLAY_FULL
         p = &self.seen[n]
         if not self.end_open_txn(p, base_offset, marker.is_abort):
             return _REPLAY_FULL
-        self.set_seen_epoch(p, epoch)
-        p.coordinator_epoch, p.last_timestamp = marker.coordinator_epoch, marker.timestamp
+        take_marker(&p.state, epoch, marker)
         p.last = p.last_marker = last_offset
         return _DONE
 
     cdef bint end_open_txn(self, Seen* p, int64_t base_offset, bint is_abort) noexcept nogil:
         """False, and nothing has changed, if there is no room for what is to be told."""
         cdef int64_t row[ABORTED_FIELDS]
-        cdef int64_t at, first
-        if not p.is_open:
-            row[0], row[1], row[2] = base_offset, p.id, p.last
+        cdef int64_t at
+        if not p.state.is_open:
+            row[0], row[1], row[2] = base_offset, p.state.id, p.last
             return not is_abort or put_longs(&self.lone, row, LONE_FIELDS)
-        at = self.txn_place(p.txn_first_offset, p.id)
+        at = txn_place(&self.txns, p.state.txn_first_offset, p.state.id)
         if is_abort:
-            first = 1 if at == 0 else 0     # the first of the others
-            row[0], row[1], row[2] = p.id, p.txn_first_offset, base_offset
-            row[3] = self.txns[first].first_offset if first < self.txn_count else plus(base_offset, 1)
+            row[0], row[1], row[2] = p.state.id, p.state.txn_first_offset, base_offset
+            row[3] = last_stable_offset_at(&self.txns, base_offset, p.state.id)
             row[4], row[5], row[6] = p.visible_from, p.visible_to, p.before
             row[7], row[8] = self.open_from(at), not p.is_doubtful
             if not put_longs(&self.aborted, row, ABORTED_FIELDS):
                 return False
-        memmove(self.txns + at, self.txns + at + 1, (self.txn_count - at - 1) * sizeof(OpenTxn))
-        self.txn_count -= 1
-        p.is_open = p.is_doubtful = False
+        remove_txn(&self.txns, at)
+        p.state.is_open = p.is_doubtful = False
         return True
 
     cdef int64_t open_from(self, int64_t but) noexcept nogil:
         """Where the first open transaction begins that has something to see, but for number `but`."""
         cdef int64_t earliest = NO_SUCH, visible_from, i
-        for i in range(self.txn_count):
+        for i in range(self.txns.first, self.txns.end):
             if i == but:
                 continue
-            if earliest != NO_SUCH and self.txns[i].first_offset > earliest:
+            if earliest != NO_SUCH and self.txns.rows[i].first_offset > earliest:
                 break
-            visible_from = self.seen[self.txns[i].number].visible_from
+            visible_from = self.seen[self.txns.rows[i].number].visible_from
             if visible_from != NO_SUCH and (earliest == NO_SUCH or visible_from < earliest):
                 earliest = visible_from
         return earliest
 
-    cdef inline void set_seen_epoch(self, Seen* p, int16_t epoch) noexcept nogil:
-        if epoch != p.epoch:
-            p.last_sequence, p.last_offset, p.offset_delta, p.epoch = -1, -1, 0, epoch
-
     # Open transactions.
 
-    cdef int64_t txn_place(self, int64_t first_offset, int64_t producer_id) noexcept nogil:
-        """Where it stands, or would; most are near the end."""
-        cdef int64_t low = 0, high = self.txn_count, middle
-        if high and txn_before(&self.txns[high - 1], first_offset, producer_id):
-            return high
-        while low < high:
-            middle = low + (high - low) // 2
-            if txn_before(&self.txns[middle], first_offset, producer_id):
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-    cdef bint has_room_for_txn(self) noexcept nogil:
-        cdef int64_t room = 2 * self.txn_room if self.txn_room else 64
-        cdef void* grown
-        if self.txn_count < self.txn_room:
-            return True
-        grown = realloc(self.txns, room * sizeof(OpenTxn))
-        if grown == NULL:
-            return False
-        self.txns, self.txn_room = <OpenTxn*> grown, room
-        return True
+    cdef inline bint has_most_open(self) noexcept nogil:
+        """Whether no more are kept track of."""
+        return self.txns.end - self.txns.first >= MOST_OPEN_TXNS
 
     cdef void begin_txn(self, int64_t first_offset, int64_t producer_id, int64_t number) noexcept nogil:
-        cdef int64_t at = self.txn_place(first_offset, producer_id)
-        memmove(self.txns + at + 1, self.txns + at, (self.txn_count - at) * sizeof(OpenTxn))
-        self.txns[at].first_offset, self.txns[at].producer_id, self.txns[at].number = first_offset, producer_id, number
-        self.txn_count += 1
+        cdef Txn txn
+        txn.first_offset, txn.producer_id, txn.number, txn.is_new = first_offset, producer_id, number, True
+        put_txn(&self.txns, txn_place(&self.txns, first_offset, producer_id), txn)
 
     # Producers by id.
 
-    cdef inline uint64_t home(self, int64_t producer_id) noexcept nogil:
-        """Where a producer is looked for at first."""
-        cdef uint64_t h = (<uint64_t> producer_id ^ self.seed) * 0xFF51AFD7ED558CCDULL
-        h = (h ^ (h >> 33)) * 0xC4CEB9FE1A85EC53ULL
-        return h ^ (h >> 33)
-
     cdef inline int64_t find_number(self, int64_t producer_id) noexcept nogil:
         """Its number, or -1."""
-        cdef uint64_t mask = <uint64_t> self.slot_count - 1, at
-        if self.slot_count == 0:
-            return -1
-        at = self.home(producer_id) & mask
-        while self.slots[at]:
-            if self.seen[self.slots[at] - 1].id == producer_id:
-                return self.slots[at] - 1
-            at = (at + 1) & mask
-        return -1
+        return number_of(&self.numbers, <Bytes> self.seen, sizeof(Seen), producer_id)
 
-    cdef int64_t number_of(self, int64_t n, int64_t producer_id) noexcept nogil:
+    cdef int64_t known_or_new(self, int64_t n, int64_t producer_id) noexcept nogil:
         """The number of a producer, which gets one if n is -1; -1 if there is no room for it."""
         cdef Seen* p
         if n >= 0:
             return n
         if self.seen_count == self.seen_room and not self.grow():
             return -1
-        p = &self.seen[self.seen_count]
-        memset(p, 0, sizeof(Seen))
-        p.id, p.epoch, p.coordinator_epoch, p.last_timestamp = producer_id, -1, -1, -1
-        p.last_sequence, p.last_offset = -1, -1
+        n = self.seen_count
+        p = &self.seen[n]
+        begin_producer(&p.state, producer_id)
         p.before = p.last = p.last_marker = p.visible_from = p.visible_to = NO_SUCH
+        p.is_doubtful = False
         self.seen_count += 1
-        self.put_slot(self.seen_count - 1)
-        return self.seen_count - 1
+        note_number(&self.numbers, producer_id, n)
+        return n
 
     cdef bint grow(self) noexcept nogil:
         """Room for more; the table is at most half full."""
-        cdef int64_t room = 2 * self.seen_room if self.seen_room else 64, n
+        cdef int64_t room = 2 * self.seen_room if self.seen_room else 64
         cdef void* grown = realloc(self.seen, room * sizeof(Seen))
         if grown == NULL:
             return False
         self.seen = <Seen*> grown
-        grown = realloc(self.slots, 2 * room * sizeof(int64_t))
-        if grown == NULL:
+        if not make_slots(&self.numbers, <Bytes> self.seen, sizeof(Seen), self.seen_count, 2 * room):
             return False
-        self.slots, self.slot_count, self.seen_room = <int64_t*> grown, 2 * room, room
-        memset(self.slots, 0, 2 * room * sizeof(int64_t))
-        for n in range(self.seen_count):
-            self.put_slot(n)
+        self.seen_room = room
         return True
-
-    cdef inline void put_slot(self, int64_t n) noexcept nogil:
-        cdef uint64_t mask = <uint64_t> self.slot_count - 1, at = self.home(self.seen[n].id) & mask
-        while self.slots[at]:
-            at = (at + 1) & mask
-        self.slots[at] = n + 1

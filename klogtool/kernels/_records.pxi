@@ -49,6 +49,12 @@ cdef inline int32_t increment_sequence(int32_t sequence, int32_t increment) noex
         return <int32_t> (<uint32_t> increment - (most - <uint32_t> sequence) - 1)
     return <int32_t> (<uint32_t> sequence + <uint32_t> increment)
 
+cdef inline bint is_in_sequence(int32_t last_sequence, int32_t next_sequence) noexcept nogil:
+    return next_sequence == increment_sequence(last_sequence, 1)
+
+cdef inline int32_t last_sequence_of(int32_t base_sequence, int32_t last_offset_delta) noexcept nogil:
+    return -1 if base_sequence == -1 else increment_sequence(base_sequence, last_offset_delta)
+
 cdef inline int64_t plus(int64_t a, int64_t b) noexcept nogil:
     """Java's addition of longs."""
     return <int64_t> (<uint64_t> a + <uint64_t> b)

@@ -2,24 +2,13 @@
 # what is asked of all batches of a log (broker/unified_log/sound_batches is).
 
 cdef enum:
-    KEPT_BATCHES = 5                # producer_state.NUM_BATCHES_TO_RETAIN
     ENDED_FIELDS = 5
     ENDED_SIZE = 40
 
-cdef struct Kept:                   # producer_state.BatchMetadata
-    int64_t last_offset, timestamp
-    int32_t last_sequence, offset_delta
-
-cdef struct Producer:               # producer_state.ProducerState
-    int64_t id, last_timestamp, txn_first_offset
-    int32_t coordinator_epoch
-    int16_t epoch
-    bint is_open, is_changed
-    int count, newest               # of the batches that are kept
+cdef struct Known:                  # is_changed: since it was told of
+    Producer state
+    bint is_changed
     Kept batches[KEPT_BATCHES]
-
-cdef struct Txn:                    # one that is open; is_new: since the last taking
-    int64_t first_offset, producer_id, is_new
 
 cdef inline int regular_size(Bytes b, int64_t have, int64_t* size) noexcept nogil:
     """Whether a whole entry lies at b, of a magic that is known and large enough for its header."""
@@ -118,32 +107,30 @@ cdef class Recovery:
     cdef public int64_t valid_bytes, latest_epoch, map_end_offset, last_aborted_offset
     cdef public bint has_aborted, keeps_ended, goes_back
     cdef Growing ended
-    cdef Producer* producers        # in the order in which they came up
+    cdef Known* producers           # in the order in which they came up
     cdef int64_t producer_count, producer_room
-    cdef int64_t* slots             # a hash table: number of a producer and 1, or 0
-    cdef int64_t slot_count
-    cdef uint64_t seed
+    cdef Numbers numbers
     cdef int64_t* changed           # numbers of producers
     cdef int64_t changed_count
-    cdef Txn* txns                  # open ones by first offset, in [first_txn, txn_end)
-    cdef int64_t first_txn, txn_end, txn_room
+    cdef Txns txns                  # of which no two begin at the same offset
     cdef int64_t last_open_before
 
     def __cinit__(self):
         self.indexes = SegmentIndexes()
         memset(&self.ended, 0, sizeof(Growing))
-        self.producers, self.slots, self.changed, self.txns = NULL, NULL, NULL, NULL
-        self.producer_count = self.producer_room = self.slot_count = self.changed_count = 0
-        self.first_txn = self.txn_end = self.txn_room = 0
+        memset(&self.numbers, 0, sizeof(Numbers))
+        memset(&self.txns, 0, sizeof(Txns))
+        self.producers, self.changed = NULL, NULL
+        self.producer_count = self.producer_room = self.changed_count = 0
         self.last_open_before = -1
-        self.seed = <uint64_t> <size_t> <void*> self     # not to be known by who chooses producer ids
+        self.numbers.seed = <uint64_t> <size_t> <void*> self
 
     def __dealloc__(self):
         free(self.ended.data)
         free(self.producers)
-        free(self.slots)
+        free(self.numbers.slots)
         free(self.changed)
-        free(self.txns)
+        free(self.txns.rows)
 
     def take(self, const uint8_t[::1] data not None, int64_t at, int64_t stop, int64_t checked):
         """Take over entries that begin in data[at:stop]: (where the next one begins, why it was not taken).
@@ -209,22 +196,16 @@ cdef class Recovery:
                        int64_t last_offset) noexcept nogil:
         """A batch of data of producer number n, or of one that is not known if n is negative."""
         cdef int64_t producer_id = be64(b + BATCH_PRODUCER_ID)
-        cdef bint is_open = n >= 0 and self.producers[n].is_open
+        cdef bint is_open = n >= 0 and self.producers[n].state.is_open
         cdef bint begins = is_transactional and not is_open
-        cdef int32_t delta = be32(b + BATCH_LAST_OFFSET_DELTA), sequence = be32(b + BATCH_BASE_SEQUENCE)
+        cdef Known* known
         cdef Producer* p
-        cdef Kept* kept
         if (is_open and not is_transactional) or (begins and not self.begin_txn(base_offset, producer_id, True)):
             return False
-        p = self.change(n, producer_id)
-        self.set_epoch(p, be16(b + BATCH_PRODUCER_EPOCH))
-        p.newest = (p.newest + 1) % KEPT_BATCHES
-        if p.count < KEPT_BATCHES:
-            p.count += 1
-        kept = &p.batches[p.newest]
-        kept.last_offset, kept.timestamp, kept.offset_delta = last_offset, be64(b + BATCH_MAX_TIMESTAMP), delta
-        kept.last_sequence = -1 if sequence == -1 else increment_sequence(sequence, delta)
-        p.last_timestamp = kept.timestamp
+        known = self.change(n, producer_id)
+        p = &known.state
+        self.goes_back |= be16(b + BATCH_PRODUCER_EPOCH) < p.epoch
+        add_batch(p, known.batches, KEPT_BATCHES, b, last_offset)
         if begins:
             p.is_open, p.txn_first_offset = True, base_offset
             self.goes_back |= base_offset < self.map_end_offset or base_offset <= self.last_open_before
@@ -233,103 +214,75 @@ cdef class Recovery:
     cdef bint end_txn(self, Bytes b, int64_t n, int64_t offset, Marker* marker) noexcept nogil:
         """A marker at this offset."""
         cdef Producer* p
-        if n >= 0 and self.producers[n].is_open and not self.complete_txn(&self.producers[n], offset, marker.is_abort):
-            return False
-        p = self.change(n, be64(b + BATCH_PRODUCER_ID))
-        self.set_epoch(p, be16(b + BATCH_PRODUCER_EPOCH))
-        p.coordinator_epoch, p.last_timestamp, p.is_open = marker.coordinator_epoch, marker.timestamp, False
+        if n >= 0 and self.producers[n].state.is_open:
+            if not self.complete_txn(&self.producers[n].state, offset, marker.is_abort):
+                return False
+        p = &self.change(n, be64(b + BATCH_PRODUCER_ID)).state
+        self.goes_back |= be16(b + BATCH_PRODUCER_EPOCH) < p.epoch
+        take_marker(p, be16(b + BATCH_PRODUCER_EPOCH), marker)
         return True
-
-    cdef inline void set_epoch(self, Producer* p, int16_t epoch) noexcept nogil:
-        if epoch != p.epoch:
-            self.goes_back |= epoch < p.epoch
-            p.count, p.epoch = 0, epoch
-
-    cdef inline uint64_t home(self, int64_t producer_id) noexcept nogil:
-        """Where a producer is looked for at first."""
-        cdef uint64_t h = (<uint64_t> producer_id ^ self.seed) * 0xFF51AFD7ED558CCDULL
-        h = (h ^ (h >> 33)) * 0xC4CEB9FE1A85EC53ULL
-        return h ^ (h >> 33)
 
     cdef inline int64_t find_producer(self, int64_t producer_id) noexcept nogil:
         """Its number, or -1."""
-        cdef uint64_t mask = <uint64_t> self.slot_count - 1, at
-        if self.slot_count == 0:
-            return -1
-        at = self.home(producer_id) & mask
-        while self.slots[at]:
-            if self.producers[self.slots[at] - 1].id == producer_id:
-                return self.slots[at] - 1
-            at = (at + 1) & mask
-        return -1
+        return number_of(&self.numbers, <Bytes> self.producers, sizeof(Known), producer_id)
 
     cdef bint has_room_for_producer(self) noexcept nogil:
         """Whether one more can be had; the table is at most half full."""
         cdef int64_t room = 2 * self.producer_room if self.producer_room else 64
-        cdef int64_t n
         cdef void* grown
         if self.producer_count < self.producer_room:
             return True
-        grown = realloc(self.producers, room * sizeof(Producer))
+        grown = realloc(self.producers, room * sizeof(Known))
         if grown == NULL:
             return False
-        self.producers = <Producer*> grown
+        self.producers = <Known*> grown
         grown = realloc(self.changed, room * sizeof(int64_t))
         if grown == NULL:
             return False
         self.changed = <int64_t*> grown
-        grown = realloc(self.slots, 2 * room * sizeof(int64_t))
-        if grown == NULL:
+        if not make_slots(&self.numbers, <Bytes> self.producers, sizeof(Known), self.producer_count, 2 * room):
             return False
-        self.slots, self.slot_count, self.producer_room = <int64_t*> grown, 2 * room, room
-        memset(self.slots, 0, 2 * room * sizeof(int64_t))
-        for n in range(self.producer_count):
-            self.put_slot(n)
+        self.producer_room = room
         return True
 
-    cdef inline void put_slot(self, int64_t n) noexcept nogil:
-        cdef uint64_t mask = <uint64_t> self.slot_count - 1, at = self.home(self.producers[n].id) & mask
-        while self.slots[at]:
-            at = (at + 1) & mask
-        self.slots[at] = n + 1
-
-    cdef inline Producer* change(self, int64_t n, int64_t producer_id) noexcept nogil:
+    cdef inline Known* change(self, int64_t n, int64_t producer_id) noexcept nogil:
         """Producer number n, or a new one with that id, for which there is room; it is noted as changed."""
-        cdef Producer* p
+        cdef Known* known
         if n < 0:
             n = self.producer_count
-            p = &self.producers[n]
-            memset(p, 0, sizeof(Producer))
-            p.id, p.epoch, p.coordinator_epoch, p.last_timestamp = producer_id, -1, -1, -1
+            begin_producer(&self.producers[n].state, producer_id)
+            self.producers[n].is_changed = False
             self.producer_count += 1
-            self.put_slot(n)
-        p = &self.producers[n]
-        if not p.is_changed:
-            p.is_changed = True
+            note_number(&self.numbers, producer_id, n)
+        known = &self.producers[n]
+        if not known.is_changed:
+            known.is_changed = True
             self.changed[self.changed_count] = n
             self.changed_count += 1
-        return p
+        return known
 
     def set_producer(self, int64_t producer_id, int16_t epoch, int32_t coordinator_epoch, int64_t last_timestamp,
                      txn_first_offset, batches):
         """A producer as it is now; batches: (last sequence, last offset, offset delta, timestamp) of each."""
         cdef int64_t n = self.find_producer(producer_id), changed_before = self.changed_count
+        cdef Known* known
         cdef Producer* p
         cdef Kept* kept
         if not self.has_room_for_producer():
             raise MemoryError
-        p = self.change(n, producer_id)
+        known = self.change(n, producer_id)
+        p = &known.state
         p.epoch, p.coordinator_epoch, p.last_timestamp = epoch, coordinator_epoch, last_timestamp
         p.is_open, p.txn_first_offset = txn_first_offset is not None, txn_first_offset or 0
         p.count = 0
         for last_sequence, last_offset, offset_delta, timestamp in batches[-KEPT_BATCHES:]:
             p.newest = p.count
-            kept = &p.batches[p.count]
+            kept = &known.batches[p.count]
             kept.last_sequence, kept.last_offset, kept.offset_delta = last_sequence, last_offset, offset_delta
             kept.timestamp = timestamp
             p.count += 1
         if self.changed_count > changed_before:
-            self.changed_count, p.is_changed = changed_before, False
+            self.changed_count, known.is_changed = changed_before, False
 
     def take_producers_changed(self):
         """Those that are others since the last call, new ones in the order in which they came up; each as the
@@ -342,94 +295,62 @@ cdef class Recovery:
         self.changed_count = 0
         return found
 
-    cdef tuple producer_fields(self, Producer* p):
+    cdef tuple producer_fields(self, Known* known):
+        cdef Producer* p = &known.state
         cdef list batches = []
         cdef Kept* kept
         cdef int i
         for i in range(p.count):
-            kept = &p.batches[(p.newest - p.count + 1 + i + KEPT_BATCHES) % KEPT_BATCHES]
+            kept = &known.batches[(p.newest - p.count + 1 + i + KEPT_BATCHES) % KEPT_BATCHES]
             batches.append((kept.last_sequence, kept.last_offset, kept.offset_delta, kept.timestamp))
         return (p.id, p.epoch, p.coordinator_epoch, p.last_timestamp, p.txn_first_offset if p.is_open else None, batches)
 
     # Transactions.
 
     cdef inline int64_t txn_at(self, int64_t first_offset) noexcept nogil:
-        """Where the one with this first offset stands, or would; most are the last."""
-        cdef int64_t low = self.first_txn, high = self.txn_end, middle
-        if low == high or self.txns[high - 1].first_offset < first_offset:
-            return high
-        while low < high:
-            middle = low + (high - low) // 2
-            if self.txns[middle].first_offset < first_offset:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        """Where the one with this first offset stands, or would."""
+        return txn_place(&self.txns, first_offset, NO_ID)
 
-    cdef bint has_room_for_txn(self) noexcept nogil:
-        """Whether one more has room at the end; what lies free before the first one is used again."""
-        cdef int64_t count = self.txn_end - self.first_txn, room
-        cdef Txn* grown
-        if self.txn_end < self.txn_room:
-            return True
-        if self.first_txn > self.txn_room // 2:
-            memmove(self.txns, self.txns + self.first_txn, count * sizeof(Txn))
-        else:
-            room = 2 * self.txn_room if self.txn_room else 64
-            grown = <Txn*> realloc(self.txns, room * sizeof(Txn))
-            if grown == NULL:
-                return False
-            self.txns, self.txn_room = grown, room
-            return True
-        self.first_txn, self.txn_end = 0, count
-        return True
+    cdef inline bint begins_at(self, int64_t at, int64_t first_offset) noexcept nogil:
+        """Whether there is one at this place, with this first offset."""
+        return at < self.txns.end and self.txns.rows[at].first_offset == first_offset
 
     cdef bint begin_txn(self, int64_t first_offset, int64_t producer_id, bint is_new) noexcept nogil:
         """False if there is one with this first offset."""
+        cdef Txn txn
         cdef int64_t at
-        if not self.has_room_for_txn():
+        if not has_room_for_txn(&self.txns):
             return False
         at = self.txn_at(first_offset)
-        if at < self.txn_end:
-            if self.txns[at].first_offset == first_offset:
-                return False
-            memmove(self.txns + at + 1, self.txns + at, (self.txn_end - at) * sizeof(Txn))
-        self.txns[at].first_offset, self.txns[at].producer_id, self.txns[at].is_new = first_offset, producer_id, is_new
-        self.txn_end += 1
+        if self.begins_at(at, first_offset):
+            return False
+        txn.first_offset, txn.producer_id, txn.number, txn.is_new = first_offset, producer_id, -1, is_new
+        put_txn(&self.txns, at, txn)
         return True
-
-    cdef void remove_txn(self, int64_t at) noexcept nogil:
-        if at == self.first_txn:                    # they mostly end in the order in which they began
-            self.first_txn += 1
-            return
-        memmove(self.txns + at, self.txns + at + 1, (self.txn_end - at - 1) * sizeof(Txn))
-        self.txn_end -= 1
 
     cdef bint complete_txn(self, Producer* p, int64_t last_offset, bint is_aborted) noexcept nogil:
         """ProducerStateManager.complete_txn, and the order that the transaction index asks for."""
-        cdef int64_t at = self.txn_at(p.txn_first_offset), other = self.first_txn
+        cdef int64_t at = self.txn_at(p.txn_first_offset)
         cdef int64_t row[ENDED_FIELDS]
-        if at == self.txn_end or self.txns[at].first_offset != p.txn_first_offset or not takes_more(&self.ended, ENDED_SIZE):
+        if not self.begins_at(at, p.txn_first_offset) or not takes_more(&self.ended, ENDED_SIZE):
             return False
         if is_aborted and self.has_aborted and self.last_aborted_offset >= last_offset:
             return False
-        if is_aborted or self.keeps_ended or not self.txns[at].is_new:
-            while other < self.txn_end and self.txns[other].producer_id == p.id:
-                other += 1
+        if is_aborted or self.keeps_ended or not self.txns.rows[at].is_new:
             row[0], row[1], row[2], row[3] = p.id, p.txn_first_offset, last_offset, is_aborted
-            row[4] = self.txns[other].first_offset if other < self.txn_end else plus(last_offset, 1)
+            row[4] = last_stable_offset_at(&self.txns, last_offset, p.id)
             memcpy(self.ended.data + self.ended.size, row, ENDED_SIZE)
             self.ended.size += ENDED_SIZE
         if is_aborted:
             self.has_aborted, self.last_aborted_offset = True, last_offset
-        self.remove_txn(at)
+        remove_txn(&self.txns, at)
         return True
 
     def set_txn(self, int64_t first_offset, producer_id):
         """The transaction that is open from this offset on; producer_id None: none is."""
         cdef int64_t at = self.txn_at(first_offset)
-        if at < self.txn_end and self.txns[at].first_offset == first_offset:
-            self.remove_txn(at)
+        if self.begins_at(at, first_offset):
+            remove_txn(&self.txns, at)
         if producer_id is None:
             return
         if not self.begin_txn(first_offset, producer_id, False):
@@ -440,10 +361,10 @@ cdef class Recovery:
         """(producer id, first offset) of each that has begun since the last call, and is open."""
         cdef list found = []
         cdef int64_t i
-        for i in range(self.first_txn, self.txn_end):
-            if self.txns[i].is_new:
-                found.append((self.txns[i].producer_id, self.txns[i].first_offset))
-                self.txns[i].is_new = False
+        for i in range(self.txns.first, self.txns.end):
+            if self.txns.rows[i].is_new:
+                found.append((self.txns.rows[i].producer_id, self.txns.rows[i].first_offset))
+                self.txns.rows[i].is_new = False
         return found
 
     def take_txns_ended(self):

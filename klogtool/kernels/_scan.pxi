@@ -410,7 +410,7 @@ cdef class Succession:
             p.epoch, p.last_sequence = <int16_t> f[F_PRODUCER_EPOCH], -1
         if f[F_MAGIC] >= 2 and f[F_ATTRIBUTES] & CONTROL_BIT:
             return True
-        if (p.last_sequence != -1 and p.gaps == gaps and base > 0 and base != increment_sequence(p.last_sequence, 1)):
+        if p.last_sequence != -1 and p.gaps == gaps and base > 0 and not is_in_sequence(p.last_sequence, base):
             return False
         p.last_sequence, p.gaps = -1, gaps
         if base >= 0:

@@ -8,32 +8,20 @@ do. Transaction markers that are read from the log are accepted unchecked; only 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import deque
 from collections.abc import Iterable
 from enum import Enum
 
 from msgspec import Struct
 
 from klogtool.errors import Corrupt, Refused
-from klogtool.format.batch import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    NO_TIMESTAMP,
-    RecordBatch,
-)
+from klogtool.format.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, RecordBatch, is_in_sequence
 from klogtool.format.control import EndTransactionMarker, parse_end_transaction_marker
 from klogtool.format.indexes import CURRENT_ABORTED_TXN_VERSION, AbortedTxn
 from klogtool.format.java_hash import LongHashKeys
-from klogtool.format.java_numbers import MAX_INT, wrap_int, wrap_long
-from klogtool.format.producer_snapshot import (
-    NO_OFFSET,
-    ProducerStateEntry,
-    decrement_sequence,
-)
+from klogtool.format.java_numbers import wrap_int, wrap_long
+from klogtool.format.producer_snapshot import ProducerStateEntry
+from klogtool.format.producers import BatchMetadata, ProducerState, last_stable_offset_at
 
-NUM_BATCHES_TO_RETAIN = 5  # ProducerStateEntry
-NO_COORDINATOR_EPOCH = -1
 MAX_PRODUCER_EPOCH = (1 << 15) - 1
 TV_UNKNOWN = -1  # TransactionVersion: not given
 TV_2 = 2  # from this version on a marker's epoch is above that of its data (KIP-890)
@@ -46,25 +34,6 @@ class AppendOrigin(Enum):
     COORDINATOR = "coordinator"
     CLIENT = "client"
     RAFT_LEADER = "raft_leader"
-
-
-class BatchMetadata(Struct, frozen=True):
-    """One of a producer's last batches."""
-
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp: int
-
-    @property
-    def first_sequence(self) -> int:
-        """Sequence of its first record."""
-        return decrement_sequence(self.last_sequence, self.offset_delta)
-
-    @property
-    def first_offset(self) -> int:
-        """Offset of its first record."""
-        return wrap_long(self.last_offset - self.offset_delta)
 
 
 class CompletedTxn(Struct, frozen=True):
@@ -89,122 +58,6 @@ class VerificationState(Struct):
 
     lowest_sequence: int
     supports_epoch_bump: bool
-
-
-class ProducerState:
-    """One producer: its epochs, its last five batches, the start of its open transaction."""
-
-    __slots__ = (
-        "batches",
-        "coordinator_epoch",
-        "current_txn_first_offset",
-        "last_timestamp",
-        "producer_epoch",
-        "producer_id",
-    )
-
-    def __init__(
-        self,
-        producer_id: int,
-        producer_epoch: int = NO_PRODUCER_EPOCH,
-        coordinator_epoch: int = NO_COORDINATOR_EPOCH,
-        last_timestamp: int = NO_TIMESTAMP,
-        current_txn_first_offset: int | None = None,
-    ) -> None:
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.coordinator_epoch = coordinator_epoch
-        self.last_timestamp = last_timestamp
-        self.current_txn_first_offset = current_txn_first_offset
-        self.batches: deque[BatchMetadata] = deque(maxlen=NUM_BATCHES_TO_RETAIN)
-
-    @classmethod
-    def of_snapshot(cls, entry: ProducerStateEntry) -> ProducerState:
-        """Make a producer from a snapshot, which has only the last batch (ProducerStateManager.readSnapshot)."""
-        producer = cls(
-            entry.producer_id,
-            entry.producer_epoch,
-            entry.coordinator_epoch,
-            entry.timestamp,
-            entry.current_txn_first_offset,
-        )
-        if entry.has_batch:
-            producer.batches.append(
-                BatchMetadata(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
-            )
-        return producer
-
-    @property
-    def last_sequence(self) -> int:
-        """Last sequence of the last batch, or NO_SEQUENCE."""
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
-
-    @property
-    def last_data_offset(self) -> int:
-        """Last offset of the last batch, or NO_OFFSET."""
-        return self.batches[-1].last_offset if self.batches else NO_OFFSET
-
-    def as_snapshot_entry(self) -> ProducerStateEntry:
-        """Return the producer as a snapshot has it (ProducerStateManager.writeSnapshot)."""
-        return ProducerStateEntry(
-            self.producer_id,
-            self.producer_epoch,
-            self.last_sequence,
-            self.last_data_offset,
-            self.batches[-1].offset_delta if self.batches else 0,
-            self.last_timestamp,
-            self.coordinator_epoch,
-            self.current_txn_first_offset,
-        )
-
-    def copied(self) -> ProducerState:
-        """Return a copy."""
-        copy = self.without_batches()
-        copy.batches.extend(self.batches)
-        return copy
-
-    def without_batches(self) -> ProducerState:
-        """Return a copy without any batch (ProducerStateEntry.withProducerId)."""
-        return ProducerState(
-            self.producer_id,
-            self.producer_epoch,
-            self.coordinator_epoch,
-            self.last_timestamp,
-            self.current_txn_first_offset,
-        )
-
-    def add_batch(self, producer_epoch: int, batch: BatchMetadata) -> None:
-        """Add a batch; batches of another epoch are forgotten."""
-        self._set_epoch(producer_epoch)
-        self.batches.append(batch)
-        self.last_timestamp = batch.timestamp
-
-    def end_txn(self, producer_epoch: int, coordinator_epoch: int, timestamp: int) -> None:
-        """End the open transaction with a marker."""
-        self._set_epoch(producer_epoch)
-        self.coordinator_epoch = coordinator_epoch
-        self.last_timestamp = timestamp
-        self.current_txn_first_offset = None
-
-    def update(self, later: ProducerState) -> None:
-        """Apply what came after this (ProducerStateEntry.update)."""
-        self._set_epoch(later.producer_epoch)
-        self.batches.extend(later.batches)
-        self.coordinator_epoch = later.coordinator_epoch
-        self.current_txn_first_offset = later.current_txn_first_offset
-        self.last_timestamp = later.last_timestamp
-
-    def find_duplicate(self, batch: RecordBatch) -> BatchMetadata | None:
-        """Return the kept batch with exactly this one's epoch and sequences: it was sent twice (findDuplicateBatch)."""
-        if batch.producer_epoch != self.producer_epoch:
-            return None
-        sequences = batch.base_sequence, batch.last_sequence
-        return next((b for b in self.batches if (b.first_sequence, b.last_sequence) == sequences), None)
-
-    def _set_epoch(self, producer_epoch: int) -> None:
-        if producer_epoch != self.producer_epoch:
-            self.batches.clear()
-            self.producer_epoch = producer_epoch
 
 
 class ProducerAppendInfo:
@@ -311,7 +164,7 @@ class ProducerAppendInfo:
         if producer_epoch == self.updated.producer_epoch:
             last_sequence = self._last_sequence_of_epoch(producer_epoch)
             is_known = self._current.producer_epoch != NO_PRODUCER_EPOCH
-            if is_known and not _in_sequence(last_sequence, first_sequence):
+            if is_known and not is_in_sequence(last_sequence, first_sequence):
                 raise _out_of_order(at, f"{last_sequence} (current end sequence number)")
         elif first_sequence != 0 and self.updated.producer_epoch != NO_PRODUCER_EPOCH:
             raise _refused(
@@ -400,7 +253,8 @@ class ProducerStateManager:
         Raises Corrupt (IllegalArgumentException) if it was never open. In Kafka the entry has been written by then
         (LogSegment.updateProducerState), but nobody sees it, because the load fails there.
         """
-        last_stable_offset = self._last_stable_offset(completed)
+        open_txns = ((offset, self._ongoing[offset].producer_id) for offset in self._first_offsets)
+        last_stable_offset = last_stable_offset_at(completed.last_offset, completed.producer_id, open_txns)
         if self._ongoing.pop(completed.first_offset, None) is None:
             raise Corrupt(
                 f"Attempted to complete transaction {completed} which was not started",
@@ -540,17 +394,6 @@ class ProducerStateManager:
 
     def _forget_ongoing(self, first_offset: int) -> None:
         del self._first_offsets[bisect_left(self._first_offsets, first_offset)]
-
-    def _last_stable_offset(self, completed: CompletedTxn) -> int:
-        """Return where the first open transaction of another producer begins, else the offset after the marker."""
-        for first_offset in self._first_offsets:
-            if self._ongoing[first_offset].producer_id != completed.producer_id:
-                return first_offset
-        return wrap_long(completed.last_offset + 1)
-
-
-def _in_sequence(last_sequence: int, next_sequence: int) -> bool:
-    return next_sequence == last_sequence + 1 or (next_sequence == 0 and last_sequence == MAX_INT)
 
 
 def _out_of_order(at: str, expected: str) -> Refused:

@@ -11,7 +11,7 @@ from klogtool.render.counts import count_text
 from klogtool.render.lookup import time_text
 
 if TYPE_CHECKING:
-    from klogtool.log.producer_state import ProducerState
+    from klogtool.format.producers import ProducerState
 
 Row = dict[str, Any]
 

@@ -39,6 +39,7 @@ from klogtool.format.batch import (
     build_record,
     increment_sequence,
     inflate,
+    is_in_sequence,
     parse_batch,
 )
 
@@ -527,3 +528,16 @@ def test_any_bytes_as_records_are_read_or_refused(body: bytes) -> None:
 
 def test_sizes_of_plain_batches_add_up() -> None:
     assert [parse_batch(vector.data).size for vector in PLAIN_BATCHES] == [81, 86]
+
+
+# ---------------------------------------------------------------- sequence numbers
+
+
+@pytest.mark.parametrize(
+    ("last", "following", "goes_on"),
+    [(-1, 0, True), (-1, 1, False), (0, 1, True), (0, 0, False), (2**31 - 1, 0, True), (2**31 - 1, 1, False)],
+)
+def test_a_sequence_continues_with_the_next_number_and_with_0_after_the_largest(
+    last: int, following: int, goes_on: bool
+) -> None:
+    assert is_in_sequence(last, following) is goes_on

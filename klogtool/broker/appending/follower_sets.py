@@ -18,7 +18,7 @@ from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.indexes import CURRENT_ABORTED_TXN_VERSION, AbortedTxn
 from klogtool.format.java_hash import LongHashKeys
-from klogtool.format.java_numbers import wrap_long
+from klogtool.format.producers import last_stable_offset_at
 from klogtool.log.entries import Entry
 from klogtool.log.producer_state import ProducerStateManager, TxnMetadata
 
@@ -113,8 +113,8 @@ class _AppendRun(RegularBatches):
             insort(still_open, first_offset)
         for producer_id, first_offset, last_offset, is_aborted in self._indexing.ended:
             if is_aborted:
-                other = next((offset for offset in still_open if owners[offset] != producer_id), None)
-                stable = wrap_long(last_offset + 1) if other is None else other
+                open_txns = ((offset, owners[offset]) for offset in still_open)
+                stable = last_stable_offset_at(last_offset, producer_id, open_txns)
                 self._segment.txn_index.append(
                     AbortedTxn(CURRENT_ABORTED_TXN_VERSION, producer_id, first_offset, last_offset, stable)
                 )

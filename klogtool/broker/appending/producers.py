@@ -9,14 +9,9 @@ from msgspec import Struct, field
 from klogtool.errors import Refused
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.java_hash import LongHashKeys
+from klogtool.format.producers import BatchMetadata
 from klogtool.log.entries import Entry
-from klogtool.log.producer_state import (
-    AppendOrigin,
-    BatchMetadata,
-    CompletedTxn,
-    ProducerAppendInfo,
-    ProducerStateManager,
-)
+from klogtool.log.producer_state import AppendOrigin, CompletedTxn, ProducerAppendInfo, ProducerStateManager
 
 
 class Examined(Struct):

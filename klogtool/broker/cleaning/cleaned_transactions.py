@@ -2,6 +2,9 @@
 
 A marker can be removed when no batch of its transaction is left. An entry of the transaction index is removed with the
 last batch of its transaction, earlier than the marker.
+
+ProducerStateManager has another rule. It remembers where a transaction is open; this class remembers whether batches of
+it are left.
 """
 
 from __future__ import annotations

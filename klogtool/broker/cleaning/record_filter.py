@@ -30,8 +30,8 @@ from klogtool.format.batch import (
 )
 from klogtool.format.java_numbers import MAX_INT, wrap_long
 from klogtool.format.message import build_message_set, to_record, walk_messages
+from klogtool.format.producers import ProducerState
 from klogtool.log.entries import Entry, Message, RecordBatch
-from klogtool.log.producer_state import ProducerState
 
 CURRENT_MAGIC = 2
 REASONS = ("superseded", "tombstones", "keyless", "aborted", "markers")

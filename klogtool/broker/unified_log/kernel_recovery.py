@@ -16,8 +16,9 @@ from klogtool.broker.unified_log.log_segment import walk_valid
 from klogtool.broker.unified_log.mapped_pieces import MappedPiece, walk_pieces
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.indexes import CURRENT_ABORTED_TXN_VERSION, AbortedTxn, TimeIndexEntry
+from klogtool.format.producers import BatchMetadata, ProducerState
 from klogtool.log.leader_epochs import UNDEFINED_EPOCH
-from klogtool.log.producer_state import BatchMetadata, ProducerState, TxnMetadata
+from klogtool.log.producer_state import TxnMetadata
 
 if TYPE_CHECKING:
     from klogtool.broker.unified_log.content_file import ContentFile

@@ -21,7 +21,7 @@ from klogtool.format.indexes import AbortedTxn
 
 if TYPE_CHECKING:
     from klogtool.broker.unified_log.log_loader import LoadedLog
-    from klogtool.log.producer_state import ProducerState
+    from klogtool.format.producers import ProducerState
 
 
 class Status(Enum):

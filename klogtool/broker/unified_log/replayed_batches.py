@@ -19,13 +19,8 @@ from klogtool.broker.unified_log.mapped_pieces import MappedPiece, walk_pieces
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.java_hash import LongHashKeys
-from klogtool.log.producer_state import (
-    CompletedTxn,
-    ProducerAppendInfo,
-    ProducerState,
-    ProducerStateManager,
-    TxnMetadata,
-)
+from klogtool.format.producers import ProducerState
+from klogtool.log.producer_state import CompletedTxn, ProducerAppendInfo, ProducerStateManager, TxnMetadata
 
 NEVER = (1 << 63) - 1  # so many bytes lie between index entries, and so large are leader epochs
 
