@@ -38,21 +38,22 @@ class RowPool:
         self._free: deque[array[int]] = deque()
 
     def take(self) -> array[int]:
-        """A buffer with anything in it."""
+        """Return a buffer. Its content is undefined."""
         try:
             return self._free.pop()
         except IndexError:
             return array("q", [0]) * (len(FACTS) * ROWS_AT_ONCE)
 
     def give_back(self, rows: array[int]) -> None:
-        """A buffer that nobody looks at any more."""
+        """Give back a buffer that is no longer used."""
         self._free.append(rows)
 
 
 class Proved(Struct):
-    """The plain entries of a span, or of its first part: (facts one behind the other, how many), several times.
+    """The plain entries of a span, or of its first part.
 
-    start, reached, last: see log.spans; last also where the entry at `reached` is not plain.
+    rows: pairs of a buffer with facts, one entry after another, and the number of entries in it. start, reached, last:
+    see log.spans; last is also set if the entry at `reached` is not plain.
     """
 
     start: int | None = None
@@ -71,9 +72,9 @@ def walk_proved(
     jobs: int = 1,
     span_bytes: int = SPAN_BYTES,
 ) -> Iterator[Proved]:
-    """The plain entries from byte `start` on, up to the first that is not, or the end of the file, byte `end`.
+    """Yield the plain entries from byte `start` on, up to the first other one, or to byte `end`, the end of the file.
 
-    What is yielded is looked at before the next is asked for. Raises Unreadable where the file cannot be read.
+    The caller uses each result before it asks for the next one. Raises Unreadable if the file cannot be read.
     """
 
     def make_work() -> Callable[[Span], Proved]:
@@ -145,7 +146,7 @@ class Prover:
         return proved
 
     def _needed(self, data: memoryview, at: int, end: int) -> int:
-        """How many bytes show the entry whole that begins at byte `at`; 0 if none of a bearable size does."""
+        """The size of the entry at byte `at`; 0 if there is none, or if it is too large."""
         if len(data) - at <= HEADER_SIZE_UP_TO_MAGIC < end - at:
             return int(HEADER_SIZE_UP_TO_MAGIC + 1)
         frame = find_frame(data, at, end)
@@ -153,7 +154,7 @@ class Prover:
         return size if size <= LARGEST_WHOLE_BYTES else 0
 
     def _prove_window(self, proved: Proved, data: memoryview, stop: int) -> None:
-        """The entries of a window that begin before byte `stop` of it and are whole in it."""
+        """Prove the entries of a window that begin before its byte `stop` and are whole in it."""
         window = Window(proved.reached, data, len(data), last=False)
         steps = _ProofSteps(proved, self._rows, self._work, end=self._end - window.base, deep=self._deep)
         for at in walk_steps(steps, window, stop, self._zstd):
@@ -169,7 +170,7 @@ class _ProofSteps:
         self._proved, self._rows, self._work, self._end, self._deep = proved, rows, work, end, deep
 
     def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
-        """Facts of the kernel, into rows of their own."""
+        """Let the kernel fill a buffer with facts."""
         rows = self._rows.take()
         at, count, why = kernels.native.prove(window.data, at, stop, window.base, rows, self._deep, body, self._work)
         if count:
@@ -179,11 +180,11 @@ class _ProofSteps:
         return at, why
 
     def make_room(self, _: Window, at: int) -> bool:
-        """The next rows are taken as they are needed."""
+        """There is always room: each step takes its own buffer."""
         return True
 
     def take_entry(self, window: Window, at: int) -> int:
-        """The facts of an entry by the reference; ends the walk if that does not find it plain either."""
+        """Add the facts of one entry by the reference. The walk ends if the entry is not plain."""
         frame = find_frame(window.data, at, self._end)
         if not isinstance(frame, Frame) or frame.size > len(window.data) - at:
             return at

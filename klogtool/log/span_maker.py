@@ -21,8 +21,11 @@ from klogtool.log.windows import BEHIND_BYTES, BufferPool, Window, walk_windows
 
 
 class Made(Protocol):
-    """What a span became, or its first part. start, reached, last: see log.spans; tail: the error of a length that
-    cannot be, behind the last entry; is_enough: so much came of it already that the rest is to be another one."""
+    """The result for a span, or for its first part.
+
+    start, reached, last: see log.spans. tail: the error of an impossible length after the last entry. is_enough: the
+    result is so large that the rest of the span becomes another one.
+    """
 
     start: int | None
     reached: int
@@ -38,10 +41,10 @@ MadeT = TypeVar("MadeT", bound=Made)
 
 
 class SpanMaker(Generic[MadeT]):
-    """Makes something of the entries of spans; one for each thread, for it keeps its buffers.
+    """Makes results from spans. Each thread has its own maker, because a maker keeps its buffers.
 
-    made: what the span under way became so far. work: where the kernel inflates. can_begin_again: whether what was made
-    can be thrown away; else no file is mapped.
+    made: the result of the current span so far. work: the kernel's workspace for inflating. can_begin_again: whether a
+    result can be discarded; if not, no file is mapped.
     """
 
     made: MadeT
@@ -66,11 +69,11 @@ class SpanMaker(Generic[MadeT]):
         raise NotImplementedError
 
     def take_frame(self, window: Window, frame: Frame) -> None:
-        """An entry by the reference. Raises KlogError where nothing is to be made of what follows."""
+        """Take one entry by the reference. Raises KlogError if the span cannot be continued after it."""
         raise NotImplementedError
 
     def finish(self, error: KlogError | None) -> None:
-        """The span ends: all of it is to be in `made`. error: what ended it early."""
+        """Complete `made` at the end of a span. error: why the span ended early."""
         raise NotImplementedError
 
     def throw_away(self, span: Span) -> None:
@@ -80,7 +83,7 @@ class SpanMaker(Generic[MadeT]):
     # How.
 
     def make(self, file: LogFile, end: int, span: Span) -> MadeT:
-        """What a span becomes, of a file that ends at byte `end`."""
+        """Return the result for a span of a file that ends at byte `end`."""
         if self.can_begin_again and should_map(file):
             with MappedReads(file, self._buffers) as reads:
                 made = self._make(file, end, span, reads)
@@ -116,7 +119,7 @@ class SpanMaker(Generic[MadeT]):
         return made
 
     def _walk(self, file: LogFile, end: int, stop: int, reads: MappedReads | None) -> None:
-        """Window after window, until all that begins before `stop` is done, or enough."""
+        """Take window after window, until all entries that begin before `stop` are done, or it is enough."""
         made = self.made
         if reads is not None:
             self._whole_span(reads, end, stop)
@@ -147,7 +150,7 @@ class SpanMaker(Generic[MadeT]):
 def walk_made(
     file: LogFile, make_maker: Callable[[], SpanMaker[MadeT]], *, start: int, end: int, span_bytes: int, jobs: int
 ) -> Iterator[MadeT]:
-    """What the entries of [start, end) become, in order; one begins at `start`. jobs: threads, each with a maker."""
+    """Yield the results for [start, end), in order; an entry begins at `start`. jobs: threads, each with a maker."""
 
     def make_work() -> Callable[[Span], MadeT]:
         maker = make_maker()
@@ -157,7 +160,7 @@ def walk_made(
 
 
 def _tail_damage(window: Window, end: int) -> Corrupt | None:
-    """The error of a walk that ended at an impossible length; None where it ended at a tail."""
+    """Return the error if the walk ended at an impossible length; None if it ended at a tail."""
     end = min(end - window.base, len(window.data))  # a file that was cut meanwhile ends where it now ends
     if find_frame(window.data, window.cut, end) is Stop.LENGTH:
         return corrupt_length(window.data, window.cut, window.base)

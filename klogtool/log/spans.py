@@ -18,10 +18,10 @@ from klogtool.log.resync import find_next_batch
 if TYPE_CHECKING:
 
     class Done(Protocol):
-        """What became of a span, or of its first part.
+        """The result for a span, or for its first part.
 
-        start: where its first entry begins, None if none was found. reached: behind the last one. last: no other
-        follows.
+        start: where its first entry begins, None if none was found. reached: the byte after its last entry. last: no
+        entry follows.
         """
 
         start: int | None
@@ -36,9 +36,10 @@ NEAR_BYTES = 64 << 10  # most batches are smaller: where the next one is looked 
 
 
 class Span:
-    """The entries that begin in [start, stop). guessed: none need begin at `start`; the next that proves itself is it.
+    """The entries that begin in [start, stop).
 
-    lowest: the smallest offset that one may have.
+    guessed: it is not known whether an entry begins at `start`; the first one that proves itself is the first entry.
+    lowest: the smallest offset that an entry may have.
     """
 
     def __init__(self, start: int, stop: int, *, guessed: bool = False, lowest: int = 0) -> None:
@@ -48,7 +49,7 @@ class Span:
 def walk_spans(
     file: LogFile, make_work: Callable[[], Callable[[Span], Made]], *, start: int, end: int, span_bytes: int, jobs: int
 ) -> Iterator[Made]:
-    """What the work makes of each span of [start, end), in order; `start` is where an entry begins. At least one."""
+    """Yield the result for each span of [start, end), in order: at least one. An entry begins at `start`."""
     work, at = make_work(), start
     if jobs > 1 and kernels.native.RUNS_IN_THREADS and end - start > span_bytes:
         for span, made in in_order(make_work, _guesses(file, start, end, span_bytes), jobs):
@@ -73,9 +74,9 @@ def walk_spans(
 
 
 def find_start(file: LogFile, span: Span, end: int) -> int | None:
-    """Where the first entry of a span begins, in a log that ends at `end`; None if a guessed span has none.
+    """Return where the first entry of a span begins, in a log that ends at `end`; None if a guessed span has none.
 
-    A guessed span has only what begins before its stop: what lies behind that is another one's.
+    Entries that begin at or after the stop belong to another span.
     """
     if not span.guessed:
         return span.start

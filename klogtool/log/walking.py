@@ -18,33 +18,33 @@ from klogtool.log.windows import Window
 
 
 class Steps(Protocol):
-    """What is made of a window's entries, by a kernel and by the reference. Positions count from the window's start."""
+    """Takes the entries of a window, by a kernel and by the reference. Positions count from the window's start."""
 
     @property
     def is_enough(self) -> bool:
-        """The walk is to end here."""
+        """Whether the walk ends here."""
 
     def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
-        """Walk entries in [at, stop) by the kernel; return (where the next one begins, why it was not taken).
+        """Let the kernel take entries in [at, stop). Return where the next one begins, and why it was not taken.
 
         The reasons are listed in kernels/_native.pyi. body: the records of the entry at `at`, inflated.
         """
 
     def make_room(self, window: Window, at: int) -> bool:
-        """The kernel said FULL. False: there is no room for the entry at `at`, the reference is to take it."""
+        """Make room after FULL. False: there is no room for the entry at `at`, and the reference takes it."""
 
     def take_entry(self, window: Window, at: int) -> int:
-        """The entry at `at`, at least, by the reference: where the next one begins; `at` if the walk is to end."""
+        """Take at least the entry at `at` by the reference. Return where the next one begins; `at` ends the walk."""
 
 
 def walk_steps(
     steps: Steps, window: Window, stop: int, zstd: LateZstd | None, *, at: int = 0, alone: bool = False
 ) -> Iterator[int]:
-    """Take the entries of a window that begin in [at, stop). After each step, yields where the next one begins.
+    """Take the entries of a window that begin in [at, stop). After each step, yield where the next entry begins.
 
-    Ends earlier at one that is not whole, where it is enough, and where the reference ends it. alone: also in front of
-    the first one for the reference. zstd: of the kernel's workspace, if it has one. Where the kernel stopped for a
-    reason that is not named here, the step itself has settled it, and the walk goes on.
+    The walk ends earlier at an entry that is not whole, if the steps have enough, and if the reference ends it. alone:
+    it also ends before the first entry that is left to the reference. zstd: of the kernel's workspace, if it has one.
+    A step handles other reasons of its kernel itself, and the walk continues.
     """
     native = kernels.native
     body, why, is_at_end = None, native.DONE, False

@@ -1,10 +1,11 @@
-"""A pass of the log cleaner in shares: keys by segments, cleaning by groups. Who does them, and where, is a crew's.
+"""A pass of the log cleaner in shares. A share finds the keys of one segment, or cleans one group of segments.
 
-A share is done by the code of the whole pass, over the same log. What shares give is put together to what the pass
-would have come to by itself, to the byte, or the pass is not done so (NotShared). What goes over from one share to the
-next are the transactions that the pass is in the middle of: a share begins with what they are supposed to be, and is
-held against what they were at the end of the share before. Groups that began with the wrong ones are cleaned again; a
-map whose shares did is filled in one go, and so is one that becomes full.
+A crew does the shares, in processes or in Spark's tasks. Each share runs the code of a whole pass over the same log.
+The results together are the same as those of a whole pass, to the byte; where they cannot be, NotShared is raised.
+
+Only the open transactions pass from one share to the next. A share begins with the transactions that are expected
+there. Afterwards they are compared with those at the end of the share before. If they differ, the group is cleaned
+again, or the map is filled in one go. The map is also filled in one go if it becomes full.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_
 
 
 class NotShared(KlogError):
-    """The pass is to be done as a whole: only that says what it comes to."""
+    """The shares cannot give the result of a whole pass: run the pass as a whole."""
 
 
 class KeyShare(Struct, frozen=True):
@@ -46,7 +47,7 @@ class KeyShare(Struct, frozen=True):
 
 
 class KeysFound(Struct, frozen=True):
-    """What became of a KeyShare: records read, whether all keys had room, transactions as they are at its end."""
+    """The result of a KeyShare: records read, whether all keys had room, the transactions at its end."""
 
     messages_read: int
     is_all: bool
@@ -63,7 +64,7 @@ class MapFound(Struct, frozen=True):
 
 
 class GroupShare(Struct, frozen=True):
-    """Neighbours, by their base offsets, that become one segment. transactions: as they are where it begins."""
+    """Segments, by their base offsets, that become one segment. transactions: those open where the first one begins."""
 
     base_offsets: tuple[int, ...]
     size: int
@@ -71,7 +72,7 @@ class GroupShare(Struct, frozen=True):
 
 
 class GroupCleaned(Struct, frozen=True):
-    """What became of a GroupShare: the content of the new segment's files, and what a pass wants to know of it."""
+    """The result of a GroupShare: the content of the new segment's files, and the counts that a pass needs."""
 
     files: Mapping[FileKind, Content]
     max_timestamp: TimeIndexEntry | None
@@ -90,32 +91,32 @@ class SentPass(Struct, frozen=True):
     secret: bytes
 
     def arrive(self) -> Pass:
-        """The pass, which nothing was done of."""
+        """Return the pass, not started."""
         return Pass(self.log, self.to_clean, self.now_ms, keeps_magic=self.keeps_magic, secret=self.secret)
 
 
 class Crew(Protocol):
-    """Whoever does shares. What they raise is a reason to do the pass as a whole."""
+    """Does the shares. If it raises an error, the caller runs the pass as a whole."""
 
     def find_keys(self, sent: SentPass, shares: Sequence[KeyShare]) -> tuple[int, list[KeysFound]]:
         """The keys of all shares into one map: how many there are, and what became of each."""
 
     def fill_map(self, sent: SentPass) -> MapFound:
-        """The same in one go, as `Pass.build_map` does."""
+        """Fill the map in one go, as `Pass.build_map` does."""
 
     def clean_groups(self, sent: SentPass, shares: Sequence[GroupShare], latest_offset: int) -> list[GroupCleaned]:
-        """Each by itself, by the map that was made last. latest_offset: up to where that goes."""
+        """Clean each group by itself with the map made last. latest_offset: the last offset in that map."""
 
 
 def clean_in_shares(
     crew: Crew, log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool = False
 ) -> tuple[int, CleaningStats]:
-    """What `cleaner.clean` does. Raises NotShared, or what a crew raises; the log is of no use then."""
+    """Clean a log as `cleaner.clean` does. Raises NotShared and the errors of the crew; the draft is then invalid."""
     return SharedPass(log, to_clean, now_ms, keeps_magic=keeps_magic, crew=crew).run()
 
 
 class SharedPass(Pass):
-    """A pass whose two long parts a crew does."""
+    """A pass that leaves its two long parts to a crew."""
 
     def __init__(self, log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool, crew: Crew) -> None:
         super().__init__(log, to_clean, now_ms, keeps_magic=keeps_magic)
@@ -191,7 +192,7 @@ class SharedPass(Pass):
         return wrong
 
     def _taken(self, share: GroupShare, done: GroupCleaned) -> LogSegment:
-        """The new segment, of the draft of this pass."""
+        """Add the new segment to the draft of this pass."""
         base_offset, draft = share.base_offsets[0], self.log.draft
         for kind, content in done.files.items():
             draft.write(build_file_name(kind, base_offset, CLEANED), content)
@@ -210,7 +211,7 @@ def _begun(aborted: Iterable[AbortedTxn], offset: int | None) -> CleanedTransact
 
 
 def _follow_on(shares: Sequence[KeyShare], found: Sequence[KeysFound]) -> bool:
-    """Whether each share began with what the one before ended with."""
+    """Whether each share began with the transactions that the share before ended with."""
     return all(
         done.transactions.aborted_from(share.base_offset) == share.transactions.aborted_from(share.base_offset)
         for done, share in zip(found, shares[1:], strict=False)
@@ -228,7 +229,7 @@ def _carried(transactions: CleanedTransactions) -> CleanedTransactions:
 
 
 def find_keys(whole: Pass, share: KeyShare) -> KeysFound:
-    """The keys of a segment, into the map of a pass that does shares."""
+    """Put the keys of a segment into the map of a pass."""
     before, transactions = whole.stats.map_messages_read, share.transactions
     is_all = whole.map_segment(whole.log.segments[share.base_offset], transactions)
     whole.buffer.restore()
@@ -236,7 +237,7 @@ def find_keys(whole: Pass, share: KeyShare) -> KeysFound:
 
 
 def clean_group(whole: Pass, share: GroupShare) -> GroupCleaned:
-    """A group, by a pass that does shares and has the map. Raises KlogError as a pass does, and NotShared."""
+    """Clean a group with the map of a pass. Raises KlogError as a pass does, and NotShared."""
     whole.transactions = share.transactions.copy()
     try:
         cleaned = whole.clean_group([whole.log.segments[base] for base in share.base_offsets])

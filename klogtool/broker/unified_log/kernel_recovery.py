@@ -38,14 +38,14 @@ if TYPE_CHECKING:
         bytes_since_entry: int
 
         def take(self, entry: Entry) -> None:
-            """One more batch, whose checksum is right."""
+            """Take one more batch, whose checksum matches."""
 
 
 ENDED_FIELDS = 5  # longs of a row, see native.Recovery.take_txns_ended
 
 
 def take_by(kernel: kernels.native.Recovery, piece: MappedPiece, checked: int) -> int:
-    """Entries of a piece that the kernel takes, and why it stopped. checked: up to where nobody looks at checksums."""
+    """Let the kernel take entries of a piece. Return why it stopped. checked: checksums match up to this byte."""
     base = piece.base
     to, why = kernel.take(piece.data, piece.reached - base, piece.stop - base, checked - base)
     piece.reached = base + to
@@ -90,16 +90,16 @@ class RegularBatches:
             self._kernel.set_txn(txn.first_offset, txn.producer_id)
 
     def walk(self, file: ContentFile, jobs: int) -> None:
-        """All that is valid, in order; jobs: threads. Raises what SegmentRecovery.take and walk_valid do."""
+        """Walk the valid entries, in order; jobs: threads. Raises the errors of SegmentRecovery.take and walk_valid."""
         walk_pieces(file, self, jobs=jobs, are_checked=jobs > 1)
         self._put_down()
 
     def take(self, piece: MappedPiece) -> int:
-        """Entries that the kernel takes."""
+        """Let the kernel take entries."""
         return take_by(self._kernel, piece, piece.checked)
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
-        """Entries that it does not take."""
+        """Take entries by the reference."""
         self._put_down()
         count = size = 0
         for entry in islice(walk_valid(file, position), most):
@@ -178,7 +178,7 @@ def producer_of(
     txn_first_offset: int | None,
     batches: list[tuple[int, int, int, int]],
 ) -> ProducerState:
-    """A producer as native.Recovery tells of it."""
+    """Return a producer from the fields of native.Recovery."""
     producer = ProducerState(producer_id, producer_epoch, coordinator_epoch, last_timestamp, txn_first_offset)
     producer.batches.extend(BatchMetadata(*fields) for fields in batches)
     return producer

@@ -21,16 +21,16 @@ from klogtool.log.windows import BEHIND_BYTES, BufferPool, Reads, Window
 if TYPE_CHECKING:
 
     class Reader(Protocol):
-        """What is done with the entries of a log."""
+        """Takes the entries of a log."""
 
         def take(self, piece: MappedPiece) -> int:
-            """Take a piece's entries from `reached` on, which is moved; why no further, as native.Recovery.take.
+            """Take entries of a piece from `reached` on, and move `reached`. Return why it stopped.
 
-            DONE with the piece's `last` set: the walk ends here.
+            The reasons are those of native.Recovery.take. DONE with the piece's `last` set ends the walk.
             """
 
         def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
-            """Take at most so many entries; (how many there were, their bytes). Raises KlogError at a wrong one."""
+            """Take at most `most` entries. Return their count and their bytes. Raises KlogError at a wrong entry."""
 
 
 SPAN_BYTES = 8 << 20
@@ -39,10 +39,10 @@ MOST_IN_TURN = 64
 
 
 class MappedPiece(Window):
-    """The entries of a span, in memory from byte `base` of the log on. To be closed.
+    """The entries of a span, in memory. `data` begins at byte `base` of the log. The caller closes it.
 
-    start, reached, last: see log.spans. stop: entries that begin from here on are another piece's. checked: checksums
-    are known to match up to here; last_checked: where the last entry before that begins, or -1.
+    start, reached, last: see log.spans. stop: entries that begin at or after this byte belong to another piece.
+    checked: the checksums match up to this byte; last_checked: where the last entry before it begins, or -1.
     """
 
     def __init__(self, file: ContentFile, span: Span, reads: Reads) -> None:
@@ -60,27 +60,27 @@ class MappedPiece(Window):
         return self._file.path
 
     def check(self) -> int:
-        """See how far checksums match, from what is reached on; why no further, as native.check_batches tells."""
+        """Check checksums from `reached` on. Return why the check ended, as native.check_batches does."""
         to, why, last = kernels.native.check_batches(self.data, self.reached - self.base, self.stop - self.base)
         self.checked, self.last_checked = self.base + to, self.base + last if last >= 0 else -1
         return why
 
     def fits_another(self) -> bool:
-        """Whether the entry that is reached, and is not whole here, would be in a piece that begins with it."""
+        """Whether the entry at `reached`, which is not whole here, would be whole in a piece that begins with it."""
         at = self.reached - self.base
         return 0 < at <= len(self.data) - HEADER_SIZE_UP_TO_MAGIC and _size_at(self.data, at) <= self._most(
             self.reached
         )
 
     def close(self) -> None:
-        """Let go of the memory. Raises KlogError if the file has not what was read of it any more."""
+        """Release the memory. Raises KlogError if the file no longer has the bytes that were read."""
         self._reads.give_back(self.data)
         if isinstance(self._reads, MappedReads) and self._reads.hit:
             self._file.read(self.base, len(self.data))  # what is wrong shows there, mostly
             raise Corrupt("the file became shorter while it was read", path=self._file.path, position=self.base)
 
     def _read(self) -> memoryview:
-        """What is read of the log: all of the span's entries, mostly; the first one in any case."""
+        """Read the entries of the span: nearly always all of them, and always the first one."""
         data = self._reads.read(self.base, max(0, min(self.stop + BEHIND_BYTES, self._file.size) - self.base))
         needed = _size_at(data, 0) if len(data) > HEADER_SIZE_UP_TO_MAGIC else 0
         if not len(data) < needed <= self._most(self.base):
@@ -105,10 +105,10 @@ def walk_pieces(
     are_checked: bool = False,
     most_in_turn: int = MOST_IN_TURN,
 ) -> None:
-    """All entries of a log from byte `start` on to a reader, in order; jobs: threads. are_checked: each piece has been,
-    ahead. most_in_turn: entries for the reference at a time.
+    """Give a reader all entries of a log from byte `start` on, in order.
 
-    Raises KlogError where the file cannot be read, and what the reader raises.
+    jobs: threads. are_checked: the checksums of each piece are checked in advance. most_in_turn: how many entries the
+    reference takes at a time, at most. Raises KlogError if the file cannot be read, and the errors of the reader.
     """
     pool = BufferPool()
 
@@ -128,9 +128,9 @@ def walk_pieces(
 
 
 class _PieceSteps:
-    """The entries of a log to a reader (log.walking.Steps), in pieces. The kernel's readers inflate by themselves.
+    """Gives a reader the entries of pieces (log.walking.Steps). Readers inflate records themselves.
 
-    is_enough: the reader has no more to take.
+    is_enough: the reader takes no further entry.
     """
 
     def __init__(self, file: ContentFile, reader: Reader, most_in_turn: int) -> None:
@@ -139,7 +139,7 @@ class _PieceSteps:
         self.is_enough = False
 
     def step(self, piece: Window, at: int, stop: int, _: bytes | None) -> tuple[int, int]:
-        """Entries that the reader's kernel takes."""
+        """Let the reader's kernel take entries."""
         assert isinstance(piece, MappedPiece)
         why = self._reader.take(piece)
         reached = piece.reached - piece.base

@@ -26,7 +26,10 @@ NEVER = (1 << 63) - 1  # so many bytes lie between index entries, and so large a
 
 
 def replay_batches(producers: ProducerStateManager, segment: LogSegment, start: int, end: int) -> None:
-    """Take over the batches in these bytes of a segment's log. Raises Corrupt or Unsupported where one cannot be."""
+    """Apply the batches in bytes [start, end) of a segment's log.
+
+    Raises Corrupt or Unsupported at a batch that cannot be read.
+    """
     content = span_of(segment.draft.files[segment.log_name].content, start, end - start)
     if not _Replay(producers, segment).takes_over(ContentFile(segment.path, content)):
         _by_reference(producers, segment, start, end)
@@ -58,7 +61,7 @@ class _UnusualError(Exception):
 
 
 class _Replay:
-    """A pieces.Reader: the batches of one run."""
+    """The batches of one run (a mapped_pieces.Reader)."""
 
     def __init__(self, producers: ProducerStateManager, segment: LogSegment) -> None:
         self._producers = producers
@@ -80,7 +83,7 @@ class _Replay:
             kernel.set_txn(txn.first_offset, txn.producer_id)
 
     def takes_over(self, file: ContentFile) -> bool:
-        """Whether the producers are now what the whole run makes them; if not, nothing has changed."""
+        """Apply the whole run. False, and nothing has changed, if the reference has to do it."""
         try:
             with file:
                 walk_pieces(file, self)
@@ -99,11 +102,11 @@ class _Replay:
         return True
 
     def take(self, piece: MappedPiece) -> int:
-        """Batches as they stand: nobody looks at checksums again."""
+        """Let the kernel take batches. Checksums are not checked again."""
         return take_by(self._kernel, piece, piece.base + len(piece.data))
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
-        """Batches of producers that have none: compaction leaves them where a transaction ended."""
+        """Take empty control batches, which compaction leaves where a transaction ended. Others start the reference."""
         count = size = 0
         for entry in islice(walk_entries(file, position), most):
             count, size = count + 1, size + entry.size
@@ -118,7 +121,7 @@ class _Replay:
         return count, size
 
     def _note_changed(self) -> None:
-        """In the order in which they came up, which decides where they stand in a snapshot."""
+        """Note the changed producers in the order of their first batches: the order in a snapshot depends on it."""
         for fields in self._kernel.take_producers_changed():
             producer = producer_of(*fields)
             self._order.compute_if_absent(producer.producer_id)
