@@ -11,6 +11,9 @@ import os
 import pathlib
 import struct
 import sys
+from typing import BinaryIO
+
+SEGMENT_BYTES = 1 << 30
 
 _HEAD = struct.Struct(">qi")  # base offset, length
 _DELTA_AT = 23  # of a record batch: its last offset delta
@@ -18,17 +21,20 @@ _LENGTH_ENDS = 12
 
 
 def make_segments(log: str, folder: pathlib.Path, count: int) -> list[str]:
-    """The paths of `count` segments in a partition dir; made, unless they are there."""
+    """Return the paths of `count` segments of about SEGMENT_BYTES in a partition dir; make them if they are missing."""
     made = sorted(folder.glob("*.log"))
     if len(made) == count:
         return [str(path) for path in made]
     folder.mkdir(parents=True, exist_ok=True)
     starts = _starts(log)
+    copies = max(1, SEGMENT_BYTES // os.path.getsize(log))
     paths, next_offset = [], 0
     for _ in range(count):
         path = folder / f"{next_offset:020d}.log"
         unfinished = path.with_suffix(".unfinished")
-        next_offset = _copy_from(log, unfinished, starts, next_offset)
+        with unfinished.open("wb") as file:
+            for _ in range(copies):
+                next_offset = _copy_to(file, log, starts, next_offset)
         os.replace(unfinished, path)
         paths.append(str(path))
     return paths
@@ -44,13 +50,13 @@ def _starts(log: str) -> list[int]:
     return found
 
 
-def _copy_from(log: str, path: pathlib.Path, starts: list[int], offset: int) -> int:
-    """A copy whose offsets begin at `offset`; the offset behind its last batch."""
+def _copy_to(file: BinaryIO, log: str, starts: list[int], offset: int) -> int:
+    """Append a copy whose offsets begin at `offset`. Return the offset after its last batch."""
     data = bytearray(pathlib.Path(log).read_bytes())
     for at in starts:
         struct.pack_into(">q", data, at, offset)
         offset += struct.unpack_from(">i", data, at + _DELTA_AT)[0] + 1
-    path.write_bytes(data)
+    file.write(data)
     return offset
 
 
