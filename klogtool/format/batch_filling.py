@@ -1,6 +1,6 @@
 """A batch of magic 2 that is filled record by record, until it is as large as a producer makes it.
 
-This is the reference of the batch in kernels/_json_records.pxi: a rule that changes here changes there, too.
+This is the reference of the batch in kernels/_json_records.pxi: change a rule in both places.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ Row: TypeAlias = tuple[int, bytes | None, bytes | None, tuple[tuple[bytes, bytes
 
 
 class BatchFilling:
-    """The records so far, with offsets from 0 on. batch_bytes: of them before compression, about, when it is full;
-    batch_records: how many records it has at most."""
+    """The records so far, with offsets from 0 on.
+
+    batch_bytes: how large it becomes, about, before compression. batch_records: how many records it has at most.
+    """
 
     def __init__(self, batch_bytes: int, batch_records: int) -> None:
         self._batch_bytes, self._batch_records = batch_bytes, batch_records
@@ -40,7 +42,7 @@ class BatchFilling:
     def add(
         self, timestamp: int, key: bytes | None, value: bytes | None, headers: tuple[tuple[bytes, bytes | None], ...]
     ) -> bool:
-        """One more record; False, and nothing has changed, if the batch has no room for it. An empty one has room."""
+        """Add a record. False, and nothing has changed, if the batch has no room for it. An empty batch has room."""
         size = MAX_RECORD_OVERHEAD * (1 + len(headers)) + len(key or b"") + len(value or b"")
         is_full = self._size + size > self._batch_bytes or len(self._rows) >= self._batch_records
         if self._rows and is_full:
@@ -50,21 +52,21 @@ class BatchFilling:
         return True
 
     def to_records(self) -> list[Record]:
-        """The records so far."""
+        """Return the records so far."""
         return [
             Record(n, timestamp, key, value, tuple(Header(*header) for header in headers))
             for n, (timestamp, key, value, headers) in enumerate(self._rows)
         ]
 
     def records(self) -> bytes:
-        """Their bytes, not compressed."""
+        """Return the bytes of the records, not compressed."""
         base_timestamp = self._rows[0][0]
         return b"".join(
             build_record(record, base_offset=0, base_timestamp=base_timestamp) for record in self.to_records()
         )
 
     def fetch(self, body: bytes, attributes: int) -> bytes:
-        """The batch as a client sends it, around its records as they are in `body`; the next one begins."""
+        """Return the batch as a client sends it, with the records in `body`, and begin the next one."""
         batch = build_raw_batch(
             body,
             base_offset=0,
@@ -82,5 +84,5 @@ class BatchFilling:
         return batch
 
     def clear(self) -> None:
-        """The next batch begins."""
+        """Begin the next batch."""
         self._rows, self._size = [], 0

@@ -1,8 +1,8 @@
 """Producers and transactions as the batches of a log tell them, in one walk over their headers.
 
-What is remembered of a producer is what ProducerStateManager would remember if it recovered the log; beside it stands
-what only a check of indexes needs: what of a transaction readers see, and what its producer had done before. The
-kernel's class of this name (kernels/_producers.pxi) does the same, fast.
+A replay remembers of a producer what ProducerStateManager would remember if it recovered the log. It also remembers
+what the check of transaction indexes needs: what readers see of a transaction, and what its producer did before. The
+kernel's class of this name (kernels/_producers.pxi) does the same, and is fast.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Stop(IntEnum):
 
 
 class Aborted(Struct, frozen=True):
-    """An aborted transaction. Offsets that there are not are NOTHING.
+    """An aborted transaction. NOTHING stands for an offset that does not exist.
 
     first_offset, last_offset (its marker's), last_stable_offset: as its index entry would have them. visible_from,
     visible_to: of its first batch that a reader would see. before: the last offset that its producer wrote or marked
@@ -83,9 +83,9 @@ class ProducerReplay:
         self._lone_aborts: list[tuple[int, int, int]] = []
 
     def take(self, data: memoryview, at: int, cut: int, mark: int | None) -> tuple[int, int]:
-        """Take the entries of data[at:cut], which are whole and sound: (where it stopped, why).
+        """Take the entries of data[at:cut], which are whole and sound. Return where the replay stopped, and why.
 
-        mark: an offset; it stops in front of the first batch that does not begin below it. None: nowhere.
+        mark: an offset. The replay stops before the first batch that does not begin below it. None: no mark.
         """
         while isinstance(frame := find_frame(data, at, cut), Frame):
             if frame.magic == 2 and frame.size >= RECORD_BATCH_OVERHEAD:
@@ -108,34 +108,34 @@ class ProducerReplay:
         coordinator_epoch: int,
         timestamp: int,
     ) -> None:
-        """A marker of this producer, from the log at these offsets."""
+        """Apply a transaction marker of this producer, which has these offsets in the log."""
         producer = self._producers.setdefault(producer_id, _Producer(producer_id))
         self._end_open_txn(producer, base_offset, is_abort=is_abort)
         producer.end_txn(epoch, coordinator_epoch, timestamp)
         producer.last = producer.last_marker = last_offset
 
     def lose_track(self) -> None:
-        """Part of the log is missing here: transactions that are open may have ended in it."""
+        """Note that part of the log is missing here: open transactions may have ended in it."""
         for _, producer_id in self._open:
             self._producers[producer_id].doubtful = True
 
     def fetch_aborted(self) -> list[Aborted]:
-        """Transactions that were aborted since this was asked last."""
+        """Return the transactions that were aborted since the last call."""
         found, self._aborted = self._aborted, []
         return found
 
     def fetch_lone_aborts(self) -> list[tuple[int, int, int]]:
-        """(offset, producer id, what it wrote or marked before) of ABORT markers without a transaction, likewise."""
+        """Return (offset, producer id, last offset before) of ABORT markers without a transaction, likewise."""
         found, self._lone_aborts = self._lone_aborts, []
         return found
 
     def find(self, producer_id: int) -> tuple[ProducerStateEntry, int] | None:
-        """A producer as a snapshot would have it, and the offset of its last marker; None if it is not known."""
+        """Return a producer as a snapshot would have it, and the offset of its last marker; None if it is unknown."""
         p = self._producers.get(producer_id)
         return None if p is None else (p.as_snapshot_entry(), p.last_marker)
 
     def open_txns(self) -> list[tuple[int, int]]:
-        """(first offset, producer id) of the transactions that are open, ascending."""
+        """Return (first offset, producer id) of the open transactions, ascending."""
         return list(self._open)
 
     # One batch.
@@ -185,7 +185,7 @@ class ProducerReplay:
         producer.current_txn_first_offset, producer.doubtful = None, False
 
     def _open_from(self) -> int:
-        """Where the first of the open transactions begins that have something to see."""
+        """Return where the first open transaction begins that readers can see something of."""
         earliest = NOTHING
         for first_offset, producer_id in self._open:
             if earliest != NOTHING and first_offset > earliest:

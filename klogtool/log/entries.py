@@ -1,7 +1,7 @@
 """What a log file holds, as objects: its batches and messages, and their records.
 
-One file is open while its entries are walked, and one window of it in memory. Records come from the kernel; an entry
-that the kernel is not sure of goes through the reference, so that damage is judged in one place.
+While the entries are walked, one file is open and one window of it is in memory. Records come from the kernel. An entry
+that the kernel is not sure of goes to the reference, so damage is judged in one place.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class RecordBatch(format_batch.RecordBatch, frozen=True, eq=False):
 
     @property
     def crc_valid(self) -> bool:
-        """As of the parent, by the kernel."""
+        """Whether the checksum matches; computed by the kernel."""
         if self.size < RECORD_BATCH_OVERHEAD:
             return bool(format_batch.RecordBatch.crc_valid.__get__(self))
         return kernels.native.crc32c(self.data[CRC_COVERS_FROM:]) == self.crc
 
     def records(self) -> Iterator[Record]:
-        """Its records, decompressed. Raises Corrupt or Unsupported, with path and position."""
+        """Yield its records, decompressed. Raises Corrupt or Unsupported, with path and position."""
         return _records_of(self)
 
 
@@ -52,7 +52,7 @@ class Message(format_message.Message, frozen=True, eq=False):
     path: str = ""
 
     def records(self) -> Iterator[Record]:
-        """Its record, or those of the inner messages. Raises Corrupt or Unsupported, with path and position."""
+        """Yield its record, or those of the inner messages. Raises Corrupt or Unsupported, with path and position."""
         return _records_of(self)
 
 
@@ -60,10 +60,10 @@ Entry: TypeAlias = RecordBatch | Message
 
 
 def walk_entries(path: str, start: int = 0) -> Iterator[Entry]:
-    """The entries of a log file from byte `start` on, which is to be where one begins.
+    """Yield the entries of a log file from byte `start` on. An entry begins at `start`.
 
-    Less than an entry at the end is a silent end (`tail_bytes` tells). Raises Corrupt at a length that cannot be,
-    after all entries before it; other KlogErrors where the file cannot be read.
+    Less than an entry at the end is no error (see `tail_bytes`). Raises Corrupt at an impossible length, after all
+    entries before it, and other KlogErrors if the file cannot be read.
     """
     with LogFile(path) as file:
         for window in _walk_windows(file, start):
@@ -72,24 +72,24 @@ def walk_entries(path: str, start: int = 0) -> Iterator[Entry]:
 
 
 def walk_records(path: str, start: int = 0) -> Iterator[Record]:
-    """The records of all entries, in their order in the file, whether checksums match or not.
+    """Yield the records of all entries, in the order of the file, whether checksums match or not.
 
-    Raises Corrupt or Unsupported at the first entry whose records cannot be read, else as `walk_entries`.
+    Raises Corrupt or Unsupported at the first entry whose records cannot be read, and the errors of `walk_entries`.
     """
     return _joined(_walk_pieces_of_file(path, start), path)
 
 
 def tail_bytes(path: str) -> int:
-    """Bytes behind the last whole entry. Raises Corrupt where a length that cannot be follows it, and not a tail."""
+    """Return the number of bytes after the last whole entry. Raises Corrupt if an impossible length follows it."""
     with LogFile(path) as file:
         valid_bytes = max(window.base + window.cut for window in _walk_windows(file, 0, BufferPool()))
         return file.size - valid_bytes
 
 
 def read_entry(window: Window, frame: Frame, path: str) -> Entry:
-    """The entry of a frame of a window: magic 2 and above as a batch, all below as a message (FileLogInputStream).
+    """Return the entry of a frame: a batch for magic 2 and above, a message below (FileLogInputStream).
 
-    Raises Corrupt where the file ends inside the header of a batch, which a length field below 49 allows.
+    Raises Corrupt if the file ends inside the header of a batch, which a length field below 49 allows.
     """
     at, data = frame.position, window.data.toreadonly()
     entry = data[at : at + frame.size]
@@ -104,9 +104,9 @@ def read_entry(window: Window, frame: Frame, path: str) -> Entry:
 
 
 def _walk_windows(file: LogFile, start: int, buffers: BufferPool | None = None) -> Iterator[Window]:
-    """Window after window; raises Corrupt behind the last one if it ends at an impossible length.
+    """Yield window after window. Raises Corrupt after the last one if it ends at an impossible length.
 
-    buffers: where a window's bytes come from and go back to, if nobody looks at them after the next one was asked for.
+    buffers: for callers that do not use a window after they asked for the next one. Its bytes go back there.
     """
     if not 0 <= start <= file.size:
         raise KlogError(f"outside of the file, which has {file.size} bytes", path=file.path, position=start)
@@ -121,7 +121,7 @@ def _walk_windows(file: LogFile, start: int, buffers: BufferPool | None = None) 
 
 
 def _joined(pieces: Iterable[Iterable[Record]], path: str) -> Iterator[Record]:
-    """One by one, through a single generator: each further one takes a tenth of the time that a record takes."""
+    """Yield records through a single generator: each further generator costs a tenth of the time of a record."""
     try:
         for piece in pieces:
             yield from piece
@@ -152,13 +152,13 @@ class _RecordSteps:
         self._found: list[Iterable[Record]] = []
 
     def walk(self) -> Iterator[Iterable[Record]]:
-        """Some at a time."""
+        """Yield the records, some at a time."""
         for _ in walk_steps(self, self._window, self._window.cut, None):
             found, self._found = self._found, []
             yield from found
 
     def step(self, _: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
-        """Records of the kernel."""
+        """Let the kernel make records."""
         reader = self._reader
         if at > reader.at:
             reader.step_to(at)
@@ -169,11 +169,11 @@ class _RecordSteps:
         return reader.at, why
 
     def make_room(self, _: Window, at: int) -> bool:
-        """Those of the next piece go into another list."""
+        """There is always room: each step has its own list."""
         return True
 
     def take_entry(self, window: Window, at: int) -> int:
-        """Records of the reference."""
+        """Take the records of one entry by the reference."""
         entry = self._entry
         if entry is None:
             entry = read_entry(window, next(walk_frames(window.data, at, window.cut, base=window.base)), self._path)
@@ -182,7 +182,7 @@ class _RecordSteps:
 
 
 def _reference_records(entry: Entry) -> Iterator[Record]:
-    """Raises when they are asked for: behind the records before."""
+    """Yield records. Errors are raised when the first one is asked for, so the records before it come first."""
     if isinstance(entry, RecordBatch):
         yield from format_batch.RecordBatch.records(entry)
     else:

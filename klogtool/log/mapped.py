@@ -1,10 +1,9 @@
-"""Pieces of a file mapped, not read, which spares copying it: for kernels that go over every byte of large files.
+"""Pieces of a file, mapped and not read. Mapping saves a copy, for kernels that go over every byte of large files.
 
-A mapped file that somebody cuts, or that lies on a bad sector, would kill the process with SIGBUS. So the extension
-watches over each piece and puts zeros where the file has nothing to give (kernels/_mapped.h). Whoever maps asks,
-behind each piece and before anything of it is told, whether that happened; if so, what was made is thrown away and
-made again from a file that is read: that says what is wrong. Bytes may also change while they are looked at; a kernel
-for mapped pieces loads what it relies on once.
+If somebody truncates a mapped file, or a sector is bad, SIGBUS would kill the process. So the extension watches each
+piece, and puts zeros where the file has no bytes (kernels/_mapped.h). After each piece, and before any result is given
+out, the caller asks whether that happened. If it did, the result is discarded, and the file is read instead: reading
+says what is wrong. Bytes may also change while a kernel works; a kernel for mapped pieces loads each value once.
 
 The watch is in kernels/_mapped.pxi.
 """
@@ -26,15 +25,14 @@ FETCHED_UP_TO_BYTES = 16 << 20  # of a larger entry, only the pages that are loo
 
 
 def should_map(file: LogFile) -> bool:
-    """Whether mapping pays, and can be watched over."""
+    """Whether mapping pays for this file, and can be watched."""
     return kernels.native.CAN_WATCH and file.is_mappable and file.size >= MAPPED_FROM_BYTES
 
 
 class MappedReads(Reads):
-    """Hands out mapped pieces where it can, read ones where not. For one thread; to be left by `with`.
+    """Gives mapped pieces, and read ones where mapping fails. For one thread, in a `with` statement.
 
-    hit: whether bytes were handed out that the file does not have any more, or cannot give; known of every piece that
-    was given back.
+    hit: whether a piece that was given back had bytes that the file no longer has, or cannot give.
     """
 
     def __init__(self, file: LogFile, pool: BufferPool | None = None) -> None:
@@ -43,7 +41,7 @@ class MappedReads(Reads):
         self._watched: list[tuple[int, memoryview, kernels.native.Watch]] = []
 
     def read(self, at: int, size: int) -> memoryview:
-        """`size` bytes from byte `at`, fewer where the file ends."""
+        """Return `size` bytes from byte `at`, fewer if the file ends earlier."""
         if size <= 0 or at >= self.file.size:
             return super().read(at, size)
         try:
@@ -55,11 +53,11 @@ class MappedReads(Reads):
         return view
 
     def read_entry(self, at: int, size: int) -> memoryview:
-        """The same for a piece of any size."""
+        """Return the same for an entry of any size."""
         return self.read(at, size)
 
     def give_back(self, view: memoryview) -> None:
-        """A piece that nobody looks at any more."""
+        """Take back a piece that nobody uses any more."""
         for n, (end, watched, watch) in enumerate(self._watched):
             if watched is view:
                 # A page that the file's new end lies in is zeros behind it, without a signal.

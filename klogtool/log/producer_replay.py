@@ -1,6 +1,6 @@
-"""The replay of a segment's producers and transactions: the walk over its file.
+"""The walk over a segment's file for a replay of its producers and transactions.
 
-What a replay remembers is in format/producer_replay; the kernel does the same, fast.
+format/producer_replay has the state of a replay. The kernel has the same, and is fast.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from klogtool.log.windows import BufferPool, walk_windows
 
 
 def make_replay(log_start_offset: int) -> ProducerReplay:
-    """A replay that has seen no batch; below `log_start_offset` nobody reads."""
+    """Return a replay without any batch. Readers see no offset below `log_start_offset`."""
     return kernels.native.ProducerReplay(log_start_offset, Aborted, ProducerStateEntry)
 
 
 class Halt(Struct, frozen=True):
-    """Where a replay of a segment stopped: in front of the entry at byte `position`, which has `size` bytes; or, if it
-    is whole, at a mark."""
+    """Where a replay of a segment stopped: at a mark, or before the entry of `size` bytes at byte `position`."""
 
     why: Stop
     mark: int = NOTHING
@@ -36,11 +35,11 @@ class Halt(Struct, frozen=True):
 def replay_segment(
     replay: ProducerReplay, path: str, spans: Sequence[tuple[int, int]], marks: Sequence[int] = ()
 ) -> Iterator[Halt]:
-    """Take the entries in these spans of bytes of a log, which are sound; yields at marks, and at what is not taken.
+    """Take the entries in these spans of bytes of a log. They are sound. Yield at marks, and at entries not taken.
 
-    marks: offsets, ascending; the replay stands at each once all batches that begin below it were taken. An entry that
-    Kafka would refuse is left out. At FULL, whoever asks fetches what was found; if that does not help, it ends there.
-    Raises KlogError where the file cannot be read.
+    marks: offsets, ascending. The replay stops at a mark when all batches that begin below it were taken. An entry that
+    Kafka would refuse is left out. At FULL, the caller fetches what was found; if that makes no room, the replay ends.
+    Raises KlogError if the file cannot be read.
     """
     left = list(reversed(marks))
     if spans:
@@ -62,7 +61,7 @@ def _replay_span(replay: ProducerReplay, file: LogFile, start: int, end: int, le
 def replay_window(
     replay: ProducerReplay, data: memoryview, cut: int, left: list[int], *, base: int = 0
 ) -> Iterator[Halt]:
-    """The same for the entries of data[:cut]. left: marks, descending, those taken off that have come up.
+    """Do the same for the entries of data[:cut]. left: the remaining marks, descending; reached ones are removed.
 
     base: position of data[0] in its file.
     """

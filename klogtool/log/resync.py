@@ -18,20 +18,20 @@ OVERLAP_BYTES = 64  # so that a header at the end of a piece is seen whole in th
 
 
 def find_batch_behind(file: LogFile, position: int, *, end: int) -> int | None:
-    """Where the next sound entry of a log file begins, behind damage at byte `position`; None if there is none.
+    """Return where the next sound entry of a log file begins, after damage at byte `position`; None if there is none.
 
-    One rule for all that show a log beyond damage: any entry that its segment can have counts, also one whose offsets
-    were there before, such as a batch that was written twice. The segment is told by the name of the file.
+    All commands that continue after damage use this rule. Any entry that fits the segment counts, also one whose
+    offsets came before, such as a batch that was written twice. The name of the file tells the segment.
     """
     base_offset = parse_file_name(os.path.basename(file.path)).base_offset or 0
     return find_next_batch(file, position + 1, end=end, lowest=base_offset)
 
 
 def find_next_batch(file: LogFile, position: int, *, end: int, lowest: int, stop: int | None = None) -> int | None:
-    """Where, from byte `position` on, the next sound entry of a log begins that ends at byte `end`; None if nowhere.
+    """Return where the next sound entry of a log that ends at `end` begins, from `position` on; None if there is none.
 
-    lowest: the smallest offset that it may have, such as the segment's base offset. stop: it begins before that byte.
-    None also where bytes that only look like large entries have cost more than any log does: see `search_next_batch`.
+    lowest: the smallest offset that it may have, such as the segment's base offset. stop: it begins before this byte.
+    The result is also None if bytes that only look like large entries cost too much time: see `search_next_batch`.
     """
     return search_next_batch(file, position, end=end, lowest=lowest, stop=stop)[0]
 
@@ -39,7 +39,7 @@ def find_next_batch(file: LogFile, position: int, *, end: int, lowest: int, stop
 def search_next_batch(
     file: LogFile, position: int, *, end: int, lowest: int, stop: int | None = None
 ) -> tuple[int | None, bool]:
-    """The same, and whether all bytes before it were looked at: some are left out where they cost too much."""
+    """Return the same, and whether all bytes before it were searched. Bytes that cost too much time are left out."""
     if lowest > LAST_OFFSET:  # behind a batch that has the last offset there is
         return None, True
     left, is_sure, buffer, size = MOST_EXTRA_BYTES, True, bytearray(), min(NEAR_BYTES, PIECE_BYTES)
@@ -65,5 +65,5 @@ def search_next_batch(
 
 
 def _is_sound(file: LogFile, position: int, size: int, lowest: int) -> bool:
-    """Whether an entry that reaches out of its piece proves itself."""
+    """Whether an entry that ends outside of its piece proves itself."""
     return kernels.native.find_batch(file.read(position, size), 0, 1, lowest, size) == (0, 0)

@@ -24,10 +24,10 @@ END_OF_VALID = ("CorruptRecordException", "InvalidRecordException")
 
 
 class Recovered(Struct, frozen=True):
-    """A recovery that found a segment sound: what it went by, and what came of it.
+    """A recovery that found a segment sound: its input and its result.
 
     A segment whose index is missing is recovered when it is loaded and, after an unclean shutdown, once more
-    (LogLoader). Where nothing has come in between, the second walk finds what the first one has left.
+    (LogLoader). If nothing changed in between, the second recovery has the same result as the first.
     """
 
     log: DraftFile
@@ -59,7 +59,7 @@ def _latest(epochs: LeaderEpochFileCache) -> int:
 
 
 class SegmentRecovery:
-    """The state of a recovery under way: here, and in the parts of the segment that it fills anew.
+    """The state of a running recovery. The recovery also fills parts of the segment anew.
 
     valid_bytes: how far the log is sound; bytes_since_entry: how far behind the batch of the last index entry that is.
     stopped_by: the error that ended the walk before the file did, or None (also where it ends inside a batch).
@@ -75,7 +75,7 @@ class SegmentRecovery:
         self.stopped_by: KlogError | None = None
 
     def run(self) -> int:
-        """The whole of it; how many bytes of the `.log` went.
+        """Run the whole recovery. Return how many bytes were cut from the `.log`.
 
         Raises LogSegmentOffsetOverflow; Corrupt or Refused where Kafka gives the segment up (InvalidOffsetException)
         or the log (all others). The `.log` is then as it was, the indexes are where the walk left them.
@@ -104,7 +104,7 @@ class SegmentRecovery:
             self.stopped_by = error
 
     def take(self, entry: Entry) -> None:
-        """One more batch, whose checksum is right."""
+        """Take one more batch, whose checksum matches."""
         segment = self.segment
         segment.ensure_offset_in_range(entry.last_offset)
         self.bytes_since_entry = segment.index_batch(entry, self.valid_bytes, self.bytes_since_entry)

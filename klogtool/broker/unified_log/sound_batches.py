@@ -19,9 +19,9 @@ from klogtool.log.leader_epochs import LeaderEpochFileCache
 
 
 def find_sound_end(file: ContentFile, jobs: int) -> tuple[int | None, int]:
-    """(The offset behind the last batch or None, the position behind it) of a log whose batches are all sound.
+    """Return the offset after the last batch (None without batches), and the position after it.
 
-    A tail, less than a batch, is not looked at. Raises Corrupt at a batch that is damaged.
+    Bytes at the end that are less than a batch are ignored. Raises Corrupt at a damaged batch.
     """
     reader = _SoundBatches(file)
     walk_pieces(file, reader, jobs=jobs, are_checked=jobs > 1)
@@ -29,7 +29,7 @@ def find_sound_end(file: ContentFile, jobs: int) -> tuple[int | None, int]:
 
 
 class _SoundBatches:
-    """A pieces.Reader; next_offset, position: behind the last batch."""
+    """Checks batches (a mapped_pieces.Reader). next_offset, position: after the last batch."""
 
     def __init__(self, file: ContentFile) -> None:
         self._path = file.path
@@ -37,11 +37,11 @@ class _SoundBatches:
         self.position = 0
 
     def note(self, entry: Entry) -> None:
-        """The last one so far."""
+        """Note the last batch so far."""
         self.next_offset, self.position = wrap_long(entry.last_offset + 1), entry.position + entry.size
 
     def take(self, piece: MappedPiece) -> int:
-        """Batches that match their checksums, which may have been seen ahead."""
+        """Take batches whose checksums match. They may have been checked in advance."""
         if piece.reached < piece.checked:
             self._note_last(piece)
         why = piece.check()
@@ -55,7 +55,7 @@ class _SoundBatches:
             self.note(read_entry(piece, frame, self._path))
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
-        """The same one by one."""
+        """Take batches one by one."""
         count = size = 0
         for entry in islice(walk_valid(file, position), most):
             count, size = count + 1, size + entry.size
@@ -66,7 +66,7 @@ class _SoundBatches:
 def has_epochs_of(file: ContentFile, known: LeaderEpochFileCache, log_start_offset: int) -> bool:
     """Whether every batch that ends at or above the log start has the leader epoch that is known for its last offset.
 
-    Batches without an epoch count for nothing, nor do checksums. Raises Corrupt where the log cannot be walked.
+    Batches without an epoch are ignored, and checksums are not checked. Raises Corrupt if the log cannot be walked.
     """
     reader = _Epochs(known, log_start_offset)
     walk_pieces(file, reader)
@@ -74,14 +74,14 @@ def has_epochs_of(file: ContentFile, known: LeaderEpochFileCache, log_start_offs
 
 
 class _Epochs:
-    """A pieces.Reader."""
+    """Compares leader epochs (a mapped_pieces.Reader)."""
 
     def __init__(self, known: LeaderEpochFileCache, log_start_offset: int) -> None:
         self._known, self._log_start_offset = known, log_start_offset
         self.agrees = True
 
     def take(self, piece: MappedPiece) -> int:
-        """Runs of batches of the same epoch. An epoch's offsets lie together: the smallest and the largest tell."""
+        """Take runs of batches of one epoch. The smallest and the largest offset of a run are compared."""
         to, why, runs = kernels.native.epoch_runs(
             piece.data, piece.reached - piece.base, piece.stop - piece.base, self._log_start_offset
         )
@@ -92,7 +92,7 @@ class _Epochs:
         return why
 
     def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
-        """One by one."""
+        """Take batches one by one, by the reference."""
         count = size = 0
         for entry in islice(walk_entries(file, position), most):
             count, size = count + 1, size + entry.size
