@@ -47,13 +47,22 @@ def begin_work() -> None:
 
 
 def end_work() -> None:
-    """From now on signals are ignored: only the exit is left, and its status must not change."""
+    """From now on signals are ignored: only the exit is left, and its status must not change.
+
+    Raises KeyboardInterrupt, once at most, if a signal comes before that.
+    """
+    for number in _State.ours:
+        _signal.signal(number, _ignore)  # takes a pending signal; with SIG_IGN alone, Python would print an error
     for number in _State.ours:
         _signal.signal(number, _signal.SIG_IGN)
 
 
 def _leave(*_: Any) -> None:
     os._exit(INTERRUPTED)
+
+
+def _ignore(*_: Any) -> None:
+    pass
 
 
 def _interrupt(*_: Any) -> None:

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -183,3 +184,25 @@ def test_what_goes_while_it_is_read(log_dir: Path, change: Callable[[Path], None
     _, told = process.communicate(timeout=60)
     assert process.returncode in (0, 1), told
     assert b"Traceback" not in told
+
+
+LATE = """
+import os, signal, sys
+from klogtool import interrupts
+from klogtool.cli.guard import guarded
+
+interrupts.leave_quietly()
+end_work = interrupts.end_work
+
+def late():
+    os.kill(os.getpid(), signal.SIGINT)
+    end_work()
+
+interrupts.end_work = late
+sys.exit(guarded(lambda: 0))
+"""
+
+
+def test_an_interrupt_on_the_way_out_is_quiet() -> None:
+    done = subprocess.run([sys.executable, "-c", LATE], cwd=ROOT, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, b"")

@@ -16,6 +16,16 @@ def guarded(work: Callable[[], object], *, debug: bool = False) -> int:
     """Return the exit status of the work: its result, or the status of its error. debug: show where an error came
     from."""
     try:
+        status = _status_of(work, debug=debug)
+        interrupts.end_work()
+    except KeyboardInterrupt:  # a signal while the error was told, or on the way out; there is one at most
+        interrupts.end_work()
+        return INTERRUPTED
+    return status
+
+
+def _status_of(work: Callable[[], object], *, debug: bool) -> int:
+    try:
         interrupts.begin_work()
         status = work()
         if sys.stdout is not None:
@@ -28,8 +38,6 @@ def guarded(work: Callable[[], object], *, debug: bool = False) -> int:
         return READER_GONE
     except (KlogError, OSError, MemoryError) as error:
         return _failed(error, debug=debug)
-    finally:
-        interrupts.end_work()
 
 
 def note_slow_reader() -> None:

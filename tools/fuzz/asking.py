@@ -323,7 +323,7 @@ def check_error(place: Place, error: KlogError) -> None:
 @contextmanager
 def the_other_reader() -> Iterator[None]:
     """Meanwhile the reference reader works in place of the kernels."""
-    native, kernels.native = kernels.native, None
+    native, kernels.native = kernels.native, kernels.absent
     try:
         yield
     finally:

@@ -50,7 +50,7 @@ def ask(rng: Choices, place: Place, say: Say) -> None:
     try:
         if rng.chance(8):
             say("by the reference reader")
-            kernels.native = None
+            kernels.native = kernels.absent
         question(rng, place, say)
     finally:
         kernels.native = native

@@ -112,7 +112,7 @@ def run(seed: int, first: int, inputs: int, seconds: float, native: object) -> t
         tried = choose(random.Random(f"{seed}-{n}"), found)
         with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
             path = lay_out(tried, pathlib.Path(folder))
-            wrong = judge(ask(tried, path, native), ask(tried, path, None))
+            wrong = judge(ask(tried, path, native), ask(tried, path, kernels.absent))
         if wrong:
             findings += 1
             way = "--files" if tried.kafkas_way else ""
