@@ -6,6 +6,7 @@ by reading the file (log/mapped).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
@@ -40,7 +41,7 @@ class Made(Protocol):
 MadeT = TypeVar("MadeT", bound=Made)
 
 
-class SpanMaker(Generic[MadeT]):
+class SpanMaker(ABC, Generic[MadeT]):
     """Makes results from spans. Each thread has its own maker, because a maker keeps its buffers.
 
     made: the result of the current span so far. work: the kernel's workspace for inflating. can_begin_again: whether a
@@ -56,29 +57,29 @@ class SpanMaker(Generic[MadeT]):
 
     # What is to be made: for subclasses.
 
+    @abstractmethod
     def begin(self, span: Span) -> MadeT:
         """Return an empty result for a span."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
         """See log.walking.Steps."""
-        raise NotImplementedError
 
+    @abstractmethod
     def make_room(self, window: Window, at: int) -> bool:
         """See log.walking.Steps."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take_frame(self, window: Window, frame: Frame) -> None:
         """Take one entry by the reference. Raises KlogError if the span cannot be continued after it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def finish(self, error: KlogError | None) -> None:
         """Complete `made` at the end of a span. error: why the span ended early."""
-        raise NotImplementedError
 
+    @abstractmethod
     def throw_away(self, span: Span) -> None:
         """Discard what was made of a span."""
-        raise NotImplementedError
 
     # How.
 
