@@ -15,7 +15,7 @@ from klogtool.render.file_dump import TextDump, walk_files
 from klogtool.render.json_dump import JsonDump
 from klogtool.render.json_lines import json_line
 from klogtool.render.kafka_dump import KafkaDump
-from klogtool.render.progress import with_progress_bar
+from klogtool.render.progress_bar import with_progress_bar
 
 if TYPE_CHECKING:
     from klogtool.render.selection import Selection

@@ -60,6 +60,6 @@ Words and terminals:
     counts             "3 batches"
     moments            times
     terminal           width and colours
-    progress           a progress bar on stderr
-    progress_bar       a progress bar for commands that print while they read
+    progress_bar       a progress bar on stderr
+    drawn_bar          the bar itself, drawn by rich; imported where one is drawn
 """

@@ -1,30 +1,23 @@
-"""A progress bar for commands that print while they read: it is hidden while something is printed."""
+"""A progress bar on stderr for work that takes long. There is none if stderr is not a terminal.
+
+The bar itself is in `drawn_bar`, which takes 20 ms to import: a command that draws no bar does without it.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-
-from klogtool.render.progress import LEAST_BYTES
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from klogtool.render.drawn_bar import DrawnBar
+
+    Result = TypeVar("Result")
 
 
+LEAST_BYTES = 64 << 20  # less is read too quickly for a bar
 LEAST_PARTITIONS = 100  # fewer are done too quickly for a bar, unless they have LEAST_BYTES
 
 
@@ -37,15 +30,14 @@ class Bar:
     def __init__(self, total: int, *, wanted: bool, partitions: int = 0) -> None:
         """total: bytes to read. partitions: how many there are, 0 if they are not counted."""
         is_long = total >= LEAST_BYTES or partitions >= LEAST_PARTITIONS
-        self._bar = _drawn_bar(partitions) if wanted and is_long and is_drawn() else None
-        self._task = self._bar.add_task("", total=max(total, 1), told="") if self._bar is not None else None
+        self._bar = _drawn_bar(total, partitions) if wanted and is_long and is_drawn() else None
         self._partitions, self._done = partitions, 0
         self._tell()
 
     def advance(self, size: int) -> None:
         """Add bytes that were read. May be called from any thread."""
-        if self._bar is not None and self._task is not None:
-            self._bar.advance(self._task, size)
+        if self._bar is not None:
+            self._bar.advance(size)
 
     def advance_partition(self, size: int = 0) -> None:
         """Add a finished partition. size: bytes of it that `advance` did not count."""
@@ -54,17 +46,17 @@ class Bar:
         self.advance(size)
 
     def _tell(self) -> None:
-        if self._bar is not None and self._task is not None and self._partitions:
-            self._bar.update(self._task, told=f"{self._done:,} of {self._partitions:,} partitions")
+        if self._bar is not None and self._partitions:
+            self._bar.tell(f"{self._done:,} of {self._partitions:,} partitions")
 
     def __enter__(self) -> Bar:
         if self._bar is not None:
-            self._bar.start()
+            self._bar.show()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
-            self._bar.stop()
+            self._bar.hide()
 
     def aside(self) -> _Aside:
         """Return a context manager that hides the bar while something else is printed."""
@@ -72,16 +64,31 @@ class Bar:
 
 
 class _Aside:
-    def __init__(self, bar: Progress | None) -> None:
+    def __init__(self, bar: DrawnBar | None) -> None:
         self._bar = bar
 
     def __enter__(self) -> None:
         if self._bar is not None:
-            self._bar.stop()
+            self._bar.hide()
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
-            self._bar.start()
+            self._bar.show()
+
+
+def with_progress_bar(
+    work: Callable[[Callable[[int], None] | None], Result], paths: Iterable[str], *, wanted: bool
+) -> Result:
+    """Do the work of a dump and return its result. `work` gets a function to call with the number of bytes read; None
+    without a bar.
+
+    There is no bar if stdout is a terminal: it would disturb the dump.
+    """
+    total = total_size(paths) if wanted and is_drawn() and not sys.stdout.isatty() else 0
+    if total < LEAST_BYTES:
+        return work(None)
+    with Bar(total, wanted=True) as bar:
+        return work(bar.advance)
 
 
 def total_size(paths: Iterable[str]) -> int:
@@ -102,13 +109,7 @@ def is_drawn() -> bool:
     return sys.stdout.isatty() or not stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
 
 
-def _drawn_bar(partitions: int) -> Progress:
-    counted: list[ProgressColumn] = [TextColumn("{task.fields[told]}")] if partitions else []
-    size = DownloadColumn(binary_units=True)
-    return Progress(
-        *(BarColumn(), *counted, size, TransferSpeedColumn(), TimeRemainingColumn()),
-        console=Console(stderr=True),
-        transient=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
+def _drawn_bar(total: int, partitions: int) -> DrawnBar:
+    from klogtool.render.drawn_bar import DrawnBar  # needs rich, which is slow to import
+
+    return DrawnBar(total, told=partitions > 0)

@@ -6,12 +6,14 @@ import errno
 import json
 import os
 import pathlib
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
 from damage import append_bytes, flip_bit, tear_at
 from readers import READERS, Reader
-from running import FIXTURES, Done
+from running import FIXTURES, ROOT, Done
 from vectors import BATCH, BATCH_WITH_HEADERS
 
 from klogtool import kernels
@@ -188,6 +190,17 @@ def test_help_of_dump_log_has_every_option_of_kafkas(run: Run) -> None:
     for option in KAFKAS_OPTIONS:
         assert f"--{option}" in text, option
     assert max(map(len, text.splitlines())) <= 120
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["dump-log", "verify"])
+def test_what_draws_no_bar_does_not_import_what_draws_it(log: pathlib.Path, command: str) -> None:
+    """rich takes a fifth of the start."""
+    code = (
+        f"import sys; from klogtool.cli.main import run; run([{command!r}, {str(log)!r}]); print('rich' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, timeout=60, check=True)
+    assert done.stdout.endswith(b"\nFalse\n")
 
 
 def test_version(run: Run) -> None:

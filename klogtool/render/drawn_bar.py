@@ -1,0 +1,47 @@
+"""The progress bar that rich draws. Only `progress_bar` imports this module, and only where a bar is drawn."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+
+class DrawnBar:
+    """A bar on stderr: bytes, bytes a second, time left."""
+
+    def __init__(self, total: int, *, told: bool) -> None:
+        """total: bytes to read. told: whether there is a text beside the bar (see `tell`)."""
+        text: list[ProgressColumn] = [TextColumn("{task.fields[told]}")] if told else []
+        size = DownloadColumn(binary_units=True)
+        self._bar = Progress(
+            *(BarColumn(), *text, size, TransferSpeedColumn(), TimeRemainingColumn()),
+            console=Console(stderr=True),
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._task = self._bar.add_task("", total=max(total, 1), told="")
+
+    def advance(self, size: int) -> None:
+        """Add bytes that were read. May be called from any thread."""
+        self._bar.advance(self._task, size)
+
+    def tell(self, told: str) -> None:
+        """Change the text beside the bar."""
+        self._bar.update(self._task, told=told)
+
+    def show(self) -> None:
+        """Draw the bar, and again whenever it changes."""
+        self._bar.start()
+
+    def hide(self) -> None:
+        """Remove the bar from the terminal."""
+        self._bar.stop()
