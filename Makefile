@@ -51,7 +51,7 @@ fuzz: $(DEV)/.fuzz  ## every bit of small log dirs flipped, a hundred thousand d
 sanitize: $(DEV)/.ready  ## the extension under ASan and UBSan, a minute of damaged inputs
 	tools/fuzz/sanitize.sh $(RUN) $(SANITIZE_ARGS)
 
-docs: $(DEV)/.ready  ## write the tables of docs/format.md and the picture of docs/architecture.md anew from the code
+docs: $(DEV)/.ready  ## write the tables of docs/format.md, docs/releases.md and the picture of docs/architecture.md anew from the code
 	$(RUN) tools/make_docs.py
 	$(RUN) tools/draw_house.py
 

@@ -76,15 +76,17 @@ def test_every_command_has_help_and_a_page_that_names_every_option() -> None:
         assert not missing, f"{page.name} does not name {sorted(missing)}"
 
 
-def test_the_tables_of_the_format_page_are_what_the_declarations_say() -> None:
+def test_the_tables_of_two_pages_are_what_the_declarations_say() -> None:
     spec = importlib.util.spec_from_file_location("make_docs", ROOT / "tools" / "make_docs.py")
     assert spec is not None
     assert spec.loader is not None
     make_docs = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(make_docs)
-    page = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
-    assert make_docs.with_tables(page) == page, "run `make docs`"
-    assert page.count("<!-- layout ") > 10
+    format_page, releases_page = (path.read_text(encoding="utf-8") for path in make_docs.PAGES)
+    for page in (format_page, releases_page):
+        assert make_docs.with_tables(page) == page, "run `make docs`"
+    assert format_page.count("<!-- layout ") > 10
+    assert "`rewrites_old_magic`" in releases_page
 
 
 def test_the_kernels_are_compiled_with_the_layout_of_the_declarations() -> None:

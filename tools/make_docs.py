@@ -1,29 +1,33 @@
 #!/usr/bin/env python3
-"""Write the tables of docs/format.md from the declarations, between the marks that stand there.
+"""Write the tables of docs/format.md and docs/releases.md from the declarations, between the marks that stand there.
 
     <!-- layout klogtool.format.layouts.BATCH_HEADER --> a construct declaration: byte, field, type, size
     <!-- values klogtool.format.layouts.PARTITION_METADATA -->   the values of a text file: name, type
     <!-- messages klogtool.format.internal -->           the messages of internal topics, from Kafka's schemas
+    <!-- releases klogtool.broker.releases -->           what differs between releases, and from which one on
     <!-- end -->
 
-A test holds the page to what this writes. Run by `make docs`.
+A test holds the pages to what this writes. Run by `make docs`.
 """
 
 from __future__ import annotations
 
 import importlib
+import itertools
 import pathlib
 import re
 from collections.abc import Iterator
 
 from construct import Array, Bytes, Construct, FormatField, IfThenElse, Renamed, SizeofError, Struct
 
+from klogtool.broker.releases import ABOUT, RELEASES, rules_of, value_words
 from klogtool.format.internal.schema import HIGHEST_VERSION, Field, Message, Versions, message_names, schema_of
 from klogtool.format.text_values import members_of
 from klogtool.format.varint import VARINT_BITS, UnsignedVarint, VarintArray, VarintBytes, ZigZag
 
-PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "format.md"
-MARKED = re.compile(r"(<!-- (layout|values|messages) ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
+PAGES = (DOCS / "format.md", DOCS / "releases.md")
+MARKED = re.compile(r"(<!-- (layout|values|messages|releases) ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 NUMBERS = {"B": "uint8", "H": "uint16", "L": "uint32", "Q": "uint64"}
 
 
@@ -119,11 +123,30 @@ def messages_table(_package: str) -> str:
     return "\n".join(lines)
 
 
+def spans_text(name: str) -> str:
+    """What a rule is in each release, runs of releases together."""
+    runs = itertools.groupby(RELEASES, key=lambda release: value_words(rules_of(release), name))
+    spans = ((words, list(releases)) for words, releases in runs)
+    return "; ".join(f"**{_span(releases)}**: {words}" for words, releases in spans)
+
+
+def _span(releases: list[str]) -> str:
+    return releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
+
+
+def releases_table(_module: str) -> str:
+    lines = ["| | if | then | rule | change |", "|---|---|---|---|---|"]
+    for name, about in ABOUT.items():
+        lines.append(f"| {about.area} | {about.situation} | {spans_text(name)} | `{name}` | {about.ticket} |")
+    return "\n".join(lines)
+
+
 def with_tables(page: str) -> str:
     """The page with every table between marks written anew."""
-    makers = {"layout": layout_table, "messages": messages_table, "values": values_table}
+    makers = {"layout": layout_table, "messages": messages_table, "values": values_table, "releases": releases_table}
     return MARKED.sub(lambda found: f"{found[1]}\n{makers[found[2]](found[3])}\n\n{found[4]}", page)
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in PAGES:
+        path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -15,6 +15,7 @@ from msgspec import Meta, Struct, field
 
 from klogtool.broker.cluster_config import ClusterConfig, layers_of
 from klogtool.broker.config import LogConfig, settle, value_text
+from klogtool.broker.releases import REFERENCE, REFERENCE_RULES, Release, Rules, rules_of
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
 from klogtool.log.folder import find_partition_dir_name, own_name
@@ -35,7 +36,8 @@ Offsets: TypeAlias = dict[TopicPartition, int]
 
 class Circumstances(Struct, frozen=True):
     """What the user gave. settings: --config; sections: of --config-file, each a pattern for topics (None: for all) and
-    its settings. now_ms: the clock; loaded_at_ms: the clock at loading. None: not given."""
+    its settings. now_ms: the clock; loaded_at_ms: the clock at loading. kafka: the release of the rules. None: not
+    given."""
 
     now_ms: Long
     loaded_at_ms: Long | None = None
@@ -45,6 +47,7 @@ class Circumstances(Struct, frozen=True):
     log_start_offset: Long | None = None
     high_watermark: Long | None = None
     last_stop: Stop | None = None
+    kafka: Release = REFERENCE
 
     def config_for(self, topic: str) -> LogConfig:
         """Return a topic's config from the given settings. Raises KlogError for a value of the wrong type."""
@@ -61,7 +64,7 @@ class Circumstances(Struct, frozen=True):
             for pattern, settings in self.sections:
                 if rank(pattern, topic):
                     by_file |= settings
-        return settle(layers_of(topic, self.settings, by_file, cluster))
+        return settle(layers_of(topic, self.settings, by_file, cluster), _defaults_of(rules_of(self.kafka)))
 
     def as_arguments(self) -> dict[str, Any]:
         """Return the same as JSON types, for a plan that is carried out later."""
@@ -74,7 +77,13 @@ class Circumstances(Struct, frozen=True):
             "log_start_offset": self.log_start_offset,
             "high_watermark": self.high_watermark,
             "last_stop": self.last_stop,
+            "kafka": self.kafka,
         }
+
+
+def _defaults_of(rules: Rules) -> LogConfig:
+    """Return the settings of a topic for which nothing is set."""
+    return LogConfig(message_timestamp_after_max_ms=rules.timestamp_after_max_ms_default)
 
 
 def _for_all(pattern: str | None, _: str) -> bool:
@@ -104,7 +113,8 @@ class LoadTerms(Struct, frozen=True):
 
     notes: lines about the sources of values that the user did not give. sources: the source of each setting that is not
     Kafka's default, by Kafka's topic name. told: how far the log reached, by the log dir's checkpoints. has_marker: the
-    clean marker exists and counts. compaction: evidence, outside the log, that the topic is compacted, or None.
+    clean marker exists and counts. compaction: evidence, outside the log, that the topic is compacted, or None. rules:
+    those of the release that was asked for.
     """
 
     config: LogConfig
@@ -119,6 +129,7 @@ class LoadTerms(Struct, frozen=True):
     told: tuple[Told, ...] = ()
     has_marker: bool = False
     compaction: str | None = None
+    rules: Rules = REFERENCE_RULES
 
     def setting_notes(self, names: Iterable[str]) -> Iterator[str]:
         """Yield the values of these settings, with their sources, for a command that uses them after loading."""
@@ -202,7 +213,7 @@ def terms_of(
     topic_partition = TopicPartition(name.topic, name.partition) if name else TopicPartition(own_name(path), 0)
     beside = checkpoints or Checkpoints.beside(path)
     is_clean, stop_note = _last_stop(beside, circumstances, clean_by_default)
-    notes = [stop_note]
+    notes = [_release_note(circumstances.kafka), stop_note]
     found: list[int | None] = []
     for what, kind, value, default in (
         ("recovery point", FileKind.RECOVERY_POINT_CHECKPOINT, circumstances.recovery_point, "0"),
@@ -232,7 +243,12 @@ def terms_of(
         tuple(_told(beside if is_held else Checkpoints(None), topic_partition, circumstances)),
         is_clean and beside.has_clean_marker,
         find_compaction(topic_partition, config, sources, beside),
+        rules_of(circumstances.kafka),
     )
+
+
+def _release_note(release: Release) -> str:
+    return f"release: {release}, {'the default' if release == REFERENCE else 'as given'}"
 
 
 def _told(beside: Checkpoints, topic_partition: TopicPartition, circumstances: Circumstances) -> Iterator[Told]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.java_numbers import MAX_LONG, parse_java_long
@@ -89,6 +90,9 @@ class LogConfig(Struct, frozen=True):
         return self.segment_ms
 
 
+DEFAULTS = LogConfig()
+
+
 def log_config(settings: Mapping[str, str]) -> LogConfig:
     """Return the config for these settings; names that do not concern logs are ignored (see `check_names`).
 
@@ -97,9 +101,12 @@ def log_config(settings: Mapping[str, str]) -> LogConfig:
     return LogConfig(**{field: value for field, _, value in _values_of(settings)})
 
 
-def settle(layers: Iterable[tuple[Mapping[str, str], Mapping[str, str]]]) -> tuple[LogConfig, dict[str, str]]:
-    """Merge several layers of settings; the first layer that has a setting wins. Return the config, and the source of
-    each value by Kafka's topic name. Each layer has its settings, and their sources by the same names.
+def settle(
+    layers: Iterable[tuple[Mapping[str, str], Mapping[str, str]]], defaults: LogConfig = DEFAULTS
+) -> tuple[LogConfig, dict[str, str]]:
+    """Merge several layers of settings; the first layer that has a setting wins, and `defaults` come last. Return the
+    config, and the source of each value by Kafka's topic name. Each layer has its settings, and their sources by the
+    same names.
 
     Raises KlogError for a value of the wrong type.
     """
@@ -110,7 +117,7 @@ def settle(layers: Iterable[tuple[Mapping[str, str], Mapping[str, str]]]) -> tup
             if field not in found:
                 found[field] = value
                 sources[kafka_name(field)] = where[name] if name == kafka_name(field) else f"{where[name]} ({name})"
-    return LogConfig(**found), sources
+    return replace(defaults, **found), sources
 
 
 def _values_of(settings: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:

@@ -26,7 +26,7 @@ def circumstances(command: Command) -> Command:
     @functools.wraps(command)
     def with_circumstances(*args: Any, **chosen: Any) -> Any:
         names = ("now", "loaded_at", "config", "config_file", "recovery_point", "log_start_offset")
-        now_ms, *rest = (chosen.pop(name) for name in (*names, "high_watermark", "last_stop"))
+        now_ms, *rest = (chosen.pop(name) for name in (*names, "high_watermark", "last_stop", "kafka"))
         known = Circumstances(time.time_ns() // 1_000_000 if now_ms is None else now_ms, *rest)
         return command(*args, circumstances=known, **chosen)
 
@@ -80,6 +80,7 @@ def circumstances(command: Command) -> Command:
             metavar="KEY=VALUE",
             help="Set a topic or broker config, by Kafka's name. Repeatable.",
         ),
+        options.kafka,
     ):
         decorated = option(decorated)
     result: Command = decorated

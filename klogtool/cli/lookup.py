@@ -105,7 +105,7 @@ def command(
         raise click.UsageError("Nothing to look up: give --offset, --timestamp or --leader-epoch.", ctx)
     left = {name: iter(chosen[name]) for name in set(kinds)}
     questions = [(name, next(left[name])) for name in kinds]
-    show = _Show(form)
+    show = _Show(form, circumstances)
     loaded: list[LoadedPartition] = []
 
     def answer(kind: str, asked: Any) -> Answer:
@@ -122,8 +122,9 @@ def command(
 class _Show:
     """Shows answers as they come, and refusals in their place."""
 
-    def __init__(self, form: str) -> None:
+    def __init__(self, form: str, circumstances: Circumstances) -> None:
         self.out, self.json, self.refused = Output(), form == "json", False
+        self._kafka = circumstances.kafka
         if self.json:
             self.out.line(row_line(header(COMMAND)))
 
@@ -139,7 +140,8 @@ class _Show:
             if not self.json:
                 self.out.note(*error_lines(error))
                 return
-        self.out.text(row_line({"type": "answer", "command": COMMAND, **row}) if self.json else text)
+        told = {"type": "answer", "command": COMMAND, **row, "kafka": self._kafka}
+        self.out.text(row_line(told) if self.json else text)
 
 
 def _of_offset(loaded: LoadedPartition, offset: int, explain: bool) -> Answer:

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from klogtool.cli.output import DEBUG
+from klogtool.broker.releases import OPTION, REFERENCE, RELEASES, Release, find_release
+from klogtool.cli.output import DEBUG, note
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.typed import parse_moment, parse_number, ungrouped
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
@@ -33,6 +34,29 @@ def jobs(command: Command) -> Command:
     return click.option(
         "--jobs", type=Number(min=1), default=None, metavar="N", help="Number of threads.  [default: all cores]"
     )(command)
+
+
+def kafka(command: Command) -> Command:
+    """--kafka VERSION: the release as which the command decides."""
+    return click.option(
+        OPTION,
+        callback=_release,
+        default=REFERENCE,
+        show_default=True,
+        metavar="VERSION",
+        help=f"Decide as this release of Kafka does: {', '.join(RELEASES)}; 3.9 means the newest of 3.9.",
+    )(command)
+
+
+def _release(_: click.Context, __: click.Parameter, value: str) -> Release:
+    """Find a release by its name (a click callback); a short name is explained on stderr."""
+    try:
+        release = find_release(value)
+    except KlogError as error:
+        raise click.UsageError(f"{OPTION}: {error.reason}.") from None
+    if release != value:
+        note(f"klogtool: {OPTION} {value} means {release}, the newest release of {value} that klogtool knows")
+    return release
 
 
 def no_progress(command: Command) -> Command:

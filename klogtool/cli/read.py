@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.content import content_size
+from klogtool.broker.releases import Release
 from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition
 from klogtool.broker.unified_log.reading import Isolation
 from klogtool.cli import circumstance_options, options
@@ -109,7 +110,7 @@ def command(partitions: tuple[str, ...], circumstances: Circumstances, **chosen:
     """
     questions = _questions(partitions, chosen["offsets"])
     _check(chosen, len(questions))
-    show = _Show(chosen, with_path=len(set(partitions)) > 1)
+    show = _Show(chosen, with_path=len(set(partitions)) > 1, kafka=circumstances.kafka)
     loaded: dict[str, LoadedPartition] = {}
     reads = [_asked(loaded, path, offset, circumstances, chosen) for path, offset in questions]
     if chosen["raw"] is not None:
@@ -215,9 +216,9 @@ def _stderr() -> BinaryIO:
 class _Show:
     """Shows answers as they come, and refusals in their place; on stderr if stdout has the bytes."""
 
-    def __init__(self, chosen: Mapping[str, Any], *, with_path: bool) -> None:
+    def __init__(self, chosen: Mapping[str, Any], *, with_path: bool, kafka: Release) -> None:
         self.json, self.is_damaged = chosen["form"] == "json", False
-        self._chosen, self._with_path = chosen, with_path
+        self._chosen, self._with_path, self._kafka = chosen, with_path, kafka
         self._is_aside = chosen["raw"] == STDOUT
         self._isolation = Isolation(chosen["isolation"])
         self.out = Output(_stderr()) if self._is_aside else Output()
@@ -246,7 +247,7 @@ class _Show:
             row |= fetched_row(read.found, self._isolation)
         elif read.refusal is not None:
             row |= {"offset": read.offset, **refusal_row(read.refusal)}
-        self.out.line(row_line(row))
+        self.out.line(row_line({**row, "kafka": self._kafka}))
 
     def _text(self, path: str, found: FetchedBytes) -> None:
         if self._with_path:

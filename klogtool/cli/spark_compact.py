@@ -82,7 +82,7 @@ def _show(done: Sequence[tuple[Folder, Plan]], form: str, output: str) -> None:
         out.line(row_line(header(COMMAND)))
         for folder, plan in done:
             told = [{"segment": s.segment, "action": s.action, "reason": s.reason, **s.more} for s in plan.segments]
-            answer = {"type": "answer", "command": COMMAND, "path": folder.path, **plan.answer, "segments": told}
+            answer = {"type": "answer", "command": COMMAND, "path": folder.path, **plan.told_answer, "segments": told}
             out.line(row_line(answer))
         out.line(row_line({"type": "written", "path": output}))
     else:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
+from klogtool.broker.releases import Release
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition
 from klogtool.broker.unified_log.log_transactions import Status, Transaction, TransactionState
 from klogtool.cli import circumstance_options, options
@@ -48,7 +49,7 @@ def command(path: str, form: str, circumstances: Circumstances, **chosen: Any) -
     opened = open_path(path)
     paths = [found.path for found in opened.partitions] if isinstance(opened, LogDir) else [path]
     of_log_dir = Checkpoints(path if is_log_dir(path) else None) if isinstance(opened, LogDir) else None
-    show = _Show(form, of_log_dir, is_verbose=chosen["verbose"])
+    show = _Show(form, of_log_dir, is_verbose=chosen["verbose"], kafka=circumstances.kafka)
     for partition in paths:
         show.partition(partition, circumstances, chosen)
     show.close()
@@ -58,11 +59,11 @@ def command(path: str, form: str, circumstances: Circumstances, **chosen: Any) -
 class _Show:
     """Partition after partition."""
 
-    def __init__(self, form: str, checkpoints: Checkpoints | None, *, is_verbose: bool) -> None:
+    def __init__(self, form: str, checkpoints: Checkpoints | None, *, is_verbose: bool, kafka: Release) -> None:
         """checkpoints: of the log dir, if all of its partitions are shown."""
         self.out, self.json, self.is_damaged = Output(), form == "json", False
         self._checkpoints, self._is_verbose, self._without = checkpoints, is_verbose, 0
-        self._with_path = checkpoints is not None
+        self._with_path, self._kafka = checkpoints is not None, kafka
         if self.json:
             self.out.line(row_line(header(COMMAND)))
 
@@ -123,4 +124,4 @@ class _Show:
             self.out.note(*error_lines(error))
 
     def _answer(self, row: Mapping[str, Any]) -> None:
-        self.out.line(row_line({"type": "answer", "command": COMMAND, **row}))
+        self.out.line(row_line({"type": "answer", "command": COMMAND, **row, "kafka": self._kafka}))

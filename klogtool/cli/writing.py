@@ -222,7 +222,8 @@ class Show:
         if self.json:
             self.row(self._kept.plans[-1].row if self._is_kept else plan.as_json())
             for answer in self._answers_of(plan):
-                self.row({"type": "answer", "command": self.command, **answer})
+                told = {"type": "answer", "command": self.command, **answer}
+                self.row({**told, "kafka": plan.question.circumstances.kafka})
         elif self._brief_of is None:
             self.text(self._paragraph(plan))
         else:

@@ -431,13 +431,13 @@ cdef inline int cleanable(Bytes b, int64_t have, int64_t capacity, int64_t* size
 cdef class BatchCleaner:
     """What stays of batches, as the bytes of a new segment and the entries of its indexes.
 
-    now_ms, delete_retention_ms, bound: as in FilterTerms. indexes: those of the new segment. Counts are of what was read
-    and kept since they were set.
+    now_ms, delete_retention_ms, emptied_end: as in FilterTerms. indexes: those of the new segment. Counts are of what was
+    read and kept since they were set.
     """
 
     cdef OffsetMap keys
     cdef BatchRecords records
-    cdef int64_t now_ms, delete_retention_ms, bound
+    cdef int64_t now_ms, delete_retention_ms, emptied_end
     cdef readonly SegmentIndexes indexes
     cdef int64_t position           # where the new segment ends
     cdef public int64_t capacity, messages_read, bytes_read, messages_written, bytes_written
@@ -453,14 +453,14 @@ cdef class BatchCleaner:
     cdef bint has_horizon
 
     def __cinit__(self, OffsetMap keys not None, Workspace work not None, int64_t now_ms, int64_t delete_retention_ms,
-                  int64_t bound):
+                  int64_t emptied_end):
         memset(&self.out, 0, sizeof(Growing))
         memset(&self.parts, 0, sizeof(Growing))
         memset(&self.headers, 0, sizeof(Growing))
         memset(&self.body_out, 0, sizeof(Growing))
         memset(&self.lz4, 0, sizeof(Lz4))
         self.keys, self.records, self.indexes, self.position = keys, BatchRecords(keys, work), SegmentIndexes(), 0
-        self.now_ms, self.delete_retention_ms, self.bound = now_ms, delete_retention_ms, bound
+        self.now_ms, self.delete_retention_ms, self.emptied_end = now_ms, delete_retention_ms, emptied_end
         self.producers, self.producer_count, self.run_start, self.run_stop = NULL, 0, -1, -1
         self.capacity = self.messages_read = self.bytes_read = self.messages_written = self.bytes_written = 0
         self.superseded = self.tombstones = self.keyless = 0
@@ -591,7 +591,7 @@ cdef class BatchCleaner:
         cdef int64_t[3] gone
         cdef bint retains_empty
         self.records.read_header(b)
-        retains_empty = self.is_last_of_producer(b) or plus(self.records.last_offset, 1) == self.bound
+        retains_empty = self.is_last_of_producer(b) or plus(self.records.last_offset, 1) == self.emptied_end
         if discards and not retains_empty:
             self.bytes_read += size
             return _DONE

@@ -107,6 +107,11 @@ class Plan(Struct, frozen=True):
         return self.question.as_arguments()
 
     @property
+    def told_answer(self) -> dict[str, Any]:
+        """The answer, with the release as which it was decided; empty if there is none."""
+        return {**self.answer, "kafka": self.question.circumstances.kafka} if self.answer else {}
+
+    @property
     def is_for_good(self) -> bool:
         """Return whether nothing is kept for undo."""
         return self.question.no_undo
@@ -176,7 +181,7 @@ class Plan(Struct, frozen=True):
             "bytes_freed": self.bytes_freed,
             "bytes_held": self.bytes_held,
             "notes": list(self.notes),
-            "answer": dict(self.answer),
+            "answer": self.told_answer,
         }
 
 

@@ -46,7 +46,8 @@ def by_name(found: list[Plan]) -> dict[str, Plan]:
 def test_checkpoints_and_marker_decide_and_are_named(log_dir: pathlib.Path) -> None:
     first = by_name(plans(log_dir))["t-0"]
     assert (first.answer["recovered"], first.answer["log_start_offset"]) == ([4], 2)
-    assert first.notes[:3] == (
+    assert first.notes[:4] == (
+        "release: 4.3.1, the default",
         "last stop: unclean, there is no .kafka_cleanshutdown",
         "recovery point: 4, by recovery-point-offset-checkpoint",
         "log start offset: 2, by log-start-offset-checkpoint",

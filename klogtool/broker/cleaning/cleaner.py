@@ -19,6 +19,7 @@ from klogtool.broker.cleaning.offset_map import KeyMap, new_key_map, new_secret
 from klogtool.broker.cleaning.read_buffer import ReadBuffer, walk_batches
 from klogtool.broker.cleaning.record_filter import FilterTerms, Kept, Tally, filter_batch, put_records
 from klogtool.broker.config import LogConfig
+from klogtool.broker.releases import EmptiedBatch
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.content_writer import ContentWriter
 from klogtool.broker.unified_log.log_loader import LoadedLog
@@ -28,9 +29,11 @@ from klogtool.format import batch as format_batch
 from klogtool.format import message as format_message
 from klogtool.format.framing import walk_frames
 from klogtool.format.indexes import AbortedTxn
-from klogtool.format.java_numbers import MAX_INT
+from klogtool.format.java_numbers import MAX_INT, MAX_LONG
 from klogtool.format.message import parse_entry
 from klogtool.log.entries import Entry
+
+NO_OFFSET = -MAX_LONG - 1  # no batch ends there
 
 
 class CleaningStats(Struct):
@@ -82,7 +85,8 @@ class Pass:
     def __init__(
         self, log: LoadedLog, to_clean: LogToClean, now_ms: int, *, keeps_magic: bool, secret: bytes | None = None
     ) -> None:
-        self.log, self.to_clean, self.now_ms, self.keeps_magic = log, to_clean, now_ms, keeps_magic
+        self.log, self.to_clean, self.now_ms, self.rules = log, to_clean, now_ms, log.terms.rules
+        self.keeps_magic = keeps_magic or not self.rules.rewrites_old_magic
         self.config, self.first_dirty, self.bound = log.terms.config, to_clean.first_dirty_offset, to_clean.bound
         self.offsets, self.buffer = new_offset_map(self.config, secret or new_secret()), ReadBuffer(self.config)
         self.transactions = CleanedTransactions()
@@ -267,10 +271,20 @@ class Pass:
             self.offsets,
             self.now_ms,
             self.config.delete_retention_ms,
-            self.bound,
+            self._emptied_end(),
             self.log.producers.producers,
             self.keeps_magic,
         )
+
+    def _emptied_end(self) -> int:
+        """Return the offset before which a batch stays, even if it loses all of its records."""
+        match self.rules.keeps_emptied_batch:
+            case EmptiedBatch.STAYS:
+                return self.bound
+            case EmptiedBatch.STAYS_AT_HIGH_WATERMARK:
+                return self.log.high_watermark
+            case EmptiedBatch.GOES:
+                return NO_OFFSET
 
     def _clean_into(self, cleaned: LogSegment, source: LogSegment, writer: ContentWriter, terms: FilterTerms) -> None:
         with source.open_log() as file:

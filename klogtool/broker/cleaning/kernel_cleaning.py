@@ -209,7 +209,11 @@ class GroupCleaning:
     def __init__(self, cleaned: LogSegment, terms: FilterTerms, transactions: CleanedTransactions) -> None:
         work = kernels.native.Workspace()
         self.kernel = kernels.native.BatchCleaner(
-            cast("kernels.native.OffsetMap", terms.offsets), work, terms.now_ms, terms.delete_retention_ms, terms.bound
+            cast("kernels.native.OffsetMap", terms.offsets),
+            work,
+            terms.now_ms,
+            terms.delete_retention_ms,
+            terms.emptied_end,
         )
         pick_up_indexes(self.kernel.indexes, cleaned, cleaned.bytes_since_last_index_entry)
         self.kernel.set_producers(

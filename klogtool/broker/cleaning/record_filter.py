@@ -1,8 +1,8 @@
 """What the cleaner keeps of a batch, and the new batch that it makes (Cleaner.cleanInto, MemoryRecords.filterTo).
 
 A batch of magic 2 that stays whole is copied, even with a wrong checksum. A batch that loses records is rebuilt with a
-right checksum. Kept messages of magic 0 and 1 become batches of magic 2 since Kafka 4.0; until 3.9 they keep their
-magic.
+right checksum. Whether kept messages of magic 0 and 1 become batches of magic 2, and which batch stays although it has
+lost all of its records, depends on the release: see broker/releases.py.
 
 This is the reference of kernels/_clean.pxi: change a rule in both places.
 """
@@ -78,14 +78,14 @@ class Kept(Struct, frozen=True):
 class FilterTerms(Struct):
     """What the filter depends on: the map, the clock, and terms of the pass.
 
-    bound: the offset where the pass ends. retains_legacy_tombstones: for the current segment. keeps_magic: kept
-    messages keep their magic.
+    emptied_end: a batch that ends there (exclusive) stays, even if it loses all of its records.
+    retains_legacy_tombstones: for the current segment. keeps_magic: kept messages keep their magic.
     """
 
     offsets: KeyMap
     now_ms: int
     delete_retention_ms: int
-    bound: int
+    emptied_end: int
     producers: Mapping[int, ProducerState]
     keeps_magic: bool = False
     retains_legacy_tombstones: bool = False
@@ -100,7 +100,7 @@ def filter_batch(batch: Entry, terms: FilterTerms, *, can_discard: bool) -> Kept
     tally = terms.tally
     tally.bytes_read += batch.size
     discards = should_discard(batch, terms, can_discard=can_discard)
-    retains_empty = _is_last_of_producer(batch, terms) or wrap_long(batch.last_offset + 1) == terms.bound
+    retains_empty = _is_last_of_producer(batch, terms) or wrap_long(batch.last_offset + 1) == terms.emptied_end
     if discards:
         count_discarded(batch, tally)
         if not retains_empty:

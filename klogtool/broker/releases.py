@@ -1,0 +1,204 @@
+"""As which release of Kafka a command decides. What differs between releases is declared here, and only here.
+
+`Rules` has a named rule for each difference. Code that a difference concerns asks for the rule by its name; no other
+code compares versions. `ABOUT` says what each rule is, since when, and by which ticket; docs/releases.md is written
+from it. The newest release but one is the reference; rules of another release are those of its neighbour, with what
+changed between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Literal, TypeAlias, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.errors import KlogError
+from klogtool.format.java_numbers import MAX_LONG
+
+Release: TypeAlias = Literal["3.6.2", "3.8.1", "3.9.0", "3.9.1", "3.9.2", "4.0.1", "4.1.1", "4.2.0", "4.3.1", "4.4.0"]
+RELEASES: tuple[Release, ...] = get_args(Release)  # the oldest first
+REFERENCE: Release = "4.3.1"  # the release of every answer that names no other
+OPTION = "--kafka"
+_HOUR_MS = 3_600_000
+
+
+class EmptiedBatch(StrEnum):
+    """What becomes of the last batch of a cleaned range if it loses all of its records."""
+
+    STAYS = "stays as an empty batch"
+    GOES = "goes"
+    STAYS_AT_HIGH_WATERMARK = "goes, unless it ends at the high watermark"
+
+
+class Rules(Struct, frozen=True, kw_only=True):
+    """What a release does where releases differ. `ABOUT` says what each of these means."""
+
+    release: Release
+    keeps_emptied_batch: EmptiedBatch = EmptiedBatch.STAYS
+    rewrites_old_magic: bool = True
+    index_entry_per_batch: bool = True
+    timestamp_after_max_ms_default: int = _HOUR_MS
+    stops_at_higher_epoch: bool = True
+    raises_epoch_with_marker: bool = True
+    limits_decompressed_size: bool = False
+    moves_watermark_to_batch: bool = True
+    finds_record_of_max: bool = True
+    knows_latest_tiered: bool = True
+    prints_as_java_tool: bool = True
+    trims_split_segment: bool = True
+
+
+class About(Struct, frozen=True):
+    """A rule for people. situation: when it matters; yes, no: what a release does where the rule is true or false (a
+    rule with other values names them itself); ticket: of the change."""
+
+    area: str
+    situation: str
+    ticket: str
+    yes: str = ""
+    no: str = ""
+
+
+ABOUT: Mapping[str, About] = {
+    "keeps_emptied_batch": About(
+        "cleaning",
+        "the last batch of the cleaned range loses all of its records; where one of magic 0 or 1 would have to stay, "
+        "the cleaner fails",
+        "KAFKA-17076, KAFKA-20452",
+    ),
+    "rewrites_old_magic": About(
+        "cleaning",
+        "a compacted topic has batches of magic 0 or 1",
+        "KAFKA-13093 (KIP-724)",
+        "kept batches are written anew with magic 2",
+        "kept batches stay of their magic",
+    ),
+    "index_entry_per_batch": About(
+        "cleaning",
+        "an append or a write of the cleaner has several batches",
+        "KAFKA-806",
+        "each batch can get an index entry",
+        "at most one index entry for all of them",
+    ),
+    "timestamp_after_max_ms_default": About(
+        "appending",
+        "milliseconds that a timestamp may be ahead, where `message.timestamp.after.max.ms` is not set",
+        "KAFKA-16368 (KIP-1030)",
+    ),
+    "stops_at_higher_epoch": About(
+        "appending",
+        "a follower's fetch has batches of a higher leader epoch than its leader's",
+        "KAFKA-18723",
+        "the batches before them are appended",
+        "all are appended",
+    ),
+    "raises_epoch_with_marker": About(
+        "appending",
+        "a marker of transaction version 2 has the producer's own epoch",
+        "KAFKA-19446",
+        "refused: its epoch must be higher",
+        "accepted",
+    ),
+    "limits_decompressed_size": About(
+        "appending",
+        "a record of a compressed batch is larger than `max.decompressed.message.bytes`",
+        "KIP of 4.4.0",
+        "the append is refused; lookups by time and the cleaner fail at stored ones",
+        "the setting is not known",
+    ),
+    "moves_watermark_to_batch": About(
+        "reading",
+        "the high watermark or the log start offset lies inside a batch, or in a gap of a compacted log",
+        "KAFKA-17803",
+        "it moves to the base of the batch that is found there",
+        "it stays where it is",
+    ),
+    "finds_record_of_max": About(
+        "reading",
+        "lookup of the largest timestamp (`max`)",
+        "KAFKA-16310",
+        "the record that has it",
+        "the last offset of the batch that has it",
+    ),
+    "knows_latest_tiered": About(
+        "reading", "lookup of `latest-tiered`", "KIP-1005", "answered", "refused: the release does not know it"
+    ),
+    "prints_as_java_tool": About(
+        "printing",
+        "the text of kafka-dump-log",
+        "KAFKA-14579",
+        "as the tool in Java writes it",
+        "as the tool in Scala wrote it",
+    ),
+    "trims_split_segment": About(
+        "cleaning",
+        "the cleaner splits the last segment, whose offsets do not fit",
+        "KAFKA-20979",
+        "the indexes of the former last segment are trimmed",
+        "they keep their full size, with zeros behind the entries",
+    ),
+}
+
+_V4_3_1 = Rules(release="4.3.1")
+_V4_4_0 = replace(
+    _V4_3_1,
+    release="4.4.0",
+    keeps_emptied_batch=EmptiedBatch.STAYS_AT_HIGH_WATERMARK,
+    limits_decompressed_size=True,
+    trims_split_segment=False,
+)
+_V4_2_0 = replace(_V4_3_1, release="4.2.0", prints_as_java_tool=False)
+_V4_1_1 = replace(_V4_2_0, release="4.1.1", raises_epoch_with_marker=False)
+_V4_0_1 = replace(_V4_1_1, release="4.0.1")
+_V3_9_2 = replace(
+    _V4_0_1,
+    release="3.9.2",
+    rewrites_old_magic=False,
+    timestamp_after_max_ms_default=MAX_LONG,
+    moves_watermark_to_batch=False,
+)
+_V3_9_1 = replace(_V3_9_2, release="3.9.1", keeps_emptied_batch=EmptiedBatch.GOES)
+_V3_9_0 = replace(_V3_9_1, release="3.9.0", index_entry_per_batch=False, stops_at_higher_epoch=False)
+_V3_8_1 = replace(_V3_9_0, release="3.8.1", knows_latest_tiered=False)
+_V3_6_2 = replace(_V3_8_1, release="3.6.2", finds_record_of_max=False)
+_RULES: Mapping[str, Rules] = {
+    rules.release: rules
+    for rules in (_V3_6_2, _V3_8_1, _V3_9_0, _V3_9_1, _V3_9_2, _V4_0_1, _V4_1_1, _V4_2_0, _V4_3_1, _V4_4_0)
+}
+
+
+def rules_of(release: Release) -> Rules:
+    """Return the rules of a release."""
+    return _RULES[release]
+
+
+REFERENCE_RULES = rules_of(REFERENCE)
+
+
+def value_words(rules: Rules, name: str) -> str:
+    """Say in words what a release does by one of its rules."""
+    value = getattr(rules, name)
+    if isinstance(value, bool):
+        return ABOUT[name].yes if value else ABOUT[name].no
+    if isinstance(value, int):
+        return "no limit" if value == MAX_LONG else f"{value:,} ms"
+    return str(value)
+
+
+def find_release(text: str) -> Release:
+    """Return the release that a text names: `3.9.2`, or `3.9` for the newest patch that is known of 3.9.
+
+    Raises KlogError, with the list of the known releases, for any other text.
+    """
+    for release in reversed(RELEASES):
+        if text in (release, line_of(release)):
+            return release
+    raise KlogError(f"'{text}' is not a release that klogtool knows; it knows {', '.join(RELEASES)}")
+
+
+def line_of(release: str) -> str:
+    """Return the line of a release: `3.9` for `3.9.2`."""
+    return release.rpartition(".")[0]
