@@ -1,7 +1,7 @@
 """Who a log dir and a partition belong to: meta.properties, partition.metadata, .kafka_cleanshutdown, quorum-state.
 
-Small text files, each read by rules of its own. `layouts` declares their values.
-What Kafka throws as IOException is named by what a broker makes of it.
+Small text files, each with rules of its own. `layouts` declares their values. Where Kafka throws an IOException,
+kafka_class is the exception that a broker turns it into.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ _NOT_FOUND = {"cluster.id": "cluster.id was not found."}  # else: Failed to find
 
 
 class MetaProperties(Struct, frozen=True):
-    """The identity of a log dir. version 0: ZooKeeper era, every field optional; 1: node and cluster id are there."""
+    """The identity of a log dir. version 0: from the time of ZooKeeper, all fields are optional; 1: with node id and
+    cluster id."""
 
     version: int
     cluster_id: str | None
@@ -52,9 +53,10 @@ class MetaProperties(Struct, frozen=True):
 
 
 def parse_meta_properties(data: Buffer) -> MetaProperties:
-    """MetaProperties.Builder(properties).build(): unknown keys are ignored, a missing version is 0.
+    """Parse the file (MetaProperties.Builder). Unknown keys are ignored; a missing version is 0.
 
-    Reserved directory ids pass here: Kafka refuses them when it compares all its log dirs (MetaPropertiesEnsemble).
+    Reserved directory ids are accepted here. Kafka refuses them later, when it compares all its log dirs
+    (MetaPropertiesEnsemble).
     Raises Corrupt: RuntimeException, or IllegalArgumentException for a broken escape.
     """
     properties = parse_properties(data)
@@ -67,8 +69,8 @@ def parse_meta_properties(data: Buffer) -> MetaProperties:
 def build_meta_properties(identity: MetaProperties, *, date: str | None = None) -> bytes:
     """The file as PropertiesUtils.writePropertiesFile writes it, keys in the order in which Java's map gives them.
 
-    date: the second comment line, which a broker fills with the time in Java's format; left out if None.
-    Non-ASCII text is escaped, so that it can be read back; Kafka writes it as UTF-8 and reads that as ISO-8859-1.
+    date: the second comment line, where a broker writes the time in Java's format; None: no such line. Non-ASCII text
+    is escaped, so that it is read back unchanged. Kafka writes it as UTF-8, and reads that as ISO-8859-1.
     """
     values = (identity.node_id, identity.directory_id, identity.version, identity.cluster_id)
     members = zip(_META_PROPERTIES[identity.version], values, strict=True)
@@ -87,7 +89,7 @@ def _meta_properties_version(text: str) -> int:
 
 
 def _read_property(properties: dict[str, str], member: Member) -> Any:
-    """The value of a property by its declaration; None for an optional one that is not there."""
+    """Return the value of a property by its declaration; None for an optional one that is missing."""
     name = member.name
     if name not in properties:
         if member.is_optional:
@@ -108,14 +110,15 @@ _PARTITION_METADATA = members_of(PARTITION_METADATA)
 
 
 class PartitionMetadata(Struct, frozen=True):
-    """The id of the topic that a partition dir belongs to; versions above the current are read the same way."""
+    """The id of the topic that a partition dir belongs to; later versions are read in the same way."""
 
     version: int
     topic_id: bytes
 
 
 def parse_partition_metadata(data: Buffer) -> PartitionMetadata:
-    """PartitionMetadataReadBuffer.read: two lines of `name: value`, the names and all further lines not looked at.
+    """Parse two lines of `name: value` (PartitionMetadataReadBuffer.read). The names and all further lines are
+    ignored.
 
     Raises Corrupt: KafkaStorageException (the log dir goes offline), NullPointerException for a missing line and
     IllegalArgumentException for a malformed id (both of which end a broker).
@@ -152,7 +155,7 @@ def _value_of(line: str | None) -> str:
 
 
 def _split_at_colons(line: str) -> list[str]:
-    r"""line.split(":\\s+") in Java: what stands between colons that blanks follow; empty fields at the end go."""
+    r"""Split as line.split(":\\s+") in Java: at colons followed by blanks, without empty fields at the end."""
     first, *others = line.split(":")
     fields = [first]
     for part in others:
@@ -174,14 +177,14 @@ def _malformed_partition_metadata(line: str) -> Corrupt:
 
 
 class CleanShutdown(Struct, frozen=True):
-    """What a clean shutdown file says; both None if it says nothing (before 3.7 it was empty), which is as clean."""
+    """The content of a clean shutdown file. Both are None in an empty one (before 3.7), which is as clean."""
 
     version: int | None
     broker_epoch: int | None
 
 
 def parse_clean_shutdown(data: Buffer) -> CleanShutdown:
-    """CleanShutdownFileHandler.read. Never raises: the file's existence is what counts, whatever is in it."""
+    """Parse the file (CleanShutdownFileHandler.read). Never raises: only its existence makes a shutdown clean."""
     try:
         content = _parse_json(bytes(data).decode("utf-8", "replace"))
         if not isinstance(content, dict):
@@ -194,14 +197,14 @@ def parse_clean_shutdown(data: Buffer) -> CleanShutdown:
 
 
 def build_clean_shutdown(shutdown: CleanShutdown) -> bytes:
-    """The one line of JSON that 3.7 and later write, without a line end; nothing if there is nothing to say."""
+    """Return the line of JSON that 3.7 and later write, without a line end; no bytes if both values are None."""
     if shutdown.broker_epoch is None:
         return b""
     return _build_json({"version": shutdown.version or 0, "brokerEpoch": shutdown.broker_epoch})
 
 
 def _coerce_to_integer(value: Any, bits: int) -> int | None:
-    """What Jackson's databind takes for an integer: fractions are cut, text is trimmed and read, blank is null."""
+    """Return the integer that Jackson's databind reads: fractions are cut, text is trimmed and read, blank is null."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -224,10 +227,10 @@ _UNCHECKED_IO = "UncheckedIOException"
 
 
 class QuorumState(Struct, frozen=True):
-    """What a KRaft node remembers of elections; ids are -1 for none.
+    """What a KRaft node remembers of elections. An id of -1 is none.
 
-    cluster_id, applied_offset and current_voters belong to data_version 0, voted_directory_id to 1; where a version
-    does not have them they hold the default.
+    cluster_id, applied_offset and current_voters belong to data_version 0, voted_directory_id to 1. In the other
+    version they have their default.
     """
 
     data_version: int
@@ -241,7 +244,7 @@ class QuorumState(Struct, frozen=True):
 
 
 def parse_quorum_state(data: Buffer) -> QuorumState:
-    """FileQuorumStateStore.readElectionState: JSON in the first line, whatever follows the object is not looked at.
+    """Parse the JSON in the first line (FileQuorumStateStore.readElectionState). Text after the object is ignored.
 
     Raises Corrupt: UncheckedIOException (not UTF-8, no JSON, no object, no data_version), IllegalStateException
     (an unknown data_version), RuntimeException (a missing field), NumberFormatException, IllegalArgumentException,
@@ -273,7 +276,7 @@ def build_quorum_state(state: QuorumState) -> bytes:
 
 
 def _read_quorum_fields(node: dict[str, Any], data_version: int) -> QuorumState:
-    """QuorumStateDataJsonConverter.read, fields in its order: which one is missed first decides the error."""
+    """Read the fields in the order of QuorumStateDataJsonConverter.read: the first wrong one decides the error."""
     members = _QUORUM_STATE[data_version]
     return QuorumState(data_version, **{_attribute(member): _read_field(node, member) for member in members})
 
@@ -287,12 +290,12 @@ def _read_field(node: dict[str, Any], member: Member) -> Any:
 
 
 def _attribute(member: Member) -> str:
-    """What QuorumState calls it: leader_id for leaderId."""
+    """Return its name in QuorumState: leader_id for leaderId."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in member.name)
 
 
 def _short_value(value: Any) -> int:
-    """Jackson's JsonNode.shortValue: numbers lose what does not fit, everything else is 0."""
+    """Return Jackson's JsonNode.shortValue: the lowest 16 bits of a number, 0 for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return 0
     if isinstance(value, float):
@@ -322,7 +325,7 @@ def _build_json(fields: dict[str, Any]) -> bytes:
 
 
 def _trim(text: str) -> str:
-    """java.lang.String.trim: everything up to the blank goes."""
+    """java.lang.String.trim: removes the blank and all characters below it, at both ends."""
     return text.strip("".join(map(chr, range(ord(" ") + 1))))
 
 

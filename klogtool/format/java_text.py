@@ -31,10 +31,10 @@ _STORED_ESCAPES = {character: "\\" + name for name, character in _NAMED_ESCAPES.
 
 
 def walk_lines(data: Buffer, *, kafka_class: str) -> Iterator[str]:
-    """The lines that Files.newBufferedReader(path, UTF_8).readLine() returns, without their ends.
+    """Yield the lines that Files.newBufferedReader(path, UTF_8).readLine() returns, without their ends.
 
-    Bytes that are not UTF-8 raise Corrupt (an IOException in Kafka, or what `kafka_class` says becomes of it), but
-    only once Java's reader would have come to them: it decodes 8192 characters ahead, so lines before may be used.
+    Raises Corrupt for bytes that are not UTF-8 (an IOException in Kafka; kafka_class: the exception that Kafka turns
+    it into). Java's reader decodes 8192 characters ahead, so the error comes before the last lines in front of them.
     """
     try:
         text, broken = bytes(data).decode("utf-8"), None
@@ -54,16 +54,16 @@ def _split_lines(text: str) -> list[str]:
 
 
 def split_fields(line: str) -> list[str]:
-    r"""line.split("\\s+") in Java: an empty field in front of leading blanks stays, none is behind trailing ones."""
+    r"""Split as line.split("\\s+") in Java: leading blanks make an empty first field, trailing blanks make none."""
     first, *others = line.translate(_BLANKS_TO_SPACES).split(" ")
     fields = [first, *filter(None, others)]
     return [] if others and fields == [""] else fields
 
 
 def parse_properties(data: Buffer) -> dict[str, str]:
-    """java.util.Properties.load of a byte stream: ISO-8859-1 with escapes; of a key that comes twice the last counts.
+    """Parse as java.util.Properties.load of a byte stream: ISO-8859-1 with escapes. The last value of a key counts.
 
-    Raises Corrupt (IllegalArgumentException) for an escape of four hexadecimal digits that lacks some.
+    Raises Corrupt (IllegalArgumentException) for a Unicode escape with fewer than four hexadecimal digits.
     """
     properties = {}
     for line in _walk_logical_lines(bytes(data).decode("latin-1")):
@@ -73,9 +73,9 @@ def parse_properties(data: Buffer) -> dict[str, str]:
 
 
 def build_properties(properties: Mapping[str, str], comments: tuple[str, ...] = ()) -> bytes:
-    """java.util.Properties.store to a byte stream: comment lines, then the keys in the order of the mapping.
+    """Build as java.util.Properties.store to a byte stream: comment lines, then the keys in the order of the mapping.
 
-    What is not printable ASCII becomes an escape, so every value is read back as it was.
+    Characters other than printable ASCII are escaped, so every value is read back unchanged.
     """
     lines = [f"#{comment}" for comment in comments]
     lines += [f"{_escape(key, is_key=True)}={_escape(value, is_key=False)}" for key, value in properties.items()]
@@ -83,7 +83,8 @@ def build_properties(properties: Mapping[str, str], comments: tuple[str, ...] = 
 
 
 def _walk_logical_lines(text: str) -> Iterator[str]:
-    """Properties.LineReader: no comments, no blank lines; a line that ends in an odd run of backslashes goes on."""
+    """Yield logical lines (Properties.LineReader), without comments and blank lines. An odd number of backslashes at
+    the end of a line continues it."""
     *lines, last = _split_lines(text)
     logical, goes_on = "", False
     for line in lines:
@@ -103,7 +104,7 @@ def _walk_logical_lines(text: str) -> Iterator[str]:
 
 
 def _join(logical: str, natural: str) -> tuple[str, bool]:
-    """A logical line with one more natural line, and whether it goes on after that."""
+    """Return a logical line with one more natural line, and whether it continues after that."""
     backslashes = len(natural) - len(natural.rstrip("\\"))
     goes_on = backslashes % 2 == 1
     joined = logical + natural
@@ -139,7 +140,7 @@ def _utf16_units(text: str) -> Iterator[str]:
 
 
 def _text_read_before(sound: str) -> str:
-    """The part of `sound` (which ends at a broken byte) that Java's reader hands out before it meets that byte."""
+    """Return the part of `sound` (it ends at a broken byte) that Java's reader returns before it reaches that byte."""
     kept = filled = 0
     for at, character in enumerate(sound):
         units = 2 if character > "\uffff" else 1

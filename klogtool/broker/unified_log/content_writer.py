@@ -1,7 +1,7 @@
 """The content of a file that grows: bytes copied from elsewhere, and new ones.
 
 A long run of copied bytes becomes a range of its file, which the kernel copies later. A short run is read, because a
-range costs memory and time too. Bytes of a file that is only in the making are read as well.
+range costs memory and time too. Bytes of a file that is still being written are read, too.
 """
 
 from __future__ import annotations

@@ -389,7 +389,7 @@ class TransactionIndex:
 
     def take_name(self, name: str) -> None:
         """Use a new name for the file. An index without a file ignores an existing file of that name until its first
-        entry, which is appended to that file. So an entry is there twice if a split made a segment again."""
+        entry, which is appended to that file. So if a split makes a segment again, its entries are there twice."""
         self.name, self.path = name, os.path.join(self._draft.path, name)
 
     def _open(self) -> None:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from klogtool.log.producer_state import ProducerStateManager
 
     class Indexing(Protocol):
-        """What goes on batch by batch: SegmentRecovery, mostly. valid_bytes: where the next batch lies;
-        bytes_since_entry: how far behind the batch of the last index entry that is."""
+        """What goes on batch by batch; most often a SegmentRecovery. valid_bytes: position of the next batch.
+        bytes_since_entry: bytes from the batch of the last index entry to there."""
 
         segment: LogSegment
         epochs: LeaderEpochFileCache
@@ -53,7 +53,7 @@ def take_by(kernel: kernels.native.Recovery, piece: MappedPiece, checked: int) -
 
 
 def pick_up_indexes(indexes: kernels.native.SegmentIndexes, segment: LogSegment, bytes_since: int) -> None:
-    """What a segment remembers of its indexes. bytes_since: see LogSegment.index_batch."""
+    """Copy the state of a segment's indexes to the kernel's. bytes_since: see LogSegment.index_batch."""
     indexes.base_offset, indexes.interval_bytes = segment.base_offset, segment.config.index_interval_bytes
     indexes.bytes_since = bytes_since
     index, times = segment.offset_index, segment.time_index
@@ -66,13 +66,13 @@ def pick_up_indexes(indexes: kernels.native.SegmentIndexes, segment: LogSegment,
 
 
 def put_down_entries(indexes: kernels.native.SegmentIndexes, segment: LogSegment) -> None:
-    """The segment's indexes get their new entries."""
+    """Append the kernel's new entries to the segment's indexes."""
     segment.offset_index.extend(indexes.take_offset_entries())
     segment.time_index.extend(indexes.take_time_entries())
 
 
 def latest_of(indexes: kernels.native.SegmentIndexes) -> TimeIndexEntry:
-    """The largest timestamp so far, and its offset."""
+    """Return the largest timestamp so far, and its offset."""
     return TimeIndexEntry(indexes.max_timestamp, indexes.offset_of_max_timestamp)
 
 

@@ -80,7 +80,7 @@ class LoadedPartition:
 
     @property
     def high_watermark(self) -> int:
-        """Up to which offset all is replicated: from the checkpoint of the log dir, as given, or the log's end."""
+        """The offset up to which all is replicated: as given, else from the checkpoint, else the log's end."""
         return self.log.high_watermark
 
     @property
@@ -161,7 +161,7 @@ class _Named:
 
 
 class FetchedBytes:
-    """The bytes that a fetch returned: `fetched` has their place, the rest reads them. offset: as asked for."""
+    """The bytes that a fetch returned. fetched: their place. offset: the requested one."""
 
     def __init__(self, log: LoadedLog, offset: int, fetched: Fetched) -> None:
         self.offset, self.fetched = offset, fetched
@@ -169,7 +169,7 @@ class FetchedBytes:
 
     @property
     def content(self) -> Content:
-        """Return the ranges of files that they are."""
+        """The bytes as ranges of files."""
         return reading.content_of(self._log, self.fetched)
 
     @property

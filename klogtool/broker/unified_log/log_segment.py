@@ -142,7 +142,7 @@ class LogSegment:
         return self._time_index
 
     def open_log(self) -> ContentFile:
-        """Open its `.log` as it will be; the caller closes it."""
+        """Open its `.log` as it is in the draft; the caller closes it."""
         return ContentFile(self.path, self.draft.files[self.log_name].content)
 
     # Cached values.
@@ -231,8 +231,8 @@ class LogSegment:
         return self._next_offset_from(found.position)
 
     def next_offset_by_headers(self) -> int:
-        """Return the same for a segment with a right index. No batch is opened, because a damaged wrapper would fail
-        that."""
+        """Return the same for a segment with a sound index. No batch is opened, because that fails for a damaged
+        wrapper."""
         return self._next_offset_from(self.offset_index.lookup(self.offset_index.last_offset).position)
 
     def has_overflow(self) -> bool:

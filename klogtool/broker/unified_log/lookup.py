@@ -199,7 +199,8 @@ def _record_from(entry: Entry, offset: int) -> tuple[int | None, TimestampAndOff
 def _steps_to(
     log: LoadedLog, floor: LogSegment, last: LogSegment, offset: int, frame: Frame, record: int | None
 ) -> Iterator[Step]:
-    """Yield the segments from the one whose range contains the offset, past those that have nothing from it on."""
+    """Yield the steps of the search. It begins in the segment whose range contains the offset, and goes on to the next
+    one if that has no batch at or after the offset."""
     for segment in log.segments.values(floor.base_offset, last.base_offset + 1):
         yield _chosen(log, segment)
         lookup = _index_lookup(segment, offset)

@@ -260,7 +260,7 @@ def collect_aborted_txns(
 
 
 def content_of(log: LoadedLog, fetched: Fetched) -> Content:
-    """Return the ranges of files that they are."""
+    """Return the fetched bytes as ranges of files."""
     if not fetched.size:
         return ()
     segment = log.segments[fetched.segment]

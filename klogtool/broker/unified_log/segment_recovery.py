@@ -45,7 +45,7 @@ class Recovered(Struct, frozen=True):
         return cls(log, before, producers, _latest(epochs), segment.index_marks())
 
     def would_repeat(self, segment: LogSegment, epochs: LeaderEpochFileCache, producers: ProducerStateManager) -> bool:
-        """Whether recovering the segment now would change nothing of it, nor of the epochs."""
+        """Whether recovering the segment now would change neither the segment nor the epochs."""
         return (
             segment.draft.files.get(segment.log_name) is self.log
             and _latest(epochs) >= self.latest_epoch
@@ -61,7 +61,7 @@ def _latest(epochs: LeaderEpochFileCache) -> int:
 class SegmentRecovery:
     """The state of a running recovery. The recovery also fills parts of the segment anew.
 
-    valid_bytes: how far the log is sound; bytes_since_entry: how far behind the batch of the last index entry that is.
+    valid_bytes: how far the log is sound. bytes_since_entry: bytes from the batch of the last index entry to there.
     stopped_by: the error that ended the walk before the file did, or None (also where it ends inside a batch).
     """
 

@@ -1,8 +1,9 @@
-"""Compression of a batch's records: what Kafka's own streams read and write, and nothing of what is inside.
+"""Compression of a batch's records, as Kafka's own streams read and write it. Knows nothing of the records.
 
-The one door to zlib, snappy, lz4 and zstandard. A stream is taken or refused exactly as the Java libraries beside
-Kafka 4.3.1 (on JDK 17) do, which is not always what the format's own document asks for: see each codec's module.
-Output is counted while it grows, so a few bytes that inflate to gigabytes cost no more than the limit.
+The only package that imports zlib, snappy, lz4 and zstandard. A stream is accepted or refused exactly as by the Java
+libraries of Kafka 4.3.1 (on JDK 17). That is not always what the specification of the format demands: see each codec's
+module. Output is limited while it grows, so a few bytes that would inflate to gigabytes cost no more memory than the
+limit.
 
     gzip          gzip (GZIPInputStream, GzipOutputStream)
     snappy        snappy in Java's framing, and raw
@@ -32,11 +33,10 @@ _DEFAULT_LEVELS = {"gzip": -1, "lz4": 9, "zstd": 3}
 def decompress(codec: str, data: Buffer, *, magic: int, limit: int = MAX_INFLATED_BYTES) -> bytes:
     """Inflate the records of a batch (magic 2) or the value of a wrapper message (magic 0, 1).
 
-    Returns what the stream of Kafka's Compression.wrapForInput gives until it says -1. Raises Corrupt where that
-    stream throws, no matter how much it gave before; its kafka_class is what then leaves Kafka's record iterator.
-    Raises Unsupported if there is more than `limit` bytes, or a zstd frame from before zstd 1.0 (which Kafka's
-    library still reads). Memory stays near `limit` and the input's size; only a single raw snappy block of that
-    size is held twice.
+    Returns all bytes of the stream that Kafka's Compression.wrapForInput opens. Raises Corrupt if that stream throws,
+    even after some bytes; kafka_class is the exception that Kafka's record iterator throws then. Raises Unsupported
+    for more than `limit` bytes, and for a zstd frame from before zstd 1.0 (which Kafka's library still reads). Memory
+    stays near `limit` plus the size of the input; only a single raw snappy block of that size is held twice.
     """
     if codec == "zstd":
         return zstd.decompress(data, limit)
@@ -54,10 +54,10 @@ def decompress(codec: str, data: Buffer, *, magic: int, limit: int = MAX_INFLATE
 def compress(codec: str, data: Buffer, *, magic: int, level: int | None = None) -> bytes:
     """Deflate records as the stream of Kafka's Compression.wrapForOutput does, closed after one write.
 
-    The frames are Kafka's own. The bytes in them are too where the library is of the version beside Kafka 4.3.1:
-    gzip with any zlib seen so far, lz4 (levels 1 and 2 only with lz4 1.10), zstd with libzstd 1.5.6; snappy is done
-    here (snappy_block.py). `level` None is Kafka's default. Raises Refused for a level that Kafka
-    does not take. That zstd needs magic 2 is the caller's to know.
+    The frames are the same as Kafka's. Their content is the same, too, if the library is of a version that compresses
+    as Kafka 4.3.1 does: any zlib seen so far; lz4 1.10, for levels above 2 any lz4; libzstd 1.5.6. snappy needs no
+    library (snappy_block.py). level None: Kafka's default. Raises Refused for a level that Kafka refuses. The caller
+    has to know that zstd needs magic 2.
     """
     if level is not None:
         _check_level(codec, level)

@@ -1,4 +1,4 @@
-"""Output that grows piece by piece and never past a limit."""
+"""Output that grows piece by piece, up to a limit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from klogtool.errors import AboveLimit
 
 
 class Inflated:
-    """Collects what a stream gives; `room` is how many bytes it may still give."""
+    """Collects the output of a stream. room: how many more bytes it may have."""
 
     def __init__(self, limit: int) -> None:
         self.room = limit

@@ -1,8 +1,8 @@
 """LZ4 frames as Kafka's Lz4BlockInputStream reads and Lz4BlockOutputStream writes them.
 
-Only independent blocks. A block checksum is verified, a content size skipped, a content checksum must be there but
-is not looked at. The frame ends at the first EndMark, and what follows it is ignored; without one it is broken.
-Messages of magic 0 carry a wrong descriptor checksum (KAFKA-3160), so theirs is never verified.
+Only independent blocks are read. A block checksum is verified, a content size is skipped, a content checksum must
+exist but is not verified. The frame ends at the first EndMark, and bytes after it are ignored; a frame without one is
+corrupt. Messages of magic 0 have a wrong descriptor checksum (KAFKA-3160), so theirs is never verified.
 
 This is the reference of kernels/_codecs.pxi, which inflates what Kafka itself writes.
 """
@@ -47,9 +47,9 @@ class _Header(NamedTuple):
 
 
 def find_functions() -> tuple[int, int, int] | None:
-    """Where in memory the package's own liblz4 has LZ4F_compressFrame, LZ4F_compressFrameBound and LZ4F_isError.
+    """Return the addresses of LZ4F_compressFrame, LZ4F_compressFrameBound and LZ4F_isError in the package's liblz4.
 
-    For the kernels, which compress thousands of small batches in a call. None where the package does not show them.
+    For the kernels, which compress thousands of small batches in a call. None if the package does not export them.
     """
     try:
         library = ctypes.CDLL(lz4.frame._frame.__file__)
@@ -61,7 +61,7 @@ def find_functions() -> tuple[int, int, int] | None:
 
 
 def build_header(*, wrong_descriptor: bool = False) -> bytes:
-    """How a frame of Kafka's begins."""
+    """Return the header of a frame, as Kafka writes it."""
     hashed = _MAGIC + _DESCRIPTOR if wrong_descriptor else _DESCRIPTOR
     return _MAGIC + _DESCRIPTOR + bytes((_hash_descriptor(hashed),))
 
@@ -69,8 +69,8 @@ def build_header(*, wrong_descriptor: bool = False) -> bytes:
 def decompress(data: Buffer, limit: int, *, check_descriptor: bool) -> bytes:
     """Inflate one frame. `check_descriptor` is False for messages of magic 0.
 
-    A block that inflates to nothing is passed over. No compressor writes one; Kafka does the same where it reads
-    into an array, but where it reads a single byte (the size of a magic 2 record) takes it for the end.
+    A block that inflates to nothing is skipped. No compressor writes one. Kafka skips it, too, when it reads into an
+    array; when it reads a single byte (the size of a magic 2 record), it takes it for the end.
     """
     view = memoryview(data)
     flags, max_block_bytes, at = _parse_header(view, check_descriptor)
@@ -162,7 +162,7 @@ def compress(data: Buffer, level: int, *, wrong_descriptor: bool) -> bytes:
 
 
 def _walk_blocks(view: memoryview, level: int) -> Iterator[bytes | memoryview]:
-    """Size and bytes of each block, stored as it is if compressing does not make it smaller."""
+    """Yield size and bytes of each block. A block that compression does not make smaller is stored uncompressed."""
     for at in range(0, len(view), _BLOCK_BYTES):
         block = view[at : at + _BLOCK_BYTES]
         compressed = lz4.block.compress(block, mode="high_compression", compression=level, store_size=False)

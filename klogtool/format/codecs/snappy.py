@@ -45,7 +45,7 @@ def decompress(data: Buffer, limit: int) -> bytes:
 
 
 def _inflate_chunks(view: memoryview, limit: int) -> bytes:
-    """SnappyInputStream.hasNextChunk until it says no. A size cut short at the end is ignored."""
+    """Inflate chunks until SnappyInputStream.hasNextChunk is false. An incomplete size at the end is ignored."""
     at = len(_HEADER)  # the first header's versions are not looked at
     out = Inflated(limit)
     read_from = 0
@@ -112,7 +112,7 @@ def _parse_length(block: bytes) -> tuple[int, int]:
 
 
 def _inflate_elements(block: bytes, at: int, length: int) -> bytes:
-    """Literals and copies until the block ends, which must be when `length` bytes are there."""
+    """Inflate literals and copies to the end of the block. Raises Corrupt if they are not `length` bytes."""
     out = bytearray()
     while at < len(block):
         tag = block[at]

@@ -1,7 +1,7 @@
-"""A raw snappy block, match for match as the libsnappy in snappy-java 1.1.10, the one beside Kafka 4.3.1, makes it.
+"""Compresses a raw snappy block with the same matches as libsnappy in snappy-java 1.1.10, which Kafka 4.3.1 has.
 
-Any matches make a sound block; these make the same bytes as a broker's, so that files can be compared. Libraries at
-hand find others now and then: they hash otherwise, or into a table of another size.
+A block is sound whatever matches it has. With the same matches its bytes are those of a broker, so files can be
+compared. Other versions of libsnappy sometimes find other matches: they have another hash, or a table of another size.
 
 This is the reference of kernels/_snappy.pxi: a rule that changes here changes there, too.
 """
@@ -32,7 +32,7 @@ def compress_block(data: bytes) -> bytes:
 
 
 class _Table:
-    """Where a word of four bytes was seen last, or one of the same hash."""
+    """The last position of each word of four bytes. Words of the same hash share a place."""
 
     def __init__(self, data: bytes) -> None:
         bits = min(max((len(data) - 1).bit_length(), _MIN_TABLE_BITS), _MAX_TABLE_BITS)
@@ -40,7 +40,7 @@ class _Table:
         self._places = [0] * (1 << bits)
 
     def swap(self, place: int) -> int:
-        """Remember a place; the one that was remembered for its hash, or 0."""
+        """Remember a position. Return the one that was remembered for its hash before, or 0."""
         word = int.from_bytes(self._data[place : place + 4], "little")
         n = ((word * _HASH_FACTOR & _WORD_MASK) >> _HASH_SHIFT) & self._mask
         before, self._places[n] = self._places[n], place
@@ -70,7 +70,7 @@ def _compress_fragment(data: bytes, out: bytearray) -> None:
 
 
 def _find_match(data: bytes, at: int, limit: int, table: _Table) -> tuple[int, int] | None:
-    """The next place whose four bytes were seen before, and where."""
+    """Return the next position whose four bytes were seen before, and where they were."""
     skip = _FIRST_SKIP
     while True:
         step = skip >> 5
@@ -102,7 +102,7 @@ def _put_literal(data: bytes, out: bytearray) -> None:
 
 
 def _put_copy(distance: int, size: int, out: bytearray) -> None:
-    """In parts of 64 bytes at most, and so that none is left that is shorter than four."""
+    """Write a copy in parts of at most 64 bytes, none of them shorter than four."""
     while size > _LONGEST_COPY:
         part = _LONGEST_COPY if size >= _LONGEST_COPY + 4 else _LONGEST_COPY - 4
         _put_copy_element(distance, part, out)

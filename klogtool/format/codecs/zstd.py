@@ -1,8 +1,8 @@
 """zstd as zstd-jni's ZstdInputStreamNoFinalizer reads and ZstdOutputStreamNoFinalizer writes it.
 
-Frames, skippable ones too, follow one another until the input ends. This module walks their block headers to know
-where each frame ends and how large it can get; what is in the blocks, libzstd alone judges. Kafka 4.3.1 brings
-libzstd 1.5.6, which lets pass a few damaged blocks that 1.5.7 refuses.
+The input is a sequence of frames; some may be skippable. This module reads the headers of their blocks, to know where
+each frame ends and how large its output can get. Only libzstd judges the content of blocks. Kafka 4.3.1 has libzstd
+1.5.6, which accepts a few damaged blocks that 1.5.7 refuses.
 
 This is the reference of kernels/_codecs.pxi, which inflates what Kafka itself writes.
 """
@@ -58,10 +58,11 @@ _contexts = _Contexts()
 
 
 def find_functions() -> tuple[int, int, int, int] | None:
-    """Where in memory the package's own libzstd has ZSTD_createDCtx, ZSTD_freeDCtx, ZSTD_decompressDCtx, ZSTD_isError.
+    """Return the addresses of ZSTD_createDCtx, ZSTD_freeDCtx, ZSTD_decompressDCtx, ZSTD_isError in the package's
+    libzstd.
 
-    For the kernels, which inflate thousands of small batches in a call. None where the package does not show them: its
-    wheels have the library twice, hidden in the one extension, and open in the other, which is not imported here.
+    For the kernels, which inflate thousands of small batches in a call. None if the package does not export them. Its
+    wheels have the library twice: one extension hides it, the other exports it and is not imported here.
     """
     names = ("ZSTD_createDCtx", "ZSTD_freeDCtx", "ZSTD_decompressDCtx", "ZSTD_isError")
     try:
@@ -78,7 +79,7 @@ def find_functions() -> tuple[int, int, int, int] | None:
 
 
 class _Frame(NamedTuple):
-    """Where a frame ends (the input's end if it is cut short), and how much it says it inflates to."""
+    """Where a frame ends (if it is incomplete: the end of the input), and its content size, if it names one."""
 
     end: int
     is_whole: bool
@@ -106,7 +107,7 @@ def decompress(data: Buffer, limit: int) -> bytes:
 
 
 def _inflate_frames(view: memoryview, limit: int, decompressor: zstandard.ZstdDecompressor, *, is_new: bool) -> bytes:
-    """All that the frames give. If the context is not new, a frame that gives more than it says is Corrupt."""
+    """Return the output of all frames. Unless the context is new, more output than the content size is Corrupt."""
     out = Inflated(limit)
     at = 0
     while at < len(view):
@@ -136,7 +137,7 @@ def _walk_pieces(frame: memoryview, decompressor: zstandard.ZstdDecompressor) ->
 
 
 def _walk_cut_pieces(cut: memoryview, decompressor: zstandard.ZstdDecompressor) -> Iterator[bytes]:
-    """What there is of a frame that does not end. (A stream_reader drops what libzstd still holds at the end.)"""
+    """Yield the output of an incomplete frame. (A stream_reader drops what libzstd still holds at the end.)"""
     stream = decompressor.decompressobj()
     try:
         # So little at a time, because a block of 4 bytes may give 128 KiB, and this call has no limit.
@@ -149,7 +150,7 @@ def _walk_cut_pieces(cut: memoryview, decompressor: zstandard.ZstdDecompressor) 
 def _check_cut(at: int, size: int) -> None:
     """Raise Corrupt if zstd-jni notices that the frame at `at` is cut short by the input's end at `size`.
 
-    It does not if another frame has ended since it last took a piece of input.
+    It does not notice if another frame has ended since it last read a piece of input.
     """
     if at == 0 or (at - 1) // _INPUT_BYTES != (size - 1) // _INPUT_BYTES:
         raise Corrupt("Truncated source", kafka_class="KafkaException")
@@ -215,7 +216,7 @@ def _corrupt(error: zstandard.ZstdError) -> Corrupt:
 
 
 def compress(data: Buffer, level: int) -> bytes:
-    """One frame without content size or checksum, as a stream of unknown length gets it."""
+    """Return one frame without content size and checksum, as for a stream of unknown length."""
     if not len(data):
         return _EMPTY_FRAME
     if level not in _contexts.compressors:

@@ -1,7 +1,7 @@
 """What kafka-dump-log's decoders print of the records of internal topics (DumpLogSegments of Kafka 4.3.1).
 
-Damage does not stop a decoder: its text then says so, in the words of Kafka's exception. Only a record without key
-stops the three coordinator decoders, and with them the tool.
+A decoder does not stop at damage: its text has the message of Kafka's exception instead. Only a record without a key
+stops the three coordinator decoders, and kafka-dump-log with them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NULL_REMOTE_VALUE = (
 
 
 class Decoded(Struct, frozen=True):
-    """The text printed after ` key: ` and after ` payload: `; None where the piece is absent."""
+    """The text printed after ` key: ` and after ` payload: `; None if nothing is printed there."""
 
     key: str | None
     value: str | None
@@ -64,7 +64,7 @@ def decode_share_group_state(offset: int, key: bytes | None, value: bytes | None
 
 
 def decode_cluster_metadata(offset: int, key: bytes | None, value: bytes | None) -> Decoded:
-    """`--cluster-metadata-decoder`; the key is never looked at."""
+    """`--cluster-metadata-decoder`. The key is ignored."""
     try:
         message = parse_metadata_record(METADATA, value)
     except KlogError as error:
@@ -74,7 +74,7 @@ def decode_cluster_metadata(offset: int, key: bytes | None, value: bytes | None)
 
 
 def decode_remote_log_metadata(offset: int, key: bytes | None, value: bytes | None) -> Decoded:
-    """`--remote-log-metadata-decoder`; the key is never looked at."""
+    """`--remote-log-metadata-decoder`. The key is ignored."""
     try:
         if value is None:
             raise Corrupt(NULL_REMOTE_VALUE, kafka_class="NullPointerException")
@@ -108,7 +108,7 @@ def _value_text(message: ApiMessage | None) -> str:
 
 
 def value_json(message: ApiMessage) -> Json:
-    """A coordinator's value as JSON; what consumers put into a group's metadata is decoded, too."""
+    """Return a coordinator's value as JSON. The bytes that consumers put into a group's metadata are decoded too."""
     node = to_json(*message)
     if message.name == "GroupMetadataValue" and node["protocolType"] == CONSUMER_PROTOCOL:
         for member, values in zip(node["members"], message.values["members"], strict=True):
@@ -121,7 +121,7 @@ _MEMBER_FIELDS = {"subscription": "ConsumerProtocolSubscription", "assignment": 
 
 
 def _embedded_json(name: str, data: bytes, otherwise: Json) -> Json:
-    """OffsetsMessageParser.replaceField: what cannot be decoded stays base64."""
+    """Decode bytes inside a value; those that cannot be decoded stay base64 (OffsetsMessageParser.replaceField)."""
     try:
         version = parse_short(data, name)
         return to_json(name, version, parse_message(name, version, data[SHORT_BYTES:]))
@@ -139,10 +139,10 @@ def _record_type_name(name: str) -> str:
 
 
 def decode_json(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
-    """Key and value of an internal topic's record as JSON, None for any other topic; never raises.
+    """Return key and value of an internal topic's record as JSON; None for any other topic. Never raises.
 
-    `{"key": {"type", "version", "data"}, "value": {...}}`, either of them null where there is none to decode; type is
-    the name of Kafka's message class (`OffsetCommitKey`). `{"error": ...}` where Kafka's reader gives up.
+    `{"key": {"type", "version", "data"}, "value": {...}}`, either of them null if there is nothing to decode. type is
+    the name of Kafka's message class (`OffsetCommitKey`). If Kafka's reader fails at either: `{"error": ...}`.
     """
     if topic not in _READERS:
         return None

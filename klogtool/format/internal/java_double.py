@@ -1,7 +1,8 @@
 """Doubles as Java 17 prints them (Double.toString), which is not always the shortest text that reads back.
 
-Client quotas are the one place where a double appears in a log. Nearly all have the digits that Python gives, but large
-ones may have more, or others: jdk.internal.math.FloatingDecimal stops by a rough test, repeated here step by step.
+Client quotas are the one place where a double appears in a log. Nearly all have the digits that Python gives. Large
+ones may have more digits, or other digits: jdk.internal.math.FloatingDecimal uses a rough test for the last one, and
+this module repeats it step by step.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def java_double(value: float) -> str:
 
 
 def _place_point(digits: str, exponent: int) -> str:
-    """BinaryToASCIIBuffer.getChars: 0.`digits` times 10 to the exponent."""
+    """Return the text of 0.`digits` times 10 to the exponent (BinaryToASCIIBuffer.getChars)."""
     if 0 < exponent < 8:
         return f"{digits[:exponent].ljust(exponent, '0')}.{digits[exponent:] or '0'}"
     if -3 < exponent <= 0:
@@ -40,7 +41,7 @@ def _place_point(digits: str, exponent: int) -> str:
 
 
 def _digits(value: float) -> tuple[str, int]:
-    """The decimal digits, and where the point is from their left (BinaryToASCIIBuffer.dtoa)."""
+    """Return the decimal digits, and where the point is, counted from the first one (BinaryToASCIIBuffer.dtoa)."""
     (bits,) = struct.unpack(">Q", struct.pack(">d", value))
     exponent, fraction = bits >> FRACTION_BITS, bits & ((1 << FRACTION_BITS) - 1)
     if exponent == 0:  # subnormal: fewer significant bits
@@ -67,7 +68,7 @@ def _digits_of_long(value: int, exponent: int) -> tuple[str, int]:
 
 
 def _digits_by_division(fraction: int, exponent: int, precision: int) -> tuple[str, int]:
-    """Divide b by s digit by digit until what is left is within m, half a unit in the last place."""
+    """Divide b by s digit by digit, until the remainder is within m (half a unit in the last place)."""
     tail = (fraction & -fraction).bit_length() - 1
     width = FRACTION_BITS + 1 - tail  # bits of the fraction that are not trailing zeros
     tiny = max(0, width - exponent - 1)
@@ -88,7 +89,7 @@ def _digits_by_division(fraction: int, exponent: int, precision: int) -> tuple[s
 
 
 def _divide(b: int, s: int, m: int, power: int, bits: int | None) -> tuple[str, int]:
-    """bits: of the integers that Java takes for it, whose sums may overflow; None for ones of any size."""
+    """bits: the width of the integers that Java uses, whose sums may overflow; None: Java uses integers of any size."""
     ten_s = 10 * s
     digits: list[int] = []
     low = high = False
@@ -121,7 +122,7 @@ def _round(digits: list[int], power: int, *, low: bool, high: bool, half: int) -
 
 
 def _estimate_power(fraction: int, exponent: int) -> int:
-    """Floor of the decimal logarithm, or one more (estimateDecExp)."""
+    """Return the floor of the decimal logarithm, or one more (estimateDecExp)."""
     scaled = fraction / (1 << FRACTION_BITS)
     return math.floor((scaled - 1.5) * 0.289529654 + 0.176091259 + exponent * 0.301029995663981)
 

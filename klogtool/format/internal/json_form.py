@@ -19,10 +19,10 @@ _ESCAPE = re.compile(r"\\(u[0-9a-f]{4}|.)")
 
 
 def to_json(name: str, version: int, values: Values) -> Json:
-    """What `<name>JsonConverter.write` makes of a message: a dict in the order of the schema.
+    """Return what `<name>JsonConverter.write` makes of a message: a dict in the order of the schema.
 
-    Tagged fields are left out where they have their default, unknown ones always; bytes are base64, a double that is
-    no number is text. A version out of range is written like the nearest one. Raises Unsupported if the version would
+    Tagged fields that have their default are left out, and so are all unknown ones. Bytes are base64; NaN and
+    infinities are text. A version out of range is written as the nearest one. Raises Unsupported if the version would
     lose a value.
     """
     schema = schema_of(name)

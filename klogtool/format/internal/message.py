@@ -38,18 +38,18 @@ TAGS = "_tags"  # what the declaration calls the tagged section; no field can be
 
 
 def parse_message(name: str, version: int, data: bytes) -> dict[str, Any]:
-    """The fields of a message, in the order of its schema; tagged ones that are absent have their default.
+    """Return the fields of a message, in the order of its schema; tagged ones that are absent have their default.
 
-    As Kafka's reader: bytes behind the message are left alone, and a version out of range is read like the nearest one
-    (whoever needs it otherwise checks before). Raises Corrupt, with Kafka's words as reason, and Unsupported for a
-    struct that is not of that version; KeyError for a name that is none.
+    As in Kafka's reader, bytes after the message are ignored, and a version out of range is read as the nearest one; a
+    caller that wants an error checks the version first. Raises Corrupt with Kafka's message; Unsupported for a struct
+    that the version does not have; KeyError for an unknown name.
     """
     values, _ = parse_front(name, version, data)
     return values
 
 
 def parse_front(name: str, version: int, data: bytes) -> tuple[dict[str, Any], int]:
-    """As parse_message, and how many bytes the message did not take."""
+    """Return the same as parse_message, and the number of bytes after the message."""
     stream = ValueStream(data)
     try:
         values = declaration(name, schema_of(name).versions.nearest(version)).parse_stream(stream, version=version)
@@ -59,10 +59,10 @@ def parse_front(name: str, version: int, data: bytes) -> tuple[dict[str, Any], i
 
 
 def build_message(name: str, version: int, values: Values) -> bytes:
-    """The bytes of a message; fields that are not given have their default.
+    """Return the bytes of a message; fields that are not given have their default.
 
-    Raises Unsupported for a version that Kafka does not write, or if it has no place for a value; ValueError for
-    values that do not fit their field.
+    Raises Unsupported for a version that Kafka does not write, or that has no field for one of the values; ValueError
+    for a value that does not fit its field.
     """
     if version not in schema_of(name).versions:
         raise Unsupported(f"{name} has no version {version}", kafka_class="UnsupportedVersionException")
@@ -81,7 +81,10 @@ def declaration(name: str, version: int) -> Construct:
 
 
 def check_absent(struct: StructSchema, version: int, values: Values) -> None:
-    """Raises Unsupported if the version would lose a value: a field that it has not, not ignorable, not default."""
+    """Check that the version can hold all values.
+
+    Raises Unsupported for a field that it does not have, unless the field is ignorable or has its default.
+    """
     for field in struct.fields:
         absent = version not in field.versions and field.name in values
         if absent and not field.ignorable and not field.is_default(values[field.name], version):
@@ -90,7 +93,7 @@ def check_absent(struct: StructSchema, version: int, values: Values) -> None:
 
 
 class _Fields(Adapter):  # type: ignore[misc]
-    """A struct's fields as one flat dict: tagged ones at their place in the schema."""
+    """A struct's fields as one flat dict, with tagged ones at their place in the schema."""
 
     def __init__(self, subcon: Construct, struct: StructSchema, version: int) -> None:
         super().__init__(subcon)

@@ -27,7 +27,7 @@ UUID_BYTES = 16
 
 
 class ValueStream(io.BytesIO):
-    """The bytes of one message, which know how many are left."""
+    """The bytes of one message, as a stream that knows how many are left."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
@@ -38,7 +38,7 @@ class ValueStream(io.BytesIO):
         return self.size - self.tell()
 
     def take(self, size: int) -> bytes:
-        """The next bytes, all of them or none: ByteBuffer.get, which has no message for it."""
+        """Return the next bytes. Raises Corrupt if there are fewer (ByteBuffer.get, whose exception has no message)."""
         data = self.read(size)
         if len(data) < size:
             raise underflow()
@@ -67,7 +67,7 @@ def _runtime(reason: str) -> Corrupt:
 
 
 class UnsignedVarint(Construct):  # type: ignore[misc]
-    """ByteUtils.readUnsignedVarint: a Java int, so that five bytes may well make a negative one."""
+    """ByteUtils.readUnsignedVarint. It is a Java int, so five bytes can give a negative one."""
 
     def _parse(self, stream: ValueStream, context: Any, path: str) -> int:
         try:
@@ -87,7 +87,7 @@ class UnsignedVarint(Construct):  # type: ignore[misc]
 
 
 class CompactLength(UnsignedVarint):
-    """The length plus one; null is -1, as in the lengths of old."""
+    """A length, stored plus one. For null it is -1, as it is where lengths are not compact."""
 
     def _parse(self, stream: ValueStream, context: Any, path: str) -> int:
         return to_signed(super()._parse(stream, context, path) - 1, 32)
@@ -100,7 +100,7 @@ UNSIGNED_VARINT, COMPACT_LENGTH = UnsignedVarint(), CompactLength()
 
 
 class _Sized(Construct, ABC):  # type: ignore[misc]
-    """What a length stands before. label: the field as Kafka's messages call it."""
+    """A value that follows its length. label: the name of the field in Kafka's exceptions."""
 
     def __init__(self, label: str, length: Construct, *, nullable: bool) -> None:
         super().__init__()
@@ -125,11 +125,11 @@ class _Sized(Construct, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _body(self, size: int, stream: ValueStream, context: Any, path: str) -> Any:
-        """What stands behind a length that is not negative."""
+        """Parse the value after a length that is not negative."""
 
     @abstractmethod
     def _build_body(self, obj: Any, stream: Any, context: Any, path: str) -> None:
-        """The length and what stands behind it."""
+        """Build the length and the value after it."""
 
 
 class String(_Sized):
@@ -149,7 +149,7 @@ class String(_Sized):
 
 
 class ByteArray(_Sized):
-    """Bytes as they are. zero_copy: read by another call, which complains in other words."""
+    """Bytes. zero_copy: Kafka reads them by another call, whose exceptions have other messages."""
 
     def __init__(self, label: str, length: Construct, *, nullable: bool, zero_copy: bool) -> None:
         super().__init__(label, length, nullable=nullable)
@@ -197,7 +197,7 @@ class Uuid(Construct):  # type: ignore[misc]
 
 
 class Nullable(Construct):  # type: ignore[misc]
-    """A struct behind a mark: negative (as a tagged field: zero) is null."""
+    """A struct after a number that says whether it is null: if that is negative (in a tagged field: zero), it is."""
 
     def __init__(self, subcon: Construct, *, tagged: bool) -> None:
         super().__init__()
@@ -219,7 +219,7 @@ class Nullable(Construct):  # type: ignore[misc]
 
 
 class NotAbove(Subconstruct):  # type: ignore[misc]
-    """A struct that refuses versions above the message's highest; the message itself reads any."""
+    """A struct that refuses versions above the highest one of its message. A message itself does not refuse them."""
 
     def __init__(self, subcon: Construct, name: str, highest: int) -> None:
         super().__init__(subcon)
@@ -234,9 +234,9 @@ class NotAbove(Subconstruct):  # type: ignore[misc]
 
 
 class TaggedFields(Construct):  # type: ignore[misc]
-    """The end of a flexible struct: a dict of the tagged fields that are there; unknown ones as (tag, bytes).
+    """The tagged fields at the end of a flexible struct, as a dict; unknown ones as (tag, bytes).
 
-    Kafka's reader neither compares the size of a field it knows with what it reads, nor minds the order of tags.
+    As in Kafka's reader, the size of a known field is not checked, and tags may come in any order.
     known: tag -> (name, type). others: tags that only other versions know.
     """
 

@@ -36,7 +36,7 @@ class ApiMessage(NamedTuple):
 
 
 class UnknownRecordType(Unsupported):
-    """A record type of a coordinator that Kafka 4.3.1 has not."""
+    """A record type that the coordinators of Kafka 4.3.1 do not know."""
 
     def __init__(self, record_type: int) -> None:
         reason = f"Found an unknown record type {record_type}"
@@ -45,15 +45,15 @@ class UnknownRecordType(Unsupported):
 
 
 def java_message(error: KlogError) -> str:
-    """What getMessage() of Kafka's exception gives, as Java prints it."""
+    """Return the message of Kafka's exception (getMessage()), as Java prints it."""
     return error.reason if error.kafka_message is None else error.kafka_message
 
 
 def parse_coordinator_record(module: str, key: bytes, value: bytes | None) -> tuple[ApiMessage, ApiMessage | None]:
     """Key and value of a coordinator's record; a null value is a tombstone (CoordinatorRecordSerde.deserialize).
 
-    Bytes behind key or value are left alone, as Kafka does. Raises UnknownRecordType, Unsupported for a version,
-    Corrupt; all with Kafka's words.
+    Bytes after key or value are ignored, as in Kafka. Raises UnknownRecordType, Corrupt, or Unsupported for an unknown
+    version, all with Kafka's message.
     """
     record_type = parse_short(key, "key")
     names = api_keys(module, "coordinator-key")
@@ -116,8 +116,8 @@ def parse_metadata_record(module: str, value: bytes | None) -> ApiMessage:
 
 
 def metadata_record_name(value: bytes) -> str | None:
-    """Which message a metadata record has (`TopicRecord`), by its first bytes alone; None for none that Kafka 4.3.1
-    knows, and for a frame that is not of this version."""
+    """Return the name of the message in a metadata record (`TopicRecord`), from its first bytes; None if Kafka 4.3.1
+    does not know the message, or the version of the frame."""
     if len(value) < len(_FRAME) + 1 or not value.startswith(_FRAME):
         return None
     # One byte: no type takes two, so a byte that another one follows is no type's.

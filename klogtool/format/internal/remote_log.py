@@ -58,7 +58,7 @@ def _update_text(values: Values) -> str:
 
 
 def _delete_text(values: Values) -> str:
-    """RemotePartitionDeleteMetadata, which refuses a state that is none without a word."""
+    """RemotePartitionDeleteMetadata. It refuses an unknown state by an exception without a message."""
     state = _state(PARTITION_STATES, values["remotePartitionDeleteState"], "null")
     return (
         f"RemotePartitionDeleteMetadata{{topicPartition={_partition_text(values['topicIdPartition'])}, state={state}"
@@ -67,7 +67,7 @@ def _delete_text(values: Values) -> str:
 
 
 def _snapshot_text(values: Values) -> str:
-    """RemoteLogSegmentMetadataSnapshot, which keeps broker and event time to itself."""
+    """RemoteLogSegmentMetadataSnapshot. Its text has neither the broker nor the event time."""
     state = _state(SEGMENT_STATES, values["remoteLogSegmentState"], MUST_HAVE_STATE)
     return (
         f"RemoteLogSegmentMetadataSnapshot{{segmentId={values['segmentId']}"
@@ -97,7 +97,7 @@ def _partition_text(entry: Values) -> str:
 
 
 def _epochs_text(entries: Sequence[Values]) -> str:
-    """A TreeMap: ascending, the last of equal epochs wins."""
+    """The epochs as in a TreeMap: ascending; of equal epochs, only the last one."""
     if not entries:
         raise _illegal("segmentLeaderEpochs can not be null or empty")
     epochs = {entry["leaderEpoch"]: entry["offset"] for entry in entries}

@@ -30,7 +30,7 @@ class Versions(msgspec.Struct, frozen=True):
         return self.low <= version <= self.high
 
     def nearest(self, version: int) -> int:
-        """The version of the range that Kafka's readers treat this one like."""
+        """The version in the range by which Kafka's readers read this one."""
         return min(max(version, self.low), self.high)
 
 
@@ -40,8 +40,8 @@ NO_VERSIONS = Versions(0, -1)
 class Field(msgspec.Struct, frozen=True):
     """A field of a struct.
 
-    name: as in Kafka's JSON. type: a primitive's name, or `struct`; of the elements if it is an array.
-    tag: its number in the versions where it is tagged.
+    name: as in Kafka's JSON. type: the name of a primitive, or `struct`; for an array, that of its elements. tag: its
+    tag, in the versions where it is tagged.
     """
 
     name: str
@@ -84,7 +84,7 @@ class StructSchema(msgspec.Struct, frozen=True):
         return {field.name: field.default(version) for field in self.fields if version in field.versions}
 
     def is_default(self, values: Values, version: int) -> bool:
-        """Whether no field, of whatever version, is other than its default."""
+        """Whether every field, of whatever version, has its default."""
         return not values.get(UNKNOWN_TAGS) and all(
             field.is_default(values[field.name], version) for field in self.fields if field.name in values
         )
@@ -185,8 +185,8 @@ def _parse_field(raw: dict[str, Any], common: dict[str, Any], highest: int) -> F
 def _parse_struct(name: str, raw: dict[str, Any], common: dict[str, Any], high: int, outer: int) -> StructSchema:
     """high: highest version of the field that the struct belongs to; outer: of the struct around it.
 
-    Kafka's generator makes a struct look at the version only where the field might have higher ones than what is
-    around it; and never if it is shared by several fields.
+    In the code that Kafka generates, a struct checks the version only if its field could have higher versions than the
+    struct around it. A struct that several fields share never checks it.
     """
     if "fields" in raw:
         fields = _parse_fields(raw["fields"], common, min(high, outer))
