@@ -42,7 +42,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     index_entry_per_batch: bool = True
     timestamp_after_max_ms_default: int = _HOUR_MS
     stops_at_higher_epoch: bool = True
-    raises_epoch_with_marker: bool = True
+    checks_marker_version: bool = True
     limits_decompressed_size: bool = False
     moves_watermark_to_batch: bool = True
     finds_record_of_max: bool = True
@@ -95,12 +95,12 @@ ABOUT: Mapping[str, About] = {
         "the batches before them are appended",
         "all are appended",
     ),
-    "raises_epoch_with_marker": About(
+    "checks_marker_version": About(
         "appending",
-        "a marker of transaction version 2 has the producer's own epoch",
+        "a marker of transaction version 2 has an epoch that is not above its producer's",
         "KAFKA-19446",
-        "refused: its epoch must be higher",
-        "accepted",
+        "refused, unless its transaction has ended already",
+        "accepted if the epoch is not below the producer's: the version is not looked at",
     ),
     "limits_decompressed_size": About(
         "appending",
@@ -151,7 +151,7 @@ _V4_4_0 = replace(
     trims_split_segment=False,
 )
 _V4_2_0 = replace(_V4_3_1, release="4.2.0", prints_as_java_tool=False)
-_V4_1_1 = replace(_V4_2_0, release="4.1.1", raises_epoch_with_marker=False)
+_V4_1_1 = replace(_V4_2_0, release="4.1.1", checks_marker_version=False)
 _V4_0_1 = replace(_V4_1_1, release="4.0.1")
 _V3_9_2 = replace(
     _V4_0_1,

@@ -24,6 +24,7 @@ from klogtool.format.producers import BatchMetadata, ProducerState, last_stable_
 
 MAX_PRODUCER_EPOCH = (1 << 15) - 1
 TV_UNKNOWN = -1  # TransactionVersion: not given
+TV_0 = 0
 TV_2 = 2  # from this version on a marker's epoch is above that of its data (KIP-890)
 
 
@@ -125,7 +126,7 @@ class ProducerAppendInfo:
                     f"cannot use default value TV_UNKNOWN for origin {self._origin.name}",
                     "IllegalArgumentException",
                 )
-            transaction_version = 0
+            transaction_version = TV_0
         self._check_epoch(batch.producer_epoch, batch.base_offset, transaction_version)
         self._check_coordinator_epoch(marker, batch.base_offset)
         first_offset = self.updated.current_txn_first_offset

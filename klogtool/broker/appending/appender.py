@@ -41,7 +41,7 @@ from klogtool.format.names import FileKind
 from klogtool.log.entries import Entry
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import own_name
-from klogtool.log.producer_state import TV_UNKNOWN, AppendOrigin
+from klogtool.log.producer_state import TV_0, TV_UNKNOWN, AppendOrigin
 
 CURRENT_MAGIC = 2
 MOST_MERGED_BYTES = 16 << 20  # new bytes are merged up to this size: a file of many small parts is slow to read
@@ -103,7 +103,7 @@ class Appender:
         origin = call.from_whom
         keeps_offsets = call.is_follower or origin is AppendOrigin.RAFT_LEADER
         limit = None if call.is_follower else self._log.terms.config.max_message_bytes
-        rules = AppendRules(self._partition, origin, call.leader_epoch, keeps_offsets, limit)
+        rules = AppendRules(self._partition, origin, self._highest_epoch(call), keeps_offsets, limit)
         with ContentFile(self._partition, call.content) as file:
             info = analyze(file, rules, self._log.jobs)
             if not info.valid_bytes:
@@ -125,6 +125,11 @@ class Appender:
         if now_ms is not None and now_ms != self._log.terms.now_ms:
             self._log.terms = replace(self._log.terms, now_ms=now_ms)
             self._log.producers.now_ms = now_ms
+
+    def _highest_epoch(self, call: Call) -> int:
+        """Return the leader epoch above which a follower takes no batches; a leader's own epoch."""
+        takes_any = call.is_follower and not self._log.terms.rules.stops_at_higher_epoch
+        return MAX_INT if takes_any else call.leader_epoch
 
     # Offsets.
 
@@ -233,7 +238,8 @@ class Appender:
         the first append."""
         log, producers = self._log, self._log.producers
         verifies = log.terms.config.transaction_partition_verification_enable
-        examined = examine_producers(producers, batches, call.from_whom, call.transaction_version, verifies=verifies)
+        version = call.transaction_version if log.terms.rules.checks_marker_version else TV_0
+        examined = examine_producers(producers, batches, call.from_whom, version, verifies=verifies)
         if examined.duplicate is not None:
             info.first_offset, info.last_offset = examined.duplicate.first_offset, examined.duplicate.last_offset
             info.log_append_time = examined.duplicate.timestamp

@@ -50,7 +50,8 @@ class OffsetMetadata(Struct, frozen=True):
 class Fetched(Struct, frozen=True):
     """The bytes that a fetch returns: `size` bytes of a segment's `.log` from `position` on, where a batch begins.
 
-    base_offset: of that batch. first_entry_incomplete: it is cut, because it is larger than the requested size.
+    base_offset: of that batch; of releases that do not move a watermark to a batch, the offset that was asked for.
+    first_entry_incomplete: it is cut, because it is larger than the requested size.
     aborted: for a read_committed fetch, the aborted transactions that a reader must know, in index order.
     first_batch_size: of the batch at `position`, None if there is none. end: where the isolation ends the log for this
     fetch.
@@ -202,8 +203,9 @@ class _Fetch:
         aborted = self._aborted(segment, first.position, size) if self.committed else None
         is_cut = not is_empty and wanted < first.size
         readable = None if end_position is None else first.size
+        found = first.base_offset if self.log.terms.rules.moves_watermark_to_batch else self.offset
         return Fetched(
-            first.base_offset, segment.base_offset, first.position, size, self.end.offset, is_cut, aborted, readable
+            found, segment.base_offset, first.position, size, self.end.offset, is_cut, aborted, readable
         )
 
     def _end_position(self, segment: LogSegment) -> int | None:
