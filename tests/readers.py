@@ -29,6 +29,8 @@ NAME = "00000000000000000000.log"
 SHALLOW = RecordOptions()
 DEEP = RecordOptions(deep=True)
 PRINT = RecordOptions(deep=True, print_data=True)
+PRINT_AS_SCALA = RecordOptions(deep=True, print_data=True, as_scala=True)
+PRINT_AS_SCALA_WITHOUT_METADATA = RecordOptions(deep=True, print_data=True, skip_metadata=True, as_scala=True)
 PRINT_WITHOUT_METADATA = RecordOptions(deep=True, print_data=True, skip_metadata=True)
 
 

@@ -48,14 +48,15 @@ def _heading(name: str) -> str:
     is_flag=True,
     help="Continue after damage. Without it, the dump of a file ends there, as with kafka-dump-log.",
 )
+@options.kafka
 @options.selection
 @options.jobs
 @options.quiet
 @options.no_progress
 @options.debug
 def command(paths: tuple[str, ...], form: str, **chosen: Any) -> int:
-    """Print files of a log dir, byte for byte as kafka-dump-log of Kafka 4.3.1 prints them, or as JSON Lines, Arrow or
-    Parquet.
+    """Print files of a log dir, byte for byte as kafka-dump-log of the release of --kafka prints them, or as JSON Lines,
+    Arrow or Parquet.
 
     FILE is a file, a partition dir or a log dir; of a folder, all files are printed. A bad file does not end the dump.
     With --files, klogtool does exactly what kafka-dump-log does: F are files, and the first file that cannot be read

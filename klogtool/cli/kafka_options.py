@@ -7,10 +7,11 @@ stay text here until they are used, and a refusal then is a KlogError like damag
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from klogtool.broker.releases import REFERENCE, rules_of
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.java_numbers import parse_java_int
 from klogtool.render.decoder_classes import decoder_of_classes, internal_topic_decoder
@@ -102,6 +103,12 @@ class KafkaOptions:
         """--verify-index-only."""
         return bool(self.given.get("verify_index_only"))
 
+    @property
+    def as_scala(self) -> bool:
+        """Whether the release of --kafka had the tool in Scala."""
+        release: Any = self.given.get("kafka", REFERENCE)
+        return not rules_of(release).prints_as_java_tool
+
     def max_bytes(self) -> int:
         """Return --max-bytes. Raises KlogError if it is not a number, or given twice."""
         return self._number("max-bytes", MAX_BYTES)
@@ -125,6 +132,7 @@ class KafkaOptions:
             print_data=print_data,
             skip_metadata=bool(self.given.get("skip_record_metadata")),
             decoder=self._decoder(),
+            as_scala=self.as_scala,
         )
 
     def _decoder(self) -> Decoder | None:

@@ -1,6 +1,6 @@
 # The text of kafka-dump-log (render/kafka_text is the reference).
 
-DEEP, PRINT_DATA, SKIP_METADATA, JSON = 1, 2, 4, 8       # its flags
+DEEP, PRINT_DATA, SKIP_METADATA, JSON, SCALA = 1, 2, 4, 8, 16       # its flags
 
 cdef int64_t NO_FIRST_OFFSET = -0x7FFFFFFFFFFFFFFF
 
@@ -9,6 +9,7 @@ cdef enum:
     _PRINT_DATA = 2
     _SKIP_METADATA = 4
     _JSON = 8
+    _SCALA = 16
     LINE_ROOM = 1024                # a batch line, or a record line without header keys, key and value
     RECORD_ROOM = 320
     JSON_ROOM = 1024
@@ -107,7 +108,8 @@ cdef void batch_line(Out* o, Batch* h) noexcept nogil:
     text(o, b"\n")
 
 cdef inline void contents(Job* job, Bytes key, int64_t key_size, Bytes value, int64_t value_size) noexcept nogil:
-    """Key and payload; without metadata the bar goes before whichever of them comes first."""
+    """Key and payload; without metadata the bar goes before whichever of them comes first; the tool in Scala wrote it
+    only before a key."""
     cdef Out* o = &job.out
     cdef bint bar = job.flags & _SKIP_METADATA
     if key_size >= 0:
@@ -117,7 +119,7 @@ cdef inline void contents(Job* job, Bytes key, int64_t key_size, Bytes value, in
         java_utf8(o, key, key_size)
         bar = False
     if value_size >= 0:
-        if bar:
+        if bar and not job.flags & _SCALA:
             text(o, b"|")
         text(o, b" payload: ")
         java_utf8(o, value, value_size)
@@ -322,6 +324,8 @@ cdef bint message_line(Job* job, Inner* outer, Inner* m, int64_t position) noexc
         named(o, b" valueSize: ", m.value_size)
         truth(o, b" isValid: ", valid)
         named(o, b" crc: ", <uint32_t> be32(m.message + MESSAGE0_CRC))
+        if job.flags & _SCALA:
+            text(o, b"}")
     if job.flags & _PRINT_DATA:
         contents(job, m.key, m.key_size, m.value, m.value_size)
     text(o, b"\n")
@@ -457,8 +461,8 @@ def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base,
          const uint8_t[::1] file=None, Workspace work=None):
     """The text of the entries from byte `at` on, up to `cut`, into `out`. Returns (at, bytes written, why).
 
-    base: position of log[0] in its file. flags: DEEP, PRINT_DATA, SKIP_METADATA, JSON (with DEEP: JSON lines, `file`
-    then is the file's name as JSON). gaps: pairs of offsets, flat. why: DONE; FULL: no room in `out` or `gaps`;
+    base: position of log[0] in its file. flags: DEEP, PRINT_DATA, SKIP_METADATA, SCALA (the words of the older tool),
+    JSON (with DEEP: JSON lines, `file` then is the file's name as JSON). gaps: pairs of offsets, flat. why: DONE; FULL: no room in `out` or `gaps`;
     BODY: call again with the records of this entry inflated; REFERENCE: the entry at `at` is for the reference
     reader, nothing of it was written. work: where to inflate, if there is more to do after this call.
     """

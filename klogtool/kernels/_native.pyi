@@ -34,6 +34,7 @@ DEEP: int
 PRINT_DATA: int
 SKIP_METADATA: int
 JSON: int
+SCALA: int
 
 CAN_WATCH: bool
 """Whether mapped files can be watched over."""

@@ -17,7 +17,7 @@ from klogtool.format.codecs import snappy
 
 DONE, FULL, BODY, REFERENCE, CUT_OFF = 0, 1, 2, 3, 4
 LARGE, DECIDE, DEFLATE, IRREGULAR, MAP_FULL = 6, 7, 8, 9, 10
-DEEP, PRINT_DATA, SKIP_METADATA, JSON = 1, 2, 4, 8
+DEEP, PRINT_DATA, SKIP_METADATA, JSON, SCALA = 1, 2, 4, 8, 16
 CAN_WATCH = RUNS_IN_THREADS = False
 CRC32C_WAYS = ("the reference",)
 

@@ -1,4 +1,4 @@
-"""One file after another as kafka-dump-log 4.3.1 prints it, and what it reports at its end.
+"""One file after another as kafka-dump-log prints it, and what it reports at its end.
 
 As in Kafka's tool, only the suffix decides the type of a file. stdout is byte for byte the same; where Kafka's tool
 dies of damage, a KlogError is raised after the same output.
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
         def verify_only(self) -> bool:
             """Check an index, but do not print its entries."""
 
+        @property
+        def as_scala(self) -> bool:
+            """Write as the tool in Scala did."""
+
         def files(self) -> list[str]:
             """Return the files, in order."""
 
@@ -75,7 +79,7 @@ class KafkaDump:
     ) -> None:
         self.options, self.write, self.complain = options, write, complain
         self.selection, self.go_on, self.jobs = selection, go_on, jobs
-        self.reports, self.damaged = Reports(), False
+        self.reports, self.damaged = Reports(as_scala=options.as_scala), False
         self.on_progress: Callable[[int], None] | None = None
 
     def file(self, path: str) -> None:
@@ -186,7 +190,7 @@ class KafkaDump:
             self._tell(error.at_path(path))
             return
         for producer in producers:
-            self.print(producer_line(producer))
+            self.print(producer_line(producer, as_scala=self.options.as_scala))
 
     def _txn_index(self, path: str, name: str) -> None:
         parse_base_offset(name)

@@ -91,7 +91,7 @@ def _message_text(outer: Message, message: Message, options: RecordOptions) -> I
         yield (
             f"| offset: {message.offset} {outer.timestamp_type}: {message.timestamp}"
             f" keySize: {message.key_size} valueSize: {message.value_size}"
-            f" isValid: {java_bool(message.crc_valid)} crc: {message.crc}"
+            f" isValid: {java_bool(message.crc_valid)} crc: {message.crc}{'}' if options.as_scala else ''}"
         )
     if options.print_data:
         yield _message_contents(message, options)
@@ -121,12 +121,14 @@ def _message_contents(message: Message, options: RecordOptions) -> str:
 
 
 def _joined(texts: Texts, options: RecordOptions) -> str:
-    """Join key and payload. Without metadata, the bar is before the first of them."""
+    """Join key and payload. Without metadata, the bar is before the first of them; in Scala only before a key."""
     key, payload = texts
     prefix = "| " if options.skip_metadata else " "
     text = ""
     if key is not None:
         text, prefix = f"{prefix}key: {key}", " "
+    if options.as_scala:
+        prefix = " "
     return text if payload is None else f"{text}{prefix}payload: {payload}"
 
 

@@ -248,6 +248,7 @@ def _flags(form: Form) -> int:
         | (native.PRINT_DATA if options.print_data else 0)
         | (native.SKIP_METADATA if options.skip_metadata else 0)
         | (native.JSON if is_json else 0)
+        | (native.SCALA if options.as_scala else 0)
     )
 
 

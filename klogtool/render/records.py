@@ -13,7 +13,7 @@ class RecordOptions:
     """Which parts of records to show.
 
     deep: records, not only batches. print_data: keys and values too, through the decoder (None: as strings).
-    skip_metadata: only keys and values of records.
+    skip_metadata: only keys and values of records. as_scala: in the words of the tool that was written in Scala.
     """
 
     def __init__(
@@ -22,8 +22,10 @@ class RecordOptions:
         print_data: bool = False,
         skip_metadata: bool = False,
         decoder: Decoder | None = None,
+        as_scala: bool = False,
     ) -> None:
         self.deep, self.print_data, self.skip_metadata, self.decoder = deep, print_data, skip_metadata, decoder
+        self.as_scala = as_scala
 
 
 class Form:

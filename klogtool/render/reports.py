@@ -12,9 +12,10 @@ Pairs = dict[str, list[tuple[int, int]]]
 
 
 class Reports:
-    """What was found during the dump, by absolute path of the file."""
+    """What was found during the dump, by absolute path of the file. as_scala: told as the tool in Scala did."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, as_scala: bool = False) -> None:
+        self._as_scala = as_scala
         self.index_mismatches: dict[str, dict[int, int]] = {}
         self.timestamp_mismatches: Pairs = {}
         self.timestamps_out_of_order: Pairs = {}
@@ -29,13 +30,30 @@ class Reports:
                 yield f"  Index offset: {index_offset}, log offset: {log_offset}"
         yield from _pairs("Found timestamp mismatch in :", self.timestamp_mismatches, TIMESTAMP_MISMATCH)
         yield from _pairs("Found out of order timestamp in :", self.timestamps_out_of_order, OUT_OF_ORDER)
-        yield from _pairs("The following indexed offsets are not found in :", self.offsets_not_found, NOT_FOUND)
-        for path, pairs in sorted(self.gaps.items()):
-            yield f"Non-consecutive offsets in {path}"
-            for before, after in sorted(pairs.items()):
+        yield from self._not_found()
+        for path, gaps in sorted(self.gaps.items()):
+            pairs = self._told(gaps)
+            if pairs:
+                yield f"Non-consecutive offsets in {path}"
+            for before, after in pairs:
                 yield f"  {before} is followed by {after}"
 
+    def _not_found(self) -> Iterator[str]:
+        if not self._as_scala:
+            yield from _pairs("The following indexed offsets are not found in :", self.offsets_not_found, NOT_FOUND)
+            return
+        for pairs in self.offsets_not_found.values():
+            yield "The following indexed offsets are not found in the log."
+            yield from (NOT_FOUND.format(*pair) for pair in pairs)
 
+    def _told(self, gaps: dict[int, int]) -> list[tuple[int, int]]:
+        """Return the gaps of a file in their order. The tool in Scala told the last one first, and none before the
+        first record."""
+        pairs = sorted(gaps.items())
+        return [pair for pair in reversed(pairs) if pair[0] != BEFORE_ALL] if self._as_scala else pairs
+
+
+BEFORE_ALL = -1  # the offset before the first record
 TIMESTAMP_MISMATCH = "  Index timestamp: {}, log timestamp: {}"
 OUT_OF_ORDER = "  Index timestamp: {}, Previously indexed timestamp: {}"
 NOT_FOUND = "Indexed offset: {}, found log offset: {}"

@@ -18,15 +18,16 @@ def read_producers(path: str) -> list[ProducerStateEntry]:
     return parse_producer_snapshot(read_whole(path, limit=MOST_BYTES), crc32c)
 
 
-def producer_line(entry: ProducerStateEntry) -> str:
-    """Return the line of a producer (DumpLogSegments.dumpProducerIdSnapshot)."""
+def producer_line(entry: ProducerStateEntry, *, as_scala: bool = False) -> str:
+    """Return the line of a producer (DumpLogSegments.dumpProducerIdSnapshot). as_scala: as the tool in Scala wrote it,
+    with a blank at the end if the producer has no batch."""
     line = (
         f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch}"
         f" coordinatorEpoch: {entry.coordinator_epoch}"
         f" currentTxnFirstOffset: {optional_long(entry.current_txn_first_offset)} lastTimestamp: {entry.timestamp}"
     )
     if not entry.has_batch:
-        return line
+        return f"{line} " if as_scala else line
     return line + (
         f" firstSequence: {entry.first_sequence} lastSequence: {entry.last_sequence} lastOffset: {entry.last_offset}"
         f" offsetDelta: {entry.offset_delta} timestamp: {entry.timestamp}"

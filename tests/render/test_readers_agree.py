@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from kafka.damage import KINDS, harm
 from kafka.generated import by_klogtool, shapes
 from msgspec.structs import replace
-from readers import DEEP, PRINT, PRINT_WITHOUT_METADATA, SHALLOW, Reader
+from readers import (
+    DEEP,
+    PRINT,
+    PRINT_AS_SCALA,
+    PRINT_AS_SCALA_WITHOUT_METADATA,
+    PRINT_WITHOUT_METADATA,
+    SHALLOW,
+    Reader,
+)
 from vectors import BATCH_GZIP
 
 from klogtool import kernels
@@ -21,7 +29,15 @@ from klogtool.render.selection import LARGEST, SMALLEST, Selection
 
 pytestmark = pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 
-FORMS = (Form(SHALLOW), Form(DEEP), Form(PRINT), Form(PRINT_WITHOUT_METADATA), Form(json_file="t-0/0.log"))
+FORMS = (
+    Form(SHALLOW),
+    Form(DEEP),
+    Form(PRINT),
+    Form(PRINT_WITHOUT_METADATA),
+    Form(PRINT_AS_SCALA),
+    Form(PRINT_AS_SCALA_WITHOUT_METADATA),
+    Form(json_file="t-0/0.log"),
+)
 
 
 def assert_alike(data: bytes, form: Form, story: str = "", **how: int) -> None:

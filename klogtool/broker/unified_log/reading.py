@@ -204,9 +204,7 @@ class _Fetch:
         is_cut = not is_empty and wanted < first.size
         readable = None if end_position is None else first.size
         found = first.base_offset if self.log.terms.rules.moves_watermark_to_batch else self.offset
-        return Fetched(
-            found, segment.base_offset, first.position, size, self.end.offset, is_cut, aborted, readable
-        )
+        return Fetched(found, segment.base_offset, first.position, size, self.end.offset, is_cut, aborted, readable)
 
     def _end_position(self, segment: LogSegment) -> int | None:
         """Return where a fetch ends in a segment; None if unknown, so that nothing is read."""
