@@ -55,7 +55,7 @@ def _heading(name: str) -> str:
 @options.no_progress
 @options.debug
 def command(paths: tuple[str, ...], form: str, **chosen: Any) -> int:
-    """Print files of a log dir, byte for byte as kafka-dump-log of the release of --kafka prints them, or as JSON Lines,
+    """Print files of a log dir, byte for byte as kafka-dump-log of that release prints them, or as JSON Lines,
     Arrow or Parquet.
 
     FILE is a file, a partition dir or a log dir; of a folder, all files are printed. A bad file does not end the dump.
