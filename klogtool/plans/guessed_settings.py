@@ -16,10 +16,10 @@ from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.config import DAY_MS
 from klogtool.broker.content import read_content
 from klogtool.broker.timestamps import duration_text
-from klogtool.broker.unified_log.kept_segments import Age
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment, walk_entries
 from klogtool.broker.unified_log.retention import LOG_START, TIME, Deletion
+from klogtool.broker.unified_log.segment_age import Age
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.names import FileKind, TopicPartition, build_file_name

@@ -13,9 +13,10 @@ from typing import Any
 
 from klogtool.broker.circumstances import Checkpoints, is_log_dir
 from klogtool.broker.timestamps import duration_text
-from klogtool.broker.unified_log.kept_segments import Age, Kept, ages_of, explain_kept
+from klogtool.broker.unified_log.kept_segments import Kept, ages_of, explain_kept
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import LOG_START, SIZE, Deletion, delete_old_segments
+from klogtool.broker.unified_log.segment_age import Age
 from klogtool.errors import KlogError
 from klogtool.format.names import PartitionDirState
 from klogtool.log.file import Unreadable
@@ -137,7 +138,7 @@ def _kept_verdicts(kept: list[Kept], ages: Mapping[int, Age]) -> Iterator[Segmen
 
 
 def _more(age: Age) -> dict[str, Any]:
-    return {"size": age.size, "newest_ms": age.timestamp if age.size else None, "file_time": age.offset is None}
+    return {"size": age.size, "newest_ms": age.timestamp if age.size else None, "file_time": age.is_file_time}
 
 
 def _why_deleted(log: LoadedLog, deletion: Deletion) -> str:

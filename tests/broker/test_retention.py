@@ -4,6 +4,7 @@ import os
 import pathlib
 
 import pytest
+from damage import append_bytes
 from deciding import decided
 from loading import EPOCHS, NOW_MS, files_of, make, name_of, names_of, segment
 from retaining import after, arguments, gone, kept, retained
@@ -168,6 +169,19 @@ def test_without_timestamps_the_time_of_the_file_counts(tmp_path: pathlib.Path) 
     (row,) = plan.answer["kept"]
     assert (row["segment"], row["reason"], row["due_ms"]) == (1, "young", 20)
     assert row["held_by"] == {"segment": 1, "offset": None, "producer_id": None, "timestamp": 9, "file_time": True}
+
+
+@pytest.mark.parametrize(("now_ms", "bases"), [(20, []), (21, [0])])
+def test_without_timestamps_a_log_that_loading_cuts_is_as_old_as_the_loading(
+    tmp_path: pathlib.Path, now_ms: int, bases: list[int]
+) -> None:
+    """Java asks the file, which the recovery has just written."""
+    whole = build_message(0, None, b"v", magic=0)
+    log = make(tmp_path / "t-0", {0: whole})
+    append_bytes(log / name_of(0, "log"), whole[:-1])
+    os.utime(log / name_of(0, "log"), ns=(5_000_000, 5_000_000))
+    plan = retained(log, {"retention.ms": "10"}, now_ms, loaded_at_ms=10, last_stop="unclean", recovery_point=0)
+    assert gone(plan) == [(base, "time") for base in bases]
 
 
 def test_an_index_that_nobody_asked_for_keeps_every_byte(log: pathlib.Path) -> None:

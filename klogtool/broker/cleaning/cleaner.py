@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from klogtool.broker.cleaning.cleaned_transactions import CleanedTransactions
-from klogtool.broker.cleaning.dirty_range import LogToClean, last_modified_ms
+from klogtool.broker.cleaning.dirty_range import LogToClean
 from klogtool.broker.cleaning.kernel_cleaning import GroupCleaning, IrregularGroup, MapFilling, has_kernels_map, walk
 from klogtool.broker.cleaning.offset_map import KeyMap, new_key_map, new_secret
 from klogtool.broker.cleaning.read_buffer import ReadBuffer, walk_batches
@@ -25,6 +25,7 @@ from klogtool.broker.unified_log.content_writer import ContentWriter
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import BatchMarks, LogSegment, LogSegmentOffsetOverflow
 from klogtool.broker.unified_log.overflow_split import CLEANED, copy_mtime, replace_segments, split_overflowed_segment
+from klogtool.broker.unified_log.segment_age import last_modified_ms
 from klogtool.format import batch as format_batch
 from klogtool.format import message as format_message
 from klogtool.format.framing import walk_frames

@@ -11,9 +11,8 @@ from msgspec import Struct
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.log_segments import LogSegments
+from klogtool.broker.unified_log.segment_age import age_of
 from klogtool.format.java_numbers import MAX_LONG, wrap_long
-
-_MILLISECOND_NS = 1_000_000
 
 
 class LogToClean(Struct, frozen=True):
@@ -91,12 +90,6 @@ def non_active_from(segments: LogSegments, offset: int) -> list[LogSegment]:
     return [] if offset > active else segments.values(offset, active)
 
 
-def last_modified_ms(log: LoadedLog, segment: LogSegment) -> int:
-    """Return the modification time of a `.log`; if loading has truncated it, the time of the loading."""
-    mtime_ns = segment.draft.files[segment.log_name].mtime_ns
-    return log.terms.loaded_at_ms if mtime_ns is None else mtime_ns // _MILLISECOND_NS
-
-
 def _first_uncleanable(log: LoadedLog, first_dirty: int, now_ms: int) -> tuple[int, str]:
     """Return the lowest offset that limits the cleaner, and what it is."""
     found = [
@@ -106,17 +99,10 @@ def _first_uncleanable(log: LoadedLog, first_dirty: int, now_ms: int) -> tuple[i
     lag_ms = log.terms.config.min_compaction_lag_ms
     if lag_ms > 0:
         for segment in non_active_from(log.segments, first_dirty):
-            if _largest_timestamp(log, segment) > wrap_long(now_ms - lag_ms):
+            if age_of(log, segment).timestamp > wrap_long(now_ms - lag_ms):
                 found.append((segment.base_offset, "min.compaction.lag.ms"))
                 break
     return min(found, key=lambda pair: pair[0])
-
-
-def _largest_timestamp(log: LoadedLog, segment: LogSegment) -> int:
-    """Return the largest timestamp of the records, or else the file's time. This opens the time index
-    (LogSegment.largestTimestamp)."""
-    timestamp = segment.read_max_timestamp_so_far().timestamp
-    return timestamp if timestamp >= 0 else last_modified_ms(log, segment)
 
 
 def _compaction_delay_ms(log: LoadedLog, first_dirty: int, now_ms: int) -> int:

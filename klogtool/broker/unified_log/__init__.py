@@ -22,6 +22,7 @@ log_transactions        open and ended transactions of a log
 reading                 which bytes a fetch returns (UnifiedLog.read)
 lookup                  finds an offset, a timestamp or a leader epoch
 rolling                 when the active segment is closed, and closing it (LogSegment.shouldRoll, UnifiedLog.roll)
+segment_age             how old a segment is (LogSegment.largestTimestamp)
 retention               which segments retention deletes (UnifiedLog.deleteOldSegments)
 kept_segments           why segments stay after retention
 truncation              cuts a log at an offset, or starts it anew at one (UnifiedLog.truncateTo)

@@ -12,7 +12,8 @@ from klogtool.broker.timestamps import duration_text, unit_of
 from klogtool.broker.unified_log.index_files import TimeIndex
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
-from klogtool.broker.unified_log.retention import NS_PER_MS, is_tiered, upper_bound_of
+from klogtool.broker.unified_log.retention import is_tiered, upper_bound_of
+from klogtool.broker.unified_log.segment_age import Age, age_by
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
 from klogtool.format.framing import Frame
@@ -26,16 +27,6 @@ EMPTY, HIGH_WATERMARK, POLICY = "active_and_empty", "high_watermark", "policy"
 TIERED, UNLIMITED, SIZE = "tiered", "unlimited", "size"
 # Reasons of time, by the unit of the timestamp.
 YOUNG, FUTURE, BEHIND = "young", "future", "behind"
-
-
-class Age(Struct, frozen=True):
-    """A segment's size, and the largest timestamp in its time index with its offset. offset None: there is no entry,
-    and the timestamp is the mtime of the `.log`."""
-
-    segment: int
-    size: int
-    timestamp: int
-    offset: int | None
 
 
 class Kept(Struct, frozen=True):
@@ -62,15 +53,10 @@ class Kept(Struct, frozen=True):
 def ages_of(log: LoadedLog) -> dict[int, Age]:
     """Return the age of each segment, by base offset."""
     draft = Draft(log.draft.path, dict(log.draft.files))  # opening an index changes a draft
-    return {segment.base_offset: _age_of(segment, draft, log.terms.now_ms) for segment in log.segments.all}
-
-
-def _age_of(segment: LogSegment, draft: Draft, now_ms: int) -> Age:
-    known = segment.max_timestamp_so_far or _last_time_entry(segment, draft)
-    if known is not None and known.timestamp >= 0:
-        return Age(segment.base_offset, segment.size, known.timestamp, known.offset)
-    mtime_ns = draft.files[segment.log_name].mtime_ns
-    return Age(segment.base_offset, segment.size, now_ms if mtime_ns is None else mtime_ns // NS_PER_MS, None)
+    return {
+        segment.base_offset: age_by(log, segment, segment.max_timestamp_so_far or _last_time_entry(segment, draft))
+        for segment in log.segments.all
+    }
 
 
 def _last_time_entry(segment: LogSegment, draft: Draft) -> TimeIndexEntry | None:
@@ -141,7 +127,7 @@ class _Explainer:
         """Return until when it stays."""
         now_ms, unit = self._log.terms.now_ms, unit_of(age.timestamp)
         reason = YOUNG if age.timestamp <= now_ms else FUTURE if unit == "milliseconds" else unit
-        what = "the file was last written" if age.offset is None else "the newest record is"
+        what = "the file was last written" if age.is_file_time else "the newest record is"
         told = {
             YOUNG: f"{what} {duration_text(now_ms - age.timestamp)} ago",
             FUTURE: f"{what} {duration_text(age.timestamp - now_ms)} in the future",

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from klogtool.broker.unified_log.log_segment import base_offset_of, walk_from
 from klogtool.broker.unified_log.reading import fetch
+from klogtool.broker.unified_log.segment_age import age_of
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, RecordBatch, stream_records
 from klogtool.format.framing import Frame
@@ -47,7 +48,6 @@ WORDS = {
     "earliest-pending-upload": EARLIEST_PENDING_UPLOAD_TIMESTAMP,
 }
 NO_OFFSET = -1
-MS = 1_000_000  # nanoseconds
 
 
 # Steps of a search.
@@ -244,22 +244,12 @@ def lookup_timestamp(log: LoadedLog, timestamp: int) -> TimestampFound:
 
 def _find_from(log: LoadedLog, timestamp: int) -> TimestampFound:
     for segment in log.segments.all:
-        largest, by_mtime = _largest_timestamp(log, segment)
-        if largest >= timestamp:
-            chosen = _chosen(log, segment, largest, by_mtime=by_mtime)
+        age = age_of(log, segment)
+        if age.timestamp >= timestamp:
+            chosen = _chosen(log, segment, age.timestamp, by_mtime=age.is_file_time)
             found, steps = _search_segment(log, segment, timestamp)
             return TimestampFound(timestamp, found, (chosen, *steps))
     return TimestampFound(timestamp, None)
-
-
-def _largest_timestamp(log: LoadedLog, segment: LogSegment) -> tuple[int, bool]:
-    """Return the largest timestamp in a segment's time index, or the mtime of its `.log`; and whether it is the mtime
-    (largestTimestamp)."""
-    largest = segment.read_max_timestamp_so_far().timestamp
-    if largest >= 0:
-        return largest, False
-    mtime_ns = log.draft.files[segment.log_name].mtime_ns
-    return log.terms.loaded_at_ms if mtime_ns is None else mtime_ns // MS, True
 
 
 def _search_segment(

@@ -11,15 +11,14 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.overflow_split import DELETED
 from klogtool.broker.unified_log.rolling import roll
+from klogtool.broker.unified_log.segment_age import age_of
 from klogtool.format.java_numbers import wrap_long
 
 LOG_START, SIZE, TIME = "log_start", "size", "time"
-NS_PER_MS = 1_000_000
 
 
 class Deletion(Struct, frozen=True):
@@ -58,18 +57,6 @@ def upper_bound_of(log: LoadedLog, segment: LogSegment) -> int:
     return log.log_end_offset if following is None else following.base_offset
 
 
-def largest_timestamp(segment: LogSegment, draft: Draft, now_ms: int) -> tuple[int, bool]:
-    """Return the largest timestamp in the time index and False; or the mtime of the `.log` and True.
-
-    A `.log` that is written now has the current time.
-    """
-    known = segment.read_max_timestamp_so_far().timestamp
-    if known >= 0:
-        return known, False
-    mtime_ns = draft.files[segment.log_name].mtime_ns
-    return now_ms if mtime_ns is None else mtime_ns // NS_PER_MS, True
-
-
 def delete_below_log_start(log: LoadedLog) -> list[Deletion]:
     """Delete the segments that are wholly below the log start offset: only the first rule. Raises as
     delete_old_segments."""
@@ -105,10 +92,10 @@ def _delete_too_old(log: LoadedLog) -> list[Deletion]:
         return []
 
     def is_too_old(segment: LogSegment) -> Deletion | None:
-        timestamp, is_file_time = largest_timestamp(segment, log.draft, now_ms)
-        if wrap_long(now_ms - timestamp) <= retention_ms:
+        age = age_of(log, segment)
+        if wrap_long(now_ms - age.timestamp) <= retention_ms:
             return None
-        return Deletion(segment.base_offset, TIME, segment.size, timestamp, is_file_time)
+        return Deletion(segment.base_offset, TIME, segment.size, age.timestamp, age.is_file_time)
 
     return _delete_while(log, is_too_old)
 
