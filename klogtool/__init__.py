@@ -13,6 +13,7 @@
     broker/     Kafka's own log, offline: loaded, recovered, appended to, cleaned; over a draft, nothing is written
     verify/     every damage found, as findings
     salvage/    every sound batch of a damaged partition kept
+    doctor/     what a broker says and does when it starts, and what to do first
     plans/      decisions: what a command would write, as values
     disk/       carries plans out, and takes them back: the only floor that writes
     render/     answers as text, JSON lines, Arrow

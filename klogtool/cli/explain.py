@@ -2,36 +2,106 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Iterator, Sequence
+
 import click
 
 from klogtool.cli import options
-from klogtool.cli.output import Output
+from klogtool.cli.output import Output, note
 from klogtool.cli.status import DONE
 from klogtool.cli.writing_options import header
+from klogtool.doctor.messages import BY_NAME, MOST_CHARACTERS, Recognised, named, recognise, similar
+from klogtool.doctor.situations import SITUATIONS
+from klogtool.errors import KlogError
+from klogtool.escape import escaped
 from klogtool.json_rows import row_line
-from klogtool.render.explained import explain, explanation_text, list_text
+from klogtool.render.explained import Explanation, explain, explanation_text, list_text
+from klogtool.render.situations import messages_text, recognised_row, recognised_text
 from klogtool.verify.findings import SEVERITIES
 
 COMMAND = "explain"
+STDIN = "-"
+MOST_SHOWN = 60  # characters of a text that nobody knows
+_ID = re.compile(r"[\w-]+")
+
+Told = Explanation | Recognised
 
 
 @click.command(COMMAND)
-@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.argument("words", nargs=-1, metavar="[ID|MESSAGE|-]...")
+@click.option("--messages", is_flag=True, help="List the messages of brokers that klogtool knows.")
 @options.text_or_json
+@options.quiet
 @options.debug
-def command(ids: tuple[str, ...], form: str) -> int:
-    """Explain a finding of verify: what it means, how it comes about, what a broker does about it, and what to do.
+def command(words: tuple[str, ...], messages: bool, form: str, quiet: bool) -> int:
+    """Explain a finding of verify, or a message of a broker's log: what it means, what a broker does, and what to do.
 
-    ID is the id of the finding, for example batch-crc. Without an ID, all ids are listed with a short meaning.
+    ID is the id of a finding, for example batch-crc. Without arguments, all ids are listed with a short meaning.
 
-    Exit status: 0 done; 2 no finding has this id.
+    MESSAGE is text of a broker's log, in quotes: a line, a part of a line, or several lines with a stack trace. `-`
+    reads it from stdin. klogtool looks at no disk: paths are those of the text.
+
+    Exit status: 0 done; 2 no finding has this id, or no known message is in the text.
     """
-    out, told = Output(), [explain(finding_id) for finding_id in ids]
+    out = Output()
+    told = [one for asked in _asked(words, quiet=quiet) for one in _explain(asked)]
     if form == "json":
         out.line(row_line(header(COMMAND)))
-        for explanation in told or map(explain, SEVERITIES):
-            out.line(row_line(explanation.as_json()))
+        for row in _rows(told, messages=messages):
+            out.line(row_line(row))
     else:
-        out.text("\n\n".join(map(explanation_text, told)) if told else list_text())
+        out.text("\n\n".join(map(_text, told)) or (messages_text(SITUATIONS) if messages else list_text()))
     out.flush()
     return DONE
+
+
+def _asked(words: Sequence[str], *, quiet: bool) -> list[str]:
+    """Return the texts to explain. Several words without quotes are one message, if none of them is known."""
+    if len(words) > 1 and all(map(_ID.fullmatch, words)) and not any(map(_is_known, words)):
+        return [" ".join(words)]
+    return [_read_stdin(quiet=quiet) if word == STDIN else word for word in words]
+
+
+def _is_known(word: str) -> bool:
+    return word in SEVERITIES or word in BY_NAME or word == STDIN
+
+
+def _read_stdin(*, quiet: bool) -> str:
+    data = b"" if sys.stdin is None else sys.stdin.buffer.read(MOST_CHARACTERS + 1)
+    if len(data) > MOST_CHARACTERS and not quiet:
+        note(f"klogtool: only the first {MOST_CHARACTERS:,} bytes are looked at")
+    return data[:MOST_CHARACTERS].decode("utf-8", "surrogateescape")
+
+
+def _explain(asked: str) -> Sequence[Told]:
+    if asked in SEVERITIES:
+        return [explain(asked)]
+    if asked in BY_NAME:
+        return [named(asked)]
+    found = recognise(asked)
+    if not found and _ID.fullmatch(asked):
+        return [explain(asked, cure=_near(asked))]  # which says that there is no such id
+    if not found:
+        raise KlogError(f"no message that klogtool knows is in '{_shown(asked)}'", cure=_near(asked))
+    return found
+
+
+def _shown(text: str) -> str:
+    words = escaped(" ".join(text[: MOST_SHOWN * 4].split()))
+    return words if len(words) <= MOST_SHOWN else words[:MOST_SHOWN] + "..."
+
+
+def _near(text: str) -> str | None:
+    names = [situation.name for situation in similar(text)]
+    return f"Similar, but not the same: klogtool explain {' '.join(names)}" if names else None
+
+
+def _text(told: Told) -> str:
+    return explanation_text(told) if isinstance(told, Explanation) else recognised_text([told])
+
+
+def _rows(told: Sequence[Told], *, messages: bool) -> Iterator[dict[str, object]]:
+    for one in told or (map(named, BY_NAME) if messages else map(explain, SEVERITIES)):
+        yield one.as_json() if isinstance(one, Explanation) else recognised_row(one)

@@ -23,7 +23,7 @@ COMMANDS = {
         "klogtool.cli.verify",
         "Find all damage under a path. --recover: recover it as a broker does at startup.",
     ),
-    "explain": ("klogtool.cli.explain", "Explain a finding of verify, and what to do about it."),
+    "explain": ("klogtool.cli.explain", "Explain a finding of verify, or a line of a broker's log, and what to do."),
     "dump-log": (
         "klogtool.cli.dump_log",
         "Print files of a log dir as kafka-dump-log does, or as JSON, Arrow, Parquet.",

@@ -30,6 +30,7 @@ Findings:
     findings           a finding as a block of text and as a row; what each id means, in a sentence
     worst_first        many findings: the most dangerous first, and a tally
     explained          the full explanation of a finding, from docs/findings.md
+    situations         what a message of a broker's log means, and the messages that klogtool knows
 
 Plans, as each command shows them:
 

@@ -41,10 +41,10 @@ class Explanation(Struct, frozen=True):
         return {"type": "explanation", **told, "text": "\n\n".join(self.paragraphs)}
 
 
-def explain(finding_id: str) -> Explanation:
-    """Return the explanation of a finding. Raises KlogError for an unknown id, with similar ids."""
+def explain(finding_id: str, cure: str | None = None) -> Explanation:
+    """Return the explanation of a finding. Raises KlogError for an unknown id, with similar ids and `cure`."""
     if finding_id not in SEVERITIES:
-        raise KlogError(f"no finding has the id '{finding_id}'{_nearest(finding_id)}")
+        raise KlogError(f"no finding has the id '{finding_id}'{_nearest(finding_id)}", cure=cure)
     page = read_whole(PAGE, limit=MOST_PAGE_BYTES).decode()
     text = dict(_SECTION.findall(page)).get(finding_id, MEANINGS[finding_id])
     paragraphs = (_plain(part) for part in text.strip().split("\n\n"))

@@ -1,0 +1,177 @@
+"""Messages of a broker's log, recognised: which situation a pasted text is about, and where.
+
+The text may be a line, a part of a line, or many lines with stack traces; anybody may have written it. It is cut at
+`MOST_CHARACTERS`. A text with no known message gives nothing, never a guess; `similar` names what is near.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+from msgspec import Struct
+
+from klogtool.doctor.situation import Situation, Wording
+from klogtool.doctor.situations import SITUATIONS
+from klogtool.doctor.where import Where, where_in
+from klogtool.doctor.wording import literal_length, literals_of, pattern_of, readable, telling_parts
+from klogtool.verify.stops import Stop
+
+MOST_CHARACTERS = 1 << 19
+MOST_OF_A_WRAPPED_LINE = 4096
+MOST_RIVALS = 6  # a part that more situations share says nothing
+MOST_SIMILAR = 3
+LINES_OF_A_MESSAGE = 3  # with the line of its exception
+_WORD = re.compile(r"[a-z.]{4,40}")
+BY_NAME = {situation.name: situation for situation in SITUATIONS}
+
+
+class Recognised(Struct, frozen=True):
+    """A situation that a text is about. said: the message in the text, in one line. times: how often it is there.
+
+    is_whole: the whole message is there, and not only a part of it.
+    """
+
+    situation: Situation
+    wording: Wording
+    said: str
+    where: Where
+    times: int = 1
+    is_whole: bool = True
+
+    @property
+    def cures(self) -> tuple[str, ...]:
+        """Return the commands, with the paths of the message."""
+        return tuple(map(self.where.filled, self.situation.cures))
+
+
+class _Match(Struct, frozen=True):
+    """clue: whether the clue of the situation is in the text; None if it needs none."""
+
+    situation: Situation
+    wording: Wording
+    span: tuple[int, int]
+    groups: dict[str, str]
+    times: int
+    clue: bool | None
+
+
+def recognise(text: str) -> list[Recognised]:
+    """Return all situations that a text is about, the most specific first; none if it has no known message."""
+    text = readable(text[:MOST_CHARACTERS])
+    matches = _matches(text)
+    if not matches and len(text) <= MOST_OF_A_WRAPPED_LINE:
+        text = " ".join(text.split())  # a line that a terminal has wrapped
+        matches = _matches(text) or []
+    if matches:
+        return [_whole(match, text) for match in sorted(_without_rivals(matches), key=_rank)]
+    return _parts(text)
+
+
+def situation_of(stop: Stop) -> Situation | None:
+    """Return the situation of an exception that keeps a broker from its logs, or None."""
+    found = recognise(f"{stop.kafka_class}: {stop.message}")
+    return found[0].situation if found else None
+
+
+def similar(text: str) -> list[Situation]:
+    """Return situations whose messages share rare words with a text, the nearest first; often none."""
+    words = set(_WORD.findall(readable(text[:MOST_OF_A_WRAPPED_LINE]).casefold()))
+    shared = {name: own & words for name, own in _words_by_name().items()}
+    counted = _word_counts()
+    least = min(len(words), 2)
+    scores = {name: sum(1 / counted[word] for word in both) for name, both in shared.items() if len(both) >= least > 0}
+    best = sorted(scores, key=lambda name: -scores[name])[:MOST_SIMILAR]
+    return [BY_NAME[name] for name in best]
+
+
+def named(name: str) -> Recognised:
+    """Return a situation that somebody asks for by its name, without paths. Raises KeyError for an unknown name."""
+    situation = BY_NAME[name]
+    return Recognised(situation, situation.wordings[0], "", Where())
+
+
+def _matches(text: str) -> list[_Match]:
+    return [match for situation in SITUATIONS for match in _of_situation(situation, text)]
+
+
+def _of_situation(situation: Situation, text: str) -> Iterator[_Match]:
+    for wording in situation.wordings:
+        if not all(literal in text for literal in literals_of(wording.text)):
+            continue
+        found = list(pattern_of(wording.text).finditer(text))
+        if found:
+            clue = None if situation.clue is None else situation.clue in text
+            yield _Match(situation, wording, found[0].span(), found[0].groupdict(), len(found), clue)
+            return
+
+
+def _without_rivals(matches: list[_Match]) -> Iterator[_Match]:
+    """Leave out what is a part of a longer message at the same place, and what a clue in the text excludes."""
+    for match in matches:
+        start, end = match.span
+        around = [rival for rival in matches if rival.span[0] <= start and end <= rival.span[1]]
+        if not any(_displaces(rival, match) for rival in around):
+            yield match
+
+
+def _displaces(rival: _Match, match: _Match) -> bool:
+    if rival.clue is False or match.clue:
+        return False
+    if rival.clue:
+        return True
+    return literal_length(rival.wording.text) > literal_length(match.wording.text)
+
+
+def _rank(match: _Match) -> tuple[bool, bool, bool, int]:
+    """What a clue proves comes first; what only says that something failed comes last."""
+    return match.situation.is_general, match.clue is False, not match.clue, -literal_length(match.wording.text)
+
+
+def _whole(match: _Match, text: str) -> Recognised:
+    start, end = match.span
+    said = " ".join(text[start:end].split())
+    around = "\n".join(text[text.rfind("\n", 0, start) + 1 :].split("\n", LINES_OF_A_MESSAGE)[:LINES_OF_A_MESSAGE])
+    return Recognised(match.situation, match.wording, said, where_in(around, match.groups), match.times)
+
+
+def _parts(text: str) -> list[Recognised]:
+    """Return the situations of which a part of a message is in the text, or the text is in a part of a message."""
+    asked = " ".join(text.split()).strip(" .,:;'\"[](){}`").casefold()
+    longest: dict[str, tuple[int, Wording]] = {}
+    for situation in SITUATIONS:
+        for wording in situation.wordings:
+            length = max((_common(part, asked) for part in telling_parts(wording.text)), default=0)
+            if length > longest.get(situation.name, (0, wording))[0]:
+                longest[situation.name] = length, wording
+    best = max((length for length, _ in longest.values()), default=0)
+    found = [name for name, (length, _) in longest.items() if length == best]
+    if len(found) > MOST_RIVALS:
+        return []
+    said, where = " ".join(text.split()), where_in(text, {})
+    return [Recognised(BY_NAME[name], longest[name][1], said, where, is_whole=False) for name in found]
+
+
+def _common(part: str, asked: str) -> int:
+    """Return how long the common text is, if one contains the other; else 0."""
+    if part in asked:
+        return len(part)
+    return len(asked) if asked in part and next(telling_parts(asked), None) else 0
+
+
+@cache
+def _words_by_name() -> dict[str, frozenset[str]]:
+    return {situation.name: frozenset(_words_of(situation.wordings)) for situation in SITUATIONS}
+
+
+def _words_of(wordings: Iterable[Wording]) -> Iterator[str]:
+    for wording in wordings:
+        for literal in literals_of(wording.text):
+            yield from _WORD.findall(literal.casefold())
+
+
+@cache
+def _word_counts() -> Counter[str]:
+    return Counter(word for words in _words_by_name().values() for word in words)

@@ -1,0 +1,102 @@
+"""Where a message of a broker's log is about: the file, the partition dir and the log dir, taken from its text.
+
+The names in a wording come first, then the prefix of Kafka's loggers (`[UnifiedLog partition=t-0, dir=/d0]`), then any
+path in the text. Nothing is looked up on a disk: the log may be from another machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.errors import Corrupt
+from klogtool.escape import quoted
+from klogtool.format.names import OFFSET_DIGITS, FileKind, parse_file_name, parse_partition_dir_name
+
+_PREFIX = re.compile(r"\[\w{1,40} partition=(?P<partition>[^,\]\n]{1,260}), dir=(?P<dir>[^\]\n]{1,4096})\]")
+_LOG = re.compile(r"Log\(dir=(?P<folder>[^\n,]{1,4096}), topic")
+_SEGMENT = re.compile(r"LogSegment\(baseOffset=(?P<base>\d{1,20}),")
+_PATH = re.compile(r"(?<![\w./-])/[^\s,;:'\"()\[\]`]{1,4096}")
+_TYPED_IN = {"file": "FILE", "folder": "PARTITION", "dir": "LOGDIR", "other": "OTHER", "offset": "OFFSET"}
+
+
+class Where(Struct, frozen=True):
+    """What a message is about; None for what it does not say.
+
+    partition: as `t-0`. folder: of the partition. dir: the log dir. base: the base offset of a segment. other: a second
+    folder of the same kind.
+    """
+
+    file: str | None = None
+    folder: str | None = None
+    dir: str | None = None
+    partition: str | None = None
+    base: int | None = None
+    other: str | None = None
+    offset: int | None = None
+
+    def filled(self, command: str) -> str:
+        """Fill a command's `{names}` in, quoted for a shell. What is not known becomes a word such as LOGDIR."""
+        words = {name: _word(getattr(self, name), typed) for name, typed in _TYPED_IN.items()}
+        metadata = os.path.join(self.dir, CLUSTER_METADATA_DIR) if self.dir else None
+        words["metadata"] = _word(metadata, f"LOGDIR/{CLUSTER_METADATA_DIR}")
+        return command.format_map(words)
+
+
+def _word(value: str | int | None, typed: str) -> str:
+    return typed if value is None else quoted(str(value))
+
+
+def where_in(text: str, groups: Mapping[str, str]) -> Where:
+    """Return what a message is about. groups: what its wording has by name; text: the lines around it."""
+    known = {name: value for name, found in groups.items() if (value := (found or "").strip().rstrip("."))}
+    for name, value in _around(text):
+        known.setdefault(name, value)
+    return _completed(known)
+
+
+def _around(text: str) -> Iterator[tuple[str, str]]:
+    for pattern in (_PREFIX, _LOG, _SEGMENT):
+        if found := pattern.search(text):
+            yield from found.groupdict().items()
+    for found in _PATH.finditer(text):
+        path = found[0].rstrip("./")
+        if parse_file_name(name := os.path.basename(path)).kind is not FileKind.FOREIGN:
+            yield "file", path
+        elif _is_partition(name):
+            yield "folder", path
+
+
+def _is_partition(name: str) -> bool:
+    try:
+        parse_partition_dir_name(name)
+    except Corrupt:
+        return False
+    return True
+
+
+def _completed(known: dict[str, str]) -> Where:
+    """Add what follows from a path: the partition dir of a file, the log dir of a partition dir."""
+    file, folder, log_dir = (known.get(name) for name in ("file", "folder", "dir"))
+    if file is not None and _is_partition(parent := os.path.basename(os.path.dirname(file))) and parent:
+        folder = folder or os.path.dirname(file)
+    elif file is not None and os.path.dirname(file):
+        log_dir = log_dir or os.path.dirname(file)
+    if folder is None and log_dir is not None and _is_partition(known.get("partition", "")):
+        folder = os.path.join(log_dir, known["partition"])
+    if folder is not None and log_dir is None:
+        log_dir = os.path.dirname(folder) or None
+    partition = known.get("partition") or (os.path.basename(folder) if folder else None)
+    base = _number(known.get("base"))
+    if base is None and file is not None:
+        base = parse_file_name(os.path.basename(file)).base_offset
+    return Where(file, folder, log_dir, partition, base, known.get("other"), _number(known.get("offset")))
+
+
+def _number(told: str | None) -> int | None:
+    digits = (told or "").removeprefix("-")
+    return int(told or "") if digits.isdecimal() and len(digits) <= OFFSET_DIGITS else None
