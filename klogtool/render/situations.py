@@ -39,7 +39,8 @@ def _lines(one: Recognised) -> Iterator[str]:
     yield from _paragraph("", situation.meaning)
     yield ""
     yield from _paragraph("look first", situation.look_first)
-    yield ""
+    if one.cures or situation.findings:
+        yield ""
     for number, command in enumerate(one.cures):
         yield f"  {'' if number else 'run':<{_INDENT - 2}}{command}"
     yield from _paragraph("findings", ", ".join(situation.findings))

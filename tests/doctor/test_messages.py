@@ -1,0 +1,267 @@
+"""Messages of brokers: each is recognised, its outcome is what real brokers did, its commands exist."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import shlex
+import time
+from collections.abc import Callable
+
+import click
+import pytest
+from running import ROOT, Done
+
+from klogtool.cli.main import COMMANDS
+from klogtool.doctor.messages import BY_NAME, MOST_CHARACTERS, recognise, similar, situation_of
+from klogtool.doctor.situation import Outcome, Situation
+from klogtool.doctor.situations import SITUATIONS
+from klogtool.doctor.where import Where
+from klogtool.doctor.wording import literals_of, pattern_of
+from klogtool.render.situations import OUTCOMES
+from klogtool.verify.findings import SEVERITIES
+from klogtool.verify.stops import refuses
+
+KlogTool = Callable[..., Done]
+MESSAGES = [
+    tuple(line.replace("\\n", "\n").split("\t"))
+    for line in (ROOT / "tests/doctor/messages.txt").read_text(encoding="utf-8").splitlines()
+    if line and not line.startswith("#")
+]
+SHELL = {"findmnt", "ls", "df", "dmesg", "fuser", "readlink", "cat", "find", "sysctl"}  # they only look
+every_situation = pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
+EXAMPLES = {"file": "/d/t-0/00000000000000000019.log", "folder": "/d/t-0", "dir": "/d", "partition": "t-0"}
+ORPHAN = "Found an orphaned index file /d0/t-0/00000000000000000019.index, with no corresponding log file."
+
+
+@pytest.mark.parametrize(("outcome", "name", "message"), MESSAGES, ids=lambda text: text[:50])
+def test_what_a_broker_logs_is_recognised(outcome: str, name: str, message: str) -> None:
+    found = recognise(message)
+    assert [one.situation.name for one in found][:1] == [name]
+    assert found[0].situation.outcome is Outcome(outcome)
+    assert found[0].is_whole
+
+
+@pytest.mark.parametrize(("outcome", "name", "message"), MESSAGES, ids=lambda text: text[:50])
+def test_time_level_and_logger_around_it_do_not_matter(outcome: str, name: str, message: str) -> None:
+    first, _, rest = message.partition("\n")
+    line = f"[2026-11-21 18:03:19,123] WARN {first} (org.apache.kafka.storage.internals.log.LogManager)\r\n{rest}"
+    found = recognise(line)
+    assert found[0].situation.name == name
+    assert not any("org.apache.kafka" in (one.where.file or "") for one in found)
+
+
+@pytest.mark.parametrize(("outcome", "name", "message"), MESSAGES, ids=lambda text: text[:50])
+def test_a_line_that_a_terminal_has_wrapped(outcome: str, name: str, message: str) -> None:
+    if "\n" not in message and " " in message:
+        middle = message.index(" ", len(message) // 2) if " " in message[len(message) // 2 :] else message.index(" ")
+        wrapped = f"{message[:middle]}\n   {message[middle + 1 :]}"
+        begins_with_another = any(one.is_whole for one in recognise(message[:middle]))
+        assert begins_with_another or name in [one.situation.name for one in recognise(wrapped)]
+
+
+@every_situation
+def test_a_situation_is_recognised_by_each_of_its_wordings(situation: Situation) -> None:
+    for wording in situation.wordings:
+        said = re.sub(r"\{(\w*)\}", lambda name: EXAMPLES.get(name[1], "7"), wording.text)
+        assert pattern_of(wording.text).search(said)
+        assert situation.name in [one.situation.name for one in recognise(said)]
+
+
+@every_situation
+def test_a_situation_is_told_in_full(situation: Situation) -> None:
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", situation.name)
+    assert situation.name not in SEVERITIES
+    assert situation.meaning.endswith((".", ".)"))
+    assert situation.look_first.endswith((".", ".)", "?"))
+    assert set(situation.findings) <= SEVERITIES.keys()
+    assert situation.cures or situation.look_first.startswith("Nothing") or situation.outcome is Outcome.OK
+
+
+def test_every_situation_has_a_name_of_its_own() -> None:
+    assert len(BY_NAME) == len(SITUATIONS) > 150
+    assert OUTCOMES.keys() == set(Outcome)
+
+
+@every_situation
+def test_the_commands_of_a_situation_exist(situation: Situation) -> None:
+    where = Where("/d/t-0/00000000000000000019.log", "/d/t-0", "/d", "t-0", 19, "/e/t-0", 45)
+    for cure in situation.cures:
+        for words in (shlex.split(where.filled(cure)), shlex.split(Where().filled(cure))):
+            assert words[0] == "klogtool" or words[0] in SHELL
+            if words[0] == "klogtool":
+                parses(words[1], words[2:])
+
+
+def parses(name: str, words: list[str]) -> None:
+    command: click.Command = importlib.import_module(COMMANDS[name][0]).command
+    context = click.Context(command)
+    given, left, _ = command.make_parser(context).parse_args(words)
+    assert not left
+    assert any(given[param.name or ""] for param in command.params if isinstance(param, click.Argument))
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        ("Found a corrupted index file", "offset-index-corrupt"),
+        ("treat it as a stray log", "stray-without-topic-id"),
+        ("could not find offset index file corresponding to log file", "offset-index-missing"),
+        ("FOUND AN ORPHANED INDEX FILE", "orphaned-index"),
+        ("…since clean shutdown file was found", "start-after-clean-shutdown"),
+    ],
+)
+def test_a_part_of_a_message(part: str, name: str) -> None:
+    found = recognise(part)
+    assert found[0].situation.name == name
+    assert not found[0].is_whole
+
+
+def test_paths_are_those_of_the_message() -> None:
+    (found,) = recognise(f"[LogLoader partition=t-0, dir=/d0] {ORPHAN}")
+    assert found.where == Where("/d0/t-0/00000000000000000019.index", "/d0/t-0", "/d0", "t-0", 19)
+    assert found.cures == ("klogtool verify /d0/t-0", "klogtool salvage /d0/t-0 --output DIR")
+    (cut,) = recognise("[LogLoader partition=t-0, dir=/d 1] Corruption found in segment 39, truncating to offset 45")
+    assert (cut.where.folder, cut.where.base, cut.where.offset) == ("/d 1/t-0", 39, 45)
+    assert cut.cures[0] == "klogtool verify --recover '/d 1/t-0'"
+
+
+def test_a_path_in_a_message_cannot_run_in_a_shell() -> None:
+    (found, *_) = recognise("Error while loading log dir /d;$(reboot)`x`")
+    assert found.cures[0] == "klogtool verify '/d;$(reboot)`x`'"
+
+
+def test_what_is_unknown_is_a_word_in_capitals() -> None:
+    (found,) = recognise("Recovering unflushed segment 39. 0 recovered for t-0.")
+    assert found.cures[0] == "klogtool verify --recover PARTITION"
+
+
+def test_a_stack_trace_shows_the_most_specific_first() -> None:
+    text = (
+        "ERROR There was an error in one of the threads during logs loading: java.lang.NumberFormatException: "
+        'For input string: "foo"\njava.lang.NumberFormatException: For input string: "foo"\n'
+        "\tat java.base/java.lang.Long.parseLong(Long.java:711)\n"
+        "\tat org.apache.kafka.storage.internals.log.LogFileUtils.offsetFromFileName(LogFileUtils.java:80)\n"
+    )
+    names = [one.situation.name for one in recognise(text)]
+    assert names == ["file-name-no-offset", "log-loading-failed"]
+
+
+def test_without_a_clue_all_that_fit_are_shown() -> None:
+    names = {one.situation.name for one in recognise('java.lang.NumberFormatException: For input string: "x"')}
+    assert names == {
+        "file-name-no-offset",
+        "leader-epoch-no-number",
+        "checkpoint-no-number",
+        "cleaner-checkpoint-no-number",
+    }
+
+
+def test_the_same_message_many_times_is_one_situation() -> None:
+    (found,) = recognise(f"{ORPHAN}\n" * 7)
+    assert found.times == 7
+
+
+def test_colours_and_curved_quotes_of_what_people_paste() -> None:
+    for text in (f"\x1b[33mWARN\x1b[0m {ORPHAN}", f"\u201c{ORPHAN}\u201d", json.dumps({"message": ORPHAN})):
+        assert [one.situation.name for one in recognise(text)] == ["orphaned-index"]
+    (found,) = recognise('{"message":"Error while reading checkpoint file /d/x","thread":"main"}')
+    assert found.where.file == "/d/x"
+
+
+def test_an_exception_of_verify_has_its_situation() -> None:
+    stop = refuses(
+        "KafkaException",
+        "Found directory /d/foo, 'foo' is not in the form of topic-partition or "
+        "topic-partition.uniqueId-delete (if marked for deletion).",
+    )
+    found = situation_of(stop)
+    assert found is not None
+    assert found.name == "foreign-folder-in-log-dir"
+    assert situation_of(refuses("KafkaException", "something else")) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "\n" * 1000, "hello world", "klogtool", "is less than", "\x00\x1b[31m\u202e", "a" * 10**6]
+)
+def test_what_nobody_knows_is_not_guessed(text: str) -> None:
+    assert recognise(text) == []
+
+
+def repeated(situation: Situation) -> str:
+    """The beginning of each message again and again, without its end."""
+    return "".join(literals_of(wording.text)[0] * 40 for wording in situation.wordings)
+
+
+def test_hostile_text_takes_no_long_time() -> None:
+    parts = [
+        literal for situation in SITUATIONS for wording in situation.wordings for literal in literals_of(wording.text)
+    ]
+    everything = "\n".join(parts)  # so that no pattern is skipped
+    begun = time.monotonic()
+    for text in (
+        everything + "".join(map(repeated, SITUATIONS)),
+        everything + "Duplicate log directories for " * 20_000,
+        everything + "[LogLoader partition=" * 20_000,
+        everything + "/d/t-0" * 100_000,
+        everything + "\x1b[1" * 100_000,
+    ):
+        recognise((text * 20)[: MOST_CHARACTERS * 20])
+        similar(text)
+    assert time.monotonic() - begun < 60
+
+
+def test_a_text_of_the_command_line(klogtool: KlogTool) -> None:
+    done = klogtool("explain", ORPHAN, "batch-crc", "--format", "json")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert [row.get("situation", row.get("id")) for row in rows[1:]] == ["orphaned-index", "batch-crc"]
+    assert rows[1]["outcome"] == "loses"
+    assert rows[1]["file"] == "/d0/t-0/00000000000000000019.index"
+    assert rows[1]["cures"] == ["klogtool verify /d0/t-0", "klogtool salvage /d0/t-0 --output DIR"]
+
+
+def test_without_quotes_the_words_are_one_message(klogtool: KlogTool) -> None:
+    done = klogtool("explain", "treat", "it", "as", "a", "stray", "log")
+    assert done.status == 0
+    assert done.out.startswith(b"stray-without-topic-id: the broker runs, and LOSES")
+
+
+def test_what_is_unknown_is_wrong_usage(klogtool: KlogTool) -> None:
+    done = klogtool("explain", "index file is \x1b[31m corrupted somehow")
+    assert (done.status, done.out) == (2, b"")
+    assert "no message that klogtool knows is in" in done.told
+    assert "Similar, but not the same: klogtool explain" in done.told
+    assert "\x1b" not in done.told
+    assert klogtool("explain", "").status == 2
+    assert "partition-uncleanable" in klogtool("explain", "uncleanable").told
+
+
+def test_control_characters_of_a_message_are_escaped(klogtool: KlogTool) -> None:
+    done = klogtool("explain", "Error while loading log dir /d\x1b]0;x\x07\u202e")
+    assert done.status == 0
+    assert b"\x1b" not in done.out
+    assert "\u202e" not in done.out.decode()
+
+
+def test_every_situation_is_listed(klogtool: KlogTool) -> None:
+    text = klogtool("explain", "--messages").out.decode()
+    assert re.findall(r"^([a-z0-9-]+)  \(", text, re.MULTILINE) == list(BY_NAME)
+    rows = [json.loads(line) for line in klogtool("explain", "--messages", "--format", "json").out.splitlines()]
+    assert [row["situation"] for row in rows[1:]] == list(BY_NAME)
+    assert klogtool("explain", "snapshot-move-noise").out.startswith(b"snapshot-move-noise: the broker runs")
+
+
+def test_the_page_has_the_fields_of_a_situation(klogtool: KlogTool) -> None:
+    page = (ROOT / "docs/explain.md").read_text(encoding="utf-8")
+    rows = klogtool(
+        "explain",
+        ORPHAN,
+        "Malformed line in partition metadata file [/d/t-0/partition.metadata]: hello",
+        "--format",
+        "json",
+    ).out.splitlines()
+    fields = {name for row in rows[1:] for name in json.loads(row)}
+    assert fields == set(re.findall(r'"([a-z_]+)"', page.partition("A situation is")[2].partition("\n\n")[0])) - {
+        "explanation"
+    }
