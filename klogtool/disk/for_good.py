@@ -19,6 +19,7 @@ from klogtool import interrupts
 from klogtool.disk.about import about, about_new_file
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import Facts
+from klogtool.disk.folder_moves import check_no_folders
 from klogtool.disk.journal import OurLinks, journal_of
 from klogtool.disk.lock import locked
 from klogtool.disk.log_dirs import locks_seen_once, log_dir_of, log_dirs_of
@@ -45,6 +46,7 @@ class ForGood:
     def carry_out(self) -> None:
         """Carry out everything. Raises Refused, LogDirInUse, StalePlan, KlogError or OSError; then nothing was changed,
         unless `begun` is set."""
+        check_no_folders(self._plans, "--no-undo deletes files for good, and renames no folder: leave the option out")
         self._facts.check()
         with ExitStack() as held:
             for folder in self._log_dirs():

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from klogtool.broker.file_facts import Fact
-from klogtool.plans.plan import Plan, Rename, Step
+from klogtool.plans.plan import Plan, Rename, RenameFolder, Step
 from klogtool.plans.saved_plan import SavedPlan
 
 
@@ -25,10 +25,11 @@ def joined(plans: Sequence[SavedPlan], log_dir: str) -> Sequence[SavedPlan]:
     if len(names) == len(set(names)):
         return plans
     whole = [plan.decided() for plan in plans]
-    steps = tuple(_below(step, _relative(plan.path, log_dir)) for plan in whole for step in plan.steps)
+    steps = [_below(step, _relative(plan.path, log_dir)) for plan in whole for step in plan.steps]
+    steps.sort(key=lambda step: isinstance(step, RenameFolder))  # these are the last ones
     facts = tuple(fact for plan in whole for fact in _facts_below(plan, log_dir))
     notes = tuple(note for plan in whole for note in plan.notes)
-    return [SavedPlan.of(Plan(whole[0].command, log_dir, whole[0].question, facts, steps, (), {}, notes))]
+    return [SavedPlan.of(Plan(whole[0].command, log_dir, whole[0].question, facts, tuple(steps), (), {}, notes))]
 
 
 def _names_in(plan: SavedPlan) -> set[str]:
@@ -41,8 +42,8 @@ def _relative(path: str, log_dir: str) -> str:
 
 def _below(step: Step, folder: str) -> Step:
     path = os.path.normpath(os.path.join(folder, step.path))
-    if isinstance(step, Rename):
-        return Rename(path, os.path.normpath(os.path.join(folder, step.to)))
+    if isinstance(step, Rename | RenameFolder):
+        return replace(step, path=path, to=os.path.normpath(os.path.join(folder, step.to)))
     return replace(step, path=path)
 
 

@@ -26,7 +26,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.disk.about import about
-from klogtool.disk.belonging import SUFFIX, Belonging
+from klogtool.disk.belonging import SUFFIX, Belonging, identity_of
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import Inode, is_partition_dir, looks_like_log_dir
 from klogtool.disk.log_dirs import log_dir_of
@@ -116,6 +116,11 @@ class Entry(Struct, frozen=True):
     def has_moved(self) -> bool:
         """Return whether log dir or journal have moved since the run began. Raises as `home`."""
         return self.belonging().has_moved(self.journal)
+
+    def is_about_a_copy(self) -> bool:
+        """Return whether the log dir is another folder than when the run began: a copy. Raises as `home`."""
+        then, now = self.belonging().log_dir_is, identity_of(self.log_dir())
+        return (then.dev, then.ino) != (now.dev, now.ino)
 
     def paths(self) -> tuple[str, ...]:
         """Return the paths that the command was given, as typed; empty if not recorded. Raises KlogError."""
@@ -291,7 +296,7 @@ def make_entry(disk: Disk, entry: Entry, head: Mapping[str, Any], plans: Sequenc
 def save_manifest(disk: Disk, entry: Entry, manifest: Manifest) -> None:
     """Replace the manifest atomically, synced. The first call also reserves space for later manifests."""
     data = manifest.to_bytes(entry.home())
-    if manifest.progress is Progress.STAGED:
+    if manifest.progress is Progress.STAGED and not os.path.lexists(entry.place(RESERVE)):
         disk.write(entry.place(RESERVE), (b"\1" * (len(data) + BLOCK_BYTES),))
         disk.sync(entry.place(RESERVE))
     new = entry.place(MANIFEST + ".new")

@@ -1,4 +1,5 @@
-"""What a journal's entry records of each file that a run changes: its state before and after, and where it is kept."""
+"""What a journal's entry records of each file that a run changes: its state before and after, and where it is kept;
+and which folders it renames."""
 
 from __future__ import annotations
 
@@ -8,15 +9,17 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, names_of, walk_changes
 from klogtool.errors import Corrupt, KlogError
 from klogtool.plans.fields import MOST, Fields
-from klogtool.plans.plan import Delete, Rename, Truncate, step_as_json
+from klogtool.plans.plan import Delete, Rename, Truncate, is_plain_name, step_as_json
+from klogtool.verify.cures import MOVED_OUT
 
 SCHEMA = 2
+SCHEMA_WITH_MOVES = 3  # folders are renamed; a version that knows only schema 2 must not undo such a run
 
 
 class Progress(Enum):
@@ -93,16 +96,40 @@ class Record(Struct, frozen=True):
         return found
 
 
+class FolderMove(Struct, frozen=True):
+    """A folder of the log dir that gets another path. Both paths are absolute. ino: of the folder."""
+
+    path: str
+    to: str
+    ino: int
+
+
+class FolderMoves(Struct, frozen=True):
+    """The folders that a run renames, in order. around: the folders that contain them, before and after, as they were;
+    None for one that the run makes."""
+
+    moves: tuple[FolderMove, ...] = ()
+    around: Mapping[str, FolderBefore | None] = field(default_factory=dict)
+
+
+NO_MOVES = FolderMoves()
+
+
 class Manifest(Struct, frozen=True):
-    """How far a run has come, and the records of its plans, in order."""
+    """How far a run has come, and the records of its plans, in order. folder_moves: folders that are renamed once all
+    files are as planned. Paths of records are those before."""
 
     progress: Progress
     records: tuple[Record, ...]
+    folder_moves: FolderMoves = NO_MOVES
 
     def to_bytes(self, home: Home) -> bytes:
         """Build the bytes of manifest.json."""
         rows = [_record_row(record, home) for record in self.records]
-        return json.dumps({"schema": SCHEMA, "progress": self.progress.name, "plans": rows}).encode() + b"\n"
+        known = {"schema": SCHEMA, "progress": self.progress.name, "plans": rows}
+        if self.folder_moves.moves:
+            known |= {"schema": SCHEMA_WITH_MOVES, "folder_moves": _moves_row(self.folder_moves, home)}
+        return json.dumps(known).encode() + b"\n"
 
     @classmethod
     def of(cls, data: bytes, path: str, home: Home) -> Manifest:
@@ -110,9 +137,10 @@ class Manifest(Struct, frozen=True):
         fields = _fields_of(data, path)
         try:
             records = tuple(_parse_record(record, home) for record in fields.objects("plans"))
+            moves = _parse_moves(fields.object("folder_moves"), home) if fields.has("folder_moves") else NO_MOVES
         except (ValueError, KeyError) as error:
             raise _no_manifest(error, path) from None
-        return cls(progress_of(data, path), records)
+        return cls(progress_of(data, path), records, moves)
 
 
 def progress_of(data: bytes, path: str) -> Progress:
@@ -129,9 +157,11 @@ def _fields_of(data: bytes, path: str) -> Fields:
         schema = fields.number("schema")
     except (ValueError, RecursionError) as error:
         raise _no_manifest(error, path) from None
-    if schema != SCHEMA:
+    if schema not in (SCHEMA, SCHEMA_WITH_MOVES):
         raise KlogError(
-            f"written by another version of klogtool: its schema is {schema}, this version reads {SCHEMA}", path=path
+            f"written by another version of klogtool: its schema is {schema}, this version reads up to "
+            f"{SCHEMA_WITH_MOVES}",
+            path=path,
         )
     return fields
 
@@ -146,6 +176,11 @@ class Home(Struct, frozen=True):
     log_dir: str
     entry: str
 
+    @property
+    def moved_out(self) -> str:
+        """The folder beside the log dir that takes what is moved out of it."""
+        return self.log_dir + MOVED_OUT
+
     def below(self, path: str) -> str:
         """Return a path in the log dir as the manifest writes it."""
         return os.path.relpath(path, self.log_dir)
@@ -159,11 +194,15 @@ def _record_row(record: Record, home: Home) -> dict[str, Any]:
     return {
         "plan": record.plan_id,
         "path": home.below(record.path),
-        "folders": {home.below(p): {"mtime_ns": f.mtime_ns, "names": f.names} for p, f in record.folders.items()},
+        "folders": {home.below(path): _folder_row(folder) for path, folder in record.folders.items()},
         "before": {name: _original_row(file) for name, file in record.before.items()},
         "steps": [_step_row(step, home) for step in record.steps],
         "after": {name: _state_row(state) for name, state in record.after.items()},
     }
+
+
+def _folder_row(folder: FolderBefore) -> dict[str, Any]:
+    return {"mtime_ns": folder.mtime_ns, "names": folder.names}
 
 
 def _state_row(state: FileState | None) -> dict[str, Any] | None:
@@ -186,7 +225,7 @@ def _step_row(step: StagedStep, home: Home) -> dict[str, Any]:
 
 def _parse_record(row: Fields, home: Home) -> Record:
     folders = {
-        home.found(checked_inside(path)): FolderBefore(fields.number("mtime_ns", -MOST), fields.texts("names"))
+        home.found(checked_inside(path)): _parse_folder(fields)
         for path, fields in row.items("folders")
         if fields is not None
     }
@@ -198,6 +237,10 @@ def _parse_record(row: Fields, home: Home) -> Record:
     if {name for step in steps for name in names_of(step)} - before.keys() or before.keys() != after.keys():
         raise ValueError(f"{row.name_of('steps')} and {row.name_of('before')} do not name the same files")
     return Record(row.text("plan"), home.found(row.inside("path")), folders, before, steps, after)
+
+
+def _parse_folder(row: Fields) -> FolderBefore:
+    return FolderBefore(row.number("mtime_ns", -MOST), row.texts("names"))
 
 
 def checked_inside(name: str) -> str:
@@ -245,3 +288,37 @@ def _parse_step(row: Fields, home: Home) -> StagedStep:
             return Delete(path)
         case other:
             raise ValueError(f"{row.name_of('step')} is not a known step: {other}")
+
+
+# Folders that are renamed: all paths are plain names, either in the log dir or in the folder beside it.
+
+
+def _moves_row(folders: FolderMoves, home: Home) -> dict[str, Any]:
+    moves = [
+        {
+            "path": os.path.basename(move.path),
+            "to": os.path.basename(move.to),
+            "out": os.path.dirname(move.to) != home.log_dir,
+            "ino": move.ino,
+        }
+        for move in folders.moves
+    ]
+    before = (folders.around.get(place) for place in (home.log_dir, home.moved_out))
+    log_dir, moved_out = (None if folder is None else _folder_row(folder) for folder in before)
+    return {"moves": moves, "log_dir": log_dir, "moved_out": moved_out}
+
+
+def _parse_moves(row: Fields, home: Home) -> FolderMoves:
+    moves = tuple(_parse_move(move, home) for move in row.objects("moves"))
+    around: dict[str, FolderBefore | None] = {home.log_dir: _parse_folder(row.object("log_dir"))}
+    if any(os.path.dirname(move.to) == home.moved_out for move in moves):
+        around[home.moved_out] = _parse_folder(row.object("moved_out")) if row.has("moved_out") else None
+    return FolderMoves(moves, around)
+
+
+def _parse_move(row: Fields, home: Home) -> FolderMove:
+    path, to = row.text("path"), row.text("to")
+    if not (is_plain_name(path) and is_plain_name(to)):
+        raise ValueError(f"{row.name_of('path')} or {row.name_of('to')} is not a plain name")
+    place = home.moved_out if row.flag("out") else home.log_dir
+    return FolderMove(os.path.join(home.log_dir, path), os.path.join(place, to), row.number("ino"))

@@ -22,6 +22,7 @@ from klogtool.broker.spools import MakeSpool
 from klogtool.disk.about import About, about, about_new_file
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import check_facts, is_partition_dir, looks_like_log_dir
+from klogtool.disk.folder_moves import check_no_folders
 from klogtool.disk.lock import check_free, locked
 from klogtool.disk.log_dirs import locks_seen_once, log_dirs_around
 from klogtool.disk.putting import copy
@@ -80,6 +81,7 @@ def carry_out_to(
     plans = [plan for plan in plans if not _is_around(plan.path, source)]
     for place in [output, *(beside or {})]:
         check_place(place, source)
+    check_no_folders(plans, "this plan renames folders of the log dir, which --output cannot do: use --apply")
     check_facts(plans)
     result = new_folder(plans, source, output)
     result = replace(result, ready=ready(result))

@@ -20,14 +20,15 @@ from klogtool.disk.about import About, about, about_new_file
 from klogtool.disk.digest import digest_of
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.facts import Facts
+from klogtool.disk.folder_moves import folder_before
 from klogtool.disk.journal import Entry, OurLinks
-from klogtool.disk.manifest import FolderBefore, Original, Record
+from klogtool.disk.manifest import Original, Record
 from klogtool.disk.putting import put
 from klogtool.disk.space import BLOCK_BYTES
 from klogtool.disk.spooling import Laid, lay_made, spooled_bytes
 from klogtool.disk.states import FileState, StagedStep, StagedWrite, find_state, states_after
 from klogtool.errors import Refused
-from klogtool.plans.plan import Plan, Rename, Step, Truncate, Write, names_of
+from klogtool.plans.plan import FileStep, Plan, Rename, RenameFolder, Step, Truncate, Write, names_of
 from klogtool.plans.saved_plan import SavedPlan
 
 
@@ -62,11 +63,15 @@ def stage(disk: Disk, entry: Entry, k: int, plan: Plan, laid: Laid, facts: Facts
     plan = uncut_plan(plan, ours)
     names = list(dict.fromkeys(name for step in plan.steps for name in names_of(step)))
     folders = list(dict.fromkeys(os.path.dirname(os.path.join(ready.base, name)) for name in names))
-    before = {folder: _folder_before(folder) for folder in folders}
+    before = {folder: folder_before(folder) for folder in folders}
     disk.mkdir(entry.place(str(k)))
     ready.linkable.update(folder for folder in folders if _can_link(ready, folder))
     new_files = {folder: about_new_file(folder) for folder in folders}
-    steps = tuple(_stage_step(ready, n, step, new_files, laid) for n, step in enumerate(plan.steps))
+    steps = tuple(
+        _stage_step(ready, n, step, new_files, laid)
+        for n, step in enumerate(plan.steps)
+        if not isinstance(step, RenameFolder)  # these have no part in a record: see folder_moves.py
+    )
     originals = _keep_originals(ready, plan, names)
     disk.sync_dir(entry.place(str(k)))
     for folder in folders:
@@ -147,10 +152,6 @@ def _kept_sizes(plan: SavedPlan, ours: OurLinks, *, copied: bool) -> Iterator[in
             yield BLOCK_BYTES + (max(0, size - step.size) if cut else size if copied else 0)
 
 
-def _folder_before(folder: str) -> FolderBefore:
-    return FolderBefore(os.stat(folder).st_mtime_ns, tuple(sorted(os.listdir(folder))))
-
-
 def _can_link(ready: Staging, folder: str) -> bool:
     """Return whether files of the folder can have a hard link in the journal. This is tried, because one device may be
     mounted twice, and the system may refuse links to files of other users."""
@@ -173,7 +174,7 @@ def _files_of(folder: str) -> Iterator[str]:
             yield path
 
 
-def _stage_step(ready: Staging, n: int, step: Step, new_files: Mapping[str, About], laid: Laid) -> StagedStep:
+def _stage_step(ready: Staging, n: int, step: FileStep, new_files: Mapping[str, About], laid: Laid) -> StagedStep:
     if not isinstance(step, Write):
         return step
     path = os.path.join(ready.base, step.path)

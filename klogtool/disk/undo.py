@@ -4,8 +4,9 @@ Undo is refused if somebody else has since written to a file that the run had ch
 that are as the run left them, even in the middle, and files that are gone, can be put back without loss. Changes to
 other files do not prevent undo. Undo itself may be killed at any call; the next undo continues.
 
-Order of effects: check all files; record in the manifest that undo has begun; put names back, the last step's first;
-sync folders and set their times; record in the manifest that all is undone; delete the entry.
+Order of effects: check all files; record in the manifest that undo has begun; give folders their former names; put
+names of files back, the last step's first; sync folders and set their times; record in the manifest that all is undone;
+delete the entry.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from klogtool.disk.about import about
 from klogtool.disk.digest import digest_of
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.facts import Inode
+from klogtool.disk.folder_moves import checked_moves_done, record_now, take_moves_back, tidy_folders
 from klogtool.disk.journal import Entry, OurLinks, save_manifest
 from klogtool.disk.manifest import Manifest, Original, Progress, Record
 from klogtool.disk.putting import put
@@ -38,14 +40,23 @@ WRITTEN_TO = "modified since that run, by somebody else or by a later run (undo 
 
 def check_untouched(entry: Entry, manifest: Manifest) -> None:
     """Raises Refused if undo would lose what somebody else has written, or if an original is not kept in full."""
-    for record in manifest.records:
+    for record in _records_now(entry, manifest):
         _check_record(entry, record, undoing=manifest.progress is Progress.UNDOING)
+
+
+def _records_now(entry: Entry, manifest: Manifest) -> Iterator[Record]:
+    """Yield the records with the paths that their files have now. Raises Refused if folders were renamed by others."""
+    done = checked_moves_done(entry, manifest)
+    for record in manifest.records:
+        yield record_now(record, manifest.folder_moves.moves[:done])
 
 
 def _check_record(entry: Entry, record: Record, *, undoing: bool) -> None:
     for folder in (record.path, *record.folders):
         if os.path.realpath(folder) != folder:
             raise Refused("the run changed a folder here, now a symbolic link is in its place", path=folder)
+        if not os.path.isdir(folder):
+            raise Refused("this folder is gone, or a later run renamed it (undo the later run first)", path=folder)
     possible = record.possible_states()
     by_inode: dict[int, list[FileState]] = {}
     for state in (state for states in possible.values() for state in states):
@@ -119,7 +130,7 @@ def _is_being_mended(entry: Entry, path: str, original: Original) -> bool:
 def check_room(entry: Entry, manifest: Manifest) -> None:
     """Raises Refused if there is not enough space for cut-off tails, and for originals that are copied back."""
     needed: dict[str, int] = {}
-    for record in manifest.records:
+    for record in _records_now(entry, manifest):
         copied = _names_to_copy(entry, record)
         for name, original in record.before.items():
             if original is not None:
@@ -180,7 +191,9 @@ def _is_to_change(path: str, original: Original) -> bool:
 
 def take_back(disk: Disk, entry: Entry, manifest: Manifest) -> None:
     """Put everything back. The caller holds the log dir's lock and has checked that nothing is lost."""
+    done = checked_moves_done(entry, manifest)
     save_manifest(disk, entry, replace(manifest, progress=Progress.UNDOING))
+    take_moves_back(disk, manifest.folder_moves, done)
     for record in reversed(manifest.records):
         copied = _names_to_copy(entry, record)
         staged = {step.state.ino for step in record.steps if isinstance(step, StagedWrite)}
@@ -191,6 +204,7 @@ def take_back(disk: Disk, entry: Entry, manifest: Manifest) -> None:
                 else:
                     _put_back(disk, entry, os.path.join(record.path, name), record.before[name], staged)
         _tidy(disk, entry, record)
+    tidy_folders(disk, manifest.folder_moves)
     save_manifest(disk, entry, replace(manifest, progress=Progress.UNDONE))
 
 

@@ -8,7 +8,9 @@ Order of effects; each is on the device before the next:
  4. Check the facts once more. Save the entry's manifest: from now on it says that steps may have been done.
  5. Do the steps in the plan's order, one system call each. A cut is synced before the next step, and so are names
     before a cut or a step in another folder. So a power failure leaves a state that some step left.
- 6. Compare the files with what they should be; save the manifest as done.
+ 6. Compare the files with what they should be. If folders are to be renamed, save the manifest again, and rename
+    them one by one, synced (folder_moves.py).
+ 7. Save the manifest as done.
 
 If the run is killed before 4, nothing was changed. If it is killed later, `resume` finishes it and `undo` takes it
 back; the files show which step was the last (states.py). An error in 5 undoes the steps done; only if that fails too,
@@ -31,6 +33,7 @@ from klogtool.disk.about import about
 from klogtool.disk.belonging import Belonging
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.facts import Facts
+from klogtool.disk.folder_moves import do_moves, find_moves_done, stage_moves
 from klogtool.disk.joining import joined
 from klogtool.disk.journal import (
     Entry,
@@ -47,14 +50,14 @@ from klogtool.disk.journal import (
 )
 from klogtool.disk.lock import check_free, locked
 from klogtool.disk.log_dirs import is_locked_by, locks_seen_once, log_dirs_of
-from klogtool.disk.manifest import Home, Manifest, Progress, Record
+from klogtool.disk.manifest import FolderMove, Home, Manifest, Progress, Record
 from klogtool.disk.space import MORE_ROOM, check_space
 from klogtool.disk.spooling import Laid, check_made
 from klogtool.disk.staging import room_needed, stage, staged_in_place
 from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, find_state, find_steps_done
 from klogtool.disk.undo import check_room, check_untouched, take_back
 from klogtool.errors import KlogError, Refused
-from klogtool.plans.plan import Delete, Rename, Truncate
+from klogtool.plans.plan import KINDS, Delete, Rename, RenameFolder, Truncate
 from klogtool.plans.saved_plan import SavedPlan, decide_saved, paths_of
 
 
@@ -151,6 +154,7 @@ class InPlace:
                 cleaning.callback(clean, self._disk, entry, plans, bases, times)
                 head = self._head_of(log_dir, journal, bases, made, times)
                 make_entry(self._disk, entry, {**head, "made_lock": locks[log_dir]}, plans)
+                moves = stage_moves(plans, log_dir)
                 make_spool, laid, links = spools[log_dir, journal], Laid(), OurLinks(journal)
                 records = [
                     stage(self._disk, entry, k, plan.decided(make_spool), laid, self._facts, links)
@@ -158,7 +162,7 @@ class InPlace:
                 ]
                 check_made(laid, plans[0].question.threads)
                 self._disk.sync_dir(entry.path)
-                runs.append((entry, Manifest(Progress.STAGED, tuple(records))))
+                runs.append((entry, Manifest(Progress.STAGED, tuple(records), moves)))
             yield runs
             cleaning.pop_all()
 
@@ -276,8 +280,12 @@ class StepsDone:
 
     def add(self, record: Record, step: StagedStep) -> None:
         """Count one more step."""
-        kind = "write" if isinstance(step, StagedWrite) else type(step).__name__.lower()
+        kind = "write" if isinstance(step, StagedWrite) else KINDS[type(step)]
         self.done, self.last = self.done + 1, f"{kind} {os.path.join(record.path, step.path)}"
+
+    def add_move(self, move: FolderMove) -> None:
+        """Count one more folder that is renamed."""
+        self.done, self.last = self.done + 1, f"{KINDS[RenameFolder]} {move.path}"
 
     def __str__(self) -> str:
         far = f"{self.done:,} of {self.whole:,}"
@@ -290,22 +298,39 @@ def finish(disk: Disk, entry: Entry, manifest: Manifest, steps: StepsDone | None
     An interrupt waits for the current step. steps: is told of each step.
     """
     steps = steps or StepsDone()
-    steps.whole += sum(len(record.steps) for record in manifest.records)
-    for record in manifest.records:
-        _do_steps(disk, record, _steps_done(record), steps)
-    records = tuple(replace(record, after=_checked_after(record)) for record in manifest.records)
-    save_manifest(disk, entry, Manifest(Progress.DONE, records))
+    moves, done = manifest.folder_moves, find_moves_done(entry, manifest)
+    in_files = sum(len(record.steps) for record in manifest.records)
+    steps.whole += in_files + len(moves.moves)
+    if done is None:
+        raise _cannot_finish(entry.log_dir())
+    if done:  # then all files were as planned
+        steps.done += in_files + done
+    else:
+        manifest = replace(manifest, records=tuple(_finish_record(disk, record, steps) for record in manifest.records))
+    if moves.moves:
+        if not done:  # paths of records are about to change, so what is known of their files is saved before
+            save_manifest(disk, entry, manifest)
+        do_moves(disk, entry.home(), moves, done, steps.add_move)
+    save_manifest(disk, entry, replace(manifest, progress=Progress.DONE))
+
+
+def _finish_record(disk: Disk, record: Record, steps: StepsDone) -> Record:
+    _do_steps(disk, record, _steps_done(record), steps)
+    return replace(record, after=_checked_after(record))
 
 
 def _steps_done(record: Record) -> int:
     found = {name: find_state(os.path.join(record.path, name)) for name in record.before}
     done = find_steps_done(record.states_before, record.steps, found)
     if done is None:
-        raise Refused(
-            "somebody else changed files since the run was cut short, so it cannot be finished: undo it",
-            path=record.path,
-        )
+        raise _cannot_finish(record.path)
     return done
+
+
+def _cannot_finish(path: str) -> Refused:
+    return Refused(
+        "somebody else changed files since the run was cut short, so it cannot be finished: undo it", path=path
+    )
 
 
 def _do_steps(disk: Disk, record: Record, done: int, told: StepsDone) -> None:

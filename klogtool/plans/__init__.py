@@ -37,6 +37,8 @@
     offsets_before_recovery  which offsets a recovery removes from a log
     clean_stop               verify --recover --mark-clean: whether a log may be marked as cleanly stopped
 
+    mend                     doctor --fix: edits of single files and folders of a log dir
+
     salvage                  salvage
     salvage_answer           the answer of salvage
     rejected_files           the bytes that salvage rejects, as files

@@ -26,6 +26,7 @@ DECISIONS = {
     "retain": "klogtool.plans.retain",
     "delete-records": "klogtool.plans.delete_records",
     "compact": "klogtool.plans.compact",
+    "doctor --fix": "klogtool.plans.mend",
 }
 
 # These rewrite whole logs, and also take `make_spool`.

@@ -9,6 +9,7 @@ files (`facts`), and compares the two (`id`).
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -16,7 +17,11 @@ from msgspec import Struct, field
 
 from klogtool.broker.content import Content, FileRange, Made, Part, content_size, crc_of, part_size
 from klogtool.broker.file_facts import Fact
+from klogtool.log.folder import own_name
 from klogtool.plans.question import Question
+from klogtool.verify.cures import MOVED_OUT
+
+MOST_NAME_BYTES = 255  # of one name; the limit of the system
 
 
 class Write(Struct, frozen=True):
@@ -52,8 +57,51 @@ class Delete(Struct, frozen=True):
     path: str
 
 
+class RenameFolder(Struct, frozen=True):
+    """Rename a folder of a log dir, or move it out of the log dir. The plan's path is the log dir, with links resolved.
+
+    path: a name in the log dir. to: another name there, or what `moved_out` gives. Nothing may have that name. These
+    steps are the last of a plan, and are carried out once all files of the run are as planned. So all other paths of
+    the run are those before.
+    """
+
+    path: str
+    to: str
+
+
 # Paths are relative to the plan's. Steps are carried out in order, once the contents of all Writes are on disk.
-Step: TypeAlias = Write | Truncate | Rename | Delete
+FileStep: TypeAlias = Write | Truncate | Rename | Delete
+Step: TypeAlias = FileStep | RenameFolder
+
+KINDS: Mapping[type[Step], str] = {
+    Write: "write",
+    Truncate: "truncate",
+    Rename: "rename",
+    Delete: "delete",
+    RenameFolder: "rename-folder",
+}
+
+
+def is_plain_name(name: str) -> bool:
+    """Return whether this can be the name of a file or folder: one part of a path, and no way out of a folder."""
+    if name in ("", os.curdir, os.pardir) or "/" in name or "\0" in name:
+        return False
+    try:
+        return len(os.fsencode(name)) <= MOST_NAME_BYTES
+    except UnicodeEncodeError:
+        return False
+
+
+def moved_out(log_dir: str, name: str) -> str:
+    """Return the path, relative to the log dir, of a folder that was moved out of it: a name in `<log dir>.moved-out`,
+    beside it. The cures of verify use the same place."""
+    return os.path.join(os.pardir, own_name(log_dir) + MOVED_OUT, name)
+
+
+def may_rename_folder(path: str, to: str, log_dir: str) -> bool:
+    """Return whether `RenameFolder` accepts these: both are names in the log dir, or `to` is what `moved_out` gives."""
+    name = os.path.basename(to)
+    return is_plain_name(path) and is_plain_name(name) and to in (name, moved_out(log_dir, name))
 
 
 def tells_of_loss(answer: Mapping[str, Any]) -> bool:
@@ -67,8 +115,14 @@ def tells_of_loss(answer: Mapping[str, Any]) -> bool:
 
 
 def names_of(step: Step) -> tuple[str, ...]:
-    """Return the paths of the files that a step changes, relative to the plan's."""
-    return (step.path, step.to) if isinstance(step, Rename) else (step.path,)
+    """Return the paths of the files that a step changes, relative to the plan's. A step about a folder changes none."""
+    match step:
+        case RenameFolder():
+            return ()
+        case Rename():
+            return step.path, step.to
+        case _:
+            return (step.path,)
 
 
 class SegmentVerdict(Struct, frozen=True):
@@ -201,15 +255,16 @@ def _in_order(value: Any) -> Any:
 
 def step_as_json(step: Step) -> dict[str, Any]:
     """Return a step as JSON types. New bytes are given as size and CRC-32C, pieces of files as ranges."""
+    known: dict[str, Any] = {"step": KINDS[type(step)], "path": step.path}
     match step:
         case Write():
-            return {"step": "write", "path": step.path, "size": step.size, "from": [_part(p) for p in step.content]}
+            return {**known, "size": step.size, "from": [_part(part) for part in step.content]}
         case Truncate():
-            return {"step": "truncate", "path": step.path, "size": step.size}
-        case Rename():
-            return {"step": "rename", "path": step.path, "to": step.to}
+            return {**known, "size": step.size}
+        case Rename() | RenameFolder():
+            return {**known, "to": step.to}
         case Delete():
-            return {"step": "delete", "path": step.path}
+            return known
 
 
 def _part(part: Part) -> dict[str, Any]:

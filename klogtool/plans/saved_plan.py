@@ -16,7 +16,7 @@ from klogtool.errors import Refused, StalePlan
 from klogtool.json_rows import restored, row_line
 from klogtool.plans.decisions import decide, question_type
 from klogtool.plans.fields import MOST, Fields, WrongField
-from klogtool.plans.plan import Plan, Rename, Step, Truncate, Write
+from klogtool.plans.plan import KINDS, Plan, Rename, RenameFolder, Step, Truncate, Write, may_rename_folder
 from klogtool.plans.question import Question, read_question
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ SCHEMA = 1
 KEPT_BYTES = 256 << 20  # contents in memory, of all plans; other plans are decided again when they are carried out
 LIGHT_BYTES = 64 << 10  # contents of a plan up to this size are always kept
 SUM = "sum"
+RENAME_FOLDER = KINDS[RenameFolder]
 
 
 class SavedStep(Struct, frozen=True):
@@ -39,7 +40,9 @@ class SavedStep(Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Paths of the files that it changes, relative to the plan's."""
+        """Paths of the files that it changes, relative to the plan's. A step about a folder changes none."""
+        if self.kind == RENAME_FOLDER:
+            return ()
         return (self.path,) if self.to is None else (self.path, self.to)
 
 
@@ -63,6 +66,11 @@ class SavedPlan(Struct, frozen=True):
         whole = plan if with_content and plan.is_whole else None
         steps = tuple(map(_saved_step, plan.steps))
         return cls(row, row["id"], plan.command, plan.path, plan.question, tuple(facts), steps, whole)
+
+    @property
+    def renames_folders(self) -> bool:
+        """Whether a step renames a folder."""
+        return any(step.kind == RENAME_FOLDER for step in self.steps)
 
     def decided(self, make_spool: MakeSpool | None = None) -> Plan:
         """Return the plan with all its content. Raises StalePlan if the same question now has another answer.
@@ -130,9 +138,9 @@ def _questions(plans: Iterable[SavedPlan]) -> list[tuple[str, Question]]:
 
 
 def _saved_step(step: Step) -> SavedStep:
-    to = step.to if isinstance(step, Rename) else None
+    to = step.to if isinstance(step, Rename | RenameFolder) else None
     size = step.size if isinstance(step, Write | Truncate) else 0
-    return SavedStep(type(step).__name__.lower(), step.path, to, size)
+    return SavedStep(KINDS[type(step)], step.path, to, size)
 
 
 # As lines of JSON.
@@ -180,16 +188,17 @@ def paths_of(head: Mapping[str, Any]) -> list[str]:
     return list(head.get("paths", ()))
 
 
-def _parse_plan(line: bytes, n: int, path: str) -> SavedPlan:
-    with _refused(path, f"plan {n}"):
+def _parse_plan(line: bytes, n: int, file: str) -> SavedPlan:
+    with _refused(file, f"plan {n}"):
         fields = _parse_line(line, "the line")
         if fields.row.get("type") != "plan":
             raise WrongField("type is not 'plan'")
         facts = tuple(map(_parse_fact, fields.objects("facts")))
-        steps = tuple(map(_parse_step, fields.objects("steps")))
+        path = fields.absolute("path")
+        steps = tuple(_parse_step(step, path) for step in fields.objects("steps"))
         command = fields.text("command")
         question = _parse_question(command, fields.object("arguments"))
-        found = SavedPlan(fields.row, fields.text("id"), command, fields.absolute("path"), question, facts, steps)
+        found = SavedPlan(fields.row, fields.text("id"), command, path, question, facts, steps)
         for name in ("segments", "notes"):
             fields.list(name)
         for name in ("bytes_freed", "bytes_held"):
@@ -230,10 +239,14 @@ def _parse_fact(fields: Fields) -> Fact:
     return Fact(*known, ino, ctime_ns, names, digest)
 
 
-def _parse_step(fields: Fields) -> SavedStep:
+def _parse_step(fields: Fields, plan_path: str) -> SavedStep:
     kind, path = fields.text("step"), fields.inside("path")
-    if kind not in ("write", "truncate", "rename", "delete"):
+    if kind not in KINDS.values():
         raise WrongField(f"{fields.name_of('step')} is not a known step: {kind}")
+    if kind == RENAME_FOLDER:
+        if not may_rename_folder(path, fields.text("to"), plan_path):
+            raise WrongField(f"{fields.name_of('to')}: a folder can only be renamed in its log dir, or moved out of it")
+        return SavedStep(kind, path, fields.text("to"))
     to = fields.inside("to") if kind == "rename" else None
     size = fields.number("size") if kind in ("write", "truncate") else 0
     if kind == "write":

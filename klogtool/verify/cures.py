@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from klogtool.escape import quoted
 from klogtool.format.names import TopicPartition
 
+MOVED_OUT = ".moved-out"  # ends the name of the folder beside a log dir that takes what is moved out of it
 _IN_REGEX = frozenset(r".[]*^$\+?(){}|/")
 
 
@@ -60,7 +61,7 @@ def _beside(folder: str) -> str:
     whole = folder.rstrip("/")
     if os.path.basename(whole) in ("", ".", ".."):
         whole = os.path.abspath(folder)
-    return whole + ".moved-out"
+    return whole + MOVED_OUT
 
 
 def renaming(path: str, to: str) -> str:

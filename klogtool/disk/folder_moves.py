@@ -1,0 +1,266 @@
+"""Renames folders of a log dir, and moves them out of it: the last steps of a run.
+
+All files are as planned before the first folder is renamed. So a run that was cut short is either before, with all
+paths as recorded, or some renames are done. Each rename is one call of the system, and a folder keeps its inode. So the
+names show how many are done.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from klogtool import interrupts
+from klogtool.disk.about import about
+from klogtool.disk.disk import Disk, keep_time
+from klogtool.disk.facts import looks_like_log_dir
+from klogtool.disk.journal import Entry
+from klogtool.disk.manifest import NO_MOVES, FolderBefore, FolderMove, FolderMoves, Home, Manifest, Progress, Record
+from klogtool.disk.states import FileState, StagedStep, find_steps_done
+from klogtool.errors import Refused
+from klogtool.format.names import FileKind
+from klogtool.plans.plan import Rename, may_rename_folder
+from klogtool.plans.saved_plan import RENAME_FOLDER, SavedPlan, SavedStep
+
+NO_FOLDER = 0  # in place of an inode: something that is not a folder
+
+
+# Before the first step.
+
+
+def stage_moves(plans: Sequence[SavedPlan], log_dir: str) -> FolderMoves:
+    """Return what the plans do to folders of their log dir. Nothing is written. Raises Refused for what cannot be one
+    rename on one file system, and if the new name is taken."""
+    moves: list[FolderMove] = []
+    names: dict[str, int | None] = {}  # by path, once a move has changed it: the folder there
+    for plan in plans:
+        for step in _checked_steps(plan, log_dir):
+            path, to = (os.path.normpath(os.path.join(log_dir, name)) for name in (step.path, step.to or ""))
+            ino = names[path] if path in names else _movable_folder(path, log_dir)
+            if ino is None:
+                raise Refused("no such folder", path=path)
+            if names[to] is not None if to in names else os.path.lexists(to):
+                raise Refused("something has this name already, so no folder can get it", path=to)
+            names |= {path: None, to: ino}
+            moves.append(FolderMove(path, to, ino))
+    return FolderMoves(tuple(moves), _folders_around(moves, log_dir)) if moves else NO_MOVES
+
+
+def check_no_folders(plans: Iterable[SavedPlan], why: str) -> None:
+    """Raises Refused, with this reason, if a plan renames folders."""
+    for plan in plans:
+        if plan.renames_folders:
+            raise Refused(why, path=plan.path)
+
+
+def _checked_steps(plan: SavedPlan, log_dir: str) -> Sequence[SavedStep]:
+    steps = [step for step in plan.steps if step.kind == RENAME_FOLDER]
+    if steps and os.path.realpath(plan.path) != log_dir:
+        raise Refused("folders can only be renamed by a plan for the log dir that contains them", path=plan.path)
+    if steps != list(plan.steps[len(plan.steps) - len(steps) :]):
+        raise Refused("folders are renamed last, but another step of this plan comes later", path=plan.path)
+    for step in steps:
+        if not may_rename_folder(step.path, step.to or "", log_dir):
+            raise Refused(f"a folder cannot be moved there: {step.to}", path=os.path.join(log_dir, step.path))
+    return steps
+
+
+def _movable_folder(path: str, log_dir: str) -> int | None:
+    """Return the inode of a folder, or None if there is none. Raises Refused for anything else."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(found.st_mode):
+        raise Refused("a symbolic link, not a folder: rename it by hand", path=path)
+    if not stat.S_ISDIR(found.st_mode):
+        raise Refused("not a folder", path=path)
+    if found.st_dev != os.lstat(log_dir).st_dev or os.path.ismount(path):
+        raise Refused("this folder is a mount point, so it cannot be renamed", path=path)
+    return found.st_ino
+
+
+def _folders_around(moves: Sequence[FolderMove], log_dir: str) -> dict[str, FolderBefore | None]:
+    around: dict[str, FolderBefore | None] = {log_dir: folder_before(log_dir)}
+    for folder in {os.path.dirname(move.to) for move in moves} - {log_dir}:
+        is_there = os.path.lexists(folder)
+        if is_there and (os.path.islink(folder) or not os.path.isdir(folder)):
+            raise Refused("not a folder, so nothing can be moved there", path=folder)
+        above = os.path.dirname(folder)
+        if os.lstat(folder if is_there else above).st_dev != os.lstat(log_dir).st_dev:
+            raise Refused("on another file system than the log dir: move the folder by hand", path=folder)
+        if looks_like_log_dir(above):
+            raise Refused(f"nothing can be moved there, because it would be in a log dir: {above}", path=folder)
+        around[folder] = folder_before(folder) if is_there else None
+    return around
+
+
+def folder_before(folder: str) -> FolderBefore:
+    """Return the time of a folder and its names. Raises OSError."""
+    return FolderBefore(os.stat(folder).st_mtime_ns, tuple(sorted(os.listdir(folder))))
+
+
+# How many are done.
+
+
+def find_moves_done(entry: Entry, manifest: Manifest) -> int | None:
+    """Return how many folders have been renamed; None if the names match no state between two renames.
+
+    A copy of a log dir has other inodes. Then only the names count, and only for a run that is done.
+    """
+    moves = manifest.folder_moves.moves
+    if not moves:
+        return 0
+    paths = [path for move in moves for path in (move.path, move.to)]
+    found = {path: _folder_at(path) for path in paths}
+    done = _moves_done([(move.path, move.to, move.ino) for move in moves], found)
+    if done is None and manifest.progress is Progress.DONE and entry.is_about_a_copy():
+        names = {path: state if state is None else _state_of(1) for path, state in found.items()}
+        done = _moves_done([(move.path, move.to, 1) for move in moves], names)
+        return done if done == len(moves) else None
+    return done
+
+
+def _moves_done(moves: Sequence[tuple[str, str, int]], found: Mapping[str, FileState | None]) -> int | None:
+    before: dict[str, FileState | None] = {}
+    for path, to, ino in moves:
+        before.setdefault(path, _state_of(ino))
+        before.setdefault(to, None)
+    return find_steps_done(before, [Rename(path, to) for path, to, _ in moves], found)
+
+
+def _folder_at(path: str) -> FileState | None:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return _state_of(found.st_ino if stat.S_ISDIR(found.st_mode) else NO_FOLDER)
+
+
+def _state_of(ino: int) -> FileState:
+    """Return a state that is the same for all states of one folder."""
+    return FileState(ino, 0, 0)
+
+
+def checked_moves_done(entry: Entry, manifest: Manifest) -> int:
+    """Return how many folders have been renamed. Raises Refused, which names a folder, if that is not certain."""
+    done = find_moves_done(entry, manifest)
+    if done is not None:
+        return done
+    for move in reversed(manifest.folder_moves.moves):
+        if os.path.lexists(move.path) and os.path.lexists(move.to):
+            raise Refused(
+                f"the run moved the folder of this name to {move.to}, now something else has the name: "
+                "move that away first",
+                path=move.path,
+            )
+        if not os.path.lexists(move.path) and not os.path.lexists(move.to):
+            raise Refused("the run moved a folder here, and it is gone", path=move.to)
+    raise Refused(
+        "folders of this log dir were renamed since that run, by somebody else or by a later run "
+        "(undo the later run first)",
+        path=manifest.folder_moves.moves[-1].to,
+    )
+
+
+# Where files of a run are.
+
+
+def record_now(record: Record, moves: Sequence[FolderMove]) -> Record:
+    """Return the record with the paths that its files have once these folders are renamed."""
+    if not moves:
+        return record
+    base = path_now(record.path, moves)
+
+    def now(name: str) -> str:
+        return os.path.relpath(path_now(os.path.join(record.path, name), moves), base)
+
+    def step_now(step: StagedStep) -> StagedStep:
+        return Rename(now(step.path), now(step.to)) if isinstance(step, Rename) else replace(step, path=now(step.path))
+
+    return replace(
+        record,
+        path=base,
+        folders={path_now(folder, moves): before for folder, before in record.folders.items()},
+        before={now(name): original for name, original in record.before.items()},
+        steps=tuple(map(step_now, record.steps)),
+        after={now(name): state for name, state in record.after.items()},
+    )
+
+
+def path_now(path: str, moves: Sequence[FolderMove]) -> str:
+    """Return the path that a file or folder has once these folders are renamed."""
+    path = os.path.normpath(path)
+    for move in moves:
+        if path == move.path or path.startswith(move.path + os.sep):
+            path = move.to + path[len(move.path) :]
+    return path
+
+
+# Renaming, and taking it back.
+
+
+def do_moves(disk: Disk, home: Home, folders: FolderMoves, done: int, tell: Callable[[FolderMove], None]) -> None:
+    """Rename all folders that are not renamed yet. Each rename is synced before the next. Raises OSError."""
+    for folder in _parents(folders.moves[:done]):  # a killed run may not have synced them
+        disk.sync_dir(folder)
+    for move in folders.moves[done:]:
+        with interrupts.held():
+            if os.path.dirname(move.to) == home.moved_out and folders.around.get(home.moved_out) is None:
+                _make_moved_out(disk, home)
+            _rename(disk, move.path, move.to)
+            tell(move)
+
+
+def _make_moved_out(disk: Disk, home: Home) -> None:
+    """Create the folder beside the log dir, with its mode and owner. A killed run may have created it already."""
+    if not os.path.lexists(home.moved_out):
+        disk.mkdir(home.moved_out)
+    wanted = replace(about(home.log_dir).permitted(), mtime_ns=None)
+    if about(home.moved_out) != replace(wanted, mtime_ns=about(home.moved_out).mtime_ns):
+        disk.describe(home.moved_out, wanted)
+        disk.sync_dir(os.path.dirname(home.moved_out))
+
+
+def _rename(disk: Disk, path: str, to: str) -> None:
+    if os.path.lexists(to):  # an empty folder would be replaced
+        raise FileExistsError(errno.EEXIST, "something has this name already", to)
+    disk.rename(path, to)
+    for folder in dict.fromkeys((os.path.dirname(to), os.path.dirname(path))):
+        disk.sync_dir(folder)
+
+
+def take_moves_back(disk: Disk, folders: FolderMoves, done: int) -> None:
+    """Give the folders their former names, the last one first. Raises OSError."""
+    for move in reversed(folders.moves[:done]):
+        with interrupts.held():
+            _rename(disk, move.to, move.path)
+    for folder in _parents(folders.moves):  # a killed undo may not have synced them
+        if os.path.isdir(folder):
+            disk.sync_dir(folder)
+
+
+def tidy_folders(disk: Disk, folders: FolderMoves) -> None:
+    """Set the former times of the folders around, if they have the same names. Delete one that the run made, if it is
+    empty."""
+    for folder, before in folders.around.items():
+        if before is None:
+            with suppress(OSError):  # somebody put something there, or it does not exist
+                disk.rmdir(folder)
+                disk.sync_dir(os.path.dirname(folder))
+        elif os.path.isdir(folder) and _names(os.listdir(folder)) == _names(before.names):
+            keep_time(disk, folder, before.mtime_ns)
+            disk.sync_dir(folder)
+
+
+def _names(names: Sequence[str]) -> set[str]:
+    return set(names) - {FileKind.LOCK.value}
+
+
+def _parents(moves: Sequence[FolderMove]) -> Iterator[str]:
+    yield from dict.fromkeys(os.path.dirname(path) for move in moves for path in (move.to, move.path))

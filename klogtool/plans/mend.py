@@ -1,0 +1,215 @@
+"""doctor --fix: edits of single files and folders of a log dir, as plans.
+
+The edits are chosen elsewhere, as cures of what is wrong. Here each is checked against the disk, and becomes a step of
+the plan for its folder. Folders are renamed last, by the log dir's own plan. So all paths of edits are those before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from klogtool.broker.draft import Draft
+from klogtool.broker.file_facts import LOCK, Fact, file_fact, folder_fact, listing_of
+from klogtool.errors import Refused
+from klogtool.plans.plan import (
+    Delete,
+    FileStep,
+    Plan,
+    Rename,
+    RenameFolder,
+    Write,
+    is_plain_name,
+    may_rename_folder,
+)
+from klogtool.plans.question import PathText, Question
+
+COMMAND = "doctor --fix"
+MOST_TEXT_BYTES = 1 << 20
+MOST_EDITS = 100_000
+_SURROGATES_OF_NO_BYTE = "\ud800-\udc7f\udd00-\udfff"
+
+# Bytes that are not UTF-8 are surrogates, as in names.
+Text: TypeAlias = Annotated[str, Meta(max_length=MOST_TEXT_BYTES, pattern=f"^[^{_SURROGATES_OF_NO_BYTE}]*$")]
+
+
+class DeleteFile(Struct, frozen=True, forbid_unknown_fields=True, tag_field="edit", tag="delete-file"):
+    """Delete a file. path: relative to the log dir, as in all edits: `NAME`, or `FOLDER/NAME` in a partition dir."""
+
+    path: PathText
+
+
+class WriteFile(Struct, frozen=True, forbid_unknown_fields=True, tag_field="edit", tag="write-file"):
+    """Write a file of at most 1 MiB; an existing file of that name is replaced."""
+
+    path: PathText
+    text: Text
+
+
+class RenameFile(Struct, frozen=True, forbid_unknown_fields=True, tag_field="edit", tag="rename-file"):
+    """Rename a file within its folder. to: its new path, which no other file has."""
+
+    path: PathText
+    to: PathText
+
+
+class MoveFolder(Struct, frozen=True, forbid_unknown_fields=True, tag_field="edit", tag="move-folder"):
+    """Rename a folder of the log dir, or move it out of the log dir. to: as for `RenameFolder`."""
+
+    path: PathText
+    to: PathText
+
+
+Edit: TypeAlias = DeleteFile | WriteFile | RenameFile | MoveFolder
+
+
+class MendQuestion(Question, frozen=True):
+    """edits: what to change, in order. Folders are moved after all files are changed, in their order."""
+
+    edits: Annotated[tuple[Edit, ...], Meta(max_length=MOST_EDITS)] = ()
+
+    def as_arguments(self) -> dict[str, Any]:
+        """Return the question as JSON types."""
+        return {**super().as_arguments(), "edits": msgspec.to_builtins(self.edits)}
+
+
+QUESTION = MendQuestion
+
+
+class _Folder:
+    """What becomes of the files in one folder."""
+
+    def __init__(self, path: str) -> None:
+        self.draft = Draft.of(path)
+        self.steps: list[FileStep] = []
+        self._touched: list[str] = []
+
+    def add(self, edit: DeleteFile | WriteFile | RenameFile) -> None:
+        """Do it in the draft. Raises Refused if it is done already, or impossible; KlogError for an unreadable file."""
+        name = os.path.basename(edit.path)
+        match edit:
+            case DeleteFile():
+                self._delete(name)
+            case WriteFile():
+                self._write(name, edit.text)
+            case RenameFile():
+                self._rename(name, os.path.basename(edit.to))
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield facts about the files that are touched."""
+        for name in dict.fromkeys(self._touched):
+            if name in self.draft.before:
+                yield file_fact(name, self.draft.before[name])
+
+    def _delete(self, name: str) -> None:
+        self._check_is_file(name, "delete")
+        self.draft.delete(name)
+        self._step(Delete(name), name)
+
+    def _write(self, name: str, text: str) -> None:
+        data = text.encode("utf-8", "surrogateescape")
+        if len(data) > MOST_TEXT_BYTES:
+            raise Refused(f"{len(data):,} bytes of text are more than {MOST_TEXT_BYTES:,}", path=self._path(name))
+        self._check_no_other(name)
+        if name in self.draft and self.draft.size(name) == len(data) and self.draft.read(name) == data:
+            raise Refused("the file has this text already", path=self._path(name))
+        self.draft.write(name, data)
+        self._step(Write(name, self.draft.files[name].content), name)
+
+    def _rename(self, name: str, to: str) -> None:
+        self._check_is_file(name, "rename")
+        self._check_no_other(to)
+        if to in self.draft:
+            raise Refused(f"another file has the name {to} already", path=self._path(name))
+        self.draft.move(name, to)
+        self._step(Rename(name, to), name, to)
+
+    def _step(self, step: FileStep, *names: str) -> None:
+        self.steps.append(step)
+        self._touched += names
+
+    def _check_is_file(self, name: str, verb: str) -> None:
+        self._check_no_other(name)
+        if name not in self.draft:
+            raise Refused(f"no such file to {verb}", path=self._path(name))
+
+    def _check_no_other(self, name: str) -> None:
+        if self.draft.is_folder(name) or name in self.draft.devices:
+            raise Refused("not a file", path=self._path(name))
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.draft.path, name)
+
+
+def decide(path: str, question: MendQuestion) -> Iterator[Plan]:
+    """Yield a plan for each folder whose files change, sorted by name, and last one for the log dir itself.
+
+    Raises Refused for an edit that leads elsewhere, is done already, or is impossible; KlogError if a folder or file
+    cannot be read.
+    """
+    base = os.path.realpath(path)
+    folders: dict[str, _Folder] = {}
+    for edit in question.edits:
+        if not isinstance(edit, MoveFolder):
+            _folder_of(base, edit, folders).add(edit)
+    for name in sorted(folders.keys() - {""}):
+        folder = folders[name]
+        draft = folder.draft
+        facts = (folder_fact("", draft.listed or listing_of(draft.path)), *folder.facts())
+        yield Plan(COMMAND, draft.path, question, facts, tuple(folder.steps))
+    moves = [edit for edit in question.edits if isinstance(edit, MoveFolder)]
+    if moves or "" in folders:
+        yield _plan_log_dir(base, question, folders.get("") or _Folder(base), moves)
+
+
+def _folder_of(base: str, edit: DeleteFile | WriteFile | RenameFile, folders: dict[str, _Folder]) -> _Folder:
+    """Return the folder that an edit is about. Raises Refused if the path leads elsewhere, or there is none."""
+    paths = (edit.path, edit.to) if isinstance(edit, RenameFile) else (edit.path,)
+    for path in paths:
+        parts = path.split("/")
+        if len(parts) > 2 or not all(map(is_plain_name, parts)):
+            raise Refused("not a file of the log dir or of a folder in it", path=os.path.join(base, path))
+        if parts[-1] == LOCK:
+            raise Refused("this file shows who uses the log dir: it cannot be changed", path=os.path.join(base, path))
+    name = os.path.dirname(edit.path)
+    if os.path.dirname(paths[-1]) != name:
+        raise Refused(
+            f"a file can only be renamed in its folder, not to {paths[-1]}", path=os.path.join(base, edit.path)
+        )
+    if name not in folders:
+        if not os.path.isdir(os.path.join(base, name)):
+            raise Refused("no such folder", path=os.path.join(base, name))
+        folders[name] = _Folder(os.path.join(base, name) if name else base)
+    return folders[name]
+
+
+def _plan_log_dir(base: str, question: MendQuestion, folder: _Folder, moves: list[MoveFolder]) -> Plan:
+    """Plan what becomes of the log dir's own files, and then of its folders. The names in the log dir are no fact:
+    other files may come and go."""
+    now = set(folder.draft.folders)
+    for edit in moves:
+        _check_move(base, edit, now, folder.draft)
+        now.remove(edit.path)
+        now.add(edit.to)
+    moved = dict.fromkeys(edit.path for edit in moves if edit.path in folder.draft.folders)
+    relied = (folder_fact(name, listing_of(os.path.join(base, name))) for name in moved)
+    renames = (RenameFolder(edit.path, edit.to) for edit in moves)
+    return Plan(COMMAND, base, question, (*folder.facts(), *relied), (*folder.steps, *renames))
+
+
+def _check_move(base: str, edit: MoveFolder, now: set[str], draft: Draft) -> None:
+    """Raises Refused for a move that cannot be done. now: the folders after the moves before."""
+    path, to = (os.path.normpath(os.path.join(base, name)) for name in (edit.path, edit.to))
+    if not may_rename_folder(edit.path, edit.to, base):
+        raise Refused(f"a folder can only be renamed in its log dir, or moved out of it, not to {edit.to}", path=path)
+    if edit.path not in now:
+        raise Refused("not a folder" if os.path.lexists(path) else "no such folder", path=path)
+    if edit.path in draft.folders and os.path.islink(path):
+        raise Refused("a symbolic link, not a folder: rename it by hand", path=path)
+    is_free = edit.to in draft.folders or not os.path.lexists(to)
+    if edit.to in now or edit.to in draft or not is_free:
+        raise Refused(f"something has this name already: {edit.to}", path=path)
