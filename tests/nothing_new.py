@@ -24,7 +24,7 @@ from klogtool.disk.log_dirs import log_dir_of
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind
 from klogtool.plans.decisions import DECISIONS
-from klogtool.plans.saved_plan import SavedPlan
+from klogtool.plans.saved_plan import RENAME_FOLDER, SavedPlan
 
 # What a command has to leave. Offsets that were lost stay missing, as both commands say.
 EXCUSED = {"salvage": {"segment-gap"}, "rebuild-index": {"segment-gap"}}
@@ -37,10 +37,12 @@ TESTS_OWN = "test"
 
 @dataclass(frozen=True)
 class Before:
-    """What verify found in a log dir before a run, findings that the run may add, and the bytes that the run left."""
+    """What verify found in a log dir before a run, under the names that its folders had then and have afterwards,
+    findings that the run may add, and the bytes that the run left."""
 
     folder: str
     found: Found
+    renamed: Found
     excused: set[str]
     left: str | None
 
@@ -58,16 +60,17 @@ def nothing_new() -> Iterator[list[str]]:
         folders = _folders_of(run._plans)
         before = {folder: _found_once(folder) for folder in folders}
         try:
-            with _lawful(_folders_of(plans), lambda folder: folder, _excused(plans), checked):
+            with _lawful(_folders_of(plans), lambda folder: folder, plans, _excused(plans), checked):
                 carry_out(run)
         finally:
             for entry in run.entries:
                 if (folder := _log_dir_of(entry)) in before:
-                    runs[entry.path] = Before(folder, before[folder], _excused(run._plans), _digest(folder))
+                    found = before[folder], _renamed(before[folder], run._plans)
+                    runs[entry.path] = Before(folder, *found, _excused(run._plans), _digest(folder))
 
     def elsewhere(plans: Sequence[SavedPlan], source: str, place: str, **how: Any) -> None:
         folders = [source] if how.get("disk") is None and _folders_of(plans) else []
-        with _lawful(folders, lambda _: place, _excused(plans) | EXCUSED_ELSEWHERE, checked):
+        with _lawful(folders, lambda _: place, plans, _excused(plans) | EXCUSED_ELSEWHERE, checked):
             carry_out_to(plans, source, place, **how)
 
     def finishing(disk: Disk, entry: Entry, *rest: Any) -> None:
@@ -75,7 +78,7 @@ def nothing_new() -> Iterator[list[str]]:
         if (before := runs.get(entry.path)) is not None:  # else it is the run itself
             new = {
                 key: count
-                for key, count in (_found_once(before.folder) - before.found).items()
+                for key, count in (_found_once(before.folder) - before.renamed).items()
                 if key[0] not in before.excused
             }
             checked.append(before.folder)
@@ -102,20 +105,36 @@ def nothing_new() -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def _lawful(
-    folders: Sequence[str], becomes: Callable[[str], str], excused: set[str], checked: list[str]
+    folders: Sequence[str],
+    becomes: Callable[[str], str],
+    plans: Sequence[SavedPlan],
+    excused: set[str],
+    checked: list[str],
 ) -> Iterator[None]:
     """becomes: where what was in a folder is afterwards. excused: findings that may be new."""
     before = {folder: findings_in(folder) for folder in folders}
     yield
     for folder, known in before.items():
         place = becomes(folder)
-        new = {key: count for key, count in (findings_in(place) - known).items() if key[0] not in excused}
+        more = findings_in(place) - _renamed(known, plans)
+        new = {key: count for key, count in more.items() if key[0] not in excused}
         checked.append(place)
         assert not new, ascii(f"verify finds in {place} what was not there before: {new}")
 
 
 def _excused(plans: Sequence[SavedPlan]) -> set[str]:
     return set().union(*(EXCUSED.get(plan.command, set()) for plan in plans))
+
+
+def _renamed(found: Found, plans: Sequence[SavedPlan]) -> Found:
+    """The findings under the names that folders have after the plans."""
+    for step in (step for plan in plans for step in plan.steps if step.kind == RENAME_FOLDER):
+        found = Counter({(key, _place_now(place, step.path, step.to or "")): n for (key, place), n in found.items()})
+    return found
+
+
+def _place_now(place: str, folder: str, to: str) -> str:
+    return to + place[len(folder) :] if f"{place}/".startswith(f"{folder}/") else place
 
 
 def _folders_of(plans: Sequence[SavedPlan]) -> list[str]:

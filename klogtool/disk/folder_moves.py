@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.facts import looks_like_log_dir
 from klogtool.disk.journal import Entry
 from klogtool.disk.manifest import NO_MOVES, FolderBefore, FolderMove, FolderMoves, Home, Manifest, Progress, Record
-from klogtool.disk.states import FileState, StagedStep, find_steps_done
+from klogtool.disk.states import StagedStep
 from klogtool.errors import Refused
 from klogtool.format.names import FileKind
 from klogtool.plans.plan import Rename, may_rename_folder
@@ -109,63 +109,73 @@ def folder_before(folder: str) -> FolderBefore:
 
 
 def find_moves_done(entry: Entry, manifest: Manifest) -> int | None:
-    """Return how many folders have been renamed; None if the names match no state between two renames.
+    """Return how many folders have been renamed; None if the folders are where no number of renames leaves them.
 
     A copy of a log dir has other inodes. Then only the names count, and only for a run that is done.
     """
     moves = manifest.folder_moves.moves
-    if not moves:
-        return 0
-    paths = [path for move in moves for path in (move.path, move.to)]
-    found = {path: _folder_at(path) for path in paths}
-    done = _moves_done([(move.path, move.to, move.ino) for move in moves], found)
+    found = _folders_found(moves)
+    places: dict[int, str] = {}
+    for move in moves:
+        places.setdefault(move.ino, move.path)
+    wrong = {ino for ino, path in places.items() if found[path] != ino}
+    done = None if wrong else 0
+    for n, move in enumerate(moves, 1):
+        (wrong.discard if found[move.to] == move.ino else wrong.add)(move.ino)
+        if not wrong:
+            done = n
     if done is None and manifest.progress is Progress.DONE and entry.is_about_a_copy():
-        names = {path: state if state is None else _state_of(1) for path, state in found.items()}
-        done = _moves_done([(move.path, move.to, 1) for move in moves], names)
-        return done if done == len(moves) else None
+        same = all((found[path] is None) == (ino is None) for path, ino in _folders_after(moves).items())
+        return len(moves) if same else None
     return done
 
 
-def _moves_done(moves: Sequence[tuple[str, str, int]], found: Mapping[str, FileState | None]) -> int | None:
-    before: dict[str, FileState | None] = {}
-    for path, to, ino in moves:
-        before.setdefault(path, _state_of(ino))
-        before.setdefault(to, None)
-    return find_steps_done(before, [Rename(path, to) for path, to, _ in moves], found)
+def _folders_found(moves: Sequence[FolderMove]) -> dict[str, int | None]:
+    """Return which folder has each name now, by its inode; None: nothing has it."""
+    return {path: _folder_at(path) for move in moves for path in (move.path, move.to)}
 
 
-def _folder_at(path: str) -> FileState | None:
+def _folder_at(path: str) -> int | None:
     try:
         found = os.lstat(path)
     except FileNotFoundError:
         return None
-    return _state_of(found.st_ino if stat.S_ISDIR(found.st_mode) else NO_FOLDER)
+    return found.st_ino if stat.S_ISDIR(found.st_mode) else NO_FOLDER
 
 
-def _state_of(ino: int) -> FileState:
-    """Return a state that is the same for all states of one folder."""
-    return FileState(ino, 0, 0)
+def _folders_after(moves: Sequence[FolderMove]) -> dict[str, int | None]:
+    """Return which folder has each name when all are renamed."""
+    after: dict[str, int | None] = {}
+    for move in moves:
+        after |= {move.path: None, move.to: move.ino}
+    return after
 
 
 def checked_moves_done(entry: Entry, manifest: Manifest) -> int:
-    """Return how many folders have been renamed. Raises Refused, which names a folder, if that is not certain."""
-    done = find_moves_done(entry, manifest)
-    if done is not None:
-        return done
-    for move in reversed(manifest.folder_moves.moves):
-        if os.path.lexists(move.path) and os.path.lexists(move.to):
+    """Return how many folders have been renamed. Raises Refused, which names a folder, if that is not certain, or if
+    something else has a name that is to be put back."""
+    moves, done = manifest.folder_moves.moves, find_moves_done(entry, manifest)
+    if done is None:
+        raise _renamed_by_others(moves)
+    taken = {path for path, folder in _folders_found(moves).items() if folder is not None}
+    for move in reversed(moves[:done]):
+        if move.path in taken:
             raise Refused(
-                f"the run moved the folder of this name to {move.to}, now something else has the name: "
+                f"the run moved a folder from here to {move.to}, and now something else has this name: "
                 "move that away first",
                 path=move.path,
             )
-        if not os.path.lexists(move.path) and not os.path.lexists(move.to):
-            raise Refused("the run moved a folder here, and it is gone", path=move.to)
-    raise Refused(
-        "folders of this log dir were renamed since that run, by somebody else or by a later run "
-        "(undo the later run first)",
-        path=manifest.folder_moves.moves[-1].to,
-    )
+        taken.remove(move.to)
+        taken.add(move.path)
+    return done
+
+
+def _renamed_by_others(moves: Sequence[FolderMove]) -> Refused:
+    found = _folders_found(moves)
+    wrong = (path for path, ino in _folders_after(moves).items() if ino is not None and found[path] != ino)
+    path = next(wrong, moves[-1].to)
+    how = "is gone" if found[path] is None else "is another one now"
+    return Refused(f"the folder that the run moved here {how}, or a later run moved it (undo that first)", path=path)
 
 
 # Where files of a run are.

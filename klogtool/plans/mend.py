@@ -207,7 +207,8 @@ def _check_move(base: str, edit: MoveFolder, now: set[str], draft: Draft) -> Non
     if not may_rename_folder(edit.path, edit.to, base):
         raise Refused(f"a folder can only be renamed in its log dir, or moved out of it, not to {edit.to}", path=path)
     if edit.path not in now:
-        raise Refused("not a folder" if os.path.lexists(path) else "no such folder", path=path)
+        is_other = os.path.lexists(path) and edit.path not in draft.folders
+        raise Refused("not a folder" if is_other else "no such folder", path=path)
     if edit.path in draft.folders and os.path.islink(path):
         raise Refused("a symbolic link, not a folder: rename it by hand", path=path)
     is_free = edit.to in draft.folders or not os.path.lexists(to)

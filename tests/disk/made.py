@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.content import FileRange
@@ -12,7 +15,7 @@ from klogtool.broker.file_facts import Fact
 from klogtool.disk.output import carry_out_to
 from klogtool.errors import Corrupt
 from klogtool.log.file import unreadable
-from klogtool.plans.plan import Delete, Plan, Rename, Step, Truncate, Write
+from klogtool.plans.plan import Delete, Plan, Rename, RenameFolder, Step, Truncate, Write, moved_out
 from klogtool.plans.question import Question
 from klogtool.plans.saved_plan import SavedPlan
 
@@ -22,13 +25,16 @@ Picture = dict[str, tuple[object, ...]]
 
 
 class TestsQuestion(Question, frozen=True):
-    """refuse: raise what a broker raises."""
+    """refuse: raise what a broker raises. moves: folders are renamed, too."""
 
     refuse: bool = False
+    moves: bool = False
 
 
 QUESTION = TestsQuestion
 NOTHING_ASKED = TestsQuestion(circumstances=Circumstances(0))
+MOVES_ASKED = TestsQuestion(circumstances=Circumstances(0), moves=True)
+STRAY = "t-0.0123456789abcdef0123456789abcdef-stray"
 
 
 def make_log_dir(at: pathlib.Path) -> pathlib.Path:
@@ -60,14 +66,16 @@ def make_log_dir(at: pathlib.Path) -> pathlib.Path:
     return log_dir
 
 
-def make_plan(path: pathlib.Path, steps: Sequence[Step], *, facts: bool = True) -> SavedPlan:
+def make_plan(
+    path: pathlib.Path, steps: Sequence[Step], *, facts: bool = True, question: TestsQuestion = NOTHING_ASKED
+) -> SavedPlan:
     """A plan that relied on all that is in the folder."""
     found = [path, *sorted(p for p in path.iterdir() if p.is_file() and p.name != ".lock")] if facts else []
     relied = (
         Fact("", 0, f.stat().st_mtime_ns) if f == path else Fact(f.name, f.stat().st_size, f.stat().st_mtime_ns)
         for f in found
     )
-    return SavedPlan.of(Plan("test", str(path), NOTHING_ASKED, tuple(relied), tuple(steps)))
+    return SavedPlan.of(Plan("test", str(path), question, tuple(relied), tuple(steps)))
 
 
 def make_plans(log_dir: pathlib.Path) -> list[SavedPlan]:
@@ -96,6 +104,35 @@ def make_plans(log_dir: pathlib.Path) -> list[SavedPlan]:
     ]
 
 
+def add_foreign_folder(log_dir: pathlib.Path) -> None:
+    """A folder that is no partition dir, with a folder in it."""
+    (log_dir / "foo" / "inner").mkdir(parents=True)
+    (log_dir / "foo" / "inner" / "file").write_bytes(b"somebody's")
+    for n, path in enumerate([log_dir / "foo" / "inner" / "file", log_dir / "foo" / "inner", log_dir / "foo", log_dir]):
+        os.utime(path, ns=(10**18, 10**18 + n))
+
+
+def make_moving_plans(log_dir: pathlib.Path) -> list[SavedPlan]:
+    """Files change, in partition dirs and by the log dir's plan; then their folders get other names, one the name that
+    another had, and one leaves the log dir."""
+    files = make_plans(log_dir)[0].plan
+    assert files is not None
+    steps: list[Step] = [
+        Write(".kafka_cleanshutdown", (b"{}",)),
+        Delete("recovery-point-offset-checkpoint"),
+        Write("t-1/partition.metadata", (b"version: 0\n",)),
+        Delete("t-1/00000000000000000000.index"),
+        Truncate("t-1/00000000000000000000.log", 1000),
+        RenameFolder("t-0", STRAY),
+        RenameFolder("t-1", "t-0"),
+        RenameFolder("foo", moved_out(str(log_dir), "foo")),
+    ]
+    return [
+        make_plan(log_dir / "t-0", files.steps, question=MOVES_ASKED),
+        make_plan(log_dir, steps, question=MOVES_ASKED),
+    ]
+
+
 def picture(folder: pathlib.Path) -> Picture:
     """Names, kinds, modes, owners, times and bytes of all under a folder, itself included."""
     found: Picture = {}
@@ -111,10 +148,16 @@ def contents(folder: pathlib.Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def what_becomes(log_dir: pathlib.Path, at: pathlib.Path) -> dict[str, bytes]:
-    """What the plans make of it, by --output."""
-    carry_out_to(make_plans(log_dir), str(log_dir), str(at / "wanted"))
-    return contents(at / "wanted")
+def what_becomes(log_dir: pathlib.Path, at: pathlib.Path, *, moves: bool = False) -> dict[str, bytes]:
+    """What the plans make of it, by --output, which renames no folder: here only the names are changed."""
+    plans = [saved.plan for saved in (make_moving_plans if moves else make_plans)(log_dir) if saved.plan is not None]
+    in_files = (tuple(step for step in plan.steps if not isinstance(step, RenameFolder)) for plan in plans)
+    saved = [SavedPlan.of(replace(plan, steps=steps)) for plan, steps in zip(plans, in_files, strict=True)]
+    carry_out_to(saved, str(log_dir), str(at / "wanted"))
+    found = contents(at / "wanted")
+    for step in (step for plan in plans for step in plan.steps if isinstance(step, RenameFolder)):
+        found = {re.sub(f"^{step.path}/", f"{step.to}/", name): data for name, data in found.items()}
+    return found
 
 
 def decide(path: str, question: TestsQuestion) -> list[Plan]:
@@ -125,4 +168,5 @@ def decide(path: str, question: TestsQuestion) -> list[Plan]:
     if question.refuse:
         raise Corrupt("a codec that there is not", path=path, position=5, kafka_class="IllegalArgumentException")
     log_dir = folder if folder.name == "kafka" else folder.parent
-    return [saved.plan for saved in make_plans(log_dir) if saved.path == path and saved.plan is not None]
+    plans = make_moving_plans(log_dir) if question.moves else make_plans(log_dir)
+    return [saved.plan for saved in plans if saved.path == path and saved.plan is not None]

@@ -3,6 +3,7 @@
 What a power failure leaves is modelled at its worst: the names in a folder are those of its last sync, the bytes of a
 file those of its last sync, too, and zeros where it never was. `mixed` lets each folder and file keep or lose what was
 not synced, by chance; but a rename from one folder to another is one change, as it is in every journaling file system.
+Renames of folders are lost in the reverse of their order, and a sync of either parent keeps one and all before it.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ class MortalDisk(Disk):
         self.times: dict[str, int] = {}  # theirs
         self.bytes: dict[Inode, tuple[bytes, int] | None] = {}  # as of the last sync; None: never
         self.tied: set[str] = set()  # folders with a rename between them that is not synced
+        self.moved: list[tuple[str, str]] = []  # folders that were renamed, which is not synced
         for root in self.roots:
             shutil.rmtree(self._attic(root), ignore_errors=True)
             os.mkdir(self._attic(root))
@@ -105,7 +107,10 @@ class MortalDisk(Disk):
     def rename(self, path: str, to: str) -> None:
         self._verb()
         super().rename(path, to)
-        if os.path.dirname(path) != os.path.dirname(to):
+        if os.path.isdir(to):
+            self._move(path, to)
+            self.moved.append((path, to))
+        elif os.path.dirname(path) != os.path.dirname(to):
             self.tied |= {os.path.dirname(path), os.path.dirname(to)}
 
     def mkdir(self, path: str) -> None:
@@ -121,6 +126,9 @@ class MortalDisk(Disk):
         self._verb()
         self._settle_folder(path)
         self.tied.discard(path)
+        self.moved = self.moved[
+            1 + max((n for n, move in enumerate(self.moved) if path in _parents(move)), default=-1) :
+        ]
 
     # What is left.
 
@@ -133,6 +141,10 @@ class MortalDisk(Disk):
         def lost(tied: bool = False) -> bool:
             return not (keep_tied if tied else chance.random() < 0.5) if mixed else loses == "everything"
 
+        left = chance.randrange(len(self.moved) + 1) if mixed and self.moved else 0
+        for path, to in reversed(self.moved[len(self.moved) if loses == "nothing" else left :]):
+            os.rename(to, path)
+            self._move(to, path)
         names = {p: listing for p, listing in self.folders.items() if lost(p in self.tied) or not os.path.isdir(p)}
         for inode in [inode for inode in self.bytes if lost()]:
             self._lose_bytes(inode)
@@ -180,6 +192,15 @@ class MortalDisk(Disk):
             self.bytes[self._inode(path)] = None
             os.link(path, self._kept(self._inode(path)))
 
+    def _move(self, path: str, to: str) -> None:
+        """What is known of a folder and of all below it is known under its new name."""
+        for known in (self.folders, self.times):
+            for folder in [folder for folder in known if folder == path or folder.startswith(path + os.sep)]:
+                known[to + folder[len(path) :]] = known.pop(folder)  # type: ignore
+        inode = self.folders[os.path.dirname(path)].pop(os.path.basename(path), None)
+        if inode is not None:
+            self.folders[os.path.dirname(to)][os.path.basename(to)] = inode
+
     def _settle(self, path: str) -> None:
         self.bytes[self._inode(path)] = pathlib.Path(path).read_bytes(), os.stat(path).st_mtime_ns
 
@@ -200,6 +221,10 @@ class MortalDisk(Disk):
 
     def _attic(self, root: str) -> str:
         return root + ".attic"
+
+
+def _parents(move: tuple[str, str]) -> set[str]:
+    return {os.path.dirname(path) for path in move}
 
 
 def _counted(name: str) -> Any:

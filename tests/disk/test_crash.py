@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
-from made import HEAD, contents, make_log_dir, make_plans, picture, what_becomes
+from made import HEAD, add_foreign_folder, contents, make_log_dir, make_moving_plans, make_plans, picture, what_becomes
 from mortal import Attics, Died, HastyDisk, MortalDisk
 
 from klogtool.disk.disk import Disk
@@ -23,22 +23,32 @@ every_loss = pytest.mark.parametrize(
         (BACKED_UP, "everything"),
     ],
 )
+every_kind = pytest.mark.parametrize("moves", [False, True], ids=["files", "folders"])
 
 
 class Life:
-    """One try: a box with a log dir in it, and a journal beside it or elsewhere."""
+    """One try: a box with a log dir in it, and a journal beside it or elsewhere. moves: folders are renamed, too."""
 
-    def __init__(self, box: pathlib.Path, journal: pathlib.Path | None) -> None:
-        self.box, self.elsewhere = box, journal
+    def __init__(self, box: pathlib.Path, journal: pathlib.Path | None, *, moves: bool) -> None:
+        self.box, self.elsewhere, self.moves = box, journal, moves
         for folder in filter(None, [box, journal]):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
         self.log_dir = make_log_dir(box)
+        if moves:
+            add_foreign_folder(self.log_dir)
         self.journal = journal or box / "kafka.klogtool"
 
     def apply(self, disk: Disk) -> None:
         journal = None if self.elsewhere is None else str(self.elsewhere)
-        InPlace(make_plans(self.log_dir), HEAD, journal=journal, disk=disk).carry_out()
+        plans = make_moving_plans(self.log_dir) if self.moves else make_plans(self.log_dir)
+        InPlace(plans, HEAD, journal=journal, disk=disk).carry_out()
+
+    def contents(self) -> dict[str, bytes]:
+        """Files of the log dir and of the folder beside it, by their paths from the log dir, and their bytes."""
+        beside = self.box / "kafka.moved-out"
+        found = {f"../{beside.name}/{name}": data for name, data in contents(beside).items()}
+        return {name: data for name, data in contents(self.log_dir).items() if name != ".lock"} | found
 
     def entry(self) -> Entry | None:
         found = list(walk_entries(str(self.journal))) if self.journal.is_dir() else []
@@ -68,21 +78,17 @@ def _backed_up(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def lives(box: pathlib.Path, journal: pathlib.Path | None) -> Callable[[], Iterator[tuple[int, Life]]]:
+def lives(box: pathlib.Path, journal: pathlib.Path | None, moves: bool) -> Callable[[], Iterator[tuple[int, Life]]]:
     """As many as there are calls to die after, and one more."""
 
     def live() -> Iterator[tuple[int, Life]]:
         n = 0
         while True:
-            life = Life(box, journal)
+            life = Life(box, journal, moves=moves)
             yield n, life
             n += 1
 
     return live
-
-
-def without_lock(found: dict[str, bytes]) -> dict[str, bytes]:
-    return {name: data for name, data in found.items() if name != ".lock"}
 
 
 def check_original(life: Life, before: dict[str, tuple[object, ...]], n: int) -> None:
@@ -90,10 +96,12 @@ def check_original(life: Life, before: dict[str, tuple[object, ...]], n: int) ->
     found.pop(".lock", None)  # a kill before the journal knows of it leaves it, as a broker does
     assert {name for name in before | found if before.get(name) != found.get(name)} - {"."} == set(), n
     assert life.entry() is None
+    assert not (life.box / "kafka.moved-out").exists()
     assert not life.journal.is_dir() or list(life.journal.iterdir()) in ([], [life.journal / ".lock"])
 
 
 @pytest.mark.slow
+@every_kind
 @every_loss
 def test_undo_restores_all_whenever_it_died(lives: Callable[[], Iterator[tuple[int, Life]]], loses: str) -> None:
     for n, life in lives():
@@ -109,19 +117,20 @@ def test_undo_restores_all_whenever_it_died(lives: Callable[[], Iterator[tuple[i
 
 
 @pytest.mark.slow
+@every_kind
 @every_loss
 def test_resume_finishes_whenever_it_died(
     lives: Callable[[], Iterator[tuple[int, Life]]], loses: str, tmp_path: pathlib.Path
 ) -> None:
     wanted: dict[str, bytes] = {}
     for n, life in lives():
-        wanted = wanted or what_becomes(life.log_dir, tmp_path)
-        before = contents(life.log_dir)
+        wanted = wanted or what_becomes(life.log_dir, tmp_path, moves=life.moves)
+        before = life.contents()
         died = life.dies(life.apply, n, loses)
         entry = life.entry()
         if died and entry is not None and not entry.is_torn() and entry.progress().name != "DONE":
             entry = resume(entry, disk=HastyDisk())
-        after = without_lock(contents(life.log_dir))
+        after = life.contents()
         assert after in (wanted, before), n
         assert (after == wanted) == (entry is not None and not entry.is_torn()), n
         if not died:
@@ -129,6 +138,7 @@ def test_resume_finishes_whenever_it_died(
 
 
 @pytest.mark.slow
+@every_kind
 @every_loss
 def test_an_undo_that_died_can_be_run_again(lives: Callable[[], Iterator[tuple[int, Life]]], loses: str) -> None:
     for n, life in lives():
@@ -147,13 +157,15 @@ def test_an_undo_that_died_can_be_run_again(lives: Callable[[], Iterator[tuple[i
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("where", "loses"), [(BESIDE, "everything"), (BESIDE, "mixed 3")])
-@pytest.mark.parametrize("first", [40, 70, 76, 82])
+@pytest.mark.parametrize(
+    ("moves", "first"), [*((False, n) for n in (40, 70, 76, 82)), *((True, n) for n in (40, 90, 94, 97, 100))]
+)
 def test_a_resumed_run_that_died_can_be_resumed_or_undone(
     lives: Callable[[], Iterator[tuple[int, Life]]], first: int, loses: str, tmp_path: pathlib.Path
 ) -> None:
     wanted: dict[str, bytes] = {}
     for n, life in lives():
-        wanted = wanted or what_becomes(life.log_dir, tmp_path)
+        wanted = wanted or what_becomes(life.log_dir, tmp_path, moves=life.moves)
         before = picture(life.log_dir)
         assert life.dies(life.apply, first, loses)
         entry = life.entry()
@@ -162,7 +174,7 @@ def test_a_resumed_run_that_died_can_be_resumed_or_undone(
         entry = life.entry()
         if died and entry is not None and not entry.is_torn() and entry.progress().name != "DONE":
             entry = resume(entry, disk=HastyDisk())
-        assert entry is None or entry.is_torn() or without_lock(contents(life.log_dir)) == wanted, n
+        assert entry is None or entry.is_torn() or life.contents() == wanted, n
         if entry is not None:
             undo(entry, disk=HastyDisk())
         check_original(life, before, n)

@@ -18,8 +18,12 @@ from running import FIXTURES, run_here
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.file_facts import sum_of
-from klogtool.plans.decisions import DECISIONS, question_type
+from klogtool.disk.facts import with_digests
+from klogtool.plans.decisions import DECISIONS, decide, question_type
+from klogtool.plans.mend import MendQuestion, MoveFolder, RenameFile
+from klogtool.plans.plan import moved_out
 from klogtool.plans.question import read_question
+from klogtool.plans.saved_plan import SavedPlan, build_saved_plans
 
 NOW = "--now 1700000400000"
 COMMANDS = {
@@ -32,7 +36,14 @@ COMMANDS = {
     "retain": ("transactions/logdir/t-0", f"--config retention.bytes=1 --purge {NOW}"),
     "delete-records": ("transactions/logdir/t-0", f"--before 9 {NOW}"),
     "compact": ("transactions/logdir/t-0", f"--config cleanup.policy=compact --force {NOW}"),
+    "doctor --fix": ("transactions/logdir/t-0", ""),
 }
+STRAY = "t-0.0123456789abcdef0123456789abcdef-stray"
+EDITS = (
+    RenameFile("t-0/one.deleted", "t-0/two.deleted"),
+    MoveFolder("t-0", STRAY),
+    MoveFolder("foo", moved_out("logs", "foo")),
+)
 NAMES = sorted({name for command in COMMANDS for name in question_type(command).__struct_fields__} - {"circumstances"})
 NAMES += sorted(Circumstances(0).as_arguments())
 OTHERS: list[Any] = [None, True, 0, -1, 1 << 200, 1.5, "", "x", "a\0b", "\ud800", "../../x", "/etc", [], [[]], {}]
@@ -51,11 +62,26 @@ def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         shutil.copytree(file, box / "logs" / name) if file.name == name else None
         shutil.copy2(file, box / "logs") if file.is_file() else None
     (box / "records").write_text('{"key":"a","value":"b"}\n')
+    if request.param == "doctor --fix":
+        save_edits(box)
+        yield box
+        shutil.rmtree(box)
+        return
     words = [*request.param.split(), str(box / "logs" / name), *options.split(), "--plan-out", str(box / "plan")]
     done = run_here(words, box)
     assert (box / "plan").exists(), done.err
     yield box
     shutil.rmtree(box)
+
+
+def save_edits(box: pathlib.Path) -> None:
+    """Save a plan that also renames folders."""
+    (box / "logs" / "foo").mkdir()
+    (box / "logs" / "t-0" / "one.deleted").write_bytes(b"old")
+    question = MendQuestion(circumstances=Circumstances(0), edits=EDITS)
+    plans = [SavedPlan.of(plan) for plan in decide("doctor --fix", str(box / "logs"), question)]
+    head = {"type": "klogtool", "version": "0", "schema": 1, "command": "doctor --fix", "paths": [str(box / "logs")]}
+    (box / "plan").write_bytes(build_saved_plans(head, with_digests(plans)))
 
 
 def rows_of(path: pathlib.Path) -> Rows:
@@ -165,6 +191,50 @@ def test_a_field_of_another_type_is_named(saved: pathlib.Path) -> None:
         told = refused(saved, build(changed(rows, place, value), with_sums=True))
         assert name in told, (place, told)
     assert picture(saved / "logs") == before
+
+
+@pytest.mark.parametrize("saved", ["doctor --fix"], indirect=True)
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("to", to) for to in ("../x", "../logs.moved-out/../x", "../other.moved-out/x", "t-1/x", "/etc/x", "..", "")),
+        *(("path", path) for path in ("..", ".", "../logs", "t-0/x", "/etc", "")),
+        ("to", None),
+        ("to", "a\0b"),
+    ],
+)
+def test_a_folder_leads_nowhere_else(saved: pathlib.Path, field: str, value: Any) -> None:
+    rows, before = rows_of(saved / "plan"), picture(saved / "logs")
+    for n in (0, 1):
+        told = refused(saved, build(changed(rows, (2, "steps", n, field), value), with_sums=True))
+        assert f"steps[{n}]" in told
+    assert picture(saved / "logs") == before
+
+
+@pytest.mark.parametrize("saved", ["doctor --fix"], indirect=True)
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"edit": "move-folder", "path": "foo", "to": "../x"},
+        {"edit": "delete-file", "path": "../../x"},
+        {"edit": "write-file", "path": "/etc/x", "text": ""},
+        {"edit": "write-file", "path": "a\0b", "text": ""},
+        {"edit": "write-file", "path": "x", "text": "x" * ((1 << 20) + 1)},
+        {"edit": "write-file", "path": "x"},
+        {"edit": "delete-file", "path": "x", "to": "y"},
+        {"edit": "format", "path": "x"},
+        {},
+        7,
+    ],
+)
+def test_an_edit_that_leads_elsewhere_is_refused(saved: pathlib.Path, edit: Any) -> None:
+    (saved / "changed").unlink(missing_ok=True)
+    rows, before = rows_of(saved / "plan"), picture(saved)
+    for row in (1, 2):
+        rows = changed(rows, (row, "arguments", "edits", 0), edit)
+    refused(saved, build(rows, with_sums=True))
+    (saved / "changed").unlink()
+    assert {**picture(saved), ".": ()} == {**before, ".": ()}
 
 
 @pytest.mark.parametrize("name", NAMES)
