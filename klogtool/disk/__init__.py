@@ -14,7 +14,7 @@ joining      merges plans that change the same file into one plan
 
 staging      before the first step: writes new contents beside their targets, keeps originals
 putting      writes a file, syncs it and reads it back
-folder_moves renames folders of a log dir, and moves them out: the last steps of a run
+folders      renames folders of a log dir, and moves them out: the last steps of a run
 read_behind  reads a large file back while it is still being written
 readback     compares what was written with what should have been written
 digest       whether a file still has the same bytes

@@ -19,7 +19,7 @@ from klogtool import interrupts
 from klogtool.disk.about import about, about_new_file
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import Facts
-from klogtool.disk.folder_moves import check_no_folders
+from klogtool.disk.folders import check_no_folders
 from klogtool.disk.journal import OurLinks, journal_of
 from klogtool.disk.lock import locked
 from klogtool.disk.log_dirs import locks_seen_once, log_dir_of, log_dirs_of

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from klogtool.disk.states import FileState, Names, StagedStep, StagedWrite, names_of, walk_changes
 from klogtool.errors import Corrupt, KlogError
 from klogtool.plans.fields import MOST, Fields
-from klogtool.plans.plan import Delete, Rename, Truncate, is_plain_name, step_as_json
-from klogtool.verify.cures import MOVED_OUT
+from klogtool.plans.plan import Delete, Rename, Truncate, is_plain_name, moved_out_folder, step_as_json
 
 SCHEMA = 2
 SCHEMA_WITH_MOVES = 3  # folders are renamed; a version that knows only schema 2 must not undo such a run
@@ -179,7 +178,7 @@ class Home(Struct, frozen=True):
     @property
     def moved_out(self) -> str:
         """The folder beside the log dir that takes what is moved out of it."""
-        return self.log_dir + MOVED_OUT
+        return moved_out_folder(self.log_dir)
 
     def below(self, path: str) -> str:
         """Return a path in the log dir as the manifest writes it."""

@@ -22,7 +22,7 @@ from klogtool.broker.spools import MakeSpool
 from klogtool.disk.about import About, about, about_new_file
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import check_facts, is_partition_dir, looks_like_log_dir
-from klogtool.disk.folder_moves import check_no_folders
+from klogtool.disk.folders import check_no_folders
 from klogtool.disk.lock import check_free, locked
 from klogtool.disk.log_dirs import locks_seen_once, log_dirs_around
 from klogtool.disk.putting import copy

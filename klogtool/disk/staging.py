@@ -20,7 +20,7 @@ from klogtool.disk.about import About, about, about_new_file
 from klogtool.disk.digest import digest_of
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.facts import Facts
-from klogtool.disk.folder_moves import folder_before
+from klogtool.disk.folders import folder_before
 from klogtool.disk.journal import Entry, OurLinks
 from klogtool.disk.manifest import Original, Record
 from klogtool.disk.putting import put
@@ -70,7 +70,7 @@ def stage(disk: Disk, entry: Entry, k: int, plan: Plan, laid: Laid, facts: Facts
     steps = tuple(
         _stage_step(ready, n, step, new_files, laid)
         for n, step in enumerate(plan.steps)
-        if not isinstance(step, RenameFolder)  # these have no part in a record: see folder_moves.py
+        if not isinstance(step, RenameFolder)  # these have no part in a record: see folders.py
     )
     originals = _keep_originals(ready, plan, names)
     disk.sync_dir(entry.place(str(k)))

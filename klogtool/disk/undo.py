@@ -23,7 +23,7 @@ from klogtool.disk.about import about
 from klogtool.disk.digest import digest_of
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.facts import Inode
-from klogtool.disk.folder_moves import checked_moves_done, record_now, take_moves_back, tidy_folders
+from klogtool.disk.folders import checked_moves_done, record_now, take_moves_back, tidy_folders
 from klogtool.disk.journal import Entry, OurLinks, save_manifest
 from klogtool.disk.manifest import Manifest, Original, Progress, Record
 from klogtool.disk.putting import put

@@ -9,7 +9,7 @@ Order of effects; each is on the device before the next:
  5. Do the steps in the plan's order, one system call each. A cut is synced before the next step, and so are names
     before a cut or a step in another folder. So a power failure leaves a state that some step left.
  6. Compare the files with what they should be. If folders are to be renamed, save the manifest again, and rename
-    them one by one, synced (folder_moves.py).
+    them one by one, synced (folders.py).
  7. Save the manifest as done.
 
 If the run is killed before 4, nothing was changed. If it is killed later, `resume` finishes it and `undo` takes it
@@ -33,7 +33,7 @@ from klogtool.disk.about import about
 from klogtool.disk.belonging import Belonging
 from klogtool.disk.disk import Disk, keep_time
 from klogtool.disk.facts import Facts
-from klogtool.disk.folder_moves import do_moves, find_moves_done, stage_moves
+from klogtool.disk.folders import do_moves, find_moves_done, stage_moves
 from klogtool.disk.joining import joined
 from klogtool.disk.journal import (
     Entry,

@@ -92,10 +92,15 @@ def is_plain_name(name: str) -> bool:
         return False
 
 
+def moved_out_folder(log_dir: str) -> str:
+    """Return the path of the folder beside a log dir that takes what is moved out of it."""
+    return log_dir + MOVED_OUT
+
+
 def moved_out(log_dir: str, name: str) -> str:
     """Return the path, relative to the log dir, of a folder that was moved out of it: a name in `<log dir>.moved-out`,
     beside it. The cures of verify use the same place."""
-    return os.path.join(os.pardir, own_name(log_dir) + MOVED_OUT, name)
+    return os.path.join(os.pardir, moved_out_folder(own_name(log_dir)), name)
 
 
 def may_rename_folder(path: str, to: str, log_dir: str) -> bool:
