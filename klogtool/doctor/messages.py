@@ -16,7 +16,7 @@ from msgspec import Struct
 from klogtool.doctor.situation import Situation, Wording
 from klogtool.doctor.situations import SITUATIONS
 from klogtool.doctor.where import Where, where_in
-from klogtool.doctor.wording import literal_length, literals_of, pattern_of, readable, telling_parts
+from klogtool.doctor.wording import FEWEST_WORDS, MARKS, literal_length, literals_of, parts_of, pattern_of, readable
 from klogtool.verify.stops import Stop
 
 MOST_CHARACTERS = 1 << 19
@@ -139,11 +139,11 @@ def _whole(match: _Match, text: str) -> Recognised:
 
 def _parts(text: str) -> list[Recognised]:
     """Return the situations of which a part of a message is in the text, or the text is in a part of a message."""
-    asked = " ".join(text.split()).strip(" .,:;'\"[](){}`").casefold()
+    asked = " ".join(text.split()).strip(MARKS).casefold()
     longest: dict[str, tuple[int, Wording]] = {}
     for situation in SITUATIONS:
         for wording in situation.wordings:
-            length = max((_common(part, asked) for part in telling_parts(wording.text)), default=0)
+            length = max((_common(part, asked) for part in parts_of(wording.text)), default=0)
             if length > longest.get(situation.name, (0, wording))[0]:
                 longest[situation.name] = length, wording
     best = max((length for length, _ in longest.values()), default=0)
@@ -155,10 +155,9 @@ def _parts(text: str) -> list[Recognised]:
 
 
 def _common(part: str, asked: str) -> int:
-    """Return how long the common text is, if one contains the other; else 0."""
-    if part in asked:
-        return len(part)
-    return len(asked) if asked in part and next(telling_parts(asked), None) else 0
+    """Return how long the common text is, if one contains the other and it says enough; else 0."""
+    common = part if part in asked else asked if asked in part else ""
+    return len(common) if common.count(" ") >= FEWEST_WORDS - 1 else 0
 
 
 @cache

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache
 
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 NUMBERS = frozenset({"base", "bytes", "end", "offset", "position", "size", "start"})
-SHORTEST_PART = 16  # a shorter part of a message says nothing
+MARKS = " .,:;'\"[](){}`\u2026"  # around a part of a message that somebody pasted
+FEWEST_WORDS = 4  # of a part of a message: fewer are in other messages, too
 
 
 @cache
@@ -38,12 +38,9 @@ def literals_of(text: str) -> list[str]:
     return [part for part in _PLACEHOLDER.split(text)[::2] if part]
 
 
-def telling_parts(text: str) -> Iterator[str]:
-    """Yield the parts of a wording that are long enough to recognise it, in lower case."""
-    for part in literals_of(text):
-        words = part.strip(" .,:;'\"[](){}`").casefold()
-        if len(words) >= SHORTEST_PART and " " in words:
-            yield words
+def parts_of(text: str) -> list[str]:
+    """Return the parts of a wording as somebody may paste them: in lower case, without marks around."""
+    return [part.strip(MARKS).casefold() for part in literals_of(text)]
 
 
 def literal_length(text: str) -> int:

@@ -182,6 +182,15 @@ def test_an_exception_of_verify_has_its_situation() -> None:
     assert situation_of(refuses("KafkaException", "something else")) is None
 
 
+def test_the_log_of_a_normal_start_and_stop_alarms_nobody() -> None:
+    """tests/doctor/normal.log: each kind of line of a new broker of 4.3.1 that is started, used and stopped."""
+    text = (ROOT / "tests/doctor/normal.log").read_text(encoding="utf-8")
+    outcomes = {one.situation.name: one.situation.outcome for one in recognise(text)}
+    assert outcomes.pop("metadata-empty") is Outcome.LOSES  # a new cluster
+    assert set(outcomes.values()) == {Outcome.OK}
+    assert all(one.is_whole for line in text.splitlines() for one in recognise(line))
+
+
 @pytest.mark.parametrize(
     "text", ["", " ", "\n" * 1000, "hello world", "klogtool", "is less than", "\x00\x1b[31m\u202e", "a" * 10**6]
 )

@@ -87,9 +87,11 @@ SITUATIONS = (
         (
             said("The record batch size in the append to {partition} is {size} bytes which exceeds the maximum"),
             said("Message batch size is {size} bytes in append to"),
+            said("Invalid record size: {size} exceeds the configured maximum record size of {}.", since="4.4"),
         ),
         Outcome.OK,
-        "A batch is larger than max.message.bytes, or than a segment, and is refused.",
+        "A batch is larger than max.message.bytes, or than a segment, and is refused; or a record is larger than "
+        "max.decompressed.message.bytes.",
         "Is it a producer, or a follower that was configured differently from its leader?",
         (VERIFY,),
     ),

@@ -36,13 +36,10 @@ SITUATIONS = (
     ),
     Situation(
         "cleaner-thread-ended",
-        (
-            said("[kafka-log-cleaner-thread-{}]: Error due to"),
-            said("[kafka-log-cleaner-thread-{}]: Stopped"),
-        ),
+        (said("[kafka-log-cleaner-thread-{}]: Error due to"),),
         Outcome.UNSERVED,
         "A thread of the cleaner has ended. If it was the only one, nothing is compacted any more until the broker "
-        "restarts, and compacted topics grow. (Stopped alone, at a shutdown, is normal.)",
+        "restarts, and compacted topics grow.",
         "The exception below the message says why. A NumberFormatException comes from cleaner-offset-checkpoint, and "
         "so does 'Duplicate key'.",
         (VERIFY_LOG_DIR, WHY_NOT_COMPACTED),
@@ -141,6 +138,17 @@ SITUATIONS = (
         Outcome.OK,
         "The cleaner says how much memory it uses. This is normal.",
         "Nothing to do.",
+    ),
+    Situation(
+        "cleaner-thread-stopped",
+        (
+            said("[kafka-log-cleaner-thread-{}]: Stopped"),
+            said("[kafka-log-cleaner-thread-{}]: Shutdown completed"),
+        ),
+        Outcome.OK,
+        "A thread of the cleaner has ended. This is normal when the broker stops.",
+        "If the broker has not stopped, look for 'Error due to' before this line: then nothing is compacted any more.",
+        (WHY_NOT_COMPACTED,),
     ),
     Situation(
         "cleaner-pass",

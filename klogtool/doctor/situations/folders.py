@@ -95,6 +95,15 @@ SITUATIONS = (
         (EARLIEST_AND_LATEST, VERIFY),
     ),
     Situation(
+        "partition-created",
+        (said("Created log for partition {partition} in {folder} with properties {}"),),
+        Outcome.OK,
+        "The broker has created an empty partition. This is normal for a new topic, and after a reassignment.",
+        "Was the partition on this broker before? Then its data is elsewhere: in a -stray folder, on a disk that is "
+        "not mounted, or in a log dir that log.dirs does not name any more.",
+        (VERIFY_LOG_DIR,),
+    ),
+    Situation(
         "partition-deleted",
         (
             said("Deleting segments as the log has been deleted: {segments}"),

@@ -20,6 +20,17 @@ SITUATIONS = (
         ("batch-crc", "torn-batch", "zero-tail"),
     ),
     Situation(
+        "metadata-empty",
+        (said("Performing controller activation. The metadata log appears to be empty."),),
+        Outcome.LOSES,
+        "The log of the cluster's metadata is empty, and the controller begins a new one. This is normal at the first "
+        "start of a new cluster, and only then. Otherwise the cluster is forgotten: no topic exists, and every "
+        "partition of every log dir becomes -stray.",
+        "Is this a new cluster? If not, stop all its nodes at once. Is the disk of the metadata log dir mounted? "
+        + _OTHER,
+        (_VERIFY, "klogtool verify --recover {dir}"),
+    ),
+    Situation(
         "shared-server-failed",
         (said("Got exception while starting SharedServer"),),
         Outcome.REFUSES,

@@ -28,15 +28,23 @@ SITUATIONS = (
     ),
     Situation(
         "broker-epochs-differ",
-        (
-            said("Found different broker epochs in {dir}. Other={} vs current={}."),
-            said("Unable to read the broker epoch in {dir}."),
-        ),
+        (said("Found different broker epochs in {dir}. Other={} vs current={}."),),
         Outcome.UNSERVED,
         "The clean shutdown markers of the log dirs are not from the same run. The controller treats the start as "
         "unclean: it takes the broker out of ISR and ELR, and partitions with only this replica have no leader until "
         "an unclean election.",
         "Was a log dir replaced or restored? With other replicas in sync, nothing is to be done.",
+        (VERIFY_LOG_DIR,),
+        ("unclean-shutdown",),
+    ),
+    Situation(
+        "broker-epoch-unknown",
+        (said("Unable to read the broker epoch in {dir}."),),
+        Outcome.OK,
+        "The log dir has no clean shutdown marker with an epoch: the broker starts for the first time, or after an "
+        "unclean shutdown. After the latter the controller takes it out of ISR and ELR until it has caught up.",
+        "At the first start this is normal. Otherwise: a partition with only this replica has no leader until an "
+        "unclean election.",
         (VERIFY_LOG_DIR,),
         ("unclean-shutdown",),
     ),
