@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import LOCK, Fact, file_fact, folder_fact, listing_of
@@ -68,9 +69,14 @@ Edit: TypeAlias = DeleteFile | WriteFile | RenameFile | MoveFolder
 
 
 class MendQuestion(Question, frozen=True):
-    """edits: what to change, in order. Folders are moved after all files are changed, in their order."""
+    """edits: what to change, in order. Folders are moved after all files are changed, in their order.
+
+    log_dir: the absolute path of the log dir that the edits are about; None: the path that the command is given. The
+    question of a plan has it, and only the edits of that plan: so a plan can be decided again by itself.
+    """
 
     edits: Annotated[tuple[Edit, ...], Meta(max_length=MOST_EDITS)] = ()
+    log_dir: PathText | None = None
 
     def as_arguments(self) -> dict[str, Any]:
         """Return the question as JSON types."""
@@ -81,10 +87,11 @@ QUESTION = MendQuestion
 
 
 class _Folder:
-    """What becomes of the files in one folder."""
+    """What becomes of the files in one folder. edits: those that were added."""
 
     def __init__(self, path: str) -> None:
         self.draft = Draft.of(path)
+        self.edits: list[Edit] = []
         self.steps: list[FileStep] = []
         self._touched: list[str] = []
 
@@ -98,6 +105,7 @@ class _Folder:
                 self._write(name, edit.text)
             case RenameFile():
                 self._rename(name, os.path.basename(edit.to))
+        self.edits.append(edit)
 
     def facts(self) -> Iterator[Fact]:
         """Yield facts about the files that are touched."""
@@ -151,7 +159,11 @@ def decide(path: str, question: MendQuestion) -> Iterator[Plan]:
     Raises Refused for an edit that leads elsewhere, is done already, or is impossible; KlogError if a folder or file
     cannot be read.
     """
-    base = os.path.realpath(path)
+    if question.log_dir is not None and not os.path.isabs(question.log_dir):
+        raise Refused("the log dir of these edits is not an absolute path", path=question.log_dir)
+    base = os.path.realpath(question.log_dir or path)
+    if not f"{os.path.realpath(path)}/".startswith(f"{base}/"):  # the edits of another log dir
+        return
     folders: dict[str, _Folder] = {}
     for edit in question.edits:
         if not isinstance(edit, MoveFolder):
@@ -160,10 +172,13 @@ def decide(path: str, question: MendQuestion) -> Iterator[Plan]:
         folder = folders[name]
         draft = folder.draft
         facts = (folder_fact("", draft.listed or listing_of(draft.path)), *folder.facts())
-        yield Plan(COMMAND, draft.path, question, facts, tuple(folder.steps))
+        own = replace(question, log_dir=base, edits=tuple(folder.edits))
+        yield Plan(COMMAND, draft.path, own, facts, tuple(folder.steps))
     moves = [edit for edit in question.edits if isinstance(edit, MoveFolder)]
     if moves or "" in folders:
-        yield _plan_log_dir(base, question, folders.get("") or _Folder(base), moves)
+        folder = folders.get("") or _Folder(base)
+        own = replace(question, log_dir=base, edits=(*folder.edits, *moves))
+        yield _plan_log_dir(base, own, folder, moves)
 
 
 def _folder_of(base: str, edit: DeleteFile | WriteFile | RenameFile, folders: dict[str, _Folder]) -> _Folder:

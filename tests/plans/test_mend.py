@@ -26,7 +26,7 @@ from klogtool.plans.mend import (
 )
 from klogtool.plans.plan import Delete, Plan, Rename, RenameFolder, Write, moved_out
 from klogtool.plans.question import read_question
-from klogtool.plans.saved_plan import SavedPlan, build_saved_plans
+from klogtool.plans.saved_plan import SavedPlan, build_saved_plans, decide_saved
 from klogtool.render.plans import plan_text
 
 OUT = moved_out("kafka", "foo")
@@ -117,6 +117,15 @@ def test_a_saved_plan_is_carried_out_and_taken_back(log_dir: pathlib.Path, tmp_p
     assert run_here(["apply", str(tmp_path / "plan")], tmp_path).status == 0, "it is the same log dir again"
 
 
+def test_a_plan_has_its_own_edits_and_is_decided_by_itself(log_dir: pathlib.Path) -> None:
+    plans = decided(log_dir, *ALL)
+    assert [len(plan.arguments["edits"]) for plan in plans] == [2, 1, 3]
+    for paths in ([], [str(log_dir)], [str(log_dir.parent / "other"), str(log_dir)]):
+        again = decide_saved([SavedPlan.of(plan, with_content=False) for plan in plans], paths)
+        assert [plan.id for plan in again] == [plan.id for plan in plans]
+    assert [SavedPlan.of(plan, with_content=False).decided() for plan in plans] == plans
+
+
 def test_a_log_dir_that_is_named_by_a_link(log_dir: pathlib.Path, tmp_path: pathlib.Path) -> None:
     (tmp_path / "link").symlink_to(log_dir)
     assert [plan.path for plan in decided(tmp_path / "link", *ALL)][-1] == str(log_dir)
@@ -174,6 +183,13 @@ def test_what_leads_elsewhere_is_refused(log_dir: pathlib.Path, edit: Edit) -> N
 def test_what_is_done_or_impossible_is_refused(log_dir: pathlib.Path, edits: list[Edit], reason: str) -> None:
     with pytest.raises(Refused, match=reason):
         decided(log_dir, *edits)
+
+
+def test_a_log_dir_is_named_in_full(log_dir: pathlib.Path) -> None:
+    for name in ("kafka", ""):
+        question = MendQuestion(circumstances=Circumstances(0), edits=(DeleteFile("cleaner-offset"),), log_dir=name)
+        with pytest.raises(Refused, match="absolute"):
+            list(decide(COMMAND, str(log_dir), question))
 
 
 def test_what_is_outside_already_is_refused(log_dir: pathlib.Path, tmp_path: pathlib.Path) -> None:
