@@ -48,7 +48,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     finds_record_of_max: bool = True
     knows_latest_tiered: bool = True
     prints_as_java_tool: bool = True
-    trims_split_segment: bool = True
+    trims_every_index: bool = True
 
 
 class About(Struct, frozen=True):
@@ -133,12 +133,12 @@ ABOUT: Mapping[str, About] = {
         "as the tool in Java writes it",
         "as the tool in Scala wrote it",
     ),
-    "trims_split_segment": About(
-        "cleaning",
-        "the cleaner splits the last segment, whose offsets do not fit",
+    "trims_every_index": About(
+        "stopping",
+        "a segment is the last one no longer, without a roll: the cleaner has split a segment whose offsets overflow",
         "KAFKA-20979",
-        "the indexes of the former last segment are trimmed",
-        "they keep their full size, with zeros behind the entries",
+        "a clean stop cuts its indexes behind their entries",
+        "they keep their full size, with zeros behind the entries; so does the last segment of `__cluster_metadata-0`",
     ),
 }
 
@@ -148,7 +148,7 @@ _V4_4_0 = replace(
     release="4.4.0",
     keeps_emptied_batch=EmptiedBatch.STAYS_AT_HIGH_WATERMARK,
     limits_decompressed_size=True,
-    trims_split_segment=False,
+    trims_every_index=False,
 )
 _V4_2_0 = replace(_V4_3_1, release="4.2.0", prints_as_java_tool=False)
 _V4_1_1 = replace(_V4_2_0, release="4.1.1", checks_marker_version=False)

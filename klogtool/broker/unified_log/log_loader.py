@@ -183,7 +183,10 @@ class LoadedLog(LogParts):
         self.flush(self.log_end_offset, including=True)
         self.producers.take_snapshot()
         for segment in self.segments.all:
-            segment.close()
+            if self.terms.rules.trims_every_index or segment is self.segments.last:
+                segment.close()
+            else:
+                segment.write_back()
         write_leader_epochs(self.draft, self.epochs)
 
     def _set_high_watermark(self, offset: int) -> None:
