@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct, field
 
 from klogtool.broker.cluster_config import ClusterConfig, layers_of
-from klogtool.broker.config import LogConfig, settle, value_text
+from klogtool.broker.config import NO_LIMIT_BYTES, LogConfig, settle, value_text
 from klogtool.broker.releases import REFERENCE, REFERENCE_RULES, Release, Rules, rules_of
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
@@ -130,6 +130,12 @@ class LoadTerms(Struct, frozen=True):
     has_marker: bool = False
     compaction: str | None = None
     rules: Rules = REFERENCE_RULES
+
+    @property
+    def max_record_size(self) -> int | None:
+        """The size up to which records of compressed batches are read (max.decompressed.message.bytes); None: any."""
+        most = self.config.max_decompressed_message_bytes
+        return most if self.rules.limits_decompressed_size and most < NO_LIMIT_BYTES else None
 
     def setting_notes(self, names: Iterable[str]) -> Iterator[str]:
         """Yield the values of these settings, with their sources, for a command that uses them after loading."""

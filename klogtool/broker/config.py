@@ -21,6 +21,7 @@ from klogtool.format.text import did_you_mean
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
+NO_LIMIT_BYTES = 2147483639  # Kafka's default: the longest array of Java
 COMPACT, DELETE = "compact", "delete"
 
 
@@ -37,6 +38,7 @@ class LogConfig(Struct, frozen=True):
     retention_bytes: int = -1
     retention_ms: int = 7 * DAY_MS
     max_message_bytes: int = (1 << 20) + 12
+    max_decompressed_message_bytes: int = NO_LIMIT_BYTES
     index_interval_bytes: int = 4096
     delete_retention_ms: int = DAY_MS
     min_compaction_lag_ms: int = 0

@@ -155,7 +155,14 @@ class Appender:
         with ContentFile(self._partition, (file.read(0, info.valid_bytes),)) as whole:
             entries = list(walk_set(whole))
             rules = Validation(
-                self._partition, config, call.origin, call.leader_epoch, call.to_magic, info.codec, log.terms.now_ms
+                self._partition,
+                config,
+                call.origin,
+                call.leader_epoch,
+                call.to_magic,
+                info.codec,
+                log.terms.now_ms,
+                log.terms.max_record_size,
             )
             info.first_offset = log.log_end_offset
             valid = validate(entries, log.log_end_offset, rules)

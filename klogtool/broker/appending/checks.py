@@ -31,7 +31,8 @@ AnyRecord: TypeAlias = Record | Message
 
 
 class Validation(Struct, frozen=True):
-    """The rules for a leader's set. to_magic: the format of the log. codec: the codec of the set."""
+    """The rules for a leader's set. to_magic: the format of the log. codec: the codec of the set.
+    max_record_size: of a record of a compressed batch; None if any size is valid."""
 
     partition: str
     config: LogConfig
@@ -40,6 +41,7 @@ class Validation(Struct, frozen=True):
     to_magic: int
     codec: str
     now_ms: int
+    max_record_size: int | None = None
 
     @property
     def target_codec(self) -> str:

@@ -26,6 +26,7 @@ from klogtool.broker.appending.checks import (
     record_error,
 )
 from klogtool.broker.appending.record_survey import survey_records, walk_partly
+from klogtool.broker.decompressed_sizes import find_too_large, walk_limited
 from klogtool.errors import Refused
 from klogtool.format.batch import LOG_APPEND_TIME, NO_TIMESTAMP, Record, RecordBatch, build_batch, rewritten_headers
 from klogtool.format.java_numbers import MAX_LONG, wrap_long
@@ -138,7 +139,7 @@ def _read_compressed(
         errors: list[RecordError] = []
         is_partial = in_place and isinstance(entry, RecordBatch) and entry.codec != NONE
         walked = walk_partly(entry) if is_partial and isinstance(entry, RecordBatch) else _walk(entry)
-        for n, record in enumerate(walked):
+        for n, record in enumerate(walk_limited(entry, walked, rules.max_record_size)):
             error = record_error(entry, record, n, rules)
             if error is not None:
                 errors.append(error)
@@ -252,6 +253,8 @@ def _survey(entry: Entry, rules: Validation, are_offsets_from: int | None = None
     if are_offsets_from is not None and (entry.base_offset != are_offsets_from or not found.is_consecutive):
         return None
     if entry.timestamp_type == LOG_APPEND_TIME:
+        return None
+    if rules.max_record_size is not None and find_too_large(entry, rules.max_record_size) is not None:
         return None
     if not rules.is_append_time and not (
         is_in_time(found.min_timestamp, rules) and is_in_time(found.max_timestamp, rules)

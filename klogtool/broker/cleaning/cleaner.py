@@ -19,13 +19,15 @@ from klogtool.broker.cleaning.offset_map import KeyMap, new_key_map, new_secret
 from klogtool.broker.cleaning.read_buffer import ReadBuffer, walk_batches
 from klogtool.broker.cleaning.record_filter import FilterTerms, Kept, Tally, filter_batch, put_records
 from klogtool.broker.config import LogConfig
+from klogtool.broker.decompressed_sizes import may_have_too_large
 from klogtool.broker.releases import EmptiedBatch
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.content_writer import ContentWriter
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.broker.unified_log.log_segment import BatchMarks, LogSegment, LogSegmentOffsetOverflow
+from klogtool.broker.unified_log.log_segment import BatchMarks, LogSegment, LogSegmentOffsetOverflow, walk_entries
 from klogtool.broker.unified_log.overflow_split import CLEANED, copy_mtime, replace_segments, split_overflowed_segment
 from klogtool.broker.unified_log.segment_age import last_modified_ms
+from klogtool.errors import Corrupt, Unsupported
 from klogtool.format import batch as format_batch
 from klogtool.format import message as format_message
 from klogtool.format.framing import walk_frames
@@ -136,7 +138,7 @@ class Pass:
         first_dirty, stats = self.first_dirty, self.stats
         start = segment.offset_index.lookup(first_dirty).position
         with segment.open_log() as file:
-            if has_kernels_map(self.offsets) and start >= 0:
+            if self._is_for_kernel(segment) and start >= 0:
                 filling = MapFilling(self.offsets, first_dirty, transactions)
                 is_all = walk(filling, file, start, self.buffer)
                 stats.map_messages_read += filling.messages_read
@@ -148,12 +150,23 @@ class Pass:
                     self.offsets.latest_offset = batch.last_offset
         return True
 
+    def _is_for_kernel(self, segment: LogSegment) -> bool:
+        """Whether a kernel can read a segment. The reference has to, if a record may be larger than a broker reads."""
+        limit = self.log.terms.max_record_size
+        if limit is None or not has_kernels_map(self.offsets):
+            return has_kernels_map(self.offsets)
+        try:
+            with segment.open_log() as file:
+                return not any(may_have_too_large(entry, limit) for entry in walk_entries(file))
+        except (Corrupt, Unsupported):  # the reference meets it where Kafka's cleaner does
+            return False
+
     def _map_batch(self, batch: Entry, transactions: CleanedTransactions) -> bool:
         is_aborted = transactions.can_discard(batch)
         if batch.is_control or is_aborted:
             self.stats.map_messages_read += 1 if batch.is_control else batch.records_count or 0
             return True
-        count, is_all = put_records(batch, self.offsets, self.first_dirty)
+        count, is_all = put_records(batch, self.offsets, self.first_dirty, self.log.terms.max_record_size)
         self.stats.map_messages_read += count
         return is_all
 
@@ -210,7 +223,7 @@ class Pass:
         """Return the new segment of a group: complete, and still `.cleaned`."""
         base_offset, terms = group[0].base_offset, self._terms()
         self.stats.groups[base_offset] = [segment.base_offset for segment in group]
-        cleaned = self._clean_by_kernel(group, terms) if has_kernels_map(self.offsets) else None
+        cleaned = self._clean_by_kernel(group, terms) if all(map(self._is_for_kernel, group)) else None
         if cleaned is None:
             cleaned = LogSegment(self.log.draft, base_offset, self.config, CLEANED)
             self._clean_by_reference(group, cleaned, terms)
@@ -275,6 +288,7 @@ class Pass:
             self._emptied_end(),
             self.log.producers.producers,
             self.keeps_magic,
+            self.log.terms.max_record_size,
         )
 
     def _emptied_end(self) -> int:

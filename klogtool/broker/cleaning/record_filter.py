@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from klogtool.broker.cleaning.offset_map import KeyMap
+from klogtool.broker.decompressed_sizes import walk_limited
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format import message as format_message
 from klogtool.format.batch import (
@@ -80,6 +81,7 @@ class FilterTerms(Struct):
 
     emptied_end: a batch that ends there (exclusive) stays, even if it loses all of its records.
     retains_legacy_tombstones: for the current segment. keeps_magic: kept messages keep their magic.
+    max_record_size: of a record of a compressed batch; None if any size is read.
     """
 
     offsets: KeyMap
@@ -88,6 +90,7 @@ class FilterTerms(Struct):
     emptied_end: int
     producers: Mapping[int, ProducerState]
     keeps_magic: bool = False
+    max_record_size: int | None = None
     retains_legacy_tombstones: bool = False
     tally: Tally = field(default_factory=Tally)
 
@@ -114,11 +117,13 @@ def filter_batch(batch: Entry, terms: FilterTerms, *, can_discard: bool) -> Kept
     return kept
 
 
-def put_records(batch: Entry, offsets: KeyMap, first_dirty: int) -> tuple[int, bool]:
+def put_records(
+    batch: Entry, offsets: KeyMap, first_dirty: int, max_record_size: int | None = None
+) -> tuple[int, bool]:
     """Put the keys of a batch into the map, with the offsets of their records. Returns how many records were read, and
     whether all had room. Raises KlogError."""
     count = 0
-    for part in walk_parts(batch):
+    for part in walk_parts(batch, max_record_size):
         if part.key_size >= 0 and part.offset >= first_dirty:
             if offsets.is_full:
                 return count, False
@@ -160,7 +165,7 @@ def _keep(batch: Entry, terms: FilterTerms, *, discards: bool, sets_marker_horiz
     """Return the kept records as a batch; None if there are none."""
     kept: list[Part] = []
     is_whole = batch.magic >= CURRENT_MAGIC or terms.keeps_magic
-    for part in walk_parts(batch):
+    for part in walk_parts(batch, terms.max_record_size):
         terms.tally.messages_read += 1
         if not discards and (batch.is_control or _should_retain(batch, part, terms)):
             kept.append(part)
@@ -181,14 +186,14 @@ def _keep(batch: Entry, terms: FilterTerms, *, discards: bool, sets_marker_horiz
     return Kept(last_kept, len(kept), _build(batch, kept, horizon_ms, keeps_magic=terms.keeps_magic))
 
 
-def walk_parts(batch: Entry) -> Iterator[Part]:
+def walk_parts(batch: Entry, max_record_size: int | None = None) -> Iterator[Part]:
     """Yield the records or messages of a batch. Key and value of a message are read only on access, so damage in a
-    removed message does no harm. Raises Corrupt or Unsupported."""
+    removed message does no harm. Raises Corrupt or Unsupported, also at a record above `max_record_size`."""
     if isinstance(batch, RecordBatch):
-        yield from batch.records()
+        yield from walk_limited(batch, batch.records(), max_record_size)
         return
     try:
-        yield from walk_messages(batch)
+        yield from walk_limited(batch, walk_messages(batch), max_record_size)
     except KlogError as error:
         error.at_path(batch.path)
         raise

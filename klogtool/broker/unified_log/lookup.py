@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
+from klogtool.broker.decompressed_sizes import walk_limited
 from klogtool.broker.unified_log.log_segment import base_offset_of, walk_from
 from klogtool.broker.unified_log.reading import fetch
 from klogtool.broker.unified_log.segment_age import age_of
-from klogtool.errors import KlogError
+from klogtool.errors import KlogError, Refused
 from klogtool.format.batch import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, RecordBatch, stream_records
 from klogtool.format.framing import Frame
 from klogtool.format.indexes import OffsetIndexEntry, TimeIndexEntry
@@ -228,7 +229,7 @@ def lookup_timestamp(log: LoadedLog, timestamp: int) -> TimestampFound:
     WORDS), their meaning.
 
     As in a broker, only the first segment whose largest timestamp is not lower is searched. Raises Corrupt or
-    Unsupported if the search meets damage.
+    Unsupported if the search meets damage, Refused for a number that the release does not know.
     """
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         first = next(iter(log.epochs.entries), None)
@@ -237,6 +238,12 @@ def lookup_timestamp(log: LoadedLog, timestamp: int) -> TimestampFound:
     if timestamp == LATEST_TIMESTAMP:
         latest = TimestampAndOffset(NO_TIMESTAMP, log.log_end_offset, log.epochs.latest_epoch)
         return TimestampFound(timestamp, latest)
+    if timestamp == LATEST_TIERED_TIMESTAMP and not log.terms.rules.knows_latest_tiered:
+        raise Refused(
+            f"Kafka {log.terms.rules.release} does not know latest-tiered",
+            path=log.draft.path,
+            kafka_class="UnsupportedVersionException",
+        )
     if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):  # there are no tiered segments here
         return TimestampFound(timestamp, TimestampAndOffset(NO_TIMESTAMP, NO_OFFSET, NO_PARTITION_LEADER_EPOCH))
     return _find_max(log) if timestamp == MAX_TIMESTAMP else _find_from(log, timestamp)
@@ -262,15 +269,15 @@ def _search_segment(
         segment.name_of(FileKind.TIME_INDEX), slot, segment.time_index.entries, entry.timestamp, entry.offset
     )
     in_index = _index_lookup(segment, max(entry.offset, log.log_start_offset))
-    found, scan = _search_log(segment, in_index.position, timestamp, log.log_start_offset)
+    found, scan = _search_log(segment, in_index.position, timestamp, log.log_start_offset, log.terms.max_record_size)
     return found, (in_time_index, in_index, scan)
 
 
 def _search_log(
-    segment: LogSegment, start: int, timestamp: int, first_offset: int
+    segment: LogSegment, start: int, timestamp: int, first_offset: int, limit: int | None
 ) -> tuple[TimestampAndOffset | None, Scan]:
     """Search as searchForTimestamp does: batches with a lower largest timestamp are skipped unopened. Keys and values
-    of messages are not checked."""
+    of messages are not checked. limit: of the size of compressed records, see `walk_limited`."""
     batches, end = 0, start
     with _opened(segment) as reader:
         for frame in walk_from(reader, start):
@@ -281,7 +288,7 @@ def _search_log(
             records: Iterator[Record | Message] = (
                 entry.records() if isinstance(entry, RecordBatch) else walk_messages(entry)
             )
-            for number, record in enumerate(records, 1):
+            for number, record in enumerate(walk_limited(entry, records, limit), 1):
                 if record.timestamp >= timestamp and record.offset >= first_offset:
                     return _place(entry, record), Scan(segment.log_name, start, batches, end - start, number)
     return None, Scan(segment.log_name, start, batches, end - start)
@@ -289,9 +296,12 @@ def _search_log(
 
 def _find_max(log: LoadedLog) -> TimestampFound:
     """Return the record with the largest timestamp, by the indexes; None in messages of magic 0, or if it was
-    compacted."""
+    compacted. Older releases return the last offset of its batch, with the latest epoch, and do not look there."""
     segment = max(log.segments.all, key=lambda one: one.read_max_timestamp_so_far().timestamp)
     largest = segment.read_max_timestamp_so_far()
+    if not log.terms.rules.finds_record_of_max:
+        last = TimestampAndOffset(largest.timestamp, largest.offset, log.epochs.latest_epoch)
+        return TimestampFound(MAX_TIMESTAMP, last, (_chosen(log, segment, largest.timestamp),))
     in_index = _index_lookup(segment, largest.offset)
     chosen = _chosen(log, segment, largest.timestamp)
     batches, start, end = 0, in_index.position, in_index.position
@@ -299,20 +309,20 @@ def _find_max(log: LoadedLog) -> TimestampFound:
         for frame in walk_from(reader, start):
             batches, end = batches + 1, frame.position + frame.size
             if reader.max_timestamp(frame) == largest.timestamp:
-                number, found = _record_at(reader.read(frame), largest.timestamp)
+                number, found = _record_at(reader.read(frame), largest.timestamp, log.terms.max_record_size)
                 scan = Scan(segment.log_name, start, batches, end - start, number)
                 return TimestampFound(MAX_TIMESTAMP, found, (chosen, in_index, scan))
     return TimestampFound(MAX_TIMESTAMP, None, (chosen, in_index, Scan(segment.log_name, start, batches, end - start)))
 
 
-def _record_at(entry: Entry, timestamp: int) -> tuple[int | None, TimestampAndOffset | None]:
+def _record_at(entry: Entry, timestamp: int, limit: int | None) -> tuple[int | None, TimestampAndOffset | None]:
     """Return the first record with exactly this timestamp (offsetOfMaxTimestamp)."""
     if entry.magic == 0:
         return None, None
     records: Iterator[Record | Message] = (
         stream_records(entry) if isinstance(entry, RecordBatch) else walk_messages(entry)
     )
-    for number, record in enumerate(records, 1):
+    for number, record in enumerate(walk_limited(entry, records, limit), 1):
         if record.timestamp == timestamp:
             epoch = entry.partition_leader_epoch
             return number, TimestampAndOffset(timestamp, record.offset, epoch if epoch >= 0 else None)
