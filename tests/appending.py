@@ -55,14 +55,15 @@ def follower(data: bytes, **more: Any) -> dict[str, Any]:
     return {"as": "follower", "leader_epoch": 1, "hex": data.hex(), **more}
 
 
-def plan_of(folder: pathlib.Path, *calls: Mapping[str, Any], jobs: int = 1, **config: Any) -> Plan:
-    """What they come to. jobs: threads; config: settings, underscores for dots."""
+def plan_of(
+    folder: pathlib.Path, *calls: Mapping[str, Any], jobs: int = 1, as_of: str = "4.3.1", **config: Any
+) -> Plan:
+    """What they come to. jobs: threads; as_of: the release; config: settings, underscores for dots."""
     folder.mkdir(exist_ok=True)
     settings = {name.replace("_", "."): str(value) for name, value in config.items()}
     text = "".join(json.dumps(call) + "\n" for call in calls)
-    (plan,) = decided(
-        "append", str(folder), {"now_ms": NOW_MS, "config": settings, "requests_text": text, "jobs": jobs}
-    )
+    asked = {"now_ms": NOW_MS, "config": settings, "requests_text": text, "jobs": jobs, "kafka": as_of}
+    (plan,) = decided("append", str(folder), asked)
     return plan
 
 

@@ -105,7 +105,7 @@ ABOUT: Mapping[str, About] = {
     "limits_decompressed_size": About(
         "appending",
         "a record of a compressed batch is larger than `max.decompressed.message.bytes`",
-        "KIP of 4.4.0",
+        "new in 4.4.0",
         "the append is refused; lookups by time and the cleaner fail at stored ones",
         "the setting is not known",
     ),
