@@ -6,6 +6,7 @@ All of it works on a draft of a partition dir. Nothing here writes, prints or re
     cluster_config  a topic's settings from all sources: the options, the cluster's metadata, Kafka's defaults
     circumstances   what a broker knows of a partition beside its dir: settings, time, checkpoints, clean stop
     releases        what differs between releases of Kafka: a named rule for each difference
+    decompressed_sizes  records of compressed batches that are larger than a broker reads
     draft           a folder as it should become: names, and the source of each file's bytes
     content         the source of one file's bytes: ranges of existing files, and new bytes
     spools          where new bytes go while they are produced, so that memory stays bounded
