@@ -11,6 +11,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import ClassVar
 
 from msgspec import Struct, field
 from msgspec.structs import astuple
@@ -60,6 +61,7 @@ class Proved(Struct):
     reached: int = 0
     last: bool = False
     rows: list[tuple[array[int], int]] = field(default_factory=list)
+    is_enough: ClassVar[bool] = False
 
 
 def walk_proved(

@@ -127,12 +127,14 @@ class SpanMaker(ABC, Generic[MadeT]):
             if made.reached >= stop or made.is_enough:
                 return
         for window in walk_windows(file, start=made.reached, end=end, stop=stop, pool=self._buffers, reads=reads):
-            self._take_window(window, min(window.cut, stop - window.base))
+            whole = min(window.cut, stop - window.base)
+            self._take_window(window, whole)
             made.last = window.last and made.reached >= window.base + window.cut
             if made.last and made.reached < end:
                 made.tail = _tail_damage(window, end)
             (reads or self._buffers).give_back(window.data)
-            if made.last or made.reached >= stop or made.is_enough:
+            # Bytes that changed under a map may end the walk inside a window.
+            if made.last or made.reached >= stop or made.is_enough or made.reached < window.base + whole:
                 break
 
     def _whole_span(self, reads: MappedReads, end: int, stop: int) -> None:

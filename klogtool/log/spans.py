@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from klogtool import kernels
+from klogtool.errors import KlogError
 from klogtool.log.file import LogFile
 from klogtool.log.in_order import in_order
 from klogtool.log.resync import find_next_batch
@@ -21,12 +22,16 @@ if TYPE_CHECKING:
         """The result for a span, or for its first part.
 
         start: where its first entry begins, None if none was found. reached: the byte after its last entry. last: no
-        entry follows.
+        entry follows. is_enough: it ends early, perhaps inside the entry at `reached`, because it is large already.
         """
 
         start: int | None
         reached: int
         last: bool
+
+        @property
+        def is_enough(self) -> bool:
+            """See above."""
 
     Made = TypeVar("Made", bound=Done)
 
@@ -49,7 +54,10 @@ class Span:
 def walk_spans(
     file: LogFile, make_work: Callable[[], Callable[[Span], Made]], *, start: int, end: int, span_bytes: int, jobs: int
 ) -> Iterator[Made]:
-    """Yield the result for each span of [start, end), in order: at least one. An entry begins at `start`."""
+    """Yield the result for each span of [start, end), in order: at least one. An entry begins at `start`.
+
+    Raises KlogError if a result takes no entry, although it says that there is one.
+    """
     work, at = make_work(), start
     if jobs > 1 and kernels.native.RUNS_IN_THREADS and end - start > span_bytes:
         for span, made in in_order(make_work, _guesses(file, start, end, span_bytes), jobs):
@@ -58,19 +66,25 @@ def walk_spans(
             if made.start != at:
                 break
             yield made
-            at = made.reached
+            at = _next_entry(file, at, made)
             while not made.last and at < span.stop:
                 made = work(Span(at, span.stop))
                 yield made
-                at = made.reached
+                at = _next_entry(file, at, made)
             if made.last:
                 return
     while True:
         made = work(Span(at, at + span_bytes))
         yield made
-        at = made.reached
+        at = _next_entry(file, at, made)
         if made.last:
             return
+
+
+def _next_entry(file: LogFile, at: int, made: Done) -> int:
+    if made.reached <= at and not made.last and not made.is_enough:
+        raise KlogError("klogtool does not get past this entry", path=file.path, position=at)
+    return made.reached
 
 
 def find_start(file: LogFile, span: Span, end: int) -> int | None:

@@ -44,25 +44,29 @@ def walk_steps(
 
     The walk ends earlier at an entry that is not whole, if the steps have enough, and if the reference ends it. alone:
     it also ends before the first entry that is left to the reference. zstd: of the kernel's workspace, if it has one.
-    A step handles other reasons of its kernel itself, and the walk continues.
+    An entry is left to the reference whenever the kernel does not get past it, whatever reason it gives: so the walk
+    neither stands still nor passes over an entry.
     """
     native = kernels.native
     body, why, is_at_end = None, native.DONE, False
     while (at < stop or why == native.FULL) and not is_at_end and not steps.is_enough:
-        before = at
-        at, why = steps.step(window, at, stop, body)
-        is_left, is_at_end = why == native.REFERENCE, why in (native.DONE, native.CUT_OFF)
-        body = body if why == native.FULL and at == before else None
-        if why == native.FULL:
-            is_left = not steps.make_room(window, at)
-        elif why == native.BODY and (zstd is None or not zstd.learn()):
+        before, given = at, body
+        at, why = steps.step(window, at, stop, given)
+        given, body, is_left = given if at == before else None, None, False
+        if why == native.CUT_OFF:
+            is_at_end = True
+        elif why == native.FULL:
+            body, is_left = given, not steps.make_room(window, at)
+        elif why != native.BODY or given is not None:
+            is_left = why == native.REFERENCE or (at < stop and not steps.is_enough)
+        elif zstd is None or not zstd.learn():
             body = _inflated(window, at)
             is_left = body is None
         if is_left and alone:
             is_at_end = True
         elif is_left:
             start, at, body = at, steps.take_entry(window, at), None
-            is_at_end = at == start
+            is_at_end = at <= start
         yield at
 
 

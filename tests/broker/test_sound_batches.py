@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import random
+from itertools import islice
 from unittest.mock import patch
 
 import pytest
@@ -14,6 +15,7 @@ from klogtool import kernels
 from klogtool.broker.content import FileRange
 from klogtool.broker.unified_log import mapped_pieces
 from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.broker.unified_log.log_segment import walk_entries
 from klogtool.broker.unified_log.sound_batches import find_sound_end, has_epochs_of
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import EpochEntry
@@ -54,3 +56,35 @@ def test_both_readers_say_the_same(tmp_path: pathlib.Path, seed: int, jobs: int)
         assert left[0] == left[1], f"log {n} of seed {seed}"
         kinds |= {str(left[0][1]), type(left[0][0]).__name__}
     assert {"True", "False"} <= kinds
+
+
+class _Stuck:
+    """A mapped_pieces.Reader whose kernel takes nothing and says so in this way."""
+
+    def __init__(self, why: int) -> None:
+        self.why, self.entries = why, 0
+
+    def take(self, piece: mapped_pieces.MappedPiece) -> int:
+        return self.why
+
+    def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
+        count = size = 0
+        for entry in islice(walk_entries(file, position), most):
+            count, size = count + 1, size + entry.size
+        self.entries += count
+        return count, size
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("why", [kernels.native.DONE, kernels.native.REFERENCE, kernels.native.CUT_OFF])
+def test_a_kernel_that_takes_nothing_leaves_all_to_the_reference(tmp_path: pathlib.Path, why: int) -> None:
+    """Even one that says that it is done."""
+    path = tmp_path / "log"
+    path.write_bytes(recovery_log(random.Random(1), 300))
+    reader = _Stuck(why)
+    with (
+        ContentFile(path, (FileRange(str(path), 0, path.stat().st_size),)) as file,
+        patch.object(mapped_pieces, "SPAN_BYTES", 2000),
+    ):
+        mapped_pieces.walk_pieces(file, reader)
+        assert reader.entries == len(list(walk_entries(file, 0)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from readers import log_file
 from vectors import BATCH
 
 from klogtool import kernels
+from klogtool.errors import KlogError
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.framing import Frame, find_frame
 from klogtool.log import resync, spans
@@ -30,6 +32,7 @@ class Made:
     reached: int = 0
     last: bool = False
     entries: list[int] = field(default_factory=list)
+    is_enough: bool = False
 
 
 def work_on(file: LogFile, data: bytes) -> Callable[[], Callable[[Span], Made]]:
@@ -183,3 +186,24 @@ def test_without_the_extension_one_thread_reads_alone(monkeypatch: pytest.Monkey
         entries_by(LOG, jobs=4, span_bytes=500)
     monkeypatch.setattr(kernels, "native", kernels.absent)
     assert entries_by(LOG, jobs=4, span_bytes=500)[0] == alone(LOG)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_results_without_entries_end_in_an_error(jobs: int) -> None:
+    """And not in a loop without end."""
+    stuck_at = alone(LOG)[2]
+
+    def stuck(file: LogFile) -> Callable[[], Callable[[Span], Made]]:
+        work = work_on(file, LOG[:stuck_at])()
+
+        def work_to_there(span: Span) -> Made:
+            made = work(span)
+            made.last = False
+            return made
+
+        return lambda: work_to_there
+
+    with log_file(LOG) as path, LogFile(path) as file:
+        walk = walk_spans(file, stuck(file), start=0, end=len(LOG), span_bytes=500, jobs=jobs)
+        with pytest.raises(KlogError, match=f"at byte {stuck_at}: klogtool does not get past this entry"):
+            deque(walk)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         def take(self, piece: MappedPiece) -> int:
             """Take entries of a piece from `reached` on, and move `reached`. Return why it stopped.
 
-            The reasons are those of native.Recovery.take. DONE with the piece's `last` set ends the walk.
+            The reasons are those of native.Recovery.take. If it sets the piece's `last`, the walk ends.
             """
 
         def take_by_reference(self, file: ContentFile, position: int, most: int) -> tuple[int, int]:
@@ -44,6 +44,8 @@ class MappedPiece(Window):
     start, reached, last: see log.spans. stop: entries that begin at or after this byte belong to another piece.
     checked: the checksums match up to this byte; last_checked: where the last entry before it begins, or -1.
     """
+
+    is_enough = False
 
     def __init__(self, file: ContentFile, span: Span, reads: Reads) -> None:
         self._file, self._reads = file, reads
@@ -142,6 +144,7 @@ class _PieceSteps:
         """Let the reader's kernel take entries."""
         assert isinstance(piece, MappedPiece)
         why = self._reader.take(piece)
+        self.is_enough = piece.last
         reached = piece.reached - piece.base
         self._in_turn = 1 if reached > at else min(2 * self._in_turn, self._most_in_turn)
         if why == kernels.native.CUT_OFF and not piece.fits_another():
