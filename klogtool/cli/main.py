@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from difflib import get_close_matches
 
 import click
 
@@ -16,6 +15,7 @@ from klogtool.cli.guard import guarded, note_slow_reader
 from klogtool.cli.output import note
 from klogtool.cli.status import INTERRUPTED, USAGE
 from klogtool.cli.version import version_text
+from klogtool.format.text import near_names
 
 # name: (module, its line in --help)
 COMMANDS = {
@@ -78,8 +78,8 @@ class Commands(click.Group):
         """Resolve as click does; for an unknown command suggest a similar one."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            meant = f"klogtool dump-log {name}" if os.path.exists(name) else _closest_command(name)
-            ctx.fail(f"No such command '{name}'." + (f" Did you mean '{meant}'?" if meant else ""))
+            meant = [f"klogtool dump-log {name}"] if os.path.exists(name) else near_names(name, COMMANDS, most=1)
+            ctx.fail(f"No such command '{name}'." + (f" Did you mean '{meant[0]}'?" if meant else ""))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -88,10 +88,6 @@ class Commands(click.Group):
         for heading, names in {**GROUPS, "More": others}.items():
             with formatter.section(heading):
                 formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
-
-
-def _closest_command(name: str) -> str | None:
-    return next(iter(get_close_matches(name, COMMANDS)), None)
 
 
 def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:

@@ -28,8 +28,18 @@ def did_you_mean(name: str, known: Iterable[str], *, at_least: float = 0.6) -> s
 
     at_least: how similar it must be, from 0 to 1, as difflib measures it.
     """
-    meant = next(iter(get_close_matches(name, sorted(known), n=1, cutoff=at_least)), None)
-    return f" (did you mean {meant}?)" if meant else ""
+    meant = near_names(name, known, most=1, at_least=at_least)
+    return f" (did you mean {meant[0]}?)" if meant else ""
+
+
+def near_names(name: str, known: Iterable[str], *, most: int = 3, at_least: float = 0.6) -> list[str]:
+    """Return the known names that are similar to a name, whatever their case, the most similar first.
+
+    at_least: see did_you_mean.
+    """
+    by_lower_case = {one.lower(): one for one in known}
+    found = get_close_matches(name.lower(), by_lower_case, n=most, cutoff=at_least)
+    return [by_lower_case[one] for one in found]
 
 
 def _malformed_size(data: bytes, at: int) -> int:

@@ -9,12 +9,12 @@ import os
 import re
 import textwrap
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from msgspec import Struct
 
 from klogtool.errors import KlogError
 from klogtool.escape import joined
+from klogtool.format.text import near_names
 from klogtool.log.file import read_whole
 from klogtool.render.findings import LABELS, MEANINGS
 from klogtool.render.terminal import columns
@@ -81,5 +81,5 @@ def _lines(told: Explanation) -> Iterator[str]:
 
 
 def _nearest(finding_id: str) -> str:
-    near = get_close_matches(finding_id.lower(), SEVERITIES, n=3)
+    near = near_names(finding_id, SEVERITIES)
     return f"; did you mean {' or '.join(near)}?" if near else ""

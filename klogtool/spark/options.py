@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from klogtool.errors import Refused
+from klogtool.format.text import did_you_mean
 from klogtool.spark.storage import AS_VIEW, Place, check_place, places_of
 
 if TYPE_CHECKING:
@@ -245,12 +245,11 @@ def _note_ignored(options: Mapping[str, str], notes: list[str], *, stream: bool)
         elif name.startswith("kafka.") or name in IGNORED:
             notes.append(f"option {name} has no effect: there is no broker")
         else:
-            raise Refused(f"option {name} is unknown{_nearest(name)}")
+            raise Refused(f"option {name} is unknown{did_you_mean(name, _spelled_names())}")
 
 
-def _nearest(name: str) -> str:
-    found = get_close_matches(name, [*OWN, *STRATEGIES, *STREAM_ONLY, *IGNORED], n=1)
-    return f": did you mean {SPELLED.get(found[0], found[0])}?" if found else ""
+def _spelled_names() -> Iterator[str]:
+    return (SPELLED.get(name, name) for name in (*OWN, *STRATEGIES, *STREAM_ONLY, *IGNORED))
 
 
 def _paths(options: Mapping[str, str]) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klogtool.format.text import java_utf8
+from klogtool.format.text import did_you_mean, java_utf8, near_names
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,13 @@ def test_a_megabyte_of_damage_takes_linear_time() -> None:
     started = time.process_time()
     assert len(java_utf8(b"\xff" * 1_000_000)) == 1_000_000
     assert time.process_time() - started < 10
+
+
+KNOWN = ("startingOffsets", "endingOffsets", "deep")
+
+
+def test_names_that_were_probably_meant() -> None:
+    assert did_you_mean("endingoffset", KNOWN) == " (did you mean endingOffsets?)"
+    assert did_you_mean("DEEP", KNOWN, at_least=1) == " (did you mean deep?)"
+    assert did_you_mean("xyz", KNOWN) == ""
+    assert near_names("tartingoffsets", KNOWN) == ["startingOffsets", "endingOffsets"]
