@@ -175,7 +175,7 @@ SITUATIONS = (
         (said("Too many open files"),),
         Outcome.OFFLINE,
         "The broker has reached the limit of open files. It may take log dirs offline, or refuse connections. Each "
-        "segment needs its .log and its indexes open.",
+        "segment needs its .log open, and its .txnindex.",
         "Raise the limit (LimitNOFILE of systemd, ulimit -n) to 100000 or more; count segments first. Nothing on the "
         "disk is damaged.",
         ("find {dir} -name '*.log' -printf .", VERIFY_LOG_DIR),
