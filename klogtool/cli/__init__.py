@@ -39,6 +39,7 @@ delete_records        klogtool delete-records
 compact               klogtool compact
 apply                 klogtool apply
 undo                  klogtool undo
+image                 klogtool image
 help                  klogtool help
 spark                 klogtool spark: the group
 spark_verify          klogtool spark verify

@@ -47,6 +47,10 @@ COMMANDS = {
     "compact": ("klogtool.cli.compact", "Compact logs as a broker does, or say why a log is not compacted."),
     "apply": ("klogtool.cli.apply", "Carry out a saved plan, or finish a run that was interrupted."),
     "undo": ("klogtool.cli.undo", "Take back what --apply did, list such runs, or free their space."),
+    "image": (
+        "klogtool.cli.image",
+        "Copy a log dir without keys, values and names, for a bug report.",
+    ),
     "spark": ("klogtool.cli.spark", "Work on many disks at once with Spark, on this machine or a cluster."),
     "help": ("klogtool.cli.help", "Show the help of a command."),
 }
@@ -55,6 +59,7 @@ GROUPS = {
     "Mend": ("rebuild-index", "salvage"),
     "Do what a running broker does": ("append", "truncate", "roll", "retain", "delete-records", "compact"),
     "Plans": ("apply", "undo"),
+    "Workshop": ("image",),
 }
 
 

@@ -4,6 +4,7 @@ writer       carries out plans in place, with a journal; finishes and undoes run
 for_good     carries out plans in place and keeps nothing for undo: for a full disk
 output       carries out plans into a new folder; the source does not change
 undo         undoes a run that wrote in place
+image        writes an image of a log dir, and packs it
 
 disk         the calls that change files (write, rename, delete, sync, ...): all writing goes through them
 lock         takes the log dir's `.lock` as a broker does

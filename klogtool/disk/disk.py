@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from msgspec.structs import replace
@@ -16,7 +16,9 @@ from msgspec.structs import replace
 from klogtool.broker.content import Content, FileRange, Made, part_size
 from klogtool.disk.about import About, about, set_about
 from klogtool.errors import Corrupt, KlogError
+from klogtool.disk.space import BLOCK_BYTES
 from klogtool.log.file import unreadable
+from klogtool.plans.image_log import Piece
 
 CHUNK_BYTES = 8 << 20  # the kernel copies this much per call
 BUFFER_BYTES = 1 << 20  # for copies that go through our memory
@@ -46,6 +48,21 @@ class Disk:
                 _put(sink, 0, content, reached)
                 if like is not None:
                     set_about(sink, like)
+            except (OSError, KlogError):
+                os.unlink(path)
+                raise
+
+    def write_pieces(self, path: str, pieces: Iterable[Piece], like: About) -> None:
+        """Write a new file that is made while it is written. Blocks of zeros become holes. Raises as `write`."""
+        with _named(path), _descriptor(path, os.O_RDWR | os.O_CREAT | os.O_EXCL) as sink:
+            at = 0
+            try:
+                for piece in pieces:
+                    if not isinstance(piece, int):
+                        _put_blocks(sink, at, memoryview(piece))
+                    at += piece if isinstance(piece, int) else len(piece)
+                os.ftruncate(sink, at)
+                set_about(sink, like)
             except (OSError, KlogError):
                 os.unlink(path)
                 raise
@@ -156,7 +173,19 @@ def _put_bytes(sink: int, at: int, data: bytes) -> None:
             _write_all(sink, chunk, at + start)
 
 
-def _write_all(sink: int, data: bytes, at: int) -> None:
+def _put_blocks(sink: int, at: int, data: memoryview) -> None:
+    """Write the blocks of the file that are not all zeros."""
+    done = start = 0  # data[start:done] is still to be written
+    while done < len(data):
+        stop = min(len(data), done + BLOCK_BYTES - (at + done) % BLOCK_BYTES)
+        if bytes(data[done:stop]) == _ZEROS[: stop - done]:
+            _write_all(sink, data[start:done], at + start)
+            start = stop
+        done = stop
+    _write_all(sink, data[start:], at + start)
+
+
+def _write_all(sink: int, data: bytes | memoryview, at: int) -> None:
     view = memoryview(data)
     while view:
         done = os.pwrite(sink, view, at)

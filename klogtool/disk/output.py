@@ -319,7 +319,7 @@ def _built(disk: Disk, folders: Sequence[NewFolder], make_spool: MakeSpool) -> I
     finally:
         for part in parts:
             with suppress(OSError):  # what stays has a temporary name; the first error is the one to report
-                _remove(disk, part)
+                remove_folder(disk, part)
 
 
 def _passing_name(place: str) -> str:
@@ -404,14 +404,15 @@ def _publish(disk: Disk, part: str, place: str) -> None:
     disk.sync_dir(os.path.dirname(place))
 
 
-def _remove(disk: Disk, folder: str) -> None:
+def remove_folder(disk: Disk, folder: str) -> None:
+    """Delete a folder with everything in it, if it exists."""
     if not os.path.isdir(folder):
         return
     with os.scandir(folder) as entries:
         found = list(entries)
     for entry in found:
         if entry.is_dir(follow_symlinks=False):
-            _remove(disk, entry.path)
+            remove_folder(disk, entry.path)
         else:
             disk.delete(entry.path)
     disk.rmdir(folder)

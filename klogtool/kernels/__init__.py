@@ -44,6 +44,7 @@ A rule of Kafka's that is in a kernel is in its reference, too: change both. Par
     _clean.pxi         the log cleaner                                            broker/cleaning/offset_map
                                                                                   broker/cleaning/record_filter
     _heads.pxi         headers of batches as columns                              spark/heads
+    _blank.pxi         keys and values taken out of batches                       format/blanking
 """
 
 from __future__ import annotations

@@ -66,5 +66,6 @@ include "_clean.pxi"
 include "_json_records.pxi"
 include "_snappy.pxi"
 include "_heads.pxi"
+include "_blank.pxi"
 
 make_crc_tables()

@@ -39,6 +39,10 @@
 
     mend                     doctor --fix: edits of single files and folders of a log dir
 
+    image                    image: what becomes of each file of a log dir
+    image_log                image: a log without keys and values
+    image_names              image: other names for topics
+
     salvage                  salvage
     salvage_answer           the answer of salvage
     rejected_files           the bytes that salvage rejects, as files

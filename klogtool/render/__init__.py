@@ -52,6 +52,7 @@ Other answers:
     lookup             lookup
     read               read
     txns               txns
+    image              image
     fleet              the commands on Spark: counts and tables
     inventory          spark inventory
     inventory_page     spark inventory as an HTML page

@@ -7,5 +7,6 @@ primitives   the types of Kafka's protocol
 decoders     what kafka-dump-log's decoders print
 json_form    messages as JSON, as Kafka's JsonConverter classes write them
 remote_log   records of `__remote_log_metadata` as Java objects
+blanked_metadata  records of `__cluster_metadata` without what is private
 java_double  doubles as Java prints them
 """

@@ -1,0 +1,214 @@
+"""Writes an image of a log dir into a new folder, and packs it; the source is only read.
+
+Order of effects: check the places; build the folder, the archive and the map of names beside their places under
+temporary names; then rename the map, the archive and, last, the folder. A kill before that leaves only files that end
+in `.part`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from klogtool.broker.content import FileRange
+from klogtool.disk.about import About, about
+from klogtool.disk.disk import Disk
+from klogtool.disk.facts import check_saving_place, is_partition_dir, looks_like_log_dir
+from klogtool.disk.output import check_place, remove_folder
+from klogtool.errors import KlogError, Refused
+from klogtool.log.file import read_whole, unreadable
+from klogtool.plans.image import ImageFile, ImagePlan, Treatment, walk_pieces
+from klogtool.plans.image_log import Piece
+from klogtool.plans.image_names import SECRET_BYTES, TopicNames, read_names
+
+MOST_MAP_BYTES = 1 << 30
+PRIVATE_MODE, OURS, OUR_FOLDERS = 0o600, 0o600, 0o700
+SECTOR_BYTES = 512  # the unit of st_blocks
+
+
+class Places(Struct, frozen=True):
+    """Where an image goes: its folder, the map of names or None, its archive or None."""
+
+    output: str
+    names: str | None = None
+    pack: str | None = None
+
+
+class Written(Struct):
+    """What was written. bytes: sizes of all files; kept_bytes: what they take on disk; packed_bytes: size of the
+    archive. unread: files that could not be read, each with the reason; they are blank."""
+
+    files: int = 0
+    bytes: int = 0
+    kept_bytes: int = 0
+    packed_bytes: int | None = None
+    unread: list[tuple[str, str]] = field(default_factory=list)
+
+
+def check_places(places: Places, source: str) -> None:
+    """Raises Refused if the image, its archive or the map of names may not be where they are to be; KlogError if a
+    parent does not exist."""
+    check_place(places.output, source)
+    above = os.path.dirname(os.path.realpath(places.output))
+    while True:
+        if looks_like_log_dir(above) or is_partition_dir(above):
+            raise Refused("an image cannot be in a log dir", path=places.output)
+        if above == os.path.dirname(above):
+            break
+        above = os.path.dirname(above)
+    for path in (places.pack, places.names):
+        if path is not None and not os.path.isdir(os.path.dirname(os.path.realpath(path))):
+            raise KlogError("no such folder", path=os.path.dirname(os.path.realpath(path)))
+        if path is not None and _is_within(path, places.output):
+            raise Refused("this file cannot be in the image", path=path)
+    if places.pack is not None:
+        check_saving_place(places.pack)
+    if places.names is not None:
+        _check_place_of_names(places.names)
+
+
+def find_names(path: str | None) -> TopicNames:
+    """Return the names for an image: those of an existing map, or new ones; without a map, names stay as they are.
+
+    Raises KlogError for a file that is not such a map.
+    """
+    if path is None:
+        return TopicNames(None)
+    if not os.path.lexists(path):
+        return TopicNames(os.urandom(SECRET_BYTES))
+    try:
+        return read_names(json.loads(read_whole(path, limit=MOST_MAP_BYTES)))
+    except (ValueError, RecursionError):
+        raise Refused("this is not a map of names that klogtool wrote", path=path) from None
+    except KlogError as error:
+        raise Refused(error.reason, path=path) from error
+
+
+def write_image(
+    plan: ImagePlan,
+    names: TopicNames,
+    places: Places,
+    *,
+    on_progress: Callable[[int], None] = lambda _: None,
+    disk: Disk | None = None,
+) -> Written:
+    """Write the image, its archive and the map of names. After an error there is none of them.
+
+    on_progress: gets the number of bytes done. Raises Refused, KlogError, and OSError if the system refuses.
+    """
+    disk, written = disk or Disk(), Written()
+    check_places(places, plan.path)
+    output = os.path.realpath(places.output)
+    with _parts(disk) as part_of:
+        part = part_of(output)
+        for source, name in plan.folders:
+            disk.mkdir(os.path.join(part, name) if name else part)
+        for file in plan.files:
+            _write_file(disk, file, os.path.join(part, file.name), names, written)
+            on_progress(file.size)
+        for source, name in reversed(plan.folders):
+            folder = os.path.join(part, name) if name else part
+            disk.describe(folder, _like(source, OUR_FOLDERS))
+            disk.sync_dir(folder)
+        if places.pack is not None:
+            written.packed_bytes = _pack(part, os.path.basename(output), part_of(os.path.realpath(places.pack)))
+        if places.names is not None:
+            _save_names(disk, names, part_of(os.path.realpath(places.names)))
+        for place in (places.names, places.pack, places.output):
+            if place is not None:
+                _publish(disk, part_of(os.path.realpath(place)), os.path.realpath(place))
+    return written
+
+
+def _check_place_of_names(path: str) -> None:
+    """Raises Refused for a place in a log dir. A map of names that is there already is read and replaced."""
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.lexists(path):
+        check_saving_place(path)
+    elif looks_like_log_dir(folder) or is_partition_dir(folder):
+        raise Refused("this file cannot be saved in a log dir", path=path)
+
+
+def _is_within(path: str, folder: str) -> bool:
+    path, folder = os.path.realpath(path), os.path.realpath(folder)
+    return os.path.commonpath((path, folder)) == folder
+
+
+@contextmanager
+def _parts(disk: Disk) -> Iterator[Callable[[str], str]]:
+    """Give temporary names for places. What still has one of them at the end is deleted."""
+    parts: dict[str, str] = {}
+
+    def part_of(place: str) -> str:
+        return parts.setdefault(place, f"{place}.{uuid.uuid4().hex}.part")
+
+    try:
+        yield part_of
+    finally:
+        for part in parts.values():
+            with suppress(OSError):  # the first error is the one to report
+                if os.path.isdir(part):
+                    remove_folder(disk, part)
+                elif os.path.lexists(part):
+                    disk.delete(part)
+
+
+def _publish(disk: Disk, part: str, place: str) -> None:
+    disk.rename(part, place)
+    disk.sync_dir(os.path.dirname(place))
+
+
+def _like(source: str, mode: int) -> About:
+    """Return time and mode of the original; the file is ours, and we may read it."""
+    found = about(source)
+    return replace(found, mode=found.mode | mode, uid=os.geteuid(), gid=os.getegid(), attributes=())
+
+
+def _write_file(disk: Disk, file: ImageFile, path: str, names: TopicNames, written: Written) -> None:
+    """Write a file; if the original cannot be read, a hole of its size. An original that is gone is left out."""
+    try:
+        like = _like(file.source, OURS)
+    except OSError as error:
+        written.unread.append((file.source, unreadable(file.source, error).reason))
+        return
+    try:
+        if file.treatment is Treatment.WHOLE:
+            disk.write(path, (FileRange(file.source, 0, file.size),), like)
+        else:
+            disk.write_pieces(path, walk_pieces(file, names), like)
+    except KlogError as error:
+        written.unread.append((file.source, error.reason))
+        hole: tuple[Piece, ...] = (file.size,)
+        disk.write_pieces(path, hole, like)
+    disk.sync(path)
+    found = os.stat(path)
+    written.files, written.bytes = written.files + 1, written.bytes + found.st_size
+    written.kept_bytes += found.st_blocks * SECTOR_BYTES
+
+
+def _save_names(disk: Disk, names: TopicNames, part: str) -> None:
+    data = json.dumps(names.as_json(), indent=1, sort_keys=True).encode() + b"\n"
+    disk.write(part, (data,), About(PRIVATE_MODE, os.geteuid(), os.getegid()))
+    disk.sync(part)
+
+
+def _pack(folder: str, name: str, path: str) -> int:
+    """Pack a folder into a gzipped tar archive that does not name its owner; return its size."""
+    with tarfile.open(path, "x:gz") as archive:
+        archive.add(folder, name, filter=_without_owner)
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+    return os.path.getsize(path)
+
+
+def _without_owner(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    return info

@@ -1,0 +1,88 @@
+# Keys and values taken out of entries, in place (format/blanking is the reference).
+
+cdef inline int64_t end_of_data(Bytes b, int64_t size) noexcept nogil:
+    """The byte after the last one that is not zero."""
+    while size > 0 and b[size - 1] == 0:
+        size -= 1
+    return size
+
+cdef inline void store_be32(uint8_t* to, uint32_t value) noexcept nogil:
+    to[0], to[1], to[2], to[3] = <uint8_t> (value >> 24), <uint8_t> (value >> 16), <uint8_t> (value >> 8), <uint8_t> value
+
+cdef inline void blank_field(Cursor* c) noexcept nogil:
+    """A field that `next_record` has checked."""
+    cdef int64_t size
+    cdef uint8_t* start = <uint8_t*> field(c, &size)
+    if size > 0:
+        memset(start, 0, size)
+
+cdef inline void blank_record(Record* r) noexcept nogil:
+    cdef Cursor c
+    cdef int32_t i
+    if r.key_size > 0:
+        memset(<uint8_t*> r.key, 0, r.key_size)
+    if r.value_size > 0:
+        memset(<uint8_t*> r.value, 0, r.value_size)
+    c.at, c.end, c.broken = r.headers, r.end, False
+    for i in range(r.header_count):
+        blank_field(&c)
+        blank_field(&c)
+
+cdef inline bint blank_plain_records(uint8_t* body, int64_t size, int32_t count) noexcept nogil:
+    """False if one of them is not as Kafka writes it: none was changed then."""
+    cdef Cursor c
+    cdef Record r
+    cdef int32_t i
+    cdef int again
+    for again in range(2):
+        c.at, c.end, c.broken = body, body + size, False
+        for i in range(count):
+            if not next_record(&c, &r):
+                return False
+            if again:
+                blank_record(&r)
+    memset(<uint8_t*> c.at, 0, c.end - c.at)
+    return True
+
+cdef inline bint blank_one(uint8_t* b, int64_t size) noexcept nogil:
+    """A batch whose checksum is right; False: the reference is to do it, and nothing was done."""
+    cdef int attributes = be16(b + BATCH_ATTRIBUTES)
+    cdef uint8_t* body = b + BATCH_SIZE
+    cdef int64_t end
+    if attributes & CONTROL_BIT:
+        return True
+    end = end_of_data(body, size - BATCH_SIZE)
+    if attributes & CODEC_MASK:
+        memset(body, 0, size - BATCH_SIZE)
+    elif not blank_plain_records(body, size - BATCH_SIZE, be32(b + BATCH_RECORDS_COUNT)):
+        return False
+    if end and body[end - 1] == 0:
+        body[end - 1] = 1
+    store_be32(b + BATCH_CRC, crc32c_of(0, b + BATCH_CRC_COVERS_FROM, size - BATCH_CRC_COVERS_FROM))
+    return True
+
+def blank_batches(uint8_t[::1] data not None, int64_t at, int64_t stop):
+    """format.blanking.blank_batch of the batches that begin in data[at:stop]: (where the next entry begins, why).
+
+    why: DONE, or REFERENCE in front of any other entry, and of one whose checksum is wrong.
+    """
+    cdef int64_t have = data.shape[0], size
+    cdef uint8_t* b
+    cdef int why = _DONE
+    if not 0 <= at <= have:
+        raise ValueError("at is to lie in the data")
+    if at >= stop:
+        return at, why
+    if have == 0:
+        return at, REFERENCE
+    b = &data[0]
+    with nogil:
+        while at < stop:
+            why = _REFERENCE
+            if have - at < BATCH_SIZE or b[at + FRAME_MAGIC] != 2:
+                break
+            size = <int64_t> be32(b + at + FRAME_LENGTH) + LOG_OVERHEAD
+            if size < BATCH_SIZE or size > have - at or not proved(b + at, size) or not blank_one(b + at, size):
+                break
+            at, why = at + size, _DONE
+    return at, why
