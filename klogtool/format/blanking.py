@@ -1,8 +1,9 @@
 """Takes keys and values out of an entry, in place. Everything else stays, and a right checksum stays right.
 
-Zeros replace keys, values, and the keys and values of record headers; their sizes stay. Compressed records are replaced
-as a whole. One byte is an exception: the last byte of an entry that was not zero becomes 1, so that the zeros at the end
-of a file remain as many as they were. Control batches stay whole.
+Zeros replace keys, values, and the keys and values of record headers; their sizes stay. Compressed records of magic 2
+become zeros as a whole, unless their records are wanted. Those of magic 0 and 1 are compressed again after that, because
+a broker that loads a log opens them. One byte is an exception: the last byte of an entry that was not zero becomes 1, so
+that the zeros at the end of a file remain as many as they were. Control batches stay whole.
 
 This is the reference of kernels/_blank.pxi: a rule that changes here must change there too.
 """
@@ -14,13 +15,16 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from klogtool.format.batch import CODEC_MASK, CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, parse_batch
+from klogtool.errors import KlogError
+from klogtool.format.batch import CODEC_MASK, CODEC_NAMES, CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, parse_batch
 from klogtool.format.checksums import crc32, crc32c
+from klogtool.format.codecs import compress, decompress
+from klogtool.format.codecs.padding import padded
 from klogtool.format.fields import field_names, number, numbers
-from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, Frame, find_frame
 from klogtool.format.layouts import BATCH_HEADER, MESSAGE_V0_HEAD, SIZED_BYTES
 from klogtool.format.message import CRC_COVERS_FROM as MESSAGE_CRC_COVERS_FROM
-from klogtool.format.message import HEAD_SIZES, SIZE_FIELD_SIZE
+from klogtool.format.message import HEAD_SIZES, SIZE_FIELD_SIZE, parse_message
 from klogtool.format.varint import VARINT_BITS, VARLONG_BITS, Overlong, read_zigzag
 
 Span: TypeAlias = tuple[int, int]  # bytes [start, stop)
@@ -43,30 +47,35 @@ class RecordSpans(Struct, frozen=True):
     others: tuple[Span, ...]
 
 
-def blank_entry(entry: memoryview, blank_value: BlankValue | None = None) -> None:
-    """Blank an entry of magic 0, 1 or 2 whose checksum is right. entry: all of its bytes, writable."""
+def blank_entry(entry: memoryview, open_from_ms: int, blank_value: BlankValue | None = None) -> None:
+    """Blank an entry of magic 0, 1 or 2 whose checksum is right. entry: all of its bytes, writable. Otherwise as
+    `blank_batch`."""
     if entry[HEADER_SIZE_UP_TO_MAGIC - 1] < 2:
         blank_message(entry)
     else:
-        blank_batch(entry, blank_value)
+        blank_batch(entry, open_from_ms, blank_value)
 
 
-def blank_batch(entry: memoryview, blank_value: BlankValue | None = None) -> None:
+def blank_batch(entry: memoryview, open_from_ms: int, blank_value: BlankValue | None = None) -> None:
     """Blank a batch of magic 2 that consists of all these bytes, whatever its length and magic say. The new checksum is
     right.
 
-    blank_value: blanks a value in place, and may keep parts of it.
+    open_from_ms: if the batch is compressed, and its largest timestamp is not below this, its records stay readable.
+    blank_value: blanks a value in place, and may keep parts of it; such records stay readable, too.
     """
     batch = parse_batch(entry)
     if batch.is_control:
         return
     body = entry[RECORD_BATCH_OVERHEAD:]
-    with_end = _end_of_data(body)
-    if batch.attributes & CODEC_MASK:
-        _fill(body, (0, len(body)))
+    with_end, blank = _end_of_data(body), blank_value or _blank_whole
+    if not batch.attributes & CODEC_MASK:
+        _blank_records(body, batch.records_count, blank)
+        _keep_end(body, with_end)
+    elif batch.max_timestamp >= open_from_ms or blank_value is not None:
+        _blank_inside(body, batch.attributes, 2, lambda inside: _blank_records(inside, batch.records_count, blank))
     else:
-        _blank_records(body, batch.records_count, blank_value or _blank_whole)
-    _keep_end(body, with_end)
+        _fill(body, (0, len(body)))
+        _keep_end(body, with_end)
     fields = list(_BATCH_HEADER.unpack_from(entry))
     fields[_CRC] = crc32c(entry[CRC_COVERS_FROM:])
     _BATCH_HEADER.pack_into(entry, 0, *fields)
@@ -75,19 +84,71 @@ def blank_batch(entry: memoryview, blank_value: BlankValue | None = None) -> Non
 def blank_message(entry: memoryview) -> None:
     """Blank a message of magic 0 or 1, plain or a wrapper, that consists of all these bytes. The new checksum is
     right."""
-    at = LOG_OVERHEAD + HEAD_SIZES[entry[HEADER_SIZE_UP_TO_MAGIC - 1]]
-    body = entry[at:]
-    with_end = _end_of_data(body)
+    message = parse_message(entry)
+    body = entry[LOG_OVERHEAD + HEAD_SIZES[message.magic] :]
+    with_end, at = _end_of_data(body), 0
+    spans = list(_message_spans(body))
+    is_wrapper = message.attributes & CODEC_MASK and len(spans) == len(("key", "value"))
+    for start, at in spans[:1] if is_wrapper else spans:
+        _fill(body, (start, at))
+    if is_wrapper:
+        start, at = spans[-1]
+    _fill(body, (at, len(body)))
+    if is_wrapper:
+        _blank_inside(body[start:at], message.attributes, message.magic, _blank_messages)
+    else:
+        _keep_end(body, with_end)
+    _MESSAGE_CRC.pack_into(entry, LOG_OVERHEAD, crc32(entry[LOG_OVERHEAD + MESSAGE_CRC_COVERS_FROM :]))
+
+
+def _message_spans(body: memoryview) -> Iterator[Span]:
+    """Yield where key and value of a message are, as far as they are whole."""
     at = 0
     for _ in ("key", "value"):
         if len(body) - at < SIZE_FIELD_SIZE:
-            break
+            return
         start = at + SIZE_FIELD_SIZE
         at = start + max(0, min(_SIZE.unpack_from(body, at)[0], len(body) - start))
-        _fill(body, (start, at))
-    _fill(body, (at, len(body)))
-    _keep_end(body, with_end)
-    _MESSAGE_CRC.pack_into(entry, LOG_OVERHEAD, crc32(entry[LOG_OVERHEAD + MESSAGE_CRC_COVERS_FROM :]))
+        yield start, at
+
+
+def _blank_messages(inside: memoryview) -> None:
+    """Blank inner messages. Each has a checksum of its own, which becomes right."""
+    at = 0
+    while isinstance(found := find_frame(inside, at, len(inside)), Frame) and found.magic in (0, 1):
+        blank_message(inside[at : at + found.size])
+        at += found.size
+    _fill(inside, (at, len(inside)))
+
+
+def _blank_inside(stream: memoryview, attributes: int, magic: int, blank: BlankValue) -> None:
+    """Blank what is in a compressed stream, and compress it to the same size; if that is not possible, all of it."""
+    with_end, codec = _end_of_data(stream), attributes & CODEC_MASK
+    made = _made_again(CODEC_NAMES[codec], stream, magic, with_end, blank) if codec < len(CODEC_NAMES) else None
+    stream[:] = bytes(len(stream)) if made is None else made
+    if made is None:
+        _keep_end(stream, with_end)
+
+
+def _made_again(codec: str, stream: memoryview, magic: int, end: int, blank: BlankValue) -> bytes | None:
+    try:
+        inside = bytearray(decompress(codec, stream, magic=magic))
+        blank(memoryview(inside))
+        made = padded(codec, compress(codec, bytes(inside), magic=magic), len(stream))
+        if made is None:
+            return None
+        with_end = bytearray(made)
+        _keep_end(memoryview(with_end), end)
+        return bytes(with_end) if _inflates_to(inside, codec, with_end, magic) else made
+    except KlogError:
+        return None
+
+
+def _inflates_to(inside: bytearray, codec: str, stream: bytearray, magic: int) -> bool:
+    try:
+        return decompress(codec, stream, magic=magic) == inside
+    except KlogError:
+        return False
 
 
 def head_spans(head: memoryview | bytes) -> Iterator[Span]:

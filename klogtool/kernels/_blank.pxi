@@ -44,7 +44,30 @@ cdef inline bint blank_plain_records(uint8_t* body, int64_t size, int32_t count)
     memset(<uint8_t*> c.at, 0, c.end - c.at)
     return True
 
-cdef inline bint blank_one(uint8_t* b, int64_t size) noexcept nogil:
+cdef inline bint blank_plain_message(uint8_t* b, int64_t size) noexcept nogil:
+    """A message of magic 0 or 1 whose checksum is right; False: it is a wrapper, or its sizes do not fill it."""
+    cdef int magic = b[FRAME_MAGIC]
+    cdef int64_t at = LOG_OVERHEAD + (MESSAGE0_SIZE if magic == 0 else MESSAGE1_SIZE), end, key, value
+    if b[HEADER_SIZE_UP_TO_MAGIC] & CODEC_MASK or size - at < 8:
+        return False
+    key = be32(b + at)
+    if key > size - at - 8:
+        return False
+    key = key if key > 0 else 0
+    value = be32(b + at + 4 + key)
+    value = value if value > 0 else 0
+    if at + 8 + key + value != size:
+        return False
+    end = end_of_data(b + at, size - at)
+    memset(b + at + 4, 0, key)
+    memset(b + at + 8 + key, 0, value)
+    if end and b[at + end - 1] == 0:
+        b[at + end - 1] = 1
+    store_be32(b + LOG_OVERHEAD + MESSAGE0_CRC, crc32_of(0, b + LOG_OVERHEAD + MESSAGE_CRC_COVERS_FROM,
+                                                         size - LOG_OVERHEAD - MESSAGE_CRC_COVERS_FROM))
+    return True
+
+cdef inline bint blank_one(uint8_t* b, int64_t size, int64_t open_from_ms) noexcept nogil:
     """A batch whose checksum is right; False: the reference is to do it, and nothing was done."""
     cdef int attributes = be16(b + BATCH_ATTRIBUTES)
     cdef uint8_t* body = b + BATCH_SIZE
@@ -53,6 +76,8 @@ cdef inline bint blank_one(uint8_t* b, int64_t size) noexcept nogil:
         return True
     end = end_of_data(body, size - BATCH_SIZE)
     if attributes & CODEC_MASK:
+        if be64(b + BATCH_MAX_TIMESTAMP) >= open_from_ms:
+            return False
         memset(body, 0, size - BATCH_SIZE)
     elif not blank_plain_records(body, size - BATCH_SIZE, be32(b + BATCH_RECORDS_COUNT)):
         return False
@@ -61,10 +86,11 @@ cdef inline bint blank_one(uint8_t* b, int64_t size) noexcept nogil:
     store_be32(b + BATCH_CRC, crc32c_of(0, b + BATCH_CRC_COVERS_FROM, size - BATCH_CRC_COVERS_FROM))
     return True
 
-def blank_batches(uint8_t[::1] data not None, int64_t at, int64_t stop):
-    """format.blanking.blank_batch of the batches that begin in data[at:stop]: (where the next entry begins, why).
+def blank_batches(uint8_t[::1] data not None, int64_t at, int64_t stop, int64_t open_from_ms):
+    """format.blanking.blank_entry of the entries that begin in data[at:stop]: (where the next entry begins, why).
 
-    why: DONE, or REFERENCE in front of any other entry, and of one whose checksum is wrong.
+    why: DONE, or REFERENCE in front of a wrapper, of a compressed batch whose records are to stay readable, of an entry
+    that is not as Kafka writes it, and of one whose checksum is wrong.
     """
     cdef int64_t have = data.shape[0], size
     cdef uint8_t* b
@@ -79,10 +105,14 @@ def blank_batches(uint8_t[::1] data not None, int64_t at, int64_t stop):
     with nogil:
         while at < stop:
             why = _REFERENCE
-            if have - at < BATCH_SIZE or b[at + FRAME_MAGIC] != 2:
+            if have - at <= HEADER_SIZE_UP_TO_MAGIC or b[at + FRAME_MAGIC] > 2:
                 break
             size = <int64_t> be32(b + at + FRAME_LENGTH) + LOG_OVERHEAD
-            if size < BATCH_SIZE or size > have - at or not proved(b + at, size) or not blank_one(b + at, size):
+            if size < (BATCH_SIZE if b[at + FRAME_MAGIC] == 2 else LOG_OVERHEAD + MIN_LENGTH) or size > have - at:
+                break
+            if not proved(b + at, size):
+                break
+            if not (blank_one(b + at, size, open_from_ms) if b[at + FRAME_MAGIC] == 2 else blank_plain_message(b + at, size)):
                 break
             at, why = at + size, _DONE
     return at, why

@@ -36,7 +36,7 @@ from klogtool.log.windows import SLACK_BYTES, BufferPool, Reads, Window, walk_wi
 from klogtool.plans.image_names import TopicNames
 from klogtool.verify.log_damage import MOST_STEPS, Damage
 from klogtool.verify.log_walk import LogWalk
-from klogtool.verify.segment_report import SegmentContext
+from klogtool.verify.segment_report import SegmentContext, SegmentReport
 
 Piece: TypeAlias = bytes | memoryview | int  # bytes of a file; a number stands for so many zeros
 NO_ENTRIES = frozenset({"batch-crc", "batch-header", "torn-batch", "zero-tail", "foreign-bytes"})
@@ -69,17 +69,29 @@ class _LogImage:
         self._base_offset = (name.base_offset or 0) if name.kind is FileKind.LOG else 0
         self._file, self._probe = file, Probe(file, end=file.size, lowest=self._base_offset)
         self._blank_value = None if names is None else _metadata_blanker(names)
+        self._open_from_ms = MAX_LONG if name.kind is not FileKind.LOG else self._largest_timestamp()
 
     def walk(self) -> Iterator[Piece]:
         """Yield all pieces."""
         at = 0
-        walk = LogWalk(self._file, self._base_offset, SegmentContext(now_ms=MAX_LONG), (None, None))
-        for damage in walk.walk():
+        for damage in self._log_walk().walk():
             if damage.id in NO_ENTRIES and damage.start >= at:
                 yield from self._sound(at, damage.start)
                 yield from self._damaged(damage)
                 at = damage.end
         yield from self._sound(at, self._file.size)
+
+    def _log_walk(self) -> LogWalk:
+        return LogWalk(self._file, self._base_offset, SegmentContext(now_ms=MAX_LONG), (None, None))
+
+    def _largest_timestamp(self) -> int:
+        """Return the largest timestamp, of all batches. Retention names the record that has it, so the records of that
+        batch stay readable."""
+        walk, report = self._log_walk(), SegmentReport(self._file.path, self._base_offset, self._base_offset)
+        for _ in walk.walk():
+            pass
+        walk.fill(report)
+        return report.largest_timestamp
 
     # Entries one after another, whose checksums are right.
 
@@ -101,7 +113,7 @@ class _LogImage:
         at, stop = 0, window.cut
         while at < stop:
             if self._blank_value is None:
-                at, _ = kernels.native.blank_batches(window.data, at, stop)
+                at, _ = kernels.native.blank_batches(window.data, at, stop, self._open_from_ms)
             if at < stop:
                 at += self._blank_frame(window, at)
 
@@ -110,7 +122,7 @@ class _LogImage:
         frame = next(walk_frames(window.data, at, window.cut, base=window.base))
         entry = window.data[at : at + frame.size]
         if judge_entry(entry, Frame(0, frame.offset, frame.size, frame.magic)) is not None:
-            blank_entry(entry, self._blank_value)
+            blank_entry(entry, self._open_from_ms, self._blank_value)
         else:  # the file changed meanwhile
             blank_bytes(entry, list(head_spans(bytes(entry[:RECORD_BATCH_OVERHEAD]))))
         return frame.size
@@ -135,7 +147,7 @@ class _LogImage:
         elif damage.entry is not None and damage.size <= LARGEST_SOUGHT_BYTES:
             entry = memoryview(bytearray(self._probe.read(damage.start, damage.size)))
             if damage.entry.facts.magic == 2:
-                blank_batch(entry, self._blank_value)
+                blank_batch(entry, self._open_from_ms, self._blank_value)
             else:
                 blank_message(entry)
             yield entry

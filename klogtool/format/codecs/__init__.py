@@ -11,6 +11,7 @@ limit.
     lz4           LZ4 frames (Lz4BlockInputStream, Lz4BlockOutputStream)
     xxh32         xxHash32, the checksum in LZ4 frames
     zstd          zstd (zstd-jni)
+    padding       a compressed stream of a given size
     inflated      output that grows up to a limit
 """
 
