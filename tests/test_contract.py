@@ -19,7 +19,7 @@ PAGE = (ROOT / "docs/contract.md").read_text(encoding="utf-8")
 DAMAGED = "fixtures/killed-mid-append/logdir/flip-bit-0"
 SOUND = "fixtures/every-codec/logdir/append-4"
 RECORD = {"type": "record", "key": None, "value": {"utf8": "v"}, "headers": [], "timestamp": 1}
-# A command line for each row of the table of answers; {records} is a file.
+# A command line for each row of the table of answers; {records} is a file, {output} a new folder.
 QUESTIONS = {
     "verify --recover": f"verify --recover {DAMAGED}",
     "rebuild-index": f"rebuild-index {SOUND}",
@@ -35,8 +35,9 @@ QUESTIONS = {
     "delete-records": f"delete-records {DAMAGED} --before 46",
     "compact": f"compact {SOUND} --config cleanup.policy=compact",
     "txns": f"txns {DAMAGED}",
+    "image": f"image {SOUND} --output {{output}}",
 }
-TYPES = ("answer", "plan", "transaction")
+TYPES = ("answer", "plan", "transaction", "image")
 NOT_HERE = {"error", "transaction", "from"}  # of a call that is refused; the type of other lines; of --replica
 
 
@@ -78,7 +79,7 @@ def test_an_answer_has_the_fields_of_its_row(question: str, tmp_path: pathlib.Pa
     records = tmp_path / "records.jsonl"
     records.write_text(json.dumps(RECORD) + "\n")
     (told,) = (cell for name, cell in table("command") if name == f"`{question}`")
-    asked = [*QUESTIONS[question].format(records=records).split(), "--format", "json"]
+    asked = [*QUESTIONS[question].format(records=records, output=tmp_path / "image").split(), "--format", "json"]
     rows = [json.loads(line) for line in run_here(asked, ROOT).out.splitlines()]
     answers = [row["answer"] if row["type"] == "plan" else row for row in rows if row["type"] in TYPES]
     fields = set(re.findall(r"`([a-z0-9_]+)`", told))

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from klogtool.broker.content import Content, FileRange, Made, part_size
 from klogtool.disk.about import About, about, set_about
-from klogtool.errors import Corrupt, KlogError
 from klogtool.disk.space import BLOCK_BYTES
+from klogtool.errors import Corrupt, KlogError
 from klogtool.log.file import unreadable
 from klogtool.plans.image_log import Piece
 

@@ -108,7 +108,7 @@ def write_image(
     output = os.path.realpath(places.output)
     with _parts(disk) as part_of:
         part = part_of(output)
-        for source, name in plan.folders:
+        for _, name in plan.folders:
             disk.mkdir(os.path.join(part, name) if name else part)
         for file in plan.files:
             _write_file(disk, file, os.path.join(part, file.name), names, written)

@@ -1,8 +1,8 @@
 """Takes keys and values out of an entry, in place. Everything else stays, and a right checksum stays right.
 
 Zeros replace keys, values, and the keys and values of record headers; their sizes stay. Compressed records of magic 2
-become zeros as a whole, unless their records are wanted. Those of magic 0 and 1 are compressed again after that, because
-a broker that loads a log opens them. One byte is an exception: the last byte of an entry that was not zero becomes 1, so
+become zeros as a whole, unless somebody needs them. Those of magic 0 and 1 are compressed again after that, because a
+broker that loads a log opens them. One byte is an exception: the last byte of an entry that was not zero becomes 1, so
 that the zeros at the end of a file remain as many as they were. Control batches stay whole.
 
 This is the reference of kernels/_blank.pxi: a rule that changes here must change there too.

@@ -7,12 +7,13 @@ what looks like a header, so that they are judged in the same way; a wrong check
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
 from typing import TypeAlias
 
 from klogtool import kernels
 from klogtool.broker.config import BROKER_NAMES, KNOWN_NAMES
 from klogtool.format.batch import RECORD_BATCH_OVERHEAD
+from klogtool.format.batch_proof import judge_entry
 from klogtool.format.blanking import (
     BlankValue,
     Span,
@@ -24,7 +25,6 @@ from klogtool.format.blanking import (
     header_of_blank_batch,
 )
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame, walk_frames
-from klogtool.format.batch_proof import judge_entry
 from klogtool.format.internal.blanked_metadata import blank_metadata_value
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, parse_file_name
@@ -75,11 +75,16 @@ class _LogImage:
         """Yield all pieces."""
         at = 0
         for damage in self._log_walk().walk():
-            if damage.id in NO_ENTRIES and damage.start >= at:
+            if damage.start >= at and self._is_no_entry(damage):
                 yield from self._sound(at, damage.start)
                 yield from self._damaged(damage)
                 at = damage.end
         yield from self._sound(at, self._file.size)
+
+    def _is_no_entry(self, damage: Damage) -> bool:
+        """Return whether the bytes are not an entry with a right checksum. Offsets and epochs are reported for such
+        entries, too."""
+        return damage.id in NO_ENTRIES and (damage.entry is not None or self._probe.judge(damage.start) is None)
 
     def _log_walk(self) -> LogWalk:
         return LogWalk(self._file, self._base_offset, SegmentContext(now_ms=MAX_LONG), (None, None))
@@ -127,7 +132,7 @@ class _LogImage:
             blank_bytes(entry, list(head_spans(bytes(entry[:RECORD_BATCH_OVERHEAD]))))
         return frame.size
 
-    def _large_batch(self, at: int, end: int) -> Iterator[Piece]:
+    def _large_batch(self, at: int, end: int) -> Generator[Piece, None, int]:
         """Yield a batch that is too large for memory; of what is no such batch, nothing stays. Return its size."""
         head = self._probe.head(at)
         frame = find_frame(head, 0, end - at)

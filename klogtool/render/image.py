@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from klogtool.disk.image import Places, Written
+from klogtool.escape import joined
 from klogtool.plans.image import ImagePlan
 from klogtool.plans.image_names import TopicNames
 from klogtool.render.counts import count_text
@@ -51,7 +52,7 @@ def image_text(plan: ImagePlan, names: TopicNames, places: Places, written: Writ
         "Hosts in meta.properties, quorum-state and control records stay, and so do names of files and folders "
         "that are not Kafka's."
     )
-    return "\n".join(lines)
+    return joined(lines)
 
 
 def _list_text(what: str, found: Any) -> list[str]:

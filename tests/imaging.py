@@ -1,0 +1,92 @@
+"""The law of `klogtool image`: what commands answer about the image is what they answer about the original."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+from running import run_here
+
+Path = pathlib.Path
+NOW = ("--now", "1790000000000")
+QUESTIONS = (
+    ("verify", "--notes", *NOW),
+    ("verify", "--recover", *NOW),
+    ("txns", *NOW),
+    ("retain", *NOW),
+)
+ROOT_FILES = ("meta.properties", "recovery-point-offset-checkpoint", "replication-offset-checkpoint")
+LETTERS = "QXZJKVWY"  # of names that are no words
+
+
+def log_dirs_in(root: Path) -> Iterator[Path]:
+    """The log dirs under a folder."""
+    for folder in sorted(path for path in root.rglob("*") if path.is_dir()):
+        if any((folder / name).exists() for name in ROOT_FILES):
+            yield folder
+
+
+def answers(path: Path) -> list[Any]:
+    """Exit status, rows and notes of each question; what differs from run to run is left out."""
+    found: list[Any] = []
+    for command, *options in QUESTIONS:
+        done = run_here([command, path.name, *options, "--format", "json"], path.parent)
+        rows = [json.loads(line) for line in done.out.splitlines()]
+        found += [done.status, done.told, [_lasting(row) for row in rows if row["type"] != "klogtool"]]
+    return found
+
+
+def _lasting(row: dict[str, Any]) -> dict[str, Any]:
+    """A row without times of this run, and the identity of a plan and of its files."""
+    left_out = {"plan": "id", "summary": "seconds"}.get(row["type"])
+    row = {name: value for name, value in row.items() if name != left_out}
+    for fact in row.get("facts", ()):
+        for name in set(fact) - {"path", "size", "mtime_ns"}:
+            del fact[name]
+    return row
+
+
+def put_in_place(log_dir: Path, *options: str) -> None:
+    """The log dir becomes its image."""
+    made = log_dir.with_name("made")
+    done = run_here(["image", str(log_dir), "--output", str(made), "-q", *options], log_dir.parent)
+    assert (done.status, done.told) == (0, "")
+    shutil.rmtree(log_dir)
+    os.rename(made, log_dir)
+
+
+def distinct_names(topics: list[str]) -> dict[str, str]:
+    """Names of the same lengths that are found in a text."""
+    pairs = {}
+    for n, topic in enumerate(sorted(topics)):
+        name = LETTERS[n % len(LETTERS)] + LETTERS[n // len(LETTERS)] + "q" * len(topic)
+        pairs[topic] = name[: len(topic)]
+    assert len(set(pairs.values())) == len(pairs)
+    return pairs
+
+
+def with_former_names(found: list[Any], names: dict[str, str]) -> list[Any]:
+    """The answers with the names before, in an order that does not depend on names, without checksums of names."""
+    former = {other: topic for topic, other in names.items()}
+    pattern = re.compile(r"(?<![A-Za-z0-9_])(" + "|".join(map(re.escape, former)) + r")(?![A-Za-z0-9_])")
+
+    def told(item: Any) -> Any:
+        if isinstance(item, dict):
+            item = {name: told(value) for name, value in item.items() if name != "crc32c"}
+            return item | {"notes": sorted(item["notes"])} if "notes" in item else item
+        if isinstance(item, list):
+            return [told(part) for part in item]
+        is_mapped = former and isinstance(item, str)
+        return pattern.sub(lambda name: former[name[1]], item) if is_mapped else item
+
+    def in_order(item: Any) -> Any:
+        if isinstance(item, list):
+            return sorted(json.dumps(told(row), sort_keys=True) for row in item)
+        return sorted(told(item).splitlines()) if isinstance(item, str) else item
+
+    return list(map(in_order, found))

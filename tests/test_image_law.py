@@ -1,0 +1,71 @@
+"""`verify`, `verify --recover`, `txns` and `retain` answer the same about an image as about the original."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+
+import pytest
+from imaging import answers, distinct_names, log_dirs_in, put_in_place, with_former_names
+from running import FIXTURES, ROOT
+from wounded import CASES
+
+from klogtool.log.folder import find_partition_dir_name
+from klogtool.plans.image_names import INTERNAL_TOPICS
+
+Path = pathlib.Path
+CORPORA = ROOT.parent / "shared" / "corpus"
+OF_FIXTURES = [str(path.relative_to(FIXTURES)) for path in log_dirs_in(FIXTURES)]
+NAMES = [
+    *("0.8.2.2-codecs", "0.9.0.1-compaction", "0.9.0.1-groups", "0.10.2.2-codecs", "0.11.0.3-transactions"),
+    *("1.1.1-formats", "2.8.2-compaction", "2.8.2-crash", "2.8.2-groups", "3.9.2-epochs", "3.9.2-metadata"),
+    *("3.9.2-retention", "3.9.2-upgrade", "4.3.1-codecs", "4.3.1-compaction", "4.3.1-crash", "4.3.1-groups-share"),
+    *("4.3.1-jbod", "4.3.1-metadata", "4.3.1-tiered", "4.3.1-transactions"),
+]
+
+
+def copied(source: Path, tmp_path: Path) -> Path:
+    log_dir = tmp_path / "d"
+    shutil.copytree(source, log_dir)
+    return log_dir
+
+
+def assert_lawful(log_dir: Path) -> None:
+    before = answers(log_dir)
+    put_in_place(log_dir, "--keep-names")
+    assert answers(log_dir) == before
+
+
+@pytest.mark.parametrize("name", OF_FIXTURES)
+def test_fixtures(tmp_path: Path, name: str) -> None:
+    assert_lawful(copied(FIXTURES / name, tmp_path))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_corpora(tmp_path: Path, name: str) -> None:
+    if not (CORPORA / name).is_dir():
+        pytest.skip(f"no ../shared/corpus/{name} beside the project")
+    for n, log_dir in enumerate(log_dirs_in(CORPORA / name)):
+        assert_lawful(copied(log_dir, tmp_path / str(n)))
+
+
+LEFT_OUT = {"unreadable", "offset-order"}  # a FIFO is not in an image; an index that leads into a value
+
+
+@pytest.mark.parametrize("finding", [id for id, case in CASES.items() if case.paths == ("",) and id not in LEFT_OUT])
+def test_every_kind_of_damage(tmp_path: Path, finding: str) -> None:
+    log_dir = copied(FIXTURES / CASES[finding].fixture, tmp_path)
+    CASES[finding].wound(log_dir)
+    assert_lawful(log_dir)
+
+
+@pytest.mark.parametrize("name", OF_FIXTURES)
+def test_with_other_names(tmp_path: Path, name: str) -> None:
+    log_dir = copied(FIXTURES / name, tmp_path)
+    folders = (find_partition_dir_name(path.name) for path in log_dir.iterdir() if path.is_dir())
+    topics = {found.topic for found in folders if found is not None} - INTERNAL_TOPICS
+    names, before = distinct_names(sorted(topics)), answers(log_dir)
+    (tmp_path / "names.json").write_text(json.dumps({"secret": "00", "names": names}))
+    put_in_place(log_dir, "--names", str(tmp_path / "names.json"))
+    assert with_former_names(answers(log_dir), names) == with_former_names(before, {})
