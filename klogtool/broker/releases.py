@@ -33,6 +33,18 @@ class EmptiedBatch(StrEnum):
     STAYS_AT_HIGH_WATERMARK = "goes, unless it ends at the high watermark"
 
 
+class MetadataLevels(Struct, frozen=True):
+    """Levels of metadata.version (MetadataVersion): those that a release can read, and the highest for production."""
+
+    lowest: int
+    highest: int
+    production: int
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        return f"{self.lowest} to {self.highest}; {self.production} is the highest for production"
+
+
 class Rules(Struct, frozen=True, kw_only=True):
     """What a release does where releases differ. `ABOUT` says what each of these means."""
 
@@ -49,6 +61,9 @@ class Rules(Struct, frozen=True, kw_only=True):
     knows_latest_tiered: bool = True
     prints_as_java_tool: bool = True
     trims_every_index: bool = True
+    metadata_levels: MetadataLevels = MetadataLevels(7, 31, 30)
+    cleaner_stops_at_line_twice: bool = True
+    reads_zero_checkpoint: bool = False
 
 
 class About(Struct, frozen=True):
@@ -140,6 +155,22 @@ ABOUT: Mapping[str, About] = {
         "a clean stop cuts its indexes behind their entries",
         "they keep their full size, with zeros behind the entries; so does the last segment of `__cluster_metadata-0`",
     ),
+    "metadata_levels": About("starting", "levels of metadata.version that it reads", "KIP-778"),
+    "cleaner_stops_at_line_twice": About(
+        "starting",
+        "a partition has a line in the cleaner checkpoints of two log dirs",
+        "LogCleanerManager in Java, 4.1.0",
+        "the log cleaner stops",
+        "one line wins",
+    ),
+    "reads_zero_checkpoint": About(
+        "starting",
+        "a log dir was formatted by 4.4: its features are in a snapshot of `__cluster_metadata-0`, not in "
+        "`bootstrap.checkpoint`",
+        "KIP-1170",
+        "read",
+        "not read before the first start: all features but metadata.version are lost",
+    ),
 }
 
 _V4_3_1 = Rules(release="4.3.1")
@@ -149,21 +180,26 @@ _V4_4_0 = replace(
     keeps_emptied_batch=EmptiedBatch.STAYS_AT_HIGH_WATERMARK,
     limits_decompressed_size=True,
     trims_every_index=False,
+    metadata_levels=MetadataLevels(7, 34, 33),
+    reads_zero_checkpoint=True,
 )
-_V4_2_0 = replace(_V4_3_1, release="4.2.0", prints_as_java_tool=False)
-_V4_1_1 = replace(_V4_2_0, release="4.1.1", checks_marker_version=False)
-_V4_0_1 = replace(_V4_1_1, release="4.0.1")
+_V4_2_0 = replace(_V4_3_1, release="4.2.0", prints_as_java_tool=False, metadata_levels=MetadataLevels(7, 30, 29))
+_V4_1_1 = replace(_V4_2_0, release="4.1.1", checks_marker_version=False, metadata_levels=MetadataLevels(7, 29, 27))
+_V4_0_1 = replace(
+    _V4_1_1, release="4.0.1", cleaner_stops_at_line_twice=False, metadata_levels=MetadataLevels(7, 26, 25)
+)
 _V3_9_2 = replace(
     _V4_0_1,
     release="3.9.2",
     rewrites_old_magic=False,
     timestamp_after_max_ms_default=MAX_LONG,
     moves_watermark_to_batch=False,
+    metadata_levels=MetadataLevels(1, 23, 21),
 )
 _V3_9_1 = replace(_V3_9_2, release="3.9.1", keeps_emptied_batch=EmptiedBatch.GOES)
 _V3_9_0 = replace(_V3_9_1, release="3.9.0", index_entry_per_batch=False, stops_at_higher_epoch=False)
-_V3_8_1 = replace(_V3_9_0, release="3.8.1", knows_latest_tiered=False)
-_V3_6_2 = replace(_V3_8_1, release="3.6.2", finds_record_of_max=False)
+_V3_8_1 = replace(_V3_9_0, release="3.8.1", knows_latest_tiered=False, metadata_levels=MetadataLevels(1, 21, 20))
+_V3_6_2 = replace(_V3_8_1, release="3.6.2", finds_record_of_max=False, metadata_levels=MetadataLevels(1, 14, 14))
 _RULES: Mapping[str, Rules] = {
     rules.release: rules
     for rules in (_V3_6_2, _V3_8_1, _V3_9_0, _V3_9_1, _V3_9_2, _V4_0_1, _V4_1_1, _V4_2_0, _V4_3_1, _V4_4_0)

@@ -19,6 +19,7 @@ loading               what all commands share that load a partition to read it
 in_use                a note that a broker uses what is being read
 journals              entries of journals, by id or path
 
+doctor                klogtool doctor
 verify                klogtool verify: options
 verifying             klogtool verify: the work
 recover               klogtool verify --recover

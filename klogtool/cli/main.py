@@ -19,6 +19,7 @@ from klogtool.format.text import near_names
 
 # name: (module, its line in --help)
 COMMANDS = {
+    "doctor": ("klogtool.cli.doctor", "Say what a broker's start will do to its log dirs, and what to do first."),
     "verify": (
         "klogtool.cli.verify",
         "Find all damage under a path. --recover: recover it as a broker does at startup.",
@@ -55,7 +56,7 @@ COMMANDS = {
     "help": ("klogtool.cli.help", "Show the help of a command."),
 }
 GROUPS = {
-    "Look (nothing is written)": ("verify", "explain", "dump-log", "lookup", "read", "txns"),
+    "Look (nothing is written)": ("doctor", "verify", "explain", "dump-log", "lookup", "read", "txns"),
     "Mend": ("rebuild-index", "salvage"),
     "Do what a running broker does": ("append", "truncate", "roll", "retain", "delete-records", "compact"),
     "Plans": ("apply", "undo"),

@@ -2,12 +2,27 @@
 
 Nothing here writes, prints or reads the clock.
 
-    situation    a situation: what a broker says, what it means, what to do about it
-    situations/  the table of situations, by theme
-    wording      the wording of a message as a pattern, in time proportional to the text
-    where        what a message is about: file, partition dir, log dir
-    host         what the machine does to a log: limits, memory, mounts, disks, room
-    host_files   the files of /proc and /sys
-    page_cache   how much of a file is in memory
-    messages     situations recognised in a text that somebody pasted
+    answers          what the doctor answers, as values: points ahead, options, troubles, the verdict
+    rehearsal        all log dirs of a broker, in Kafka's order: problems of the start, then each partition
+    partitions       the start of one partition, over a draft; or a glance at its names
+    lost_records     how many records, bytes and minutes a cut costs
+    cluster          what the disks say of the cluster: the metadata image, the broker's id, its directories
+    log_dirs         a log dir's own files beyond what stops a start; -future folders
+    metadata_lost    what a start forgets if the metadata log is gone, cut, or formatted by a newer release
+    metadata_level   whether the release knows the cluster's metadata.version
+    strays           partition dirs that the cluster does not know as they are
+    patient          what advice is given about: log dirs, cluster, circumstances
+    advice           what to look at first, and which options there are
+    file_options     options that change small files and names
+    log_options      options for a log: recovery, salvage, indexes; each is decided, so its loss is measured
+    ordering         the worst trouble first, the cheapest option first; numbers of options
+    fixes            chosen options as plans
+    situation        a situation: what a broker says, what it means, what to do about it
+    situations/      the table of situations, by theme
+    wording          the wording of a message as a pattern, in time proportional to the text
+    where            what a message is about: file, partition dir, log dir
+    host             what the machine does to a log: limits, memory, mounts, disks, room
+    host_files       the files of /proc and /sys
+    page_cache       how much of a file is in memory
+    messages         situations recognised in a text that somebody pasted
 """

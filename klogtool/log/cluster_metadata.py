@@ -1,6 +1,7 @@
-"""What `__cluster_metadata` says of topics and settings: its newest snapshot, and the log after it.
+"""What `__cluster_metadata` says of topics, replicas, features and settings: its newest snapshot, and the log after it.
 
-This is a broker's metadata image (MetadataImage: TopicsImage, ConfigurationsImage), as far as it matters for logs.
+This is a broker's metadata image (MetadataImage: TopicsImage, FeaturesImage, ConfigurationsImage), as far as it matters
+for logs.
 Damage raises no error here: `problem` says what could not be read, and what was read before it counts.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -19,17 +21,32 @@ from klogtool.log.segment import BatchFile
 
 _TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 _BEGIN, _END, _ABORT = "BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"
-_WANTED = frozenset({"TopicRecord", "RemoveTopicRecord", "ConfigRecord", _BEGIN, _END, _ABORT})
+_OF_TOPICS = ("TopicRecord", "RemoveTopicRecord", "PartitionRecord", "PartitionChangeRecord")
+_WANTED = frozenset({*_OF_TOPICS, "FeatureLevelRecord", "ConfigRecord", _BEGIN, _END, _ABORT})
+
+
+class Replicas(Struct, frozen=True):
+    """The brokers that have a partition, and the directory id of each there; directories is empty if unknown."""
+
+    brokers: tuple[int, ...]
+    directories: tuple[str, ...] = ()
+
+    def directory_of(self, broker: int) -> str | None:
+        """Return the id of the log dir that has the partition on this broker; None if unknown."""
+        found = dict(zip(self.brokers, self.directories, strict=False))
+        return found.get(broker)
 
 
 class ClusterMetadata(Struct):
     """topic_ids: by name, as Kafka prints them. topics: settings by topic; brokers: settings by id as text; empty: all
-    brokers.
+    brokers. replicas: by topic id, then by partition. features: the level of each, such as metadata.version.
 
     problem: what could not be read, or None.
     """
 
     topic_ids: dict[str, str] = field(default_factory=dict)
+    replicas: dict[str, dict[int, Replicas]] = field(default_factory=dict)
+    features: dict[str, int] = field(default_factory=dict)
     topics: dict[str, dict[str, str]] = field(default_factory=dict)
     brokers: dict[str, dict[str, str]] = field(default_factory=dict)
     problem: str | None = None
@@ -42,14 +59,29 @@ class ClusterMetadata(Struct):
                 self.topic_ids[values["name"]] = values["topicId"]
             case "RemoveTopicRecord":
                 self._remove_topic(values["topicId"])
+            case "PartitionRecord" | "PartitionChangeRecord":
+                self._place(values)
+            case "FeatureLevelRecord":
+                self.features[values["name"]] = values["featureLevel"]
             case "ConfigRecord":
                 self._set(values)
+
+    def _place(self, values: Mapping[str, Any]) -> None:
+        """Note where a partition is. A change names only what is new (PartitionRegistration.merge)."""
+        partitions = self.replicas.setdefault(values["topicId"], {})
+        before = partitions.get(values["partitionId"], Replicas(()))
+        brokers, directories = values.get("replicas"), values.get("directories")
+        partitions[values["partitionId"]] = Replicas(
+            before.brokers if brokers is None else tuple(brokers),
+            before.directories if directories is None else tuple(directories),
+        )
 
     def _remove_topic(self, topic_id: str) -> None:
         """Remove a topic with its settings, so that a new topic of that name has none."""
         for name in [name for name, known in self.topic_ids.items() if known == topic_id]:
             del self.topic_ids[name]
             self.topics.pop(name, None)
+        self.replicas.pop(topic_id, None)
 
     def _set(self, values: Mapping[str, str | int | None]) -> None:
         """Set a setting; without a value, remove it."""

@@ -33,13 +33,14 @@ from klogtool.verify.verify_partition import judge_partition_metadata
 
 class StartProblem(Struct, frozen=True):
     """A finding at which a broker stops. log_dir: the log dir of the finding, or the path of the partition that
-    failed."""
+    failed. finding: the finding's id; None if loading the partition failed."""
 
     log_dir: str
     path: str
     detail: str
     cure: str | None
     stop: Stop
+    finding: str | None = None
 
     @property
     def is_fatal(self) -> bool:
@@ -148,4 +149,4 @@ def _with_cure(finding: Finding, partition: Partition, log_dir: LogDir) -> Findi
 def _problem(finding: Finding, log_dir: str) -> Iterator[StartProblem]:
     """Yield a problem if the finding is one."""
     if finding.stop is not None:
-        yield StartProblem(log_dir, finding.path, finding.detail, finding.cure, finding.stop)
+        yield StartProblem(log_dir, finding.path, finding.detail, finding.cure, finding.stop, finding.id)

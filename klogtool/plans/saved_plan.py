@@ -112,13 +112,13 @@ def decide_saved(
     spools_for: Callable[[str], MakeSpool | None] = lambda _: None,
 ) -> list[SavedPlan]:
     """Decide the same plans again, all at once. paths: what the command was given, of which the plans are parts; if
-    unknown, each plan is decided by itself. spools_for: gives `decide` its make_spool for a path. Raises StalePlan if a
+    empty, each plan is decided by itself. spools_for: gives `decide` its make_spool for a path. Raises StalePlan if a
     decision has changed."""
-    paths = paths or list(dict.fromkeys(plan.path for plan in plans))
     kept = KeptPlans()
     wanted = {(plan.path, plan.id) for plan in plans}
     for command, question in _questions(plans):
-        for path in paths:
+        own = (plan.path for plan in plans if (plan.command, plan.question) == (command, question))
+        for path in paths or dict.fromkeys(own):
             for plan in decide(command, path, question, spools_for(path)):
                 if (plan.path, plan.id) in wanted:
                     kept.keep(plan)

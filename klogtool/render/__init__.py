@@ -49,6 +49,7 @@ Plans, as each command shows them:
 
 Other answers:
 
+    doctor             doctor: the verdict, troubles, options, the matrix
     lookup             lookup
     read               read
     txns               txns

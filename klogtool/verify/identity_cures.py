@@ -24,6 +24,18 @@ MOST_PROPERTIES_BYTES = 1 << 20  # of a file that has four lines
 
 def write_meta_properties(path: str, log_dirs: Sequence[LogDir]) -> str:
     """Write meta.properties, from its readable part and the broker's other log dirs."""
+    lines = meta_properties_lines(path, log_dirs)
+    if lines is None:
+        return (
+            "write it again with these lines: version=1, cluster.id=ID, node.id=N; "
+            "the cluster id is in meta.properties of any other broker or controller"
+        )
+    return write_lines(path, lines)
+
+
+def meta_properties_lines(path: str, log_dirs: Sequence[LogDir]) -> list[str] | None:
+    """Return the lines of a right meta.properties, from its readable part and the broker's other log dirs; None if they
+    do not say enough."""
     own = _properties(path)
     found = dict(_identity(own))
     for other in log_dirs:
@@ -33,12 +45,9 @@ def write_meta_properties(path: str, log_dirs: Sequence[LogDir]) -> str:
     version = "1" if "node.id" in found else "0"
     wanted = ("cluster.id", NODE_ID_KEYS[version])
     if not all(key in found for key in wanted):
-        return (
-            "write it again with these lines: version=1, cluster.id=ID, node.id=N; "
-            "the cluster id is in meta.properties of any other broker or controller"
-        )
+        return None
     present = [key for key in (*wanted, "directory.id") if key in found]
-    return write_lines(path, [f"version={version}", *(f"{key}={found[key]}" for key in present)])
+    return [f"version={version}", *(f"{key}={found[key]}" for key in present)]
 
 
 def drop_directory_id(path: str, why: str) -> str:

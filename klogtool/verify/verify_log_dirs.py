@@ -268,11 +268,18 @@ def _twice(owner: str, partition: Partition) -> Stop:
 
 
 def _cure_of_duplicate(*paths: str) -> str:
-    """Return the cure: move out the copy that ends earlier; of two that end together, the smaller one."""
+    """Return the cure: move out the worse copy."""
+    worse, better = worse_and_better(*paths)
     ends = {path: find_log_end(Partition(path)) for path in paths}
-    worse, better = sorted(paths, key=lambda path: (ends[path], find_log_bytes(Partition(path)), path == paths[0]))
     told = f"its log ends at {ends[worse]}, the log of {quoted(better)} at {ends[better]}"
     return f"{move_out(worse, parent_of(worse))}  # {told}"
+
+
+def worse_and_better(*paths: str) -> tuple[str, str]:
+    """Return two copies of a partition: first the one that ends earlier; of two that end together, the smaller one."""
+    ends = {path: find_log_end(Partition(path)) for path in paths}
+    worse, better = sorted(paths, key=lambda path: (ends[path], find_log_bytes(Partition(path)), path == paths[0]))
+    return worse, better
 
 
 def _is_ignored(partition: Partition) -> bool:

@@ -1,0 +1,144 @@
+"""klogtool doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.releases import RELEASES
+from klogtool.cli import circumstance_options, options
+from klogtool.cli.in_use import note_if_in_use
+from klogtool.cli.output import Output
+from klogtool.cli.status import DONE, FOUND, REFUSED
+from klogtool.cli.writing import Show, head_of, save_plans
+from klogtool.cli.writing_options import header
+from klogtool.disk.facts import check_saving_place
+from klogtool.doctor.answers import Diagnosis
+from klogtool.doctor.fixes import choose, plan_fixes
+from klogtool.doctor.rehearsal import Examination, examine, examine_for_all
+from klogtool.errors import KlogError
+from klogtool.json_rows import row_line
+from klogtool.log.logdir import LogDir
+from klogtool.log.opened import open_path
+from klogtool.log.under import count_partitions
+from klogtool.plans.mend import COMMAND as FIX
+from klogtool.render.doctor import diagnosis_rows, diagnosis_text, matrix_row, matrix_text
+from klogtool.render.plans import NOTHING_CHANGED_YET
+from klogtool.render.progress_bar import Bar, is_drawn
+
+COMMAND = "doctor"
+
+
+@click.command(COMMAND)
+@click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
+@click.option("--quick", is_flag=True, help="Read names, ids and small files only. No log is loaded.")
+@click.option("--matrix", is_flag=True, help="Say for each release from 3.6 to 4.4 whether it starts.")
+@click.option("--fix", is_flag=True, help="Plan the chosen options. Nothing is changed: --plan-out saves the plan.")
+@click.option(
+    "--option",
+    "numbers",
+    type=options.Number(1),
+    multiple=True,
+    metavar="N",
+    help="With --fix: this option. Repeatable.  [default: the first one of each trouble]",
+)
+@click.option("--plan-out", type=click.Path(), metavar="FILE", help="With --fix: save the plan, for klogtool apply.")
+@options.text_or_json
+@options.jobs
+@options.quiet
+@options.no_progress
+@circumstance_options.circumstances
+@options.debug
+def command(paths: tuple[str, ...], circumstances: Circumstances, form: str, **chosen: Any) -> int:
+    """Say what a broker's start will do to its log dirs, and what to do first. Name all log dirs of one broker.
+
+    doctor rehearses the start in memory, and never writes. First comes the verdict: whether the broker starts, what it
+    loses, and the command to run. Then come the troubles, the worst first, each with options: what each option loses,
+    and its command. --fix makes a plan of options; klogtool apply carries the plan out, and klogtool undo takes it
+    back.
+
+    Exit status: 0 the broker starts and nothing is wrong; 1 something would be lost or refused, or is gone already; 2
+    wrong usage, or a path that is no log dir; 3 --fix: refused; 4 a log dir could not be read.
+    """
+    _check_usage(chosen)
+    for path in paths:
+        if not isinstance(open_path(path), LogDir):
+            raise KlogError("not a log dir", path=path)
+    if not chosen["quiet"]:
+        note_if_in_use(paths)
+    if chosen["matrix"]:
+        return _show_matrix(_examine_for_all(paths, circumstances, chosen), form)
+    diagnosis = _examine(paths, circumstances, chosen)
+    if chosen["fix"]:
+        return _fix(diagnosis, paths, form, chosen)
+    _show(diagnosis, form)
+    return DONE if diagnosis.is_silent else FOUND
+
+
+def _check_usage(chosen: dict[str, Any]) -> None:
+    for name in ("numbers", "plan_out"):
+        if chosen[name] and not chosen["fix"]:
+            raise click.UsageError(f"--{'option' if name == 'numbers' else 'plan-out'} goes with --fix.")
+    for name in ("quick", "matrix"):
+        if chosen["fix"] and chosen[name]:
+            raise click.UsageError(f"--fix does not go with --{name}.")
+    if chosen["plan_out"]:
+        check_saving_place(chosen["plan_out"])
+
+
+def _examine(paths: Sequence[str], circumstances: Circumstances, chosen: dict[str, Any]) -> Diagnosis:
+    with _bar(paths, chosen) as bar:
+        return examine(paths, _how(circumstances, chosen, bar))
+
+
+def _examine_for_all(paths: Sequence[str], circumstances: Circumstances, chosen: dict[str, Any]) -> list[Diagnosis]:
+    with _bar(paths, chosen) as bar:
+        return examine_for_all(paths, _how(circumstances, chosen, bar), RELEASES)
+
+
+def _bar(paths: Sequence[str], chosen: dict[str, Any]) -> Bar:
+    wanted = not (chosen["quiet"] or chosen["no_progress"]) and is_drawn()
+    return Bar(0, partitions=count_partitions(paths) if wanted else 0, wanted=wanted)
+
+
+def _how(circumstances: Circumstances, chosen: dict[str, Any], bar: Bar) -> Examination:
+    return Examination(circumstances, chosen["quick"], chosen["jobs"], lambda: bar.advance_partition(0))
+
+
+def _show(diagnosis: Diagnosis, form: str) -> None:
+    out = Output()
+    if form == "json":
+        out.line(row_line(header(COMMAND)))
+        for row in diagnosis_rows(diagnosis):
+            out.line(row_line(row))
+    else:
+        out.text(diagnosis_text(diagnosis))
+    out.flush()
+
+
+def _show_matrix(diagnoses: Sequence[Diagnosis], form: str) -> int:
+    out = Output()
+    if form == "json":
+        out.line(row_line(header(COMMAND)))
+        for diagnosis in diagnoses:
+            out.line(row_line(matrix_row(diagnosis)))
+    else:
+        out.text(matrix_text(diagnoses))
+    out.flush()
+    return DONE if all(diagnosis.is_silent for diagnosis in diagnoses) else FOUND
+
+
+def _fix(diagnosis: Diagnosis, paths: Sequence[str], form: str, chosen: dict[str, Any]) -> int:
+    """Show the plan of the chosen options, and save it."""
+    show = Show(FIX, {**chosen, "form": form})
+    with show.refusals():
+        for plan in plan_fixes(choose(diagnosis, chosen["numbers"])):
+            show.plan(plan)
+        if chosen["plan_out"]:
+            save_plans(head_of(FIX, ()), show.plans, chosen["plan_out"])  # each plan is decided by itself
+        elif not chosen["quiet"] and show.has_steps:
+            show.text(NOTHING_CHANGED_YET)
+    return REFUSED if show.refused else DONE

@@ -1,0 +1,220 @@
+"""What the doctor answers, as values: what is ahead, what can be done about it, and the verdict on all log dirs."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+
+from klogtool.plans.question import Question
+from klogtool.verify.findings import Severity
+from klogtool.verify.stops import Stop
+
+
+class What(Enum):
+    """What a broker's start does, or what the disk shows."""
+
+    REFUSES = "refuses"
+    """The broker's process ends, whatever its other log dirs are like."""
+    OFFLINE = "offline"
+    """The broker gives the log dir up, and continues with the others."""
+    UNSERVED = "unserved"
+    """The broker runs, and serves no partition of the log dir."""
+    TRUNCATED = "truncated"
+    """Recovery cuts the log, and deletes the segments after the cut."""
+    ALL_DELETED = "all-deleted"
+    """The log ends below its start offset, so the broker deletes all of it."""
+    ENDS_EARLY = "ends-early"
+    """The clean marker is false: the broker does not check the log, and appends where records are."""
+    STRAY = "stray"
+    """The broker renames the folder to -stray, and creates an empty partition if the cluster knows one."""
+    METADATA_LOST = "metadata-lost"
+    """The cluster's metadata is gone, or is cut: the broker forgets what was in it."""
+    FUTURE_EMPTIED = "future-emptied"
+    """A -future folder without its partition is emptied."""
+    CLEANER_STOPS = "cleaner-stops"
+    """The broker runs, and compacts nothing."""
+    IGNORED = "ignored"
+    """A segment's name has not 20 digits, so the broker never reads it."""
+    RESET = "reset"
+    """The broker cannot read a checkpoint's numbers, and treats it as empty."""
+    MISSING = "missing"
+    """Records are gone already."""
+    NO_ROOM = "no-room"
+    """The disk is too full for the recovery."""
+
+
+# A start that does one of these loses or hides data.
+LOSING = frozenset(
+    {
+        What.OFFLINE,
+        What.UNSERVED,
+        What.TRUNCATED,
+        What.ALL_DELETED,
+        What.ENDS_EARLY,
+        What.METADATA_LOST,
+        What.FUTURE_EMPTIED,
+        What.NO_ROOM,
+        What.IGNORED,
+    }
+)
+
+
+class Ahead(Struct, frozen=True):
+    """One thing that a start does or shows. path: of the file, partition dir or log dir. detail: a sentence.
+
+    first_offset, last_offset: records that are lost; None if unknown or none. lost_records: as far as headers count
+    them. lost_bytes: of logs. lost_ms: from the last kept record to the last lost one. kept_timestamp: of the last kept
+    record. stop: what stops the broker. finding: an id of verify's, if it is one; cure: verify's line for it.
+    is_hidden: data stay on the disk, but nobody is served from them.
+    """
+
+    path: str
+    what: What
+    detail: str
+    severity: Severity
+    first_offset: int | None = None
+    last_offset: int | None = None
+    lost_records: int = 0
+    lost_bytes: int = 0
+    lost_ms: int = 0
+    kept_timestamp: int | None = None
+    stop: Stop | None = None
+    finding: str | None = None
+    cure: str | None = None
+    is_hidden: bool = False
+
+    @property
+    def is_losing(self) -> bool:
+        """Return whether the start loses or hides data by it."""
+        return self.what in LOSING or self.is_hidden
+
+
+class Strategy(Enum):
+    """What an option costs, from nothing on."""
+
+    NOTHING_LOST = "nothing-lost"
+    DAMAGED_ONLY = "damaged-only"
+    AS_THE_BROKER = "as-the-broker"
+    MAY_DIVERGE = "may-diverge"
+
+
+class Remedy(Struct, frozen=True):
+    """A decision that makes a plan: the command by its name in plans/decisions.py, the path, and the question."""
+
+    command: str
+    path: str
+    question: Question
+
+
+class Option(Struct, frozen=True):
+    """One way out of a trouble. title: in a few words. command: to paste. lost_records, lost_ms: None if unknown.
+
+    price: what it costs beside records, or "". remedies: what `--fix` plans; empty if a person has to do it. is_undone:
+    whether `klogtool undo` takes it back.
+    """
+
+    title: str
+    path: str
+    command: str
+    strategy: Strategy
+    lost_records: int | None = 0
+    lost_ms: int | None = 0
+    price: str = ""
+    remedies: tuple[Remedy, ...] = ()
+    is_undone: bool = True
+    number: int = 0
+
+
+class Trouble(Struct, frozen=True):
+    """What is ahead for one path, with one cause, what to look at first, and the options, the cheapest first."""
+
+    path: str
+    ahead: tuple[Ahead, ...]
+    look_first: tuple[str, ...] = ()
+    options: tuple[Option, ...] = ()
+
+
+# The worst first.
+ORDER = (
+    What.REFUSES,
+    What.METADATA_LOST,
+    What.OFFLINE,
+    What.NO_ROOM,
+    What.UNSERVED,
+    What.ALL_DELETED,
+    What.TRUNCATED,
+    What.ENDS_EARLY,
+    What.FUTURE_EMPTIED,
+    What.IGNORED,
+    What.STRAY,
+    What.CLEANER_STOPS,
+    What.RESET,
+    What.MISSING,
+)
+
+
+class Prospect(Struct, frozen=True):
+    """What a start does to one partition dir. work: a few words. bytes_to_scan: what recovery reads; log_bytes: of all
+    segments; unread_bytes: what neither the broker nor the doctor checks.
+
+    log_end_offset: afterwards; None if the log is not loaded. scan_seconds: how long recovery took in this rehearsal.
+    """
+
+    path: str
+    work: str
+    bytes_to_scan: int = 0
+    log_bytes: int = 0
+    unread_bytes: int = 0
+    bytes_freed: int = 0
+    log_end_offset: int | None = None
+    scan_seconds: float = 0.0
+    segments: int = 0
+
+
+class Starts(Enum):
+    """Whether the broker starts."""
+
+    YES = "yes"
+    LOSES_DATA = "loses-data"
+    REFUSES = "refuses"
+
+
+class Diagnosis(Struct, frozen=True):
+    """The answer for all log dirs of one broker. kafka: the release. troubles: the worst first. prospects: of every
+    partition dir, by path. notes: what is not known. seconds_estimated: of recovery, at the rate of this run; None if
+    unknown. is_quick: no log was loaded."""
+
+    kafka: str
+    log_dirs: tuple[str, ...]
+    starts: Starts
+    troubles: tuple[Trouble, ...]
+    prospects: tuple[Prospect, ...]
+    notes: tuple[str, ...] = ()
+    seconds_estimated: float | None = None
+    is_quick: bool = False
+
+    @property
+    def points(self) -> tuple[Ahead, ...]:
+        """Everything that is ahead."""
+        return tuple(point for trouble in self.troubles for point in trouble.ahead)
+
+    @property
+    def lost_records(self) -> int:
+        """Records that the start loses."""
+        return sum(point.lost_records for point in self.points)
+
+    @property
+    def lost_ms(self) -> int:
+        """The longest time between the last kept and the last lost record of a partition."""
+        return max((point.lost_ms for point in self.points), default=0)
+
+    @property
+    def bytes_to_scan(self) -> int:
+        """Bytes that recovery reads."""
+        return sum(prospect.bytes_to_scan for prospect in self.prospects)
+
+    @property
+    def is_silent(self) -> bool:
+        """Return whether there is nothing to report."""
+        return not self.troubles

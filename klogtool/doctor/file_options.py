@@ -1,0 +1,245 @@
+"""Options that change small files and names: what identifies log dirs and partitions, checkpoints, folders in the way.
+
+Nothing is deleted for good: what an edit removes is kept for undo.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy
+from klogtool.doctor.patient import Patient
+from klogtool.errors import KlogError
+from klogtool.escape import quoted
+from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
+from klogtool.format.names import FileKind, build_file_name, parse_file_name, parse_partition_dir_name
+from klogtool.log.file import read_whole
+from klogtool.log.logdir import LogDir
+from klogtool.log.partition import Partition
+from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.plans.mend import COMMAND, DeleteFile, Edit, MendQuestion, MoveFolder, RenameFile, WriteFile
+from klogtool.plans.rebuild_index import COMMAND as REBUILD
+from klogtool.plans.rebuild_index import RebuildIndexQuestion
+from klogtool.verify.cures import move_out, parent_of, rebuild_index, remove, renaming, write_lines
+from klogtool.verify.identity_cures import (
+    MOST_PROPERTIES_BYTES,
+    drop_directory_id,
+    find_topic_id,
+    meta_properties_lines,
+)
+from klogtool.verify.verify_log_dirs import worse_and_better
+
+OptionsOf: TypeAlias = Callable[[Ahead, Patient], Iterator[Option]]
+_EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
+_PRICES = {
+    FileKind.RECOVERY_POINT_CHECKPOINT.value: "a long recovery after an unclean stop",
+    FileKind.REPLICATION_CHECKPOINT.value: "",
+    FileKind.LOG_START_CHECKPOINT.value: "deleted records are readable again",
+    FileKind.CLEANER_CHECKPOINT.value: "one long cleaning",
+}
+
+
+def mending(title: str, path: str, command: str, edits: tuple[Edit, ...], patient: Patient, **more: object) -> Option:
+    """Return an option that edits files of the log dir that a path is in."""
+    log_dir = patient.log_dir_of(path)
+    question = MendQuestion(circumstances=patient.circumstances, log_dir=log_dir, edits=edits)
+    remedy = Remedy(COMMAND, log_dir, question)
+    known = {"strategy": Strategy.NOTHING_LOST, **more}
+    return Option(title, path, command, remedies=(remedy,), **known)  # type: ignore[arg-type]
+
+
+def _inside(path: str, patient: Patient) -> str:
+    return os.path.relpath(path, patient.log_dir_of(path))
+
+
+# Folders.
+
+
+def _foreign_folder(point: Ahead, patient: Patient) -> Iterator[Option]:
+    if os.path.basename(point.path) != "lost+found":  # fsck needs it: verify's cure says what to do
+        yield move_away("move the folder out of the log dir", point.path, patient)
+
+
+def move_away(title: str, path: str, patient: Patient, **more: object) -> Option:
+    """Return the option to move a folder of a log dir beside the log dir."""
+    log_dir = patient.log_dir_of(path)
+    away = f"../{os.path.basename(log_dir)}.moved-out/{os.path.basename(path)}"
+    edits = (MoveFolder(_inside(path, patient), away),)
+    return mending(title, path, move_out(path, log_dir), edits, patient, **more)
+
+
+def _duplicate(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the option to move the worse copy away. It may have records that the other one lacks."""
+    own = Partition(point.path)
+    key = own.topic_partition, own.state
+    twins = [p.path for p in patient.partitions() if (p.topic_partition, p.state) == key and p.path != own.path]
+    for twin in twins[:1]:
+        worse, better = worse_and_better(twin, own.path)
+        title = f"move the copy away that ends earlier; {quoted(better)} stays"
+        yield move_away(title, worse, patient, strategy=Strategy.MAY_DIVERGE)
+
+
+def _in_place_of_file(point: Ahead, patient: Patient) -> Iterator[Option]:
+    if os.path.isdir(point.path) and parent_of(point.path) == patient.log_dir_of(point.path):
+        yield move_away("move the folder out of the log dir", point.path, patient)
+
+
+def future_options(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the option to make a -future folder the partition itself."""
+    name = parse_partition_dir_name(os.path.basename(point.path))
+    plain = f"{name.topic}-{name.partition}"
+    to = os.path.join(patient.log_dir_of(point.path), plain)
+    edits = (MoveFolder(_inside(point.path, patient), plain),)
+    yield mending(
+        "make it the partition itself", point.path, f"mv -n {quoted(point.path)} {quoted(to)}", edits, patient
+    )
+
+
+# meta.properties.
+
+
+def _meta_properties(point: Ahead, patient: Patient) -> Iterator[Option]:
+    if "reserved" in point.detail:
+        yield from _without_directory_id(point, patient)
+        return
+    lines = meta_properties_lines(point.path, [LogDir(path) for path in patient.log_dirs])
+    if lines is not None:
+        text = "".join(f"{line}\n" for line in lines)
+        edits = (WriteFile(_inside(point.path, patient), text),)
+        yield mending("write meta.properties again", point.path, write_lines(point.path, lines), edits, patient)
+
+
+def _conflict(point: Ahead, patient: Patient) -> Iterator[Option]:
+    if "directory.id" in point.detail:
+        yield from _without_directory_id(point, patient)
+
+
+def _without_directory_id(point: Ahead, patient: Patient) -> Iterator[Option]:
+    text = read_whole(point.path, limit=MOST_PROPERTIES_BYTES).decode("utf-8", "surrogateescape")
+    kept = "".join(line for line in text.splitlines(keepends=True) if not line.lstrip().startswith("directory.id"))
+    command = drop_directory_id(point.path, "a broker creates a new id")
+    edits = (WriteFile(_inside(point.path, patient), kept),)
+    yield mending("delete its directory.id: the broker makes a new one", point.path, command, edits, patient)
+
+
+# Checkpoints and other files of a log dir.
+
+
+def _checkpoint(point: Ahead, patient: Patient) -> Iterator[Option]:
+    price = _PRICES.get(os.path.basename(point.path), "")
+    yield deletion(point.path, patient, price or "costs nothing once all replicas are in sync")
+
+
+def deletion(path: str, patient: Patient, price: str) -> Option:
+    """Return the option to delete a file that a broker makes again."""
+    edits = (DeleteFile(_inside(path, patient)),)
+    title = f"delete {os.path.basename(path)}: the broker writes it again"
+    return mending(title, path, remove(path, price), edits, patient, price=price)
+
+
+def _kraft_snapshot(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the deletion of a snapshot, if the log or an older snapshot has all that it had: only then verify has a
+    command."""
+    if point.cure is not None and point.cure.startswith("mkdir"):
+        yield deletion(point.path, patient, "the log, or an older snapshot, has the same records")
+
+
+def _quorum_state(point: Ahead, patient: Patient) -> Iterator[Option]:
+    yield deletion(point.path, patient, "a new election")
+
+
+def log_start_options(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the option to drop the line of a log start that is above the log's end."""
+    partition = patient.partition_of(point.path)
+    name = FileKind.LOG_START_CHECKPOINT.value
+    path = os.path.join(patient.log_dir_of(point.path), name)
+    try:
+        offsets = parse_offset_checkpoint(read_whole(path, limit=MOST_TEXT_BYTES))
+    except KlogError:
+        return
+    key = partition.topic_partition
+    if key is None or key not in offsets:
+        return
+    del offsets[key]
+    edits = (WriteFile(name, build_offset_checkpoint(offsets).decode()),)
+    command = f"sed -i -E -e '/^{key.topic} {key.partition} /d' -e '2s/.*/{len(offsets)}/' {quoted(path)}"
+    yield mending(
+        f"drop its line in {name}",
+        point.path,
+        command,
+        edits,
+        patient,
+        price="records that were deleted on purpose are readable again",
+    )
+
+
+# Files of a partition.
+
+
+def _partition_metadata(point: Ahead, patient: Patient) -> Iterator[Option]:
+    yield from _write_topic_id(patient.partition_of(point.path), point.path, patient, Strategy.NOTHING_LOST)
+
+
+def stray_options(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the option to give a partition the topic id that the cluster has. With another id before, the records may
+    be those of an older topic of that name."""
+    partition = Partition(point.path)
+    has_other = os.path.lexists(os.path.join(point.path, FileKind.PARTITION_METADATA.value))
+    strategy = Strategy.MAY_DIVERGE if has_other else Strategy.NOTHING_LOST
+    yield from _write_topic_id(partition, point.path, patient, strategy)
+
+
+def _write_topic_id(partition: Partition, path: str, patient: Patient, strategy: Strategy) -> Iterator[Option]:
+    metadata = patient.cluster.metadata
+    topic = partition.topic or ""
+    known = None if metadata is None else metadata.topic_ids.get(topic)
+    topic_id = known or (find_topic_id(topic, patient.partitions()) if metadata is None else None)
+    if topic_id is None:
+        return
+    file = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
+    lines = ["version: 0", f"topic_id: {topic_id}"]
+    edits = (WriteFile(_inside(file, patient), "\n".join(lines)),)
+    title = f"write partition.metadata with the cluster's id of {topic}"
+    yield mending(title, path, write_lines(file, lines), edits, patient, strategy=strategy)
+
+
+def _segment_name(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the option to give a segment its right name, if that is free; else one that a broker leaves alone."""
+    folder, name = os.path.split(point.path)
+    base_offset = parse_file_name(name).base_offset
+    right = None if base_offset is None else build_file_name(FileKind.LOG, base_offset)
+    is_free = right is not None and not os.path.lexists(os.path.join(folder, right))
+    to = os.path.join(folder, right if is_free and right is not None else f"{name}.set-aside")
+    edits = (RenameFile(_inside(point.path, patient), _inside(to, patient)),)
+    title = f"rename it to {os.path.basename(to)}" + ("" if is_free else ", which the broker leaves alone")
+    yield mending(title, point.path, renaming(point.path, to), edits, patient)
+
+
+def _leader_epochs(point: Ahead, patient: Patient) -> Iterator[Option]:
+    path = patient.partition_of(point.path).path
+    question = RebuildIndexQuestion(circumstances=patient.circumstances, only=("leader-epoch-checkpoint",))
+    yield Option(
+        "rebuild leader-epoch-checkpoint from the batches",
+        point.path,
+        rebuild_index(path, _EPOCHS),
+        Strategy.NOTHING_LOST,
+        remedies=(Remedy(REBUILD, path, question),),
+    )
+
+
+OPTIONS_BY_FINDING: Mapping[str, OptionsOf] = {
+    "foreign-folder": _foreign_folder,
+    "duplicate-partition": _duplicate,
+    "unreadable": _in_place_of_file,
+    "meta-properties-missing": _meta_properties,
+    "meta-properties-corrupt": _meta_properties,
+    "meta-properties-conflict": _conflict,
+    "checkpoint-corrupt": _checkpoint,
+    "kraft-snapshot-corrupt": _kraft_snapshot,
+    "quorum-state-corrupt": _quorum_state,
+    "partition-metadata-corrupt": _partition_metadata,
+    "epochs-corrupt": _leader_epochs,
+    "segment-name": _segment_name,
+}

@@ -1,0 +1,42 @@
+"""What the doctor looks at: the log dirs of one broker, its cluster, and the circumstances."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.releases import Rules, rules_of
+from klogtool.doctor.cluster import Cluster
+from klogtool.log.logdir import LogDir
+from klogtool.log.partition import Partition
+
+
+class Patient(Struct, frozen=True):
+    """log_dirs: absolute paths."""
+
+    log_dirs: tuple[str, ...]
+    cluster: Cluster
+    circumstances: Circumstances
+
+    @property
+    def rules(self) -> Rules:
+        """Return what the release does."""
+        return rules_of(self.circumstances.kafka)
+
+    def partitions(self) -> Iterator[Partition]:
+        """Yield the partition dirs of all log dirs, by name."""
+        for path in self.log_dirs:
+            yield from LogDir(path).partitions
+
+    def log_dir_of(self, path: str) -> str:
+        """Return the log dir that a path is in, or is."""
+        return next(folder for folder in self.log_dirs if path == folder or path.startswith(folder + os.sep))
+
+    def partition_of(self, path: str) -> Partition:
+        """Return the partition dir that a path is in, or is. The path is below a log dir."""
+        log_dir = self.log_dir_of(path)
+        name = os.path.relpath(path, log_dir).split(os.sep)[0]
+        return Partition(os.path.join(log_dir, name))

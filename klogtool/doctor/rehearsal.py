@@ -1,0 +1,193 @@
+"""Rehearses the start of a broker on all its log dirs, in Kafka's order, and writes nothing.
+
+First come the files that identify log dirs, the names of folders and the checkpoints (KafkaRaftServer, LogManager);
+then the cluster's metadata; then each partition is loaded. Problems of one place do not hide those of others: each
+partition is rehearsed as if nothing else was wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
+from klogtool.broker.releases import Release
+from klogtool.doctor.advice import advise
+from klogtool.doctor.answers import Ahead, Diagnosis, Prospect, Starts, Trouble, What
+from klogtool.doctor.cluster import Cluster, read_cluster
+from klogtool.doctor.log_dirs import walk_log_dir_points
+from klogtool.doctor.metadata_level import walk_level_points
+from klogtool.doctor.metadata_lost import walk_format_points, with_one_cause
+from klogtool.doctor.ordering import in_order
+from klogtool.doctor.partitions import Rehearsed, glance, log_bytes, rehearse, what_of
+from klogtool.doctor.patient import Patient
+from klogtool.doctor.strays import find_stray
+from klogtool.errors import KlogError
+from klogtool.format.names import PartitionDirState
+from klogtool.log.cores import usable_cores
+from klogtool.log.in_processes import in_processes
+from klogtool.log.logdir import LogDir
+from klogtool.log.partition import Partition
+from klogtool.plans.recover_log_dir import RecoverQuestion
+from klogtool.plans.recover_start import StartProblem, find_start_problems
+from klogtool.verify.findings import Severity
+from klogtool.verify.verify_names import METADATA_TOPIC
+
+_DELETED = "of a deleted topic: removed a minute after the start"
+_METADATA = "the cluster's metadata: recovered at every start"
+
+
+class Examination(Struct, frozen=True):
+    """What the doctor is asked. quick: read names, ids and side files only. jobs: processes; None: one per core."""
+
+    circumstances: Circumstances
+    quick: bool = False
+    jobs: int | None = None
+    on_partition: Callable[[], None] = lambda: None
+
+
+class _Found(Struct, frozen=True):
+    """What was found on the disks, the same for every release."""
+
+    cluster: Cluster
+    points: tuple[Ahead, ...]
+    rehearsed: tuple[Rehearsed, ...]
+
+
+def examine(paths: Sequence[str], how: Examination) -> Diagnosis:
+    """Return what a broker's start does to these log dirs, and what can be done about it. Raises KlogError for a path
+    that is no log dir, Unreadable for what klogtool may not read."""
+    log_dirs = tuple(os.path.abspath(path) for path in paths)
+    return _diagnose(_find(log_dirs, how), log_dirs, how)
+
+
+def examine_for_all(paths: Sequence[str], how: Examination, releases: Sequence[Release]) -> list[Diagnosis]:
+    """Return the same for several releases. The logs are loaded once: from 3.6 to 4.4 all releases load them alike."""
+    log_dirs = tuple(os.path.abspath(path) for path in paths)
+    found = _find(log_dirs, how)
+    asked = (replace(how, circumstances=replace(how.circumstances, kafka=release)) for release in releases)
+    return [_diagnose(found, log_dirs, each) for each in asked]
+
+
+def _find(log_dirs: tuple[str, ...], how: Examination) -> _Found:
+    cluster = read_cluster(log_dirs)
+    points = tuple(_ahead_of(problem) for problem in find_start_problems(log_dirs, how.circumstances))
+    held = {point.path for point in points} | {os.path.dirname(point.path) for point in points}
+    rehearsed = tuple(found for path in log_dirs for found in _rehearse_log_dir(path, how, cluster, held))
+    return _Found(cluster, points, rehearsed)
+
+
+def _diagnose(found: _Found, log_dirs: tuple[str, ...], how: Examination) -> Diagnosis:
+    patient = Patient(log_dirs, found.cluster, how.circumstances)
+    loaded = [point for each in found.rehearsed for point in each.ahead]
+    points = _once(
+        *found.points,
+        *walk_log_dir_points(patient),
+        *walk_level_points(found.cluster, patient.rules),
+        *walk_format_points(log_dirs, found.cluster, patient.rules),
+        *(point for point in loaded if point.what is not What.STRAY),
+        *with_one_cause([point for point in loaded if point.what is What.STRAY], found.cluster),
+    )
+    return Diagnosis(
+        how.circumstances.kafka,
+        log_dirs,
+        _starts(points, patient),
+        in_order(_troubles(points, patient)),
+        tuple(each.prospect for each in found.rehearsed),
+        tuple(_notes(found.cluster, how)),
+        _seconds(found.rehearsed, how),
+        how.quick,
+    )
+
+
+def _once(*points: Ahead) -> list[Ahead]:
+    """Return the points, each place and kind once: every partition of a log dir may meet the same file."""
+    return list({(point.path, point.what, point.first_offset): point for point in reversed(points)}.values())[::-1]
+
+
+def _starts(points: Sequence[Ahead], patient: Patient) -> Starts:
+    """Return whether a broker starts. It ends if all of its log dirs go offline (ReplicaManager)."""
+    offline = {patient.log_dir_of(point.path) for point in points if point.what is What.OFFLINE}
+    if any(point.what is What.REFUSES for point in points) or offline == set(patient.log_dirs):
+        return Starts.REFUSES
+    return Starts.LOSES_DATA if any(point.is_losing for point in points) else Starts.YES
+
+
+def _ahead_of(problem: StartProblem) -> Ahead:
+    return Ahead(
+        problem.path,
+        what_of(problem.stop.outcome),
+        problem.detail,
+        Severity.ERROR,
+        stop=problem.stop,
+        finding=problem.finding,
+        cure=problem.cure,
+    )
+
+
+def _troubles(points: Sequence[Ahead], patient: Patient) -> Iterator[Trouble]:
+    """Yield a trouble for each path, with its options."""
+    by_path: dict[str, list[Ahead]] = {}
+    for point in points:
+        by_path.setdefault(point.path, []).append(point)
+    for path, ahead in by_path.items():
+        yield advise(Trouble(path, tuple(ahead)), patient)
+
+
+# The partitions.
+
+
+def _rehearse_log_dir(path: str, how: Examination, cluster: Cluster, held: set[str]) -> Iterator[Rehearsed]:
+    """Yield the start of each partition dir, by name. held: paths with a start problem; such partitions are not
+    loaded."""
+    checkpoints = Checkpoints(path if is_log_dir(path) else None)
+    question = RecoverQuestion(circumstances=how.circumstances)
+    partitions = LogDir(path).partitions
+    loaded = [partition for partition in partitions if _is_loaded(partition) and partition.path not in held]
+    jobs = how.jobs or usable_cores()
+    processes = jobs if len(loaded) >= 2 * jobs else 1
+    threads = jobs if processes == 1 else 1
+
+    def work(partition: Partition) -> Rehearsed:
+        found = glance(partition) if how.quick else rehearse(partition.path, question, checkpoints, threads)
+        stray = find_stray(partition, cluster)
+        return found if stray is None else Rehearsed(found.prospect, (*found.ahead, stray))
+
+    results = in_processes(work, loaded, processes, weight=lambda partition: log_bytes(partition.path))
+    for partition in partitions:
+        how.on_partition()
+        if partition.path in held:
+            yield Rehearsed(Prospect(partition.path, "not loaded"))
+        elif not _is_loaded(partition):
+            yield Rehearsed(Prospect(partition.path, _METADATA if partition.topic == METADATA_TOPIC else _DELETED))
+        else:
+            found = next(results)
+            if isinstance(found, KlogError):
+                raise found.at_path(partition.path)
+            yield found
+
+
+def _is_loaded(partition: Partition) -> bool:
+    return partition.topic != METADATA_TOPIC and partition.state is not PartitionDirState.DELETE
+
+
+def _seconds(rehearsed: Sequence[Rehearsed], how: Examination) -> float | None:
+    """Return how long recovery takes at the rate of this rehearsal; None if nothing was loaded."""
+    if how.quick:
+        return None
+    return sum(found.prospect.scan_seconds for found in rehearsed) / (how.jobs or usable_cores())
+
+
+def _notes(cluster: Cluster, how: Examination) -> Iterator[str]:
+    if cluster.metadata is None and cluster.topic_ids:
+        yield (
+            "no log dir here has __cluster_metadata-0, so topic ids are not compared with the cluster's: name the "
+            "metadata log dir, too"
+        )
+    elif cluster.metadata is not None and cluster.metadata.problem is not None:
+        yield f"__cluster_metadata-0 is not whole: {cluster.metadata.problem}"
+    if how.quick:
+        yield "no log was loaded (--quick): what recovery would cut or rebuild is not known"

@@ -1,0 +1,69 @@
+"""Which partition dirs a broker sets aside as stray: those that the cluster's metadata does not know as they are.
+
+The rules are LogManager.isStrayKraftReplica's, with the metadata on these disks. A broker compares with the newest
+metadata of its controllers, which may know more.
+"""
+
+from __future__ import annotations
+
+import os
+
+from klogtool.doctor.answers import Ahead, What
+from klogtool.doctor.cluster import Cluster
+from klogtool.doctor.metadata_lost import is_forgotten
+from klogtool.format.names import FileKind, PartitionDirState
+from klogtool.log.partition import Partition
+from klogtool.verify.findings import Severity
+from klogtool.verify.identity_cures import read_topic_id
+from klogtool.verify.log_end import find_log_bytes
+from klogtool.verify.verify_names import METADATA_TOPIC
+
+_LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
+
+
+def find_stray(partition: Partition, cluster: Cluster) -> Ahead | None:
+    """Return the point if a broker would set the partition dir aside; None if it keeps it."""
+    if partition.state not in _LIVE or partition.topic in (None, METADATA_TOPIC) or not cluster.topic_ids:
+        return None
+    if not os.path.lexists(os.path.join(partition.path, FileKind.PARTITION_METADATA.value)):
+        return _stray(partition, cluster, "it has no partition.metadata", is_known=_knows_name(partition, cluster))
+    topic_id = read_topic_id(partition)
+    if cluster.metadata is None or topic_id is None:  # an unreadable file stops the start, which is reported
+        return None
+    return _judge_id(partition, topic_id, cluster)
+
+
+def _judge_id(partition: Partition, topic_id: str, cluster: Cluster) -> Ahead | None:
+    topic = cluster.topic_of(topic_id)
+    if topic is None:
+        current = None if cluster.metadata is None else cluster.metadata.topic_ids.get(partition.topic or "")
+        if current is None:
+            return _stray(partition, cluster, f"the cluster knows no topic with its id {topic_id}", is_known=False)
+        why = f"its topic id is {topic_id}, but the cluster's {partition.topic} has {current}"
+        return _stray(partition, cluster, why, is_known=True)
+    replicas = cluster.replicas_of(topic_id, partition.partition or 0)
+    if replicas is not None and cluster.node_id is not None and cluster.node_id not in replicas.brokers:
+        brokers = ", ".join(map(str, replicas.brokers))
+        why = f"its replicas are on brokers {brokers}, not on this broker {cluster.node_id}"
+        return _stray(partition, cluster, why, is_known=False)
+    return None
+
+
+def _knows_name(partition: Partition, cluster: Cluster) -> bool:
+    return cluster.metadata is None or partition.topic in cluster.metadata.topic_ids
+
+
+def _stray(partition: Partition, cluster: Cluster, why: str, *, is_known: bool) -> Ahead:
+    """is_known: the cluster has a topic of this name, so an empty partition takes the place of this one."""
+    size = find_log_bytes(partition)
+    then = "an empty partition takes its place" if is_known else "nobody is served from it"
+    detail = f"{why}: a broker renames the folder to -stray, and {then}; its {size:,} bytes of records stay there"
+    is_lost = is_known or is_forgotten(cluster)
+    return Ahead(
+        partition.path,
+        What.STRAY,
+        detail,
+        Severity.ERROR if size and is_lost else Severity.WARNING,
+        lost_bytes=size,
+        is_hidden=bool(size) and is_lost,
+    )

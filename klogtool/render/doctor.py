@@ -1,0 +1,276 @@
+"""The doctor's answer, as text for people and as rows of JSON: the verdict first, then troubles, then what is fine."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from klogtool.broker.timestamps import duration_text
+from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, Starts, Trouble, What
+from klogtool.doctor.fixes import first_fix
+from klogtool.escape import joined, quoted
+from klogtool.render.counts import count_text
+from klogtool.render.lookup import time_text
+from klogtool.render.plans import table_text
+from klogtool.render.retain import size_text
+from klogtool.verify.findings import Severity
+
+MOST_TROUBLES = 50  # shown in full; the rest is counted
+_MARKS = {Severity.ERROR: "!!", Severity.WARNING: "!", Severity.INFO: "."}
+_INDENT = "        "
+
+
+# JSON.
+
+
+def diagnosis_rows(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
+    """Yield the rows of docs/contract.md: the verdict, each point ahead, each option, each partition."""
+    yield verdict_row(diagnosis)
+    for trouble in diagnosis.troubles:
+        yield from (_ahead_row(point) for point in trouble.ahead)
+        yield from (_option_row(option) for option in trouble.options)
+    yield from (_prospect_row(prospect) for prospect in diagnosis.prospects)
+
+
+def verdict_row(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Return the row of the verdict."""
+    as_of = _as_of(diagnosis)
+    return {
+        "type": "verdict",
+        "kafka": diagnosis.kafka,
+        "log_dirs": list(diagnosis.log_dirs),
+        "starts": diagnosis.starts.value,
+        "lost_records": diagnosis.lost_records,
+        "lost_ms": diagnosis.lost_ms,
+        "bytes_to_scan": diagnosis.bytes_to_scan,
+        "seconds_estimated": diagnosis.seconds_estimated,
+        "as_of": None
+        if as_of is None
+        else {"path": as_of.path, "next_offset": as_of.first_offset, "timestamp": as_of.kept_timestamp},
+        "partitions": len(diagnosis.prospects),
+        "is_quick": diagnosis.is_quick,
+        "notes": list(diagnosis.notes),
+    }
+
+
+def _ahead_row(point: Ahead) -> dict[str, Any]:
+    stop = point.stop
+    return {
+        "type": "ahead",
+        "path": point.path,
+        "what": point.what.value,
+        "detail": point.detail,
+        "severity": point.severity.value,
+        "first_offset": point.first_offset,
+        "last_offset": point.last_offset,
+        "lost_records": point.lost_records,
+        "lost_bytes": point.lost_bytes,
+        "lost_ms": point.lost_ms,
+        "finding": point.finding,
+        "exception": None if stop is None else {"class": stop.kafka_class, "message": stop.message},
+    }
+
+
+def _option_row(option: Option) -> dict[str, Any]:
+    return {
+        "type": "option",
+        "number": option.number,
+        "for": option.path,
+        "title": option.title,
+        "command": option.command,
+        "strategy": option.strategy.value,
+        "lost_records": option.lost_records,
+        "lost_ms": option.lost_ms,
+        "price": option.price or None,
+        "undo": option.is_undone,
+        "fix": bool(option.remedies),
+    }
+
+
+def _prospect_row(prospect: Prospect) -> dict[str, Any]:
+    return {
+        "type": "partition",
+        "path": prospect.path,
+        "work": prospect.work,
+        "bytes_to_scan": prospect.bytes_to_scan,
+        "log_bytes": prospect.log_bytes,
+        "unread_bytes": prospect.unread_bytes,
+        "log_end_offset": prospect.log_end_offset,
+        "segments": prospect.segments,
+    }
+
+
+def _as_of(diagnosis: Diagnosis) -> Ahead | None:
+    """Return the point that says up to when data are kept: the one that loses most."""
+    losing = [point for point in diagnosis.points if point.kept_timestamp is not None]
+    return max(losing, key=lambda point: (point.lost_records, point.lost_bytes), default=None)
+
+
+# Text.
+
+
+def diagnosis_text(diagnosis: Diagnosis) -> str:
+    """Return the answer for people."""
+    return joined(_lines(diagnosis))
+
+
+def _lines(diagnosis: Diagnosis) -> Iterator[str]:
+    yield _headline(diagnosis)
+    yield from _verdict_lines(diagnosis)
+    for trouble in diagnosis.troubles[:MOST_TROUBLES]:
+        yield ""
+        yield from trouble_lines(trouble)
+    left = len(diagnosis.troubles) - MOST_TROUBLES
+    if left > 0:
+        yield f"... and {count_text(left, 'more trouble')}: --format json has all."
+    yield ""
+    yield from _rest_lines(diagnosis)
+
+
+_HEADLINES = {
+    Starts.YES: "would start on {disks} and lose nothing",
+    Starts.LOSES_DATA: "would start on {disks} and LOSE DATA: {where}",
+    Starts.REFUSES: "REFUSES to start on {disks}: {where}",
+}
+
+
+def _headline(diagnosis: Diagnosis) -> str:
+    count = len(diagnosis.log_dirs)
+    disks = "this log dir" if count == 1 else f"these {count} log dirs"
+    partitions = count_text(len(diagnosis.prospects), "partition")
+    if diagnosis.starts is Starts.REFUSES:
+        stopping = [point for point in diagnosis.points if point.what is What.REFUSES]
+        where = count_text(len(stopping), "reason") if stopping else "all log dirs go offline"
+    else:
+        losing = {trouble.path for trouble in diagnosis.troubles if any(point.is_losing for point in trouble.ahead)}
+        where = f"{count_text(len(losing), 'place')}, {partitions} in all"
+    told = _HEADLINES[diagnosis.starts].format(disks=disks, where=where)
+    quick = " (names and small files only: --quick)" if diagnosis.is_quick else ""
+    return f"A broker {diagnosis.kafka} {told}{quick}."
+
+
+def _verdict_lines(diagnosis: Diagnosis) -> Iterator[str]:
+    as_of = _as_of(diagnosis)
+    if as_of is not None and as_of.kept_timestamp is not None:
+        end = "its end" if as_of.first_offset is None else f"offset {as_of.first_offset:,}"
+        name = os.path.basename(as_of.path)
+        yield f"  as of       {name} would end at {end}, last record of {time_text(as_of.kept_timestamp)}"
+    if diagnosis.starts is Starts.LOSES_DATA or diagnosis.lost_records:
+        yield f"  lost        {_lost_text(diagnosis)}"
+    for line in _stays(diagnosis):
+        yield f"  stays       {line}"
+    fix = _fix_command(diagnosis)
+    if fix is not None:
+        yield f"  run         {fix}    # nothing is changed yet"
+        yield "  then        klogtool apply plan.json; run klogtool doctor again; start the broker"
+
+
+def _lost_text(diagnosis: Diagnosis) -> str:
+    records = count_text(diagnosis.lost_records, "record")
+    return f"{records}, {duration_text(diagnosis.lost_ms)}" if diagnosis.lost_ms else records
+
+
+def _stays(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield what stays wrong after the start."""
+    counts = Counter(point.what for point in diagnosis.points)
+    if counts[What.STRAY]:
+        yield f"{count_text(counts[What.STRAY], 'partition')} set aside as -stray, with all data"
+    if counts[What.OFFLINE]:
+        yield f"{count_text(counts[What.OFFLINE], 'place')} offline"
+    if counts[What.CLEANER_STOPS]:
+        yield "nothing is compacted"
+    if counts[What.MISSING]:
+        yield f"records that are gone already, in {count_text(counts[What.MISSING], 'place')}"
+    unread = sum(prospect.unread_bytes for prospect in diagnosis.prospects)
+    if unread:
+        yield f"{size_text(unread)} that this start does not check: klogtool verify looks for damage there"
+
+
+def _fix_command(diagnosis: Diagnosis) -> str | None:
+    chosen = [first.number for trouble in diagnosis.troubles if (first := first_fix(trouble)) is not None]
+    if not chosen:
+        return None
+    paths = " ".join(map(quoted, diagnosis.log_dirs))
+    options = " ".join(f"--option {number}" for number in chosen) if len(chosen) <= 8 else ""
+    return f"klogtool doctor {paths} --fix {options} --plan-out plan.json".replace("  ", " ")
+
+
+def trouble_lines(trouble: Trouble) -> Iterator[str]:
+    """Yield the lines of a trouble: what is ahead, what to look at first, the options."""
+    for point in trouble.ahead:
+        yield f"  {_MARKS[point.severity]:2}  {trouble.path}"
+        yield f"{_INDENT}{point.what.value}: {point.detail.partition(chr(10))[0]}"
+        if point.stop is not None:
+            yield f"{_INDENT}{point.stop.kafka_class}: {point.stop.message.partition(chr(10))[0]}"
+    yield from (f"{_INDENT}look first  {line}" for line in trouble.look_first)
+    for option in trouble.options:
+        yield f"{_INDENT}{option.number:>3}  {option.title}: {_price_text(option)}"
+        yield f"{_INDENT}     →  {option.command}"
+
+
+def _price_text(option: Option) -> str:
+    if option.lost_records is None:
+        lost = "how much it loses depends on what is found"
+    else:
+        lost = f"loses {count_text(option.lost_records, 'record')}" if option.lost_records else "loses nothing"
+        lost += f", {duration_text(option.lost_ms)}" if option.lost_ms else ""
+    diverges = ["may differ from other replicas"] if option.strategy.value == "may-diverge" else []
+    undo = [] if not option.remedies else ["can be undone"]
+    by_hand = [] if option.remedies else ["by hand"]
+    return "; ".join([lost, *([option.price] if option.price else []), *diverges, *undo, *by_hand])
+
+
+def _rest_lines(diagnosis: Diagnosis) -> Iterator[str]:
+    scanned = [prospect for prospect in diagnosis.prospects if prospect.bytes_to_scan]
+    if scanned:
+        seconds = diagnosis.seconds_estimated
+        took = "" if seconds is None else f", {duration_text(round(seconds * 1000))} at the rate of this run"
+        size = size_text(diagnosis.bytes_to_scan)
+        yield f"  .   {count_text(len(scanned), 'partition')} to recover: {size} to scan{took}"
+    troubled = {trouble.path for trouble in diagnosis.troubles}
+    fine = [prospect for prospect in diagnosis.prospects if prospect.path not in troubled]
+    works = Counter(prospect.work for prospect in fine)
+    yield from (f"  .   {count_text(count, 'partition')}: {work}" for work, count in works.most_common())
+    yield from (f"  note: {note}" for note in diagnosis.notes)
+
+
+# Several releases.
+
+
+def matrix_row(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Return the verdict of one release, with the reasons."""
+    return {**verdict_row(diagnosis), "why": _why(diagnosis)}
+
+
+def matrix_text(diagnoses: Sequence[Diagnosis]) -> str:
+    """Return a table: releases that do the same share a line."""
+    rows = [("release", "starts", "loses", "why")]
+    for _, alike in groupby(diagnoses, _fate):
+        group = list(alike)
+        first, last = group[0], group[-1]
+        releases = first.kafka if first is last else f"{first.kafka} - {last.kafka}"
+        rows.append((releases, *_fate(first)))
+    return table_text(rows)
+
+
+def _fate(diagnosis: Diagnosis) -> tuple[str, str, str]:
+    starts = {Starts.YES: "yes", Starts.LOSES_DATA: "yes, LOSES", Starts.REFUSES: "REFUSES"}[diagnosis.starts]
+    loses = "-"
+    if diagnosis.starts is Starts.LOSES_DATA:
+        loses = count_text(diagnosis.lost_records, "record")
+    return starts, loses, _why(diagnosis) or "-"
+
+
+def _why(diagnosis: Diagnosis) -> str:
+    """Return the worst points in a few words."""
+    told = [
+        f"{os.path.basename(trouble.path)}: {point.what.value}"
+        if point.what is not What.REFUSES
+        else f"{os.path.basename(trouble.path)}: {point.detail.splitlines()[0]}"
+        for trouble in diagnosis.troubles
+        for point in trouble.ahead
+    ]
+    return "; ".join(told[:3]) + (f"; {len(told) - 3:,} more" if len(told) > 3 else "")

@@ -1,0 +1,112 @@
+"""klogtool doctor: the verdict, the options, and plans of options that mend."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+from typing import Any
+
+import pytest
+from running import FIXTURES, Done, run_here
+
+NOW = ("--now", "1700000300000")
+
+
+@pytest.fixture
+def killed(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A log dir of a broker that was killed; one partition has a flipped bit, another a torn batch."""
+    return pathlib.Path(shutil.copytree(FIXTURES / "killed-mid-append" / "logdir", tmp_path / "logdir"))
+
+
+def doctor(folder: pathlib.Path, *more: str) -> Done:
+    return run_here(["doctor", "logdir", *NOW, *more], folder)
+
+
+def rows(done: Done, kind: str) -> list[dict[str, Any]]:
+    return [row for row in map(json.loads, done.out.splitlines()) if row["type"] == kind]
+
+
+def test_the_verdict_counts_what_the_start_loses(killed: pathlib.Path) -> None:
+    done = doctor(killed.parent, "--format", "json")
+    (verdict,) = rows(done, "verdict")
+    assert done.status == 1
+    assert (verdict["starts"], verdict["lost_records"], verdict["kafka"]) == ("loses-data", 24, "4.3.1")
+    assert verdict["bytes_to_scan"] > 0
+    assert {pathlib.Path(row["path"]).name: row["what"] for row in rows(done, "ahead")} == {
+        "flip-bit-0": "truncated",
+        "torn-tail-0": "truncated",
+    }
+
+
+def test_options_are_numbered_and_the_cheapest_comes_first(killed: pathlib.Path) -> None:
+    options = rows(doctor(killed.parent, "--format", "json"), "option")
+    assert [option["number"] for option in options] == list(range(1, len(options) + 1))
+    mine = [option for option in options if option["for"].endswith("flip-bit-0")]
+    assert [(option["strategy"], option["lost_records"]) for option in mine[:2]] == [
+        ("damaged-only", 1),
+        ("as-the-broker", 24),
+    ]
+
+
+def test_a_plan_of_options_mends_and_undo_takes_it_back(killed: pathlib.Path) -> None:
+    before = {path: path.read_bytes() for path in killed.rglob("*") if path.is_file()}
+    assert doctor(killed.parent, "--fix", "--plan-out", "plan.json").status in (0, 1)
+    assert {path: path.read_bytes() for path in before} == before
+    assert run_here(["apply", "plan.json"], killed.parent).status in (0, 1)
+    after = doctor(killed.parent, "--format", "json")
+    assert (after.status, rows(after, "ahead")) == (0, [])
+    assert run_here(["undo", "logdir"], killed.parent).status == 0
+    assert {path: path.read_bytes() for path in killed.rglob("*") if path.is_file()} == before
+
+
+def test_a_chosen_option_is_the_one_that_is_planned(killed: pathlib.Path) -> None:
+    done = doctor(killed.parent, "--fix", "--option", "2", "--format", "json")
+    plans = [(plan["command"], pathlib.Path(plan["path"]).name) for plan in rows(done, "plan")]
+    assert plans[0] == ("verify --recover", "flip-bit-0")
+    assert "torn-tail-0" not in dict(plans).values()
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        (("--option", "1"), 2),
+        (("--plan-out", "p"), 2),
+        (("--fix", "--quick"), 2),
+        (("--fix", "--matrix"), 2),
+        (("--fix", "--option", "99"), 3),
+        (("--fix", "--option", "3"), 3),
+        (("--kafka", "0.11"), 2),
+    ],
+)
+def test_wrong_usage_is_refused_in_one_line(killed: pathlib.Path, more: tuple[str, ...], status: int) -> None:
+    done = doctor(killed.parent, *more)
+    assert done.status == status
+    assert "Traceback" not in done.err
+
+
+def test_a_sound_log_dir_has_nothing_to_report() -> None:
+    done = run_here(["doctor", str(FIXTURES / "metadata" / "logdir"), *NOW], FIXTURES)
+    assert done.status == 0
+    assert b"lose nothing" in done.out
+
+
+def test_the_matrix_has_every_release_and_says_which_do_not_know_the_level() -> None:
+    done = run_here(["doctor", str(FIXTURES / "metadata" / "logdir"), "--matrix", "--format", "json", *NOW], FIXTURES)
+    verdicts = {row["kafka"]: row for row in rows(done, "verdict")}
+    assert verdicts["4.3.1"]["starts"] == verdicts["4.4.0"]["starts"] == "yes"
+    assert verdicts["3.9.2"]["starts"] == "refuses"
+    assert "knows 1 to 23 only" in verdicts["3.9.2"]["why"]
+
+
+def test_quick_loads_no_log_and_says_so(killed: pathlib.Path) -> None:
+    done = doctor(killed.parent, "--quick", "--format", "json")
+    (verdict,) = rows(done, "verdict")
+    assert verdict["seconds_estimated"] is None
+    assert any("--quick" in note for note in verdict["notes"])
+
+
+def test_a_folder_that_is_no_log_dir_is_an_error(tmp_path: pathlib.Path) -> None:
+    done = run_here(["doctor", str(FIXTURES / "metadata" / "logdir" / "topic-0-0")], tmp_path)
+    assert done.status == 2
+    assert "not a log dir" in done.err
