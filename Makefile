@@ -7,13 +7,14 @@ DEV := .work/venv
 RUN := $(DEV)/bin/python
 SPARK := .work/venv-spark
 INTEROP := .work/venv-interop
+AXE := .work/axe
 PYTEST_ARGS ?=
 SANITIZE_ARGS ?= --seconds 60
 EXTENSION := $(wildcard klogtool/kernels/*.pyx klogtool/kernels/*.pxi klogtool/kernels/*.pxd klogtool/kernels/*.h)
 SOURCES := $(shell find klogtool -name '*.py' -o -name '*.json' -o -name '*.pyx' -o -name '*.pxi' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-spark interop build lint bench fuzz sanitize docs fixtures clean
+.PHONY: help demo test test-all test-spark test-page interop build lint bench fuzz sanitize docs fixtures clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -32,6 +33,10 @@ test-spark: $(SPARK)/.ready  ## the tests that ask Spark (installs PySpark, half
 
 interop: $(SPARK)/.ready $(INTEROP)/.ready  ## klog beside Spark's own kafka source, with a broker of ../shared (needs mvn, and Spark 4.0 as well)
 	KLOGTOOL_NO_SKIP=1 $(SPARK)/bin/python -m pytest tests/interop -s $(PYTEST_ARGS)
+
+test-page: $(DEV)/.ready $(AXE)/.ready  ## doctor's page in a browser (needs chromium, and npm for axe-core)
+	@command -v chromium >/dev/null || { echo "needs chromium: apt-get install chromium" >&2; exit 2; }
+	KLOGTOOL_NO_SKIP=1 $(RUN) -m pytest tests/browser $(PYTEST_ARGS)
 
 build: $(DEV)/.ready  ## build the extension into this checkout (an editable install does not notice changes)
 
@@ -86,6 +91,12 @@ $(INTEROP)/.ready: tests/interop/pom.xml
 	@$(INTEROP)/bin/python -m pip install --quiet --disable-pip-version-check pyspark==4.0.0
 	@mvn -q -B -f tests/interop/pom.xml dependency:copy-dependencies -DexcludeTransitive=true \
 		-DoutputDirectory=$(CURDIR)/$(INTEROP)/jars
+	@touch $@
+
+$(AXE)/.ready: tests/browser/package.json
+	@mkdir -p $(AXE)
+	@cp $< $(AXE)/
+	@npm install --prefix $(AXE) --silent --no-audit --no-fund --ignore-scripts
 	@touch $@
 
 # Where there is no atheris for this Python, tools/fuzz/directories.py says so and goes on without it.

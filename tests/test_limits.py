@@ -29,6 +29,7 @@ from klogtool.format.varint import build_zigzag
 from klogtool.log.resync import GIVEN_UP_BYTES, MOST_EXTRA_BYTES
 from klogtool.log.side_file import MOST_INDEX_BYTES, MOST_TEXT_BYTES
 from klogtool.plans.salvage import MOST_LEFT_OUT
+from klogtool.render.kept_answer import MOST_ANSWER_BYTES, MOST_PAGE_BYTES
 from klogtool.verify import index_damage, stable_offsets, verify_producers, verify_segment
 from klogtool.verify.baseline import MOST_BASELINE_BYTES
 
@@ -57,6 +58,8 @@ VALUES = {
     "in `verify` | 256 MiB": (verify_producers.MOST_SIDE_FILE_BYTES, 256 * MIB),
     "`--config-file` | 16 MiB": (MOST_CONFIG_BYTES, 16 * MIB),
     "`--baseline` | 256 MiB": (MOST_BASELINE_BYTES, 256 * MIB),
+    "`doctor --from` | 16 MiB": (MOST_PAGE_BYTES, 16 * MIB),
+    "the answer in it 16 MiB": (MOST_ANSWER_BYTES, 16 * MIB),
     "a journal | 4 GiB": ((MAX_PLAN_BYTES, MAX_FILE_BYTES), (4096 * MIB, 4096 * MIB)),
     "`--requests` | 256 MiB": (MOST_LINE_BYTES, 256 * MIB),
     "standard input of `append` | 256 MiB": (MOST_STDIN_BYTES, 256 * MIB),

@@ -24,6 +24,7 @@ verify                klogtool verify: options
 verifying             klogtool verify: the work
 recover               klogtool verify --recover
 explain               klogtool explain
+doctor_page           klogtool doctor --html, --from
 dump_log              klogtool dump-log: options
 dumping               klogtool dump-log: text and JSON
 dump_columns          klogtool dump-log: Arrow and Parquet

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -10,6 +10,7 @@ import click
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.releases import RELEASES
 from klogtool.cli import circumstance_options, options
+from klogtool.cli.doctor_page import print_page, write_page
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output
 from klogtool.cli.status import DONE, FOUND, REFUSED
@@ -33,7 +34,7 @@ COMMAND = "doctor"
 
 
 @click.command(COMMAND)
-@click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
+@click.argument("paths", nargs=-1, metavar="LOGDIR...")
 @click.option("--quick", is_flag=True, help="Read names, ids and small files only. No log is loaded.")
 @click.option("--matrix", is_flag=True, help="Say for each release from 3.6 to 4.4 whether it starts.")
 @click.option("--fix", is_flag=True, help="Plan the chosen options. Nothing is changed: --plan-out saves the plan.")
@@ -46,6 +47,8 @@ COMMAND = "doctor"
     help="With --fix: this option. Repeatable.  [default: the first one of each trouble]",
 )
 @click.option("--plan-out", type=click.Path(), metavar="FILE", help="With --fix: save the plan, for klogtool apply.")
+@click.option("--html", type=click.Path(), metavar="FILE", help="Write the answer to a new file, as one HTML page.")
+@click.option("--from", "page", type=click.Path(), metavar="FILE", help="Print the answer in a page of --html again.")
 @options.text_or_json
 @options.jobs
 @options.quiet
@@ -61,9 +64,12 @@ def command(paths: tuple[str, ...], circumstances: Circumstances, form: str, **c
     back.
 
     Exit status: 0 the broker starts and nothing is wrong; 1 something would be lost or refused, or is gone already; 2
-    wrong usage, or a path that is no log dir; 3 --fix: refused; 4 a log dir could not be read.
+    wrong usage, a path that is no log dir, a file that is no page; 3 --fix refused, or the file of --html exists; 4 a
+    log dir or page could not be read.
     """
-    _check_usage(chosen)
+    _check_usage(paths, chosen)
+    if chosen["page"]:
+        return print_page(chosen["page"], form)
     for path in paths:
         if not isinstance(open_path(path), LogDir):
             raise KlogError("not a log dir", path=path)
@@ -74,19 +80,32 @@ def command(paths: tuple[str, ...], circumstances: Circumstances, form: str, **c
     diagnosis = _examine(paths, circumstances, chosen)
     if chosen["fix"]:
         return _fix(diagnosis, paths, form, chosen)
-    _show(diagnosis, form)
-    return DONE if diagnosis.is_silent else FOUND
+    status = DONE if diagnosis.is_silent else FOUND
+    try:
+        if chosen["html"]:
+            write_page(chosen["html"], diagnosis, list(_rows(diagnosis)), status, circumstances.now_ms)
+    finally:  # also if the page cannot be written
+        _show(diagnosis, form)
+    return status
 
 
-def _check_usage(chosen: dict[str, Any]) -> None:
+def _check_usage(paths: Sequence[str], chosen: dict[str, Any]) -> None:
+    if chosen["page"] and (paths or any(chosen[name] for name in ("quick", "matrix", "fix", "html"))):
+        raise click.UsageError("--from goes with --format only.")
+    if not paths and not chosen["page"]:
+        raise click.UsageError("Missing argument 'LOGDIR...'.")
+    for name in ("fix", "matrix"):
+        if chosen["html"] and chosen[name]:
+            raise click.UsageError(f"--html does not go with --{name}.")
     for name in ("numbers", "plan_out"):
         if chosen[name] and not chosen["fix"]:
             raise click.UsageError(f"--{'option' if name == 'numbers' else 'plan-out'} goes with --fix.")
     for name in ("quick", "matrix"):
         if chosen["fix"] and chosen[name]:
             raise click.UsageError(f"--fix does not go with --{name}.")
-    if chosen["plan_out"]:
-        check_saving_place(chosen["plan_out"])
+    for name in ("plan_out", "html"):
+        if chosen[name]:
+            check_saving_place(chosen[name])
 
 
 def _examine(paths: Sequence[str], circumstances: Circumstances, chosen: dict[str, Any]) -> Diagnosis:
@@ -111,8 +130,7 @@ def _how(circumstances: Circumstances, chosen: dict[str, Any], bar: Bar) -> Exam
 def _show(diagnosis: Diagnosis, form: str) -> None:
     out = Output()
     if form == "json":
-        out.line(row_line(header(COMMAND)))
-        for row in diagnosis_rows(diagnosis):
+        for row in _rows(diagnosis):
             out.line(row_line(row))
     else:
         out.text(diagnosis_text(diagnosis))
@@ -129,6 +147,11 @@ def _show_matrix(diagnoses: Sequence[Diagnosis], form: str) -> int:
         out.text(matrix_text(diagnoses))
     out.flush()
     return DONE if all(diagnosis.is_silent for diagnosis in diagnoses) else FOUND
+
+
+def _rows(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
+    yield header(COMMAND)
+    yield from diagnosis_rows(diagnosis)
 
 
 def _fix(diagnosis: Diagnosis, paths: Sequence[str], form: str, chosen: dict[str, Any]) -> int:

@@ -6,6 +6,7 @@ Nothing here writes, prints or reads the clock.
     rehearsal        all log dirs of a broker, in Kafka's order: problems of the start, then each partition
     partitions       the start of one partition, over a draft; or a glance at its names
     lost_records     how many records, bytes and minutes a cut costs
+    segments_drawn   the segments of a partition in trouble, along offset and time
     cluster          what the disks say of the cluster: the metadata image, the broker's id, its directories
     log_dirs         a log dir's own files beyond what stops a start; -future folders
     metadata_lost    what a start forgets if the metadata log is gone, cut, or formatted by a newer release

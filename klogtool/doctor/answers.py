@@ -154,11 +154,27 @@ ORDER = (
 )
 
 
+class SegmentDrawn(Struct, frozen=True):
+    """One segment as it is on the disk, or several neighbours. segments: how many. bytes: of their logs.
+
+    end_offset: where the next one begins; of the last one, where the log ends; None if unknown. first_timestamp,
+    last_timestamp: epoch ms; None if unknown.
+    """
+
+    base_offset: int
+    bytes: int
+    end_offset: int | None = None
+    first_timestamp: int | None = None
+    last_timestamp: int | None = None
+    segments: int = 1
+
+
 class Prospect(Struct, frozen=True):
     """What a start does to one partition dir. work: a few words. bytes_to_scan: what recovery reads; log_bytes: of all
     segments; unread_bytes: what neither the broker nor the doctor checks.
 
     log_end_offset: afterwards; None if the log is not loaded. scan_seconds: how long recovery took in this rehearsal.
+    segments_drawn: as they are on the disk, before the start; empty if the partition is in no trouble.
     """
 
     path: str
@@ -170,6 +186,7 @@ class Prospect(Struct, frozen=True):
     log_end_offset: int | None = None
     scan_seconds: float = 0.0
     segments: int = 0
+    segments_drawn: tuple[SegmentDrawn, ...] = ()
 
 
 class Starts(Enum):

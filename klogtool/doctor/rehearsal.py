@@ -24,6 +24,7 @@ from klogtool.doctor.metadata_lost import walk_format_points, with_one_cause
 from klogtool.doctor.ordering import in_order
 from klogtool.doctor.partitions import Rehearsed, glance, log_bytes, rehearse, what_of
 from klogtool.doctor.patient import Patient
+from klogtool.doctor.segments_drawn import with_segments
 from klogtool.doctor.strays import find_stray
 from klogtool.errors import KlogError
 from klogtool.format.names import PartitionDirState
@@ -154,7 +155,7 @@ def _rehearse_log_dir(path: str, how: Examination, cluster: Cluster, held: set[s
     def work(partition: Partition) -> Rehearsed:
         found = glance(partition) if how.quick else rehearse(partition.path, question, checkpoints, threads)
         stray = find_stray(partition, cluster)
-        return found if stray is None else Rehearsed(found.prospect, (*found.ahead, stray))
+        return with_segments(found if stray is None else Rehearsed(found.prospect, (*found.ahead, stray)))
 
     results = in_processes(work, loaded, processes, weight=lambda partition: log_bytes(partition.path))
     for partition in partitions:

@@ -50,6 +50,10 @@ Plans, as each command shows them:
 Other answers:
 
     doctor             doctor: the verdict, troubles, options, the matrix
+    doctor_page        doctor --html: the page
+    doctor_drawing     segments along offset and time, as SVG
+    doctor_style       colours and style of the page
+    kept_answer        the answer inside the page, written and read back
     lookup             lookup
     read               read
     txns               txns

@@ -118,8 +118,8 @@ def diagnosis_text(diagnosis: Diagnosis) -> str:
 
 
 def _lines(diagnosis: Diagnosis) -> Iterator[str]:
-    yield _headline(diagnosis)
-    yield from _verdict_lines(diagnosis)
+    yield headline(diagnosis)
+    yield from (f"  {label:<12}{told}" for label, told in verdict_facts(diagnosis))
     for trouble in diagnosis.troubles[:MOST_TROUBLES]:
         yield ""
         yield from trouble_lines(trouble)
@@ -137,7 +137,8 @@ _HEADLINES = {
 }
 
 
-def _headline(diagnosis: Diagnosis) -> str:
+def headline(diagnosis: Diagnosis) -> str:
+    """Return the verdict in one sentence."""
     count = len(diagnosis.log_dirs)
     disks = "this log dir" if count == 1 else f"these {count} log dirs"
     partitions = count_text(len(diagnosis.prospects), "partition")
@@ -152,20 +153,21 @@ def _headline(diagnosis: Diagnosis) -> str:
     return f"A broker {diagnosis.kafka} {told}{quick}."
 
 
-def _verdict_lines(diagnosis: Diagnosis) -> Iterator[str]:
+def verdict_facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    """Yield what follows the verdict, each with its label: as of when, how much is lost, what to run."""
     as_of = _as_of(diagnosis)
     if as_of is not None and as_of.kept_timestamp is not None:
         end = "its end" if as_of.first_offset is None else f"offset {as_of.first_offset:,}"
         name = os.path.basename(as_of.path)
-        yield f"  as of       {name} would end at {end}, last record of {time_text(as_of.kept_timestamp)}"
+        yield "as of", f"{name} would end at {end}, last record of {time_text(as_of.kept_timestamp)}"
     if diagnosis.starts is Starts.LOSES_DATA or diagnosis.lost_records:
-        yield f"  lost        {_lost_text(diagnosis)}"
+        yield "lost", _lost_text(diagnosis)
     for line in _stays(diagnosis):
-        yield f"  stays       {line}"
+        yield "stays", line
     fix = _fix_command(diagnosis)
     if fix is not None:
-        yield f"  run         {fix}    # nothing is changed yet"
-        yield "  then        klogtool apply plan.json; run klogtool doctor again; start the broker"
+        yield "run", f"{fix}    # nothing is changed yet"
+        yield "then", "klogtool apply plan.json; run klogtool doctor again; start the broker"
 
 
 def _lost_text(diagnosis: Diagnosis) -> str:
@@ -207,11 +209,12 @@ def trouble_lines(trouble: Trouble) -> Iterator[str]:
             yield f"{_INDENT}{point.stop.kafka_class}: {point.stop.message.partition(chr(10))[0]}"
     yield from (f"{_INDENT}look first  {line}" for line in trouble.look_first)
     for option in trouble.options:
-        yield f"{_INDENT}{option.number:>3}  {option.title}: {_price_text(option)}"
+        yield f"{_INDENT}{option.number:>3}  {option.title}: {price_text(option)}"
         yield f"{_INDENT}     →  {option.command}"
 
 
-def _price_text(option: Option) -> str:
+def price_text(option: Option) -> str:
+    """Return what an option costs, in a few words."""
     if option.lost_records is None:
         lost = "how much it loses depends on what is found"
     else:
