@@ -6,6 +6,7 @@ from enum import Enum
 
 from msgspec import Struct
 
+from klogtool.doctor.host import HostPoint
 from klogtool.plans.question import Question
 from klogtool.verify.findings import Severity
 from klogtool.verify.stops import Stop
@@ -200,7 +201,7 @@ class Starts(Enum):
 class Diagnosis(Struct, frozen=True):
     """The answer for all log dirs of one broker. kafka: the release. troubles: the worst first. prospects: of every
     partition dir, by path. notes: what is not known. seconds_estimated: of recovery, at the rate of this run; None if
-    unknown. is_quick: no log was loaded."""
+    unknown. is_quick: no log was loaded. host: what the machine does to these logs, if that was asked."""
 
     kafka: str
     log_dirs: tuple[str, ...]
@@ -210,6 +211,7 @@ class Diagnosis(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     seconds_estimated: float | None = None
     is_quick: bool = False
+    host: tuple[HostPoint, ...] = ()
 
     @property
     def points(self) -> tuple[Ahead, ...]:

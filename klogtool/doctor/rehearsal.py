@@ -18,6 +18,8 @@ from klogtool.broker.releases import Release
 from klogtool.doctor.advice import advise
 from klogtool.doctor.answers import Ahead, Diagnosis, Prospect, Starts, Trouble, What
 from klogtool.doctor.cluster import Cluster, read_cluster
+from klogtool.doctor.host import judge_host
+from klogtool.doctor.host_dirs import host_dirs
 from klogtool.doctor.log_dirs import walk_log_dir_points
 from klogtool.doctor.metadata_level import walk_level_points
 from klogtool.doctor.metadata_lost import walk_format_points, with_one_cause
@@ -42,12 +44,14 @@ _METADATA = "the cluster's metadata: recovered at every start"
 
 
 class Examination(Struct, frozen=True):
-    """What the doctor is asked. quick: read names, ids and side files only. jobs: processes; None: one per core."""
+    """What the doctor is asked. quick: read names, ids and side files only. jobs: processes; None: one per core. host_root:
+    the folder with `proc` and `sys`, to judge the machine, too; None: do not."""
 
     circumstances: Circumstances
     quick: bool = False
     jobs: int | None = None
     on_partition: Callable[[], None] = lambda: None
+    host_root: str | None = None
 
 
 class _Found(Struct, frozen=True):
@@ -92,15 +96,17 @@ def _diagnose(found: _Found, log_dirs: tuple[str, ...], how: Examination) -> Dia
         *(point for point in loaded if point.what is not What.STRAY),
         *with_one_cause([point for point in loaded if point.what is What.STRAY], found.cluster),
     )
+    prospects = tuple(each.prospect for each in found.rehearsed)
     return Diagnosis(
         how.circumstances.kafka,
         log_dirs,
         _starts(points, patient),
         in_order(_troubles(points, patient)),
-        tuple(each.prospect for each in found.rehearsed),
+        prospects,
         tuple(_notes(found.cluster, how)),
         _seconds(found.rehearsed, how),
         how.quick,
+        () if how.host_root is None else tuple(judge_host(host_dirs(log_dirs, prospects), how.host_root)),
     )
 
 

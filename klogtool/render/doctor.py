@@ -11,6 +11,7 @@ from typing import Any
 from klogtool.broker.timestamps import duration_text
 from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, Starts, Trouble, What
 from klogtool.doctor.fixes import first_fix
+from klogtool.doctor.host import HostPoint
 from klogtool.escape import joined, quoted
 from klogtool.render.counts import count_text
 from klogtool.render.lookup import time_text
@@ -33,6 +34,7 @@ def diagnosis_rows(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
         yield from (_ahead_row(point) for point in trouble.ahead)
         yield from (_option_row(option) for option in trouble.options)
     yield from (_prospect_row(prospect) for prospect in diagnosis.prospects)
+    yield from ({"type": "host", **_host_row(point)} for point in diagnosis.host)
 
 
 def verdict_row(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -101,6 +103,11 @@ def _prospect_row(prospect: Prospect) -> dict[str, Any]:
         "log_end_offset": prospect.log_end_offset,
         "segments": prospect.segments,
     }
+
+
+def _host_row(point: HostPoint) -> dict[str, Any]:
+    row = {name: getattr(point, name) for name in ("name", "found", "recommended", "why", "path")}
+    return {**row, "severity": point.severity.value}
 
 
 def _as_of(diagnosis: Diagnosis) -> Ahead | None:
@@ -238,6 +245,10 @@ def _rest_lines(diagnosis: Diagnosis) -> Iterator[str]:
     works = Counter(prospect.work for prospect in fine)
     yield from (f"  .   {count_text(count, 'partition')}: {work}" for work, count in works.most_common())
     yield from (f"  note: {note}" for note in diagnosis.notes)
+    for point in diagnosis.host:
+        yield f"  {_MARKS[point.severity]:2}  {point.name}: {point.found}; recommended: {point.recommended}"
+        if point.severity is not Severity.INFO:
+            yield f"{_INDENT}{point.why}"
 
 
 # Several releases.
