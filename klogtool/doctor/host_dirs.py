@@ -26,10 +26,7 @@ def _host_dir(path: str, prospects: Sequence[Prospect], with_cache: bool) -> Hos
     logs = [(name, size) for name, size in files if name.endswith(FileKind.LOG.value)]
     recovered = [prospect for prospect in prospects if prospect.bytes_to_scan]
     scanned = sum(prospect.bytes_to_scan for prospect in recovered)
-    try:
-        free_bytes, free_files = measure_room(path)
-    except OSError:
-        free_bytes = free_files = None
+    free_bytes, free_files = _room(path)
     cached, looked_at = _cached(logs) if with_cache else (None, None)
     return HostDir(
         os.path.realpath(path),
@@ -43,6 +40,13 @@ def _host_dir(path: str, prospects: Sequence[Prospect], with_cache: bool) -> Hos
         cached,
         looked_at,
     )
+
+
+def _room(path: str) -> tuple[int | None, int | None]:
+    try:
+        return measure_room(path)
+    except OSError:
+        return None, None
 
 
 def _files(path: str) -> Iterator[tuple[str, int]]:

@@ -44,8 +44,10 @@ _METADATA = "the cluster's metadata: recovered at every start"
 
 
 class Examination(Struct, frozen=True):
-    """What the doctor is asked. quick: read names, ids and side files only. jobs: processes; None: one per core. host_root:
-    the folder with `proc` and `sys`, to judge the machine, too; None: do not."""
+    """What the doctor is asked. quick: read names, ids and side files only. jobs: processes; None: one per core.
+
+    host_root: the folder with `proc` and `sys`, to judge the machine, too; None: do not.
+    """
 
     circumstances: Circumstances
     quick: bool = False
