@@ -3,7 +3,7 @@
 writer       carries out plans in place, with a journal; finishes and undoes runs that were cut short
 for_good     carries out plans in place and keeps nothing for undo: for a full disk
 output       carries out plans into a new folder; the source does not change
-undo         undoes a run that wrote in place
+undo         undoes a run that wrote in place: contents, names, owner, mode and times as they were
 image        writes an image of a log dir, and packs it
 
 disk         the calls that change files (write, rename, delete, sync, ...): all writing goes through them

@@ -87,7 +87,7 @@ def parse_producer_snapshot(data: Buffer, checksum: Callable[[Buffer], int] = cr
 
 
 def build_producer_snapshot(entries: Sequence[ProducerStateEntry], checksum: Callable[[Buffer], int] = crc32c) -> bytes:
-    """The bytes of a snapshot, entries in the order given; see `java_hash_order` for the order a broker writes.
+    """The bytes of a snapshot, entries in the order given. `log.producer_state` puts them into a broker's order.
 
     checksum: a CRC-32C, for callers that have a faster one.
     """

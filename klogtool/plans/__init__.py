@@ -6,7 +6,7 @@
     saved_plan               a plan's file; to carry it out, klogtool decides again and compares
     decisions                the decision of each command, by the command's name
     question                 what a command is asked: a struct, written as JSON and read back by type
-    fields                   fields of JSON that somebody else may have written
+    fields                   fields of JSON that somebody else may have written; those of the arguments: question
 
     plan_change              what all commands share that change a partition as a running broker does
     loading_steps            the steps from a partition dir to its draft; a broker can start after each of them

@@ -7,11 +7,11 @@ The data source. `source`, `readers` and `streaming` know Spark; the others are 
     readers            queries: partitions of the scan, and their rows
     streaming          streams (PySpark 4.2 and later)
     options            the options of a query
-    filters            what Spark's filters leave of a log
+    filters            Spark's filters as bounds of offsets and times
     tables             the tables, their columns, the rows of two
     copies             which partitions lie under some paths, and which copy of each is read
-    offsets            from which offset to which a partition is read
-    planning           which task reads what
+    offsets            from which offset to which a partition is read; the largest timestamp of a segment
+    planning           which segments and bytes can have wanted rows, and which task reads them
     reading            records of a split as record batches
     findings           the table `findings`
     notes              lines for the log of a job, escaped

@@ -8,7 +8,7 @@ verify_log_dirs   log dirs: meta.properties, root checkpoints, duplicate partiti
 verify_partition  a partition dir: the order of segments, side files, leader epochs
 verify_names      the names in a partition dir, as a broker interprets them
 verify_segment    one segment: its log, offset index and time index
-verify_epochs     leader-epoch-checkpoint against the batches
+verify_epochs     leader-epoch-checkpoint: whether it can be read, and against the batches
 verify_producers  transaction indexes and producer snapshots against the segments
 verify_kraft      snapshots and quorum-state of a cluster's metadata log
 
