@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Take Kafka's message schemas out of its jars: `extract_schemas.py JAR_DIR > klogtool/format/internal/schemas.json`.
 
+`extract_schemas.py JAR_DIR --beside klogtool/format/internal/schemas.json > klogtool/format/internal/newer.json` prints
+only messages that are not there in the same form: what a newer release has added.
+
 JAR_DIR holds the jars of one Kafka release. Comments and `about` texts go, and so does what says nothing about bytes
 (entityType, mapKey); all else stays as Kafka has it. One message a line, so that the difference between two releases
 can be read. `module` (the jar it came from) is added, because api keys are unique in a module only.
@@ -56,11 +59,12 @@ def walk_schemas(folder: pathlib.Path) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Print the file."""
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 2 and sys.argv[2:3] != ["--beside"]:
         raise SystemExit(__doc__)
     folder = pathlib.Path(sys.argv[1])
+    known = json.loads(pathlib.Path(sys.argv[3]).read_text())["messages"] if len(sys.argv) > 2 else []
     version = jar_of(folder, "kafka-clients").name.removeprefix("kafka-clients-").removesuffix(".jar")
-    lines = [json.dumps(schema, separators=(",", ":")) for schema in walk_schemas(folder)]
+    lines = [json.dumps(schema, separators=(",", ":")) for schema in walk_schemas(folder) if schema not in known]
     print('{"kafka":' + json.dumps(version) + ',"messages":[\n' + ",\n".join(lines) + "\n]}")
 
 

@@ -115,7 +115,7 @@ def field_text(field: Field, message: Message) -> str:
 
 def messages_table(_package: str) -> str:
     lines = ["| message | key | versions | flexible | fields |", "|---|---:|---|---|---|"]
-    for message in map(schema_of, message_names()):
+    for message in (schema_of(name, newest=True) for name in message_names(newest=True)):
         fields = ", ".join(field_text(field, message) for field in message.struct.fields)
         key = "" if message.api_key is None else str(message.api_key)
         versions, flexible = versions_text(message.versions), versions_text(message.flexible)

@@ -17,6 +17,7 @@ from klogtool.broker.cluster_config import ClusterConfig, layers_of
 from klogtool.broker.config import NO_LIMIT_BYTES, LogConfig, settle, value_text
 from klogtool.broker.releases import REFERENCE, REFERENCE_RULES, Release, Rules, rules_of
 from klogtool.errors import Corrupt, KlogError
+from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.logdir import ROOT_KINDS, LogDir, knows_topic_ids
@@ -219,7 +220,7 @@ def terms_of(
     topic_partition = TopicPartition(name.topic, name.partition) if name else TopicPartition(own_name(path), 0)
     beside = checkpoints or Checkpoints.beside(path)
     is_clean, stop_note = _last_stop(beside, circumstances, clean_by_default)
-    notes = [_release_note(circumstances.kafka), stop_note]
+    notes = [_release_note(circumstances.kafka, beside.cluster), stop_note]
     found: list[int | None] = []
     for what, kind, value, default in (
         ("recovery point", FileKind.RECOVERY_POINT_CHECKPOINT, circumstances.recovery_point, "0"),
@@ -253,8 +254,10 @@ def terms_of(
     )
 
 
-def _release_note(release: Release) -> str:
-    return f"release: {release}, {'the default' if release == REFERENCE else 'as given'}"
+def _release_note(release: Release, cluster: ClusterConfig) -> str:
+    level = cluster.metadata.features.get(METADATA_VERSION) if cluster.metadata else None
+    told = "" if level is None else f"; metadata.version is {metadata_version_name(level)} by __cluster_metadata"
+    return f"release: {release}, {'the default' if release == REFERENCE else 'as given'}{told}"
 
 
 def _told(beside: Checkpoints, topic_partition: TopicPartition, circumstances: Circumstances) -> Iterator[Told]:

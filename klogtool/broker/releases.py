@@ -60,6 +60,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     finds_record_of_max: bool = True
     knows_latest_tiered: bool = True
     prints_as_java_tool: bool = True
+    knows_newest_messages: bool = False
     trims_every_index: bool = True
     metadata_levels: MetadataLevels = MetadataLevels(7, 31, 30)
     cleaner_stops_at_line_twice: bool = True
@@ -148,6 +149,13 @@ ABOUT: Mapping[str, About] = {
         "as the tool in Java writes it",
         "as the tool in Scala wrote it",
     ),
+    "knows_newest_messages": About(
+        "printing",
+        "UnregisterControllerRecord of `__cluster_metadata`, and tags 2 and 3 of StreamsGroupMetadataValue",
+        "new in 4.4.0",
+        "decoded",
+        "not in the text of `dump-log`, as in Kafka's; JSON has them",
+    ),
     "trims_every_index": About(
         "stopping",
         "a segment is the last one no longer, without a roll: the cleaner has split a segment whose offsets overflow",
@@ -179,6 +187,7 @@ _V4_4_0 = replace(
     release="4.4.0",
     keeps_emptied_batch=EmptiedBatch.STAYS_AT_HIGH_WATERMARK,
     limits_decompressed_size=True,
+    knows_newest_messages=True,
     trims_every_index=False,
     metadata_levels=MetadataLevels(7, 34, 33),
     reads_zero_checkpoint=True,

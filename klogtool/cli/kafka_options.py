@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from klogtool.broker.releases import REFERENCE, rules_of
+from klogtool.broker.releases import REFERENCE, Rules, rules_of
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.java_numbers import parse_java_int
 from klogtool.render.decoder_classes import decoder_of_classes, internal_topic_decoder
@@ -106,8 +106,12 @@ class KafkaOptions:
     @property
     def as_scala(self) -> bool:
         """Whether the release of --kafka had the tool in Scala."""
+        return not self._rules.prints_as_java_tool
+
+    @property
+    def _rules(self) -> Rules:
         release: Any = self.given.get("kafka", REFERENCE)
-        return not rules_of(release).prints_as_java_tool
+        return rules_of(release)
 
     def max_bytes(self) -> int:
         """Return --max-bytes. Raises KlogError if it is not a number, or given twice."""
@@ -138,7 +142,7 @@ class KafkaOptions:
     def _decoder(self) -> Decoder | None:
         for option, (function, _) in DECODERS.items():
             if self.given.get(option.replace("-", "_")):
-                return internal_topic_decoder(function)
+                return internal_topic_decoder(function, newest=self._rules.knows_newest_messages)
         names = [self._only(option, STRING_DECODER) for option in CLASSES]
         if names == [STRING_DECODER, STRING_DECODER]:
             return None

@@ -18,6 +18,7 @@ checkpoints        checkpoint files
 identity           meta.properties, partition.metadata, .kafka_cleanshutdown, quorum-state
 names              names of files and folders
 uuids              ids of topics and log dirs
+metadata_versions  names of the levels of metadata.version
 internal/          keys and values of internal topics
 
 batch_proof        whether a single entry proves itself

@@ -58,12 +58,13 @@ def decoder_of_classes(key_class: str, value_class: str) -> Decoder:
     return Decoder(decode)
 
 
-def internal_topic_decoder(name: str) -> Decoder:
-    """Return one of format.internal.decoders, by the name of its function."""
+def internal_topic_decoder(name: str, *, newest: bool = False) -> Decoder:
+    """Return one of format.internal.decoders, by the name of its function. newest: with messages of the newest
+    release."""
     function = getattr(decoders, name)
 
     def decode(offset: int, key: bytes | None, value: bytes | None) -> Texts:
-        decoded = function(offset, key, value)
+        decoded = function(offset, key, value, newest=newest)
         return decoded.key, decoded.value
 
     if name == "decode_cluster_metadata":

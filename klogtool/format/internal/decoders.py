@@ -1,5 +1,7 @@
 """What kafka-dump-log's decoders print of the records of internal topics (DumpLogSegments of Kafka 4.3.1).
 
+newest: with the messages of the newest release that klogtool knows; otherwise with those of 4.3.1.
+
 A decoder does not stop at damage: its text has the message of Kafka's exception instead. Only a record without a key
 stops the three coordinator decoders, and kafka-dump-log with them.
 """
@@ -48,68 +50,70 @@ class Decoded(Struct, frozen=True):
     value: str | None
 
 
-def decode_consumer_offsets(offset: int, key: bytes | None, value: bytes | None) -> Decoded:
+def decode_consumer_offsets(offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False) -> Decoded:
     """`--offsets-decoder`. Raises Unsupported for a record without key, which ends Kafka's tool."""
-    return _decode_coordinator(GROUP, offset, key, value)
+    return _decode_coordinator(GROUP, offset, key, value, newest=newest)
 
 
-def decode_transaction_state(offset: int, key: bytes | None, value: bytes | None) -> Decoded:
+def decode_transaction_state(offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False) -> Decoded:
     """`--transaction-log-decoder`. Raises Unsupported for a record without key, which ends Kafka's tool."""
-    return _decode_coordinator(TRANSACTION, offset, key, value)
+    return _decode_coordinator(TRANSACTION, offset, key, value, newest=newest)
 
 
-def decode_share_group_state(offset: int, key: bytes | None, value: bytes | None) -> Decoded:
+def decode_share_group_state(offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False) -> Decoded:
     """`--share-group-state-decoder`. Raises Unsupported for a record without key, which ends Kafka's tool."""
-    return _decode_coordinator(SHARE, offset, key, value)
+    return _decode_coordinator(SHARE, offset, key, value, newest=newest)
 
 
-def decode_cluster_metadata(offset: int, key: bytes | None, value: bytes | None) -> Decoded:
+def decode_cluster_metadata(offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False) -> Decoded:
     """`--cluster-metadata-decoder`. The key is ignored."""
     try:
-        message = parse_metadata_record(METADATA, value)
+        message = parse_metadata_record(METADATA, value, newest=newest)
     except KlogError as error:
         return Decoded(None, f"Error at {offset}, skipping. {java_message(error)}")
-    node = {"type": _record_type_name(message.name), "version": message.version, "data": to_json(*message)}
+    data = to_json(*message, newest=newest)
+    node = {"type": _record_type_name(message.name), "version": message.version, "data": data}
     return Decoded(None, write_json(node))
 
 
-def decode_remote_log_metadata(offset: int, key: bytes | None, value: bytes | None) -> Decoded:
+def decode_remote_log_metadata(offset: int, key: bytes | None, value: bytes | None, *, newest: bool = False) -> Decoded:
     """`--remote-log-metadata-decoder`. The key is ignored."""
     try:
         if value is None:
             raise Corrupt(NULL_REMOTE_VALUE, kafka_class="NullPointerException")
-        return Decoded(None, remote_log_text(parse_metadata_record(REMOTE_LOG, value)))
+        return Decoded(None, remote_log_text(parse_metadata_record(REMOTE_LOG, value, newest=newest)))
     except KlogError as error:
         return Decoded(None, f"Error at offset {offset}, skipping. {java_message(error)}")
 
 
-def _decode_coordinator(module: str, offset: int, key: bytes | None, value: bytes | None) -> Decoded:
+def _decode_coordinator(module: str, offset: int, key: bytes | None, value: bytes | None, *, newest: bool) -> Decoded:
     """CoordinatorRecordMessageParser.parse."""
     if key is None:
         reason = f"Failed to decode message at offset {offset} using the specified decoder (message had a missing key)"
         raise Unsupported(reason, kafka_class="RuntimeException")
     try:
-        key_message, value_message = parse_coordinator_record(module, key, value)
+        key_message, value_message = parse_coordinator_record(module, key, value, newest=newest)
     except UnknownRecordType as error:
         return Decoded(f"Unknown record type {error.record_type} at offset {offset}, skipping.", None)
     except KlogError as error:
         return Decoded(f"Error at offset {offset}, skipping. {java_message(error)}", None)
-    return Decoded(_key_text(key_message), _value_text(value_message))
+    return Decoded(_key_text(key_message), _value_text(value_message, newest=newest))
 
 
 def _key_text(message: ApiMessage) -> str:
     return write_json({"type": str(schema_of(message.name).api_key), "data": to_json(*message)})
 
 
-def _value_text(message: ApiMessage | None) -> str:
+def _value_text(message: ApiMessage | None, *, newest: bool) -> str:
     if message is None:
         return TOMBSTONE
-    return write_json({"version": str(message.version), "data": value_json(message)})
+    return write_json({"version": str(message.version), "data": value_json(message, newest=newest)})
 
 
-def value_json(message: ApiMessage) -> Json:
-    """Return a coordinator's value as JSON. The bytes that consumers put into a group's metadata are decoded too."""
-    node = to_json(*message)
+def value_json(message: ApiMessage, *, newest: bool = False, keeps_unknown: bool = False) -> Json:
+    """Return a coordinator's value as JSON. The bytes that consumers put into a group's metadata are decoded too.
+    keeps_unknown: see `to_json`."""
+    node = to_json(*message, newest=newest, keeps_unknown=keeps_unknown)
     if message.name == "GroupMetadataValue" and node["protocolType"] == CONSUMER_PROTOCOL:
         for member, values in zip(node["members"], message.values["members"], strict=True):
             for field, name in _MEMBER_FIELDS.items():
@@ -141,6 +145,8 @@ def _record_type_name(name: str) -> str:
 def decode_json(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
     """Return key and value of an internal topic's record as JSON; None for any other topic. Never raises.
 
+    Messages of the newest release are known, and tagged fields that it does not know are kept.
+
     `{"key": {"type", "version", "data"}, "value": {...}}`, either of them null if there is nothing to decode. type is
     the name of Kafka's message class (`OffsetCommitKey`). If Kafka's reader fails at either: `{"error": ...}`.
     """
@@ -156,7 +162,11 @@ def decode_json(topic: str, key: bytes | None, value: bytes | None) -> dict[str,
 def _message_json(message: ApiMessage | None) -> Json:
     if message is None:
         return None
-    return {"type": message.name, "version": message.version, "data": value_json(message)}
+    return {
+        "type": message.name,
+        "version": message.version,
+        "data": value_json(message, newest=True, keeps_unknown=True),
+    }
 
 
 _Reader = Callable[[bytes | None, bytes | None], tuple[ApiMessage | None, ApiMessage | None]]
@@ -166,14 +176,14 @@ def _coordinator_reader(module: str) -> _Reader:
     def read(key: bytes | None, value: bytes | None) -> tuple[ApiMessage | None, ApiMessage | None]:
         if key is None:
             raise Corrupt("the record has no key")
-        return parse_coordinator_record(module, key, value)
+        return parse_coordinator_record(module, key, value, newest=True)
 
     return read
 
 
 def _metadata_reader(module: str) -> _Reader:
     def read(key: bytes | None, value: bytes | None) -> tuple[ApiMessage | None, ApiMessage | None]:
-        return None, None if value is None else parse_metadata_record(module, value)
+        return None, None if value is None else parse_metadata_record(module, value, newest=True)
 
     return read
 

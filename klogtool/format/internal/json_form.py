@@ -10,7 +10,7 @@ from typing import Any
 
 from klogtool.format.internal.java_double import java_double
 from klogtool.format.internal.message import check_absent
-from klogtool.format.internal.schema import Field, StructSchema, Values, schema_of
+from klogtool.format.internal.schema import UNKNOWN_TAGS, Field, StructSchema, Values, schema_of
 
 Json = Any  # dict, list, str, int, float, bool, None
 
@@ -18,15 +18,16 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 _ESCAPE = re.compile(r"\\(u[0-9a-f]{4}|.)")
 
 
-def to_json(name: str, version: int, values: Values) -> Json:
+def to_json(name: str, version: int, values: Values, *, newest: bool = False, keeps_unknown: bool = False) -> Json:
     """Return what `<name>JsonConverter.write` makes of a message: a dict in the order of the schema.
 
-    Tagged fields that have their default are left out, and so are all unknown ones. Bytes are base64; NaN and
-    infinities are text. A version out of range is written as the nearest one. Raises Unsupported if the version would
+    Tagged fields that have their default are left out, and so are all unknown ones, unless they are to be kept: then
+    they are a list of `{"tag", "data"}`. Bytes are base64; NaN and infinities are text. A version out of range is
+    written as the nearest one. newest: by the schema of the newest release. Raises Unsupported if the version would
     lose a value.
     """
-    schema = schema_of(name)
-    return _struct_json(schema.struct, schema.versions.nearest(version), values)
+    schema = schema_of(name, newest=newest)
+    return _struct_json(schema.struct, schema.versions.nearest(version), values, keeps_unknown)
 
 
 def write_json(node: Json) -> str:
@@ -54,28 +55,31 @@ def _upper_escape(match: re.Match[str]) -> str:
     return f"\\u{code[1:].upper()}" if len(code) > 1 else match[0]
 
 
-def _struct_json(struct: StructSchema, version: int, values: Values) -> dict[str, Json]:
+def _struct_json(struct: StructSchema, version: int, values: Values, keeps_unknown: bool) -> dict[str, Json]:
     check_absent(struct, version, values)
-    node = {}
+    node: dict[str, Json] = {}
     for field in struct.fields:
         if version in field.versions:
             value = values[field.name] if field.name in values else field.default(version)
             if version not in field.tagged or not field.is_default(value, version):
-                node[field.name] = _field_json(field, version, value)
+                node[field.name] = _field_json(field, version, value, keeps_unknown)
+    if keeps_unknown and values.get(UNKNOWN_TAGS):
+        unknown = values[UNKNOWN_TAGS]
+        node[UNKNOWN_TAGS] = [{"tag": tag, "data": base64.b64encode(bytes(data)).decode()} for tag, data in unknown]
     return node
 
 
-def _field_json(field: Field, version: int, value: Any) -> Json:
+def _field_json(field: Field, version: int, value: Any, keeps_unknown: bool) -> Json:
     if value is None:
         return None
     if field.is_array:
-        return [_value_json(field, version, item) for item in value]
-    return _value_json(field, version, value)
+        return [_value_json(field, version, item, keeps_unknown) for item in value]
+    return _value_json(field, version, value, keeps_unknown)
 
 
-def _value_json(field: Field, version: int, value: Any) -> Json:
+def _value_json(field: Field, version: int, value: Any, keeps_unknown: bool) -> Json:
     if field.struct is not None:
-        return _struct_json(field.struct, version, value)
+        return _struct_json(field.struct, version, value, keeps_unknown)
     if field.type == "bytes":
         return base64.b64encode(value).decode()
     return java_double(value) if field.type == "float64" and not math.isfinite(value) else value

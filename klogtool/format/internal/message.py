@@ -37,22 +37,23 @@ from klogtool.format.internal.schema import (
 TAGS = "_tags"  # what the declaration calls the tagged section; no field can be called so
 
 
-def parse_message(name: str, version: int, data: bytes) -> dict[str, Any]:
+def parse_message(name: str, version: int, data: bytes, *, newest: bool = False) -> dict[str, Any]:
     """Return the fields of a message, in the order of its schema; tagged ones that are absent have their default.
 
     As in Kafka's reader, bytes after the message are ignored, and a version out of range is read as the nearest one; a
     caller that wants an error checks the version first. Raises Corrupt with Kafka's message; Unsupported for a struct
-    that the version does not have; KeyError for an unknown name.
+    that the version does not have; KeyError for an unknown name. newest: by the schema of the newest release.
     """
-    values, _ = parse_front(name, version, data)
+    values, _ = parse_front(name, version, data, newest=newest)
     return values
 
 
-def parse_front(name: str, version: int, data: bytes) -> tuple[dict[str, Any], int]:
+def parse_front(name: str, version: int, data: bytes, *, newest: bool = False) -> tuple[dict[str, Any], int]:
     """Return the same as parse_message, and the number of bytes after the message."""
     stream = ValueStream(data)
+    nearest = schema_of(name, newest=newest).versions.nearest(version)
     try:
-        values = declaration(name, schema_of(name).versions.nearest(version)).parse_stream(stream, version=version)
+        values = declaration(name, nearest, newest=newest).parse_stream(stream, version=version)
     except StreamError:
         raise underflow() from None
     return values, stream.remaining()
@@ -74,9 +75,9 @@ def build_message(name: str, version: int, values: Values) -> bytes:
 
 
 @functools.cache
-def declaration(name: str, version: int) -> Construct:
+def declaration(name: str, version: int, *, newest: bool = False) -> Construct:
     """The construct declaration of a message in one of its versions."""
-    schema = schema_of(name)
+    schema = schema_of(name, newest=newest)
     return _declare_struct(schema.struct, version, flexible=version in schema.flexible)
 
 

@@ -49,26 +49,28 @@ def java_message(error: KlogError) -> str:
     return error.reason if error.kafka_message is None else error.kafka_message
 
 
-def parse_coordinator_record(module: str, key: bytes, value: bytes | None) -> tuple[ApiMessage, ApiMessage | None]:
+def parse_coordinator_record(
+    module: str, key: bytes, value: bytes | None, *, newest: bool = False
+) -> tuple[ApiMessage, ApiMessage | None]:
     """Key and value of a coordinator's record; a null value is a tombstone (CoordinatorRecordSerde.deserialize).
 
     Bytes after key or value are ignored, as in Kafka. Raises UnknownRecordType, Corrupt, or Unsupported for an unknown
-    version, all with Kafka's message.
+    version, all with Kafka's message. newest: by the schemas of the newest release.
     """
     record_type = parse_short(key, "key")
-    names = api_keys(module, "coordinator-key")
+    names = api_keys(module, "coordinator-key", newest=newest)
     if record_type not in names:
         raise UnknownRecordType(record_type)
     # Kafka reads keys at the version that is the record type; their schemas have only version 0.
-    key_message = _parse_body(names[record_type], record_type, key, "key")._replace(version=0)
+    key_message = _parse_body(names[record_type], record_type, key, "key", newest=newest)._replace(version=0)
     if value is None:
         return key_message, None
-    name = api_keys(module, "coordinator-value")[record_type]
+    name = api_keys(module, "coordinator-value", newest=newest)[record_type]
     version = parse_short(value, "value")
-    if version not in schema_of(name).versions:
+    if version not in schema_of(name, newest=newest).versions:
         reason = f"Found an unknown record version {version} for {record_type} type"
         raise Unsupported(reason, kafka_class="UnknownRecordVersionException")
-    return key_message, _parse_body(name, version, value, "value")
+    return key_message, _parse_body(name, version, value, "value", newest=newest)
 
 
 def build_coordinator_key(name: str, values: Values) -> bytes:
@@ -83,10 +85,10 @@ def build_version_prefixed(name: str, version: int, values: Values) -> bytes:
     return prefix + build_message(name, version, values)
 
 
-def parse_metadata_record(module: str, value: bytes | None) -> ApiMessage:
+def parse_metadata_record(module: str, value: bytes | None, *, newest: bool = False) -> ApiMessage:
     """The value of a record of `__cluster_metadata` or `__remote_log_metadata` (AbstractApiMessageSerde.read).
 
-    Raises Corrupt with the words of Kafka's MetadataParseException.
+    Raises Corrupt with the words of Kafka's MetadataParseException. newest: by the schemas of the newest release.
     """
     stream = ValueStream(value or b"")
     frame_version = _parse_frame_field(stream, "frame version")
@@ -102,12 +104,12 @@ def parse_metadata_record(module: str, value: bytes | None) -> ApiMessage:
         )
     api_key = _parse_frame_field(stream, "type")
     version = _parse_frame_field(stream, "version")
-    names = api_keys(module, "metadata")
+    names = api_keys(module, "metadata", newest=newest)
     if api_key not in names:
         unknown = "org.apache.kafka.common.errors.UnsupportedVersionException"
         raise _unparseable(f"{unknown}: Unknown metadata id {api_key}")
     try:
-        values, left = parse_front(names[api_key], version, stream.read())
+        values, left = parse_front(names[api_key], version, stream.read(), newest=newest)
     except KlogError as error:
         raise _unparseable(f"Failed to deserialize record with type {api_key}") from error
     if left:
@@ -140,9 +142,9 @@ def parse_short(data: bytes, piece: str) -> int:
     return int.from_bytes(data[:SHORT_BYTES], "big", signed=True)
 
 
-def _parse_body(name: str, version: int, data: bytes, piece: str) -> ApiMessage:
+def _parse_body(name: str, version: int, data: bytes, piece: str, *, newest: bool) -> ApiMessage:
     try:
-        return ApiMessage(name, version, parse_message(name, version, data[SHORT_BYTES:]))
+        return ApiMessage(name, version, parse_message(name, version, data[SHORT_BYTES:], newest=newest))
     except KlogError as error:
         reason = f"Could not read record with version {version} from {piece}'s buffer due to: {java_message(error)}."
         raise Corrupt(reason, kafka_class="RuntimeException") from error

@@ -1,5 +1,8 @@
 """Kafka's field tables of internal topics and control records, as read from its message schemas (schemas.json).
 
+newer.json has the messages that 4.4.0 added or changed. They count only for readers that ask for the newest, because
+the text of 4.3.1 does not know them.
+
 A message is a struct of fields; each field exists in a range of versions, and in others (flexible, tagged, nullable)
 it is written differently. What is here is what Kafka's MessageDataGenerator knows; `message` makes readers of it.
 """
@@ -107,27 +110,34 @@ UNKNOWN_TAGS = "_unknownTaggedFields"
 
 
 @functools.cache
-def schema_of(name: str) -> Message:
-    """The message of that name. Raises KeyError if Kafka 4.3.1 has none."""
-    return _parse_message(_raw_schemas()[name])
+def schema_of(name: str, *, newest: bool = False) -> Message:
+    """The message of that name, of Kafka 4.3.1 or of the newest release that klogtool knows. Raises KeyError if that
+    has none."""
+    return _parse_message(_raw_schemas(newest=newest)[name])
 
 
 @functools.cache
-def message_names() -> tuple[str, ...]:
-    """Names of all messages, module by module, in order of api key."""
-    return tuple(_raw_schemas())
+def message_names(*, newest: bool = False) -> tuple[str, ...]:
+    """Names of all messages, module by module, in order of api key; those that only the newest has come last."""
+    return tuple(_raw_schemas(newest=newest))
 
 
 @functools.cache
-def api_keys(module: str, kind: str) -> dict[int, str]:
+def api_keys(module: str, kind: str, *, newest: bool = False) -> dict[int, str]:
     """Api key -> name of the messages of one kind (`metadata`, `coordinator-key`, `coordinator-value`) of a module."""
-    found = (raw for raw in _raw_schemas().values() if raw["module"] == module and raw["type"] == kind)
+    raws = _raw_schemas(newest=newest).values()
+    found = (raw for raw in raws if raw["module"] == module and raw["type"] == kind)
     return {raw["apiKey"]: raw["name"] for raw in found}
 
 
 @functools.cache
-def _raw_schemas() -> dict[str, dict[str, Any]]:
-    text = pkgutil.get_data(__package__, "schemas.json")
+def _raw_schemas(*, newest: bool) -> dict[str, dict[str, Any]]:
+    found = _raw_file("schemas.json")
+    return found | _raw_file("newer.json") if newest else found
+
+
+def _raw_file(name: str) -> dict[str, dict[str, Any]]:
+    text = pkgutil.get_data(__package__, name)
     assert text is not None
     return {raw["name"]: raw for raw in json.loads(text)["messages"]}
 
