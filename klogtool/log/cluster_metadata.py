@@ -45,10 +45,10 @@ class ClusterMetadata(Struct):
     """
 
     topic_ids: dict[str, str] = field(default_factory=dict)
-    replicas: dict[str, dict[int, Replicas]] = field(default_factory=dict)
-    features: dict[str, int] = field(default_factory=dict)
     topics: dict[str, dict[str, str]] = field(default_factory=dict)
     brokers: dict[str, dict[str, str]] = field(default_factory=dict)
+    replicas: dict[str, dict[int, Replicas]] = field(default_factory=dict)
+    features: dict[str, int] = field(default_factory=dict)
     problem: str | None = None
 
     def replay(self, message: ApiMessage) -> None:
