@@ -13,7 +13,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from klogtool.doctor.situation import Situation, Wording
+from klogtool.doctor.situation import Outcome, Situation, Wording
 from klogtool.doctor.situations import SITUATIONS
 from klogtool.doctor.where import Where, where_in
 from klogtool.doctor.wording import FEWEST_WORDS, MARKS, literal_length, literals_of, parts_of, pattern_of, readable
@@ -24,6 +24,8 @@ MOST_OF_A_WRAPPED_LINE = 4096
 MOST_RIVALS = 6  # a part that more situations share says nothing
 MOST_SIMILAR = 3
 LINES_OF_A_MESSAGE = 3  # with the line of its exception
+_TIME = re.compile(r"\W?\d{4}-\d\d-\d\d")
+_OUTCOMES = list(Outcome)
 _WORD = re.compile(r"[a-z.]{4,40}")
 BY_NAME = {situation.name: situation for situation in SITUATIONS}
 
@@ -52,22 +54,30 @@ class _Match(Struct, frozen=True):
 
     situation: Situation
     wording: Wording
-    span: tuple[int, int]
+    start: int
+    end: int
     groups: dict[str, str]
     times: int
     clue: bool | None
 
 
 def recognise(text: str) -> list[Recognised]:
-    """Return all situations that a text is about, the most specific first; none if it has no known message."""
+    """Return all situations that a text is about; none if it has no known message.
+
+    The order: what a clue proves, then the worst for the broker, then the longest message. Situations whose clue is not
+    there, and those that only say that something failed, come last.
+    """
     text = readable(text[:MOST_CHARACTERS])
     matches = _matches(text)
     if not matches and len(text) <= MOST_OF_A_WRAPPED_LINE:
         text = " ".join(text.split())  # a line that a terminal has wrapped
-        matches = _matches(text) or []
-    if matches:
-        return [_whole(match, text) for match in sorted(_without_rivals(matches), key=_rank)]
-    return _parts(text)
+        matches = _matches(text)
+    if not matches:
+        return _parts(text)
+    by_name: dict[str, list[_Match]] = {}
+    for match in sorted(_without_rivals(matches, text), key=_rank):
+        by_name.setdefault(match.situation.name, []).append(match)
+    return [_whole(its, text) for its in by_name.values()]
 
 
 def situation_of(stop: Stop) -> Situation | None:
@@ -104,37 +114,59 @@ def _of_situation(situation: Situation, text: str) -> Iterator[_Match]:
         found = list(pattern_of(wording.text).finditer(text))
         if found:
             clue = None if situation.clue is None else situation.clue in text
-            yield _Match(situation, wording, found[0].span(), found[0].groupdict(), len(found), clue)
-            return
+            yield _Match(situation, wording, *found[0].span(), found[0].groupdict(), len(found), clue)
 
 
-def _without_rivals(matches: list[_Match]) -> Iterator[_Match]:
-    """Leave out what is a part of a longer message at the same place, and what a clue in the text excludes."""
+def _without_rivals(matches: list[_Match], text: str) -> Iterator[_Match]:
+    """Leave out what is a part of a longer message at the same place, and what a clue in the text excludes or
+    contains."""
+    clues = [match.situation.clue or "" for match in matches if match.clue]
     for match in matches:
-        start, end = match.span
-        around = [rival for rival in matches if rival.span[0] <= start and end <= rival.span[1]]
-        if not any(_displaces(rival, match) for rival in around):
+        if match.clue is None and any(clue in text[match.start : match.end] for clue in clues):
+            continue
+        around = (rival for rival in matches if rival.start <= match.start and match.end <= rival.end)
+        if not any(_displaces(rival, match) for rival in around) and not _is_explained(match, matches, text):
             yield match
 
 
 def _displaces(rival: _Match, match: _Match) -> bool:
-    if rival.clue is False or match.clue:
+    if rival is match or rival.clue is False or match.clue or _is_vaguer(rival, match):
         return False
-    if rival.clue:
-        return True
-    return literal_length(rival.wording.text) > literal_length(match.wording.text)
+    return bool(rival.clue) or literal_length(rival.wording.text) > literal_length(match.wording.text)
 
 
-def _rank(match: _Match) -> tuple[bool, bool, bool, int]:
-    """What a clue proves comes first; what only says that something failed comes last."""
-    return match.situation.is_general, match.clue is False, not match.clue, -literal_length(match.wording.text)
+def _is_vaguer(rival: _Match, match: _Match) -> bool:
+    return rival.situation.is_general and not match.situation.is_general
 
 
-def _whole(match: _Match, text: str) -> Recognised:
-    start, end = match.span
-    said = " ".join(text[start:end].split())
-    around = "\n".join(text[text.rfind("\n", 0, start) + 1 :].split("\n", LINES_OF_A_MESSAGE)[:LINES_OF_A_MESSAGE])
-    return Recognised(match.situation, match.wording, said, where_in(around, match.groups), match.times)
+def _is_explained(match: _Match, matches: list[_Match], text: str) -> bool:
+    """Return whether an exception without its clue belongs to another message, here or just before it."""
+    if match.clue is not False:
+        return False
+    sure = (one for one in matches if one.clue is not False and not _is_vaguer(one, match) and one.start < match.end)
+    return any(text.count("\n", one.end, match.start) < LINES_OF_A_MESSAGE for one in sure)
+
+
+def _rank(match: _Match) -> tuple[bool, bool, bool, int, int]:
+    situation = match.situation
+    worst_first = -_OUTCOMES.index(situation.outcome)
+    length = -literal_length(match.wording.text)
+    return situation.is_general, match.clue is False, not match.clue, worst_first, length
+
+
+def _whole(matches: list[_Match], text: str) -> Recognised:
+    """matches: of one situation, the best first."""
+    best = matches[0]
+    said = " ".join(text[best.start : best.end].split())
+    groups = {name: value for match in reversed(matches) for name, value in match.groups.items()}
+    where = where_in(_event_at(text, best.start), groups)
+    return Recognised(best.situation, best.wording, said, where, best.times)
+
+
+def _event_at(text: str, position: int) -> str:
+    """Return the line at a position, and those after it that tell its exception."""
+    line, *after = text[text.rfind("\n", 0, position) + 1 :].split("\n", LINES_OF_A_MESSAGE)[:LINES_OF_A_MESSAGE]
+    return "\n".join([line, *(other for other in after if "Exception: " in other and not _TIME.match(other))])
 
 
 def _parts(text: str) -> list[Recognised]:

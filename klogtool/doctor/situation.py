@@ -11,14 +11,14 @@ from msgspec import Struct
 
 
 class Outcome(Enum):
-    """What the broker does. `meaning` of a situation says when it is better or worse."""
+    """What the broker does, the worst last. `meaning` of a situation says when it is better or worse."""
 
     OK = "ok"
     """It runs, and nothing is lost. It may refuse a request."""
-    LOSES = "loses"
-    """It runs, and loses or hides records."""
     UNSERVED = "unserved"
     """It runs, and does not serve the partition, or stops a part of its work."""
+    LOSES = "loses"
+    """It runs, and loses or hides records."""
     OFFLINE = "offline"
     """It takes the log dir offline. If that is its last log dir, or the metadata log dir, it ends."""
     REFUSES = "refuses"

@@ -28,7 +28,9 @@ def pattern_of(text: str) -> re.Pattern[str]:
 
 
 def _group(name: str, literal: str) -> str:
-    value = r"-?\d+" if name in NUMBERS else r"[^\n]*?" if literal else r'[^\n"]*'
+    is_last = literal in ("", ".")  # names have dots, too
+    literal = "" if is_last else literal
+    value = r"-?\d+" if name in NUMBERS else r'[^\n"]*' if is_last else r"[^\n]*?"
     group = f"(?P<{name}>{value})" if name else f"(?:{value})"
     return f"(?>{group}{re.escape(literal)})"
 

@@ -66,7 +66,8 @@ def test_a_situation_is_recognised_by_each_of_its_wordings(situation: Situation)
     for wording in situation.wordings:
         said = re.sub(r"\{(\w*)\}", lambda name: EXAMPLES.get(name[1], "7"), wording.text)
         assert pattern_of(wording.text).search(said)
-        assert situation.name in [one.situation.name for one in recognise(said)]
+        with_its_clue = f"{said}\n{situation.clue or ''}"
+        assert situation.name in [one.situation.name for one in recognise(with_its_clue)]
 
 
 @every_situation
@@ -149,13 +150,30 @@ def test_a_stack_trace_shows_the_most_specific_first() -> None:
 
 
 def test_without_a_clue_all_that_fit_are_shown() -> None:
-    names = {one.situation.name for one in recognise('java.lang.NumberFormatException: For input string: "x"')}
-    assert names == {
-        "file-name-no-offset",
-        "leader-epoch-no-number",
+    names = [one.situation.name for one in recognise('java.lang.NumberFormatException: For input string: "x"')]
+    assert sorted(names) == [
         "checkpoint-no-number",
         "cleaner-checkpoint-no-number",
-    }
+        "file-name-no-offset",
+        "leader-epoch-no-number",
+    ]
+    assert names[-1] == "checkpoint-no-number"  # the worst comes first
+
+
+def test_a_name_with_dots_is_whole() -> None:
+    (found,) = recognise("Recovering unflushed segment 39. 0 recovered for my.topic-0.")
+    assert found.where.partition == "my.topic-0"
+    (small,) = recognise("Found record size 0 smaller than minimum record overhead (14) in file /d.1/a.b-0/0.log.")
+    assert small.where.file == "/d.1/a.b-0/0.log"
+
+
+def test_what_several_lines_say_is_put_together() -> None:
+    text = (
+        "WARN Found invalid messages in log segment /d/t-0/00000000000000000039.log at byte offset 748.\n"
+        "WARN [LogLoader partition=t-0, dir=/d] Corruption found in segment 39, truncating to offset 45"
+    )
+    (found,) = recognise(text)
+    assert found.where == Where("/d/t-0/00000000000000000039.log", "/d/t-0", "/d", "t-0", 39, None, 45)
 
 
 def test_the_same_message_many_times_is_one_situation() -> None:
@@ -180,6 +198,16 @@ def test_an_exception_of_verify_has_its_situation() -> None:
     assert found is not None
     assert found.name == "foreign-folder-in-log-dir"
     assert situation_of(refuses("KafkaException", "something else")) is None
+
+
+@pytest.mark.parametrize("name", [path.stem for path in sorted((ROOT / "tests/doctor/starts").glob("*.log"))])
+def test_the_log_of_a_start_that_goes_wrong(name: str) -> None:
+    """tests/doctor/starts/NAME.log: warnings and errors of a real broker of 4.3.1, started on such a disk."""
+    found = recognise((ROOT / f"tests/doctor/starts/{name}.log").read_text(encoding="utf-8"))
+    assert found[0].situation.name == name
+    vague = [one.situation.is_general for one in found]
+    assert vague == sorted(vague)
+    assert not any(one.situation.clue and one.situation.name != name for one in found)
 
 
 def test_the_log_of_a_normal_start_and_stop_alarms_nobody() -> None:

@@ -152,6 +152,7 @@ SITUATIONS = (
         "Find out which log dir is offline, and why: earlier lines name it. The partition is back when that log dir "
         "is.",
         (VERIFY_LOG_DIR,),
+        is_general=True,
     ),
     Situation(
         "meta-properties-rewritten",
