@@ -202,7 +202,7 @@ def test_an_exception_of_verify_has_its_situation() -> None:
 
 @pytest.mark.parametrize("name", [path.stem for path in sorted((ROOT / "tests/doctor/starts").glob("*.log"))])
 def test_the_log_of_a_start_that_goes_wrong(name: str) -> None:
-    """tests/doctor/starts/NAME.log: warnings and errors of a real broker of 4.3.1, started on such a disk."""
+    """tests/doctor/starts has warnings and errors of a real broker of 4.3.1, started on such a disk."""
     found = recognise((ROOT / f"tests/doctor/starts/{name}.log").read_text(encoding="utf-8"))
     assert found[0].situation.name == name
     vague = [one.situation.is_general for one in found]

@@ -36,7 +36,6 @@ SITUATIONS = (
         (
             said("Failed to create data directory {dir}"),
             said("{dir} is not a readable log directory."),
-            said("Failed to create or validate data directory {dir}"),
         ),
         Outcome.OFFLINE,
         "The log dir does not exist and cannot be created, or is a file, or cannot be read.",

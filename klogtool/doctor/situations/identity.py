@@ -129,10 +129,14 @@ SITUATIONS = (
     ),
     Situation(
         "log-dir-not-loaded",
-        (said("Failed to load {dir} during broker startup"),),
+        (
+            said("Failed to load {dir} during broker startup"),
+            said("Failed to create or validate data directory {dir}"),
+        ),
         Outcome.OFFLINE,
-        "The broker could not read meta.properties of this log dir and gives the log dir up. " + _OFFLINE_DIR,
-        "An earlier line, 'Error while reading meta.properties file', says why.",
+        "The broker could not use this log dir when it started; mostly it could not read its meta.properties. "
+        + _OFFLINE_DIR,
+        "Lines around this one say why, for example 'Error while reading meta.properties file'.",
         ("ls -ld {dir} {dir}/meta.properties", VERIFY_LOG_DIR, REHEARSE),
         ("meta-properties-corrupt", "unreadable"),
         is_general=True,
