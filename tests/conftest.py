@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 import sampling
+from browser.chromium import missing
 from nothing_new import nothing_new
 from readers import READERS, Reader
 from running import FIXTURES, Done, run_here, tree_of
@@ -26,8 +27,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    for line in sampling.left_out(config):
+    for line in [*sampling.left_out(config), *browser_left_out(config)]:
         terminalreporter.write_line(line)
+
+
+def browser_left_out(config: pytest.Config) -> list[str]:
+    """That tests/browser was left out, where all tests were asked for."""
+    lacking = missing() if list(config.args) == config.getini("testpaths") else []
+    return [f"tests/browser is left out: no {' and no '.join(lacking)} (make test-page)"] if lacking else []
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

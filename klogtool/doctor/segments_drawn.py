@@ -1,6 +1,6 @@
 """The segments of a partition in trouble, as they are on the disk, for a drawing: where each begins.
 
-It reads little: the first batch of a segment, and the last entry of its time index. What cannot be read is unknown.
+It reads little: the first header of a segment, and the last entry of its time index. What cannot be read is unknown.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from msgspec.structs import replace
 from klogtool.doctor.answers import SegmentDrawn
 from klogtool.doctor.partitions import Rehearsed
 from klogtool.errors import KlogError
+from klogtool.format.batch import NO_TIMESTAMP
+from klogtool.format.framing import Frame
 from klogtool.format.indexes import TIME_INDEX_ENTRY_SIZE, parse_time_index_entry
 from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile
+from klogtool.log.frames import FrameReader
 from klogtool.log.partition import Partition
 from klogtool.log.segment import Segment
 
@@ -73,12 +76,15 @@ def _size(segment: Segment) -> int:
 
 
 def _first_timestamp(segment: Segment) -> int | None:
-    """Return the largest timestamp of the first batch."""
+    """Return the largest timestamp of the first batch, from its header."""
     try:
-        entry = next(segment.batches(), None)
+        with LogFile(segment.path) as file:
+            reader = FrameReader(file)
+            frame = reader.find(0, file.size)
+            timestamp = reader.max_timestamp(frame) if isinstance(frame, Frame) else NO_TIMESTAMP
     except KlogError:
         return None
-    return None if entry is None or entry.max_timestamp < 0 else entry.max_timestamp
+    return timestamp if timestamp >= 0 else None
 
 
 def _last_timestamp(segment: Segment) -> int | None:

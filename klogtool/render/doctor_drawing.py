@@ -109,7 +109,8 @@ def offset_lane(segments: Sequence[SegmentDrawn], points: Sequence[Ahead]) -> La
     ]
     covered = max((part.end for part in parts), default=0)
     uncovered = [_Span(max(start, covered), end, "lost") for start, end in ranges if end > covered]
-    files = [_Span(one.base_offset, _end_of(one), "file") for one in segments if _has_bad_file(one, points)]
+    bad = [one for one in segments if _has_bad_file(one, points)] + torn(segments, points)
+    files = [_Span(one.base_offset, _end_of(one), "file") for one in bad]
     return _lane_of([*parts, *uncovered, *missing, *files])
 
 
@@ -152,6 +153,12 @@ def time_lane(segments: Sequence[SegmentDrawn], points: Sequence[Ahead]) -> Lane
 
 def _end_of(segment: SegmentDrawn) -> int:
     return segment.base_offset if segment.end_offset is None else max(segment.base_offset, segment.end_offset)
+
+
+def torn(segments: Sequence[SegmentDrawn], points: Iterable[Ahead]) -> list[SegmentDrawn]:
+    """Return the last segment if the start cuts bytes at its end that are no record."""
+    is_cut = any(point.what is What.TRUNCATED and point.first_offset is None for point in points)
+    return list(segments[-1:]) if is_cut else []
 
 
 def _has_bad_file(segment: SegmentDrawn, points: Sequence[Ahead]) -> bool:

@@ -16,7 +16,7 @@ from klogtool.broker.timestamps import duration_text
 from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, SegmentDrawn, Starts, Trouble
 from klogtool.render.counts import count_text
 from klogtool.render.doctor import MOST_TROUBLES, diagnosis_text, headline, price_text, verdict_facts
-from klogtool.render.doctor_drawing import PATTERNS, drawing, merged, shown
+from klogtool.render.doctor_drawing import PATTERNS, drawing, merged, shown, torn
 from klogtool.render.doctor_style import style
 from klogtool.render.kept_answer import answer_block
 from klogtool.render.lookup import time_text
@@ -202,7 +202,8 @@ def _segments(segments: Sequence[SegmentDrawn], trouble: Trouble, prospect: Pros
     yield _open_table(name, ("base offset", "after the start", "segments", "size", "first timestamp"), words=1)
     for segment in segments:
         first = "unknown" if segment.first_timestamp is None else time_text(segment.first_timestamp)
-        cells = [_fate(segment, trouble), f"{segment.segments:,}", size_text(segment.bytes), first]
+        fate = "damaged end is cut" if segment in torn(segments, trouble.ahead) else _fate(segment, trouble)
+        cells = [fate, f"{segment.segments:,}", size_text(segment.bytes), first]
         yield _row(f"{segment.base_offset:,}", cells, words=1)
     yield "</tbody></table></div></details>"
 
@@ -215,7 +216,8 @@ def _fate(segment: SegmentDrawn, trouble: Trouble) -> str:
             if point.first_offset <= segment.base_offset and end <= point.last_offset + 1:
                 return "lost"
             if point.first_offset < end and segment.base_offset <= point.last_offset:
-                return f"lost from offset {max(point.first_offset, segment.base_offset):,} on"
+                first, last = max(point.first_offset, segment.base_offset), min(point.last_offset, end - 1)
+                return f"loses offsets {first:,} to {last:,}"
     return "kept"
 
 

@@ -1,4 +1,4 @@
-"""Tests that open a page in Chromium. They are left out, by name, where Chromium or axe-core is missing."""
+"""Tests that open a page in Chromium. Where it or axe-core is missing, they are left out; tests/conftest.py says so."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ import pytest
 
 from .chromium import Chromium, missing
 
-MISSING = missing()
-collect_ignore_glob = ["test_*.py"] if MISSING else []
-
-
-def pytest_report_header() -> str:
-    """Which tests there will not be."""
-    return f"tests/browser is left out: no {' and no '.join(MISSING)} (make test-page)" if MISSING else ""
+collect_ignore_glob = ["test_*.py"] if missing() else []
 
 
 @pytest.fixture(scope="session")

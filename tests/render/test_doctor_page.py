@@ -319,6 +319,12 @@ def test_a_file_with_trouble_marks_its_segment_only() -> None:
     assert [(span.start, span.end) for span in lane.spans if span.kind == "file"] == [(200, 300)]
 
 
+def test_a_torn_end_marks_the_last_segment() -> None:
+    lane = offset_lane(SEGMENTS, [replace(CUT, first_offset=None, last_offset=None)])
+    assert lane is not None
+    assert [(span.start, span.end) for span in lane.spans if span.kind == "file"] == [(300, 400)]
+
+
 def test_many_segments_become_few_and_nothing_is_left_out() -> None:
     few = merged(SEGMENTS, 2)
     assert [(one.base_offset, one.end_offset, one.bytes, one.segments) for one in few] == [
