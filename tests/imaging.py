@@ -7,7 +7,7 @@ import os
 import pathlib
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from running import run_here
@@ -31,10 +31,10 @@ def log_dirs_in(root: Path) -> Iterator[Path]:
             yield folder
 
 
-def answers(path: Path) -> list[Any]:
+def answers(path: Path, questions: Sequence[tuple[str, ...]] = QUESTIONS) -> list[Any]:
     """Exit status, rows and notes of each question; what differs from run to run is left out."""
     found: list[Any] = []
-    for command, *options in QUESTIONS:
+    for command, *options in questions:
         done = run_here([command, path.name, *options, "--format", "json"], path.parent)
         rows = [json.loads(line) for line in done.out.splitlines()]
         found += [done.status, done.told, [_lasting(row) for row in rows if row["type"] != "klogtool"]]

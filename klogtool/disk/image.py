@@ -11,7 +11,7 @@ import json
 import os
 import tarfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from msgspec import Struct, field
@@ -121,9 +121,8 @@ def write_image(
             written.packed_bytes = _pack(part, os.path.basename(output), part_of(os.path.realpath(places.pack)))
         if places.names is not None:
             _save_names(disk, names, part_of(os.path.realpath(places.names)))
-        for place in (places.names, places.pack, places.output):
-            if place is not None:
-                _publish(disk, part_of(os.path.realpath(place)), os.path.realpath(place))
+        named = (places.names, places.pack, places.output)
+        _publish(disk, {os.path.realpath(place): part_of(os.path.realpath(place)) for place in named if place})
     return written
 
 
@@ -160,9 +159,20 @@ def _parts(disk: Disk) -> Iterator[Callable[[str], str]]:
                     disk.delete(part)
 
 
-def _publish(disk: Disk, part: str, place: str) -> None:
-    disk.rename(part, place)
-    disk.sync_dir(os.path.dirname(place))
+def _publish(disk: Disk, parts: Mapping[str, str]) -> None:
+    """Give everything its name, by place. After an error, what was new is deleted."""
+    new: list[str] = []
+    try:
+        for place, part in parts.items():
+            is_new = not os.path.lexists(place)
+            disk.rename(part, place)
+            new += [place] if is_new and os.path.isfile(place) else []
+            disk.sync_dir(os.path.dirname(place))
+    except OSError:
+        for place in new:
+            with suppress(OSError):
+                disk.delete(place)
+        raise
 
 
 def _like(source: str, mode: int) -> About:

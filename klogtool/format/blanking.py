@@ -10,7 +10,7 @@ This is the reference of kernels/_blank.pxi: a rule that changes here must chang
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -76,16 +76,14 @@ def blank_batch(entry: memoryview, open_from_ms: int, blank_value: BlankValue | 
     else:
         _fill(body, (0, len(body)))
         _keep_end(body, with_end)
-    fields = list(_BATCH_HEADER.unpack_from(entry))
-    fields[_CRC] = crc32c(entry[CRC_COVERS_FROM:])
-    _BATCH_HEADER.pack_into(entry, 0, *fields)
+    _set_batch_crc(entry, crc32c(entry[CRC_COVERS_FROM:]))
 
 
 def blank_message(entry: memoryview) -> None:
     """Blank a message of magic 0 or 1, plain or a wrapper, that consists of all these bytes. The new checksum is
     right."""
     message = parse_message(entry)
-    body = entry[LOG_OVERHEAD + HEAD_SIZES[message.magic] :]
+    body = entry[LOG_OVERHEAD + HEAD_SIZES[message.magic != 0] :]
     with_end, at = _end_of_data(body), 0
     spans = list(_message_spans(body))
     is_wrapper = message.attributes & CODEC_MASK and len(spans) == len(("key", "value"))
@@ -101,6 +99,48 @@ def blank_message(entry: memoryview) -> None:
     _MESSAGE_CRC.pack_into(entry, LOG_OVERHEAD, crc32(entry[LOG_OVERHEAD + MESSAGE_CRC_COVERS_FROM :]))
 
 
+def blank_damaged(entry: memoryview, open_from_ms: int, blank_value: BlankValue | None = None) -> None:
+    """Blank an entry with a wrong checksum by its header. The checksum stays as it is: a broker tells it. Should it be
+    right by chance, it is changed."""
+    stored = _checksum(entry)
+    blank_entry(entry, open_from_ms, blank_value)
+    set_right_checksum(entry)
+    _set_checksum(entry, stored if stored != _checksum(entry) else stored ^ 1)
+
+
+def restore(entry: memoryview, pieces: Iterable[tuple[int, bytes]]) -> None:
+    """Put bytes back into a blank entry, each from a position on; the checksum is right again."""
+    for at, data in pieces:
+        start, stop = max(0, at), min(len(entry), at + len(data))
+        entry[start:stop] = data[start - at : stop - at]
+    set_right_checksum(entry)
+
+
+def set_right_checksum(entry: memoryview) -> None:
+    """Compute the checksum of an entry anew."""
+    is_batch = entry[HEADER_SIZE_UP_TO_MAGIC - 1] >= 2
+    covered = entry[CRC_COVERS_FROM if is_batch else LOG_OVERHEAD + MESSAGE_CRC_COVERS_FROM :]
+    _set_checksum(entry, crc32c(covered) if is_batch else crc32(covered))
+
+
+def _checksum(entry: memoryview) -> int:
+    is_batch = entry[HEADER_SIZE_UP_TO_MAGIC - 1] >= 2
+    return int(_BATCH_HEADER.unpack_from(entry)[_CRC] if is_batch else _MESSAGE_CRC.unpack_from(entry, LOG_OVERHEAD)[0])
+
+
+def _set_checksum(entry: memoryview, crc: int) -> None:
+    if entry[HEADER_SIZE_UP_TO_MAGIC - 1] >= 2:
+        _set_batch_crc(entry, crc)
+    else:
+        _MESSAGE_CRC.pack_into(entry, LOG_OVERHEAD, crc)
+
+
+def _set_batch_crc(entry: memoryview, crc: int) -> None:
+    fields = list(_BATCH_HEADER.unpack_from(entry))
+    fields[_CRC] = crc
+    _BATCH_HEADER.pack_into(entry, 0, *fields)
+
+
 def _message_spans(body: memoryview) -> Iterator[Span]:
     """Yield where key and value of a message are, as far as they are whole."""
     at = 0
@@ -113,12 +153,13 @@ def _message_spans(body: memoryview) -> Iterator[Span]:
 
 
 def _blank_messages(inside: memoryview) -> None:
-    """Blank inner messages. Each has a checksum of its own, which becomes right."""
+    """Blank inner messages. Each has a checksum of its own, which becomes right. Of what follows, offset and size
+    stay."""
     at = 0
-    while isinstance(found := find_frame(inside, at, len(inside)), Frame) and found.magic in (0, 1):
+    while isinstance(found := find_frame(inside, at, len(inside)), Frame):
         blank_message(inside[at : at + found.size])
         at += found.size
-    _fill(inside, (at, len(inside)))
+    _fill(inside, (at + LOG_OVERHEAD, len(inside)))
 
 
 def _blank_inside(stream: memoryview, attributes: int, magic: int, blank: BlankValue) -> None:

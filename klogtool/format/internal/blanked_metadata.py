@@ -36,7 +36,6 @@ HARMLESS = frozenset(
         "BeginTransactionRecord",
         "EndTransactionRecord",
         "AbortTransactionRecord",
-        "ClearElrRecord",
     }
 )
 

@@ -1,0 +1,48 @@
+"""A disk that fails after so many calls."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+from klogtool.disk.disk import Disk
+
+
+class StoppedHere(OSError):
+    """The disk has failed."""
+
+
+class DyingDisk(Disk):
+    """Fails at the call after `calls` others; what is deleted after that is deleted."""
+
+    def __init__(self, calls: int) -> None:
+        self._left = calls
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left == -1:
+            raise StoppedHere(errno.EIO, "the disk has failed")
+
+    def write(self, *args: Any, **more: Any) -> None:
+        self._count()
+        super().write(*args, **more)
+
+    def write_pieces(self, *args: Any, **more: Any) -> None:
+        self._count()
+        super().write_pieces(*args, **more)
+
+    def rename(self, *args: Any) -> None:
+        self._count()
+        super().rename(*args)
+
+    def mkdir(self, *args: Any) -> None:
+        self._count()
+        super().mkdir(*args)
+
+    def sync(self, *args: Any) -> None:
+        self._count()
+        super().sync(*args)
+
+    def sync_dir(self, *args: Any) -> None:
+        self._count()
+        super().sync_dir(*args)
