@@ -32,7 +32,7 @@ NOTHING_TO_DO = {
     "epoch-order": "the log was written so; only a comparison with a replica tells which epochs are right",
     "sequence-gap": "the records were lost before they got here, or never written",
     "timestamp-implausible": "the producer wrote it; settings keep the next one out",
-    "index-untrimmed": "normal after a kill; the next start trims it",
+    "index-untrimmed": "normal after a kill, and in the metadata log of 4.4.0; the next start trims it",
     "snapshot-missing": "a broker builds what it needs",
     "orphan-file": "a broker deletes it; before that its .log is to be looked for",
     "leftover-deleted": "a broker deletes it",

@@ -17,6 +17,7 @@ from klogtool.broker.circumstances import Checkpoints, LoadTerms, Long, is_log_d
 from klogtool.broker.cleaning.cleaner import CleaningStats, CleanLog, clean
 from klogtool.broker.cleaning.dirty_range import LogToClean, find_log_to_clean
 from klogtool.broker.draft import Draft
+from klogtool.broker.releases import EmptiedBatch
 from klogtool.broker.spools import MakeSpool, OnlyTold
 from klogtool.broker.unified_log.kept_segments import ages_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
@@ -256,9 +257,15 @@ def compact_log(
         rows.append(row)
     kept = [_kept_verdict(base, size, to_clean) for base, size in sizes.items() if base not in verdicts]
     answer = {"passes": rows, "cleaner_checkpoint": checkpoint, "producers": _producers_from(log)}
-    notes = tuple(log.terms.setting_notes(SETTINGS))
+    notes = (*_high_watermark_notes(log), *log.terms.setting_notes(SETTINGS))
     in_order_of_base = sorted((*verdicts.values(), *kept), key=lambda verdict: verdict.segment)
     return Change(answer, tuple(in_order_of_base), notes, first_dirty=line)
+
+
+def _high_watermark_notes(log: LoadedLog) -> Iterator[str]:
+    """Yield which high watermark was taken, if the cleaner needs it."""
+    if log.terms.rules.keeps_emptied_batch is EmptiedBatch.STAYS_AT_HIGH_WATERMARK:
+        yield f"an emptied batch stays only if it ends at the high watermark, {log.high_watermark:,} (--high-watermark)"
 
 
 def _retain(log: LoadedLog) -> list[Deletion]:
@@ -282,6 +289,7 @@ def _range_row(log: LoadedLog, to_clean: LogToClean) -> dict[str, Any]:
         "eligible": to_clean.is_eligible,
         "why": why_due(log, to_clean),
         "reset_checkpoint": to_clean.is_reset,
+        "high_watermark": log.high_watermark,
         "now_ms": log.terms.now_ms,
     }
 

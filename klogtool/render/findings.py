@@ -55,7 +55,8 @@ MEANINGS = {
     "txnindex-entry": "Consumers with read_committed see aborted records as committed, or miss committed records. "
     "A broker "
     "does not notice.",
-    "index-untrimmed": "This is normal after a kill. A broker that recovers this segment trims the file.",
+    "index-untrimmed": "This is normal after a kill, and in __cluster_metadata-0 after any stop of Kafka 4.4.0. "
+    "A broker that recovers this segment trims the file.",
     "snapshot-corrupt": "A broker restores the producers from an older snapshot and from the log after it.",
     "snapshot-content": "A broker that loads it accepts duplicates, or refuses new records.",
     "snapshot-stray": "It describes records that are not in the log.",

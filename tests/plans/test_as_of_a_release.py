@@ -67,6 +67,10 @@ def test_the_last_batch_of_the_range_stays_or_goes(
 def test_the_plan_names_the_high_watermark_where_it_decides(overwritten: Path) -> None:
     cleaned = compacted(overwritten, "4.4.0", high_watermark=2)
     assert "high watermark: 2, as given" in cleaned.notes
+    told = "an emptied batch stays only if it ends at the high watermark, 2 (--high-watermark)"
+    assert told in cleaned.notes
+    assert told not in compacted(overwritten, "4.3.1", high_watermark=2).notes
+    assert [row["high_watermark"] for row in cleaned.answer["passes"]] == [2]
 
 
 @pytest.mark.parametrize(("kafka", "magic"), [("3.9.2", 1), ("4.0.1", 2), ("4.4.0", 2)])
