@@ -38,7 +38,7 @@ SITUATIONS = (
         "recovery-point-offset-checkpoint cannot be read. " + _OFFLINE + " (A number that is none, or a negative "
         "count, is the exception: then the broker goes on as if the file were empty.)",
         _DELETE + _RECOVERY,
-        (VERIFY_LOG_DIR, REHEARSE),
+        (REHEARSE, VERIFY_LOG_DIR),
         ("checkpoint-corrupt",),
     ),
     Situation(
@@ -59,7 +59,7 @@ SITUATIONS = (
         "log-start-offset-checkpoint cannot be read. " + _OFFLINE + " (A number that is none, or a negative count, is "
         "the exception: then the broker goes on as if the file were empty.)",
         _DELETE + _START,
-        (VERIFY_LOG_DIR, REHEARSE),
+        (REHEARSE, VERIFY_LOG_DIR),
         ("checkpoint-corrupt",),
     ),
     Situation(
@@ -77,7 +77,7 @@ SITUATIONS = (
         "replication-offset-checkpoint cannot be read. The broker takes the log dir offline when its first partition "
         "becomes leader or follower.",
         _DELETE + _WATERMARK,
-        (VERIFY_LOG_DIR, REHEARSE),
+        (REHEARSE, VERIFY_LOG_DIR),
         ("checkpoint-corrupt",),
     ),
     Situation(
@@ -87,7 +87,7 @@ SITUATIONS = (
         "replication-offset-checkpoint has an offset or a partition that is no number. The broker runs, and serves no "
         "partition of this log dir.",
         _DELETE + _WATERMARK,
-        (VERIFY_LOG_DIR, REHEARSE),
+        (REHEARSE, VERIFY_LOG_DIR),
         ("checkpoint-corrupt",),
     ),
     Situation(
@@ -104,7 +104,7 @@ SITUATIONS = (
         Outcome.OFFLINE,
         "cleaner-offset-checkpoint cannot be read. The broker takes the log dir offline when the cleaner runs.",
         _DELETE + _CLEANER,
-        (VERIFY_LOG_DIR, REHEARSE),
+        (REHEARSE, VERIFY_LOG_DIR),
         ("checkpoint-corrupt",),
     ),
     Situation(
@@ -115,7 +115,7 @@ SITUATIONS = (
         "compacted any more; everything else works. (Brokers before 4.1 take one of the two.)",
         "Delete the line of the log dir that does not have the partition, and lower the number in the second line of "
         "the file. Then restart the broker.",
-        (VERIFY_LOG_DIR, REHEARSE),
+        (REHEARSE, VERIFY_LOG_DIR),
         ("checkpoint-entry",),
     ),
     Situation(
@@ -131,7 +131,7 @@ SITUATIONS = (
         "The broker takes the log dir offline. If the log dir is the metadata log dir, or the last one, it ends.",
         "Move the file away while the broker is stopped. What that costs depends on the file: klogtool explain "
         "checkpoint-corrupt has all four. A leader-epoch-checkpoint is better rebuilt from the log.",
-        (VERIFY_LOG_DIR, REHEARSE),
+        (REHEARSE, VERIFY_LOG_DIR),
         ("checkpoint-corrupt", "epochs-corrupt"),
     ),
     Situation(
@@ -141,7 +141,7 @@ SITUATIONS = (
         "A text file is not UTF-8: a checkpoint, a leader-epoch-checkpoint or a partition.metadata. The broker takes "
         "the log dir offline.",
         "A line around this one names the file ('Error while reading ...'). klogtool verify names it, too.",
-        (VERIFY_LOG_DIR, REHEARSE),
+        (REHEARSE, VERIFY_LOG_DIR),
         ("checkpoint-corrupt", "epochs-corrupt", "partition-metadata-corrupt"),
         is_general=True,
     ),
@@ -152,7 +152,7 @@ SITUATIONS = (
         "The second line of recovery-point-offset-checkpoint or log-start-offset-checkpoint is a negative number. The "
         "broker goes on as if the file were empty.",
         "Nothing is lost. After an unclean shutdown the start takes longer.",
-        (VERIFY_LOG_DIR, REHEARSE),
+        (REHEARSE, VERIFY_LOG_DIR),
         ("checkpoint-corrupt",),
         clue="Error occurred while reading ",
     ),
@@ -164,7 +164,7 @@ SITUATIONS = (
         "broker goes on as if the file were empty.",
         "Nothing is lost. After an unclean shutdown the start takes longer. The same exception has other causes: "
         "klogtool verify names the file.",
-        (VERIFY_LOG_DIR, REHEARSE),
+        (REHEARSE, VERIFY_LOG_DIR),
         ("checkpoint-corrupt",),
         clue="Error occurred while reading ",
     ),

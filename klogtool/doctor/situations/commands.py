@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-REHEARSE = "klogtool verify --recover {dir}"
+REHEARSE = "klogtool doctor {dir}"
 VERIFY_LOG_DIR = "klogtool verify {dir}"
 VERIFY = "klogtool verify {folder}"
 RECOVER = "klogtool verify --recover {folder}"

@@ -77,7 +77,7 @@ SITUATIONS = (
         "offline. If that is the metadata log dir, or the last one, it ends.",
         "The exception below the message names the file. Check the owner and mode of all files, and whether the disk "
         "is full or read-only.",
-        (VERIFY_LOG_DIR, REHEARSE, "df -h {dir}"),
+        (REHEARSE, VERIFY_LOG_DIR, "df -h {dir}"),
         ("unreadable",),
         is_general=True,
     ),
@@ -203,7 +203,7 @@ SITUATIONS = (
         "The broker has taken the log dir offline: none of its partitions is served by this broker until it restarts.",
         "An earlier line says why: the first line at ERROR that names this log dir. Check the disk, then what a start "
         "would do. Only a restart brings the log dir back.",
-        (VERIFY_LOG_DIR, REHEARSE, "dmesg -T"),
+        (REHEARSE, VERIFY_LOG_DIR, "dmesg -T"),
         ("unreadable",),
         is_general=True,
     ),
@@ -216,7 +216,7 @@ SITUATIONS = (
         Outcome.OFFLINE,
         "The log dir went offline before. If it is the metadata log dir, the broker ends.",
         "An earlier line says why: the first line at ERROR that names this log dir.",
-        (VERIFY_LOG_DIR, REHEARSE, "df -h {dir}"),
+        (REHEARSE, VERIFY_LOG_DIR, "df -h {dir}"),
         is_general=True,
     ),
     Situation(
@@ -246,7 +246,7 @@ SITUATIONS = (
         "All log dirs of the broker are offline, so it ends.",
         "Earlier lines say why, for each of them. If it is the same error in all, think of limits (open files, memory "
         "maps) and of owners before you think of disks.",
-        (VERIFY_LOG_DIR, REHEARSE),
+        (REHEARSE, VERIFY_LOG_DIR),
         ("unreadable",),
         is_general=True,
     ),

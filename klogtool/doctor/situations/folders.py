@@ -27,7 +27,7 @@ SITUATIONS = (
         "A folder in the log dir is not a partition dir. One such folder stops the whole broker.",
         "Move the folder out of the log dir. If it is lost+found, the log dir is the root of a disk: use a sub-folder "
         "of the disk as log dir.",
-        (VERIFY_LOG_DIR, REHEARSE),
+        (REHEARSE, VERIFY_LOG_DIR),
         ("foreign-folder",),
     ),
     Situation(
@@ -50,7 +50,7 @@ SITUATIONS = (
         Outcome.LOSES,
         "The partition dir has no partition.metadata. " + _STRAY,
         _TAKE_BACK,
-        (VERIFY_LOG_DIR, REHEARSE, EARLIEST_AND_LATEST),
+        (REHEARSE, VERIFY_LOG_DIR, EARLIEST_AND_LATEST),
         ("partition-metadata-missing",),
     ),
     Situation(
@@ -183,7 +183,7 @@ SITUATIONS = (
         "A partition.metadata is empty, or has one line only (a NullPointerException). One such file stops the whole "
         "broker, and the message does not name it.",
         "klogtool verify names the file. Write it again: 'version: 0', then 'topic_id: ' and the id of the topic.",
-        (VERIFY_LOG_DIR, REHEARSE),
+        (REHEARSE, VERIFY_LOG_DIR),
         ("partition-metadata-corrupt",),
     ),
     Situation(
@@ -198,7 +198,7 @@ SITUATIONS = (
         "An id is not the base64 text of 16 bytes. In a partition.metadata this stops the whole broker, and the "
         "message does not name the file.",
         "klogtool verify names the file. Write it again with the id of the topic.",
-        (VERIFY_LOG_DIR, REHEARSE),
+        (REHEARSE, VERIFY_LOG_DIR),
         ("partition-metadata-corrupt",),
     ),
     Situation(

@@ -28,7 +28,7 @@ SITUATIONS = (
         "partition of every log dir becomes -stray.",
         "Is this a new cluster? If not, stop all its nodes at once. Is the disk of the metadata log dir mounted? "
         + _OTHER,
-        (_VERIFY, "klogtool verify --recover {dir}"),
+        (_VERIFY, "klogtool doctor {dir}"),
     ),
     Situation(
         "shared-server-failed",
@@ -36,7 +36,7 @@ SITUATIONS = (
         Outcome.REFUSES,
         "The broker cannot open __cluster_metadata-0, or one of its snapshots, and ends.",
         "The exception below the message says which file. " + _OTHER,
-        (_VERIFY, "klogtool verify --recover {dir}"),
+        (_VERIFY, "klogtool doctor {dir}"),
         ("kraft-snapshot-corrupt", "quorum-state-corrupt", "epochs-corrupt", "unreadable"),
         is_general=True,
     ),

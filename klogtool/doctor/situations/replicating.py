@@ -144,7 +144,7 @@ SITUATIONS = (
         "The controller has not heard of the broker for broker.session.timeout.ms: it is down, hangs, or still "
         "recovers its logs. Its partitions get other leaders.",
         "Is the broker still loading logs ('Recovering ... logs')? Does its disk hang (dmesg)?",
-        ("klogtool verify --recover {dir}",),
+        ("klogtool doctor {dir}",),
     ),
     Situation(
         "partition-in-offline-log-dir",

@@ -232,7 +232,7 @@ SITUATIONS = (
         "but its name is no offset, for example foo.log. One such file stops the whole broker; the message has the "
         "name, but not the folder.",
         "klogtool verify names the file. Move it out of the log dir.",
-        (VERIFY_LOG_DIR, REHEARSE),
+        (REHEARSE, VERIFY_LOG_DIR),
         ("segment-name",),
         clue="LogFileUtils.offsetFromFile",
     ),
