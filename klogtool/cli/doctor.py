@@ -37,6 +37,7 @@ COMMAND = "doctor"
 @click.argument("paths", nargs=-1, metavar="LOGDIR...")
 @click.option("--quick", is_flag=True, help="Read names, ids and small files only. No log is loaded.")
 @click.option("--matrix", is_flag=True, help="Say for each release from 3.6 to 4.4 whether it starts.")
+@click.option("--host", is_flag=True, help="Also judge the machine: kernel limits, memory, mounts, disks, free room.")
 @click.option("--fix", is_flag=True, help="Plan the chosen options. Nothing is changed: --plan-out saves the plan.")
 @click.option(
     "--option",
@@ -90,7 +91,7 @@ def command(paths: tuple[str, ...], circumstances: Circumstances, form: str, **c
 
 
 def _check_usage(paths: Sequence[str], chosen: dict[str, Any]) -> None:
-    if chosen["page"] and (paths or any(chosen[name] for name in ("quick", "matrix", "fix", "html"))):
+    if chosen["page"] and (paths or any(chosen[name] for name in ("quick", "matrix", "host", "fix", "html"))):
         raise click.UsageError("--from goes with --format only.")
     if not paths and not chosen["page"]:
         raise click.UsageError("Missing argument 'LOGDIR...'.")
@@ -124,7 +125,8 @@ def _bar(paths: Sequence[str], chosen: dict[str, Any]) -> Bar:
 
 
 def _how(circumstances: Circumstances, chosen: dict[str, Any], bar: Bar) -> Examination:
-    return Examination(circumstances, chosen["quick"], chosen["jobs"], lambda: bar.advance_partition(0))
+    root = "/" if chosen["host"] else None
+    return Examination(circumstances, chosen["quick"], chosen["jobs"], lambda: bar.advance_partition(0), root)
 
 
 def _show(diagnosis: Diagnosis, form: str) -> None:

@@ -106,6 +106,12 @@ def test_quick_loads_no_log_and_says_so(killed: pathlib.Path) -> None:
     assert any("--quick" in note for note in verdict["notes"])
 
 
+def test_host_adds_what_the_machine_does_to_the_logs(killed: pathlib.Path) -> None:
+    host = rows(doctor(killed.parent, "--host", "--format", "json"), "host")
+    assert {"vm.max_map_count", "open files"} <= {row["name"] for row in host}
+    assert rows(doctor(killed.parent, "--format", "json"), "host") == []
+
+
 def test_a_folder_that_is_no_log_dir_is_an_error(tmp_path: pathlib.Path) -> None:
     done = run_here(["doctor", str(FIXTURES / "metadata" / "logdir" / "topic-0-0")], tmp_path)
     assert done.status == 2
