@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -15,8 +16,9 @@ from klogtool.doctor.host import HostPoint
 from klogtool.escape import joined, quoted
 from klogtool.render.counts import count_text
 from klogtool.render.lookup import time_text
-from klogtool.render.plans import table_text
+from klogtool.render.plans import wrapped_table
 from klogtool.render.retain import size_text
+from klogtool.render.terminal import columns
 from klogtool.verify.findings import Severity
 
 MOST_TROUBLES = 50  # shown in full; the rest is counted
@@ -121,7 +123,16 @@ def _as_of(diagnosis: Diagnosis) -> Ahead | None:
 
 def diagnosis_text(diagnosis: Diagnosis) -> str:
     """Return the answer for people."""
-    return joined(_lines(diagnosis))
+    return joined(part for line in _lines(diagnosis) for part in _wrapped(line))
+
+
+def _wrapped(line: str) -> list[str]:
+    """Wrap a line for the terminal. Commands stay whole, so that they can be pasted."""
+    text = line.lstrip()
+    if not text or text.startswith(("→", "run ", "then ")):
+        return [line]
+    indent = " " * (len(line) - len(text) + 4)
+    return textwrap.wrap(line, columns(), subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
 
 
 def _lines(diagnosis: Diagnosis) -> Iterator[str]:
@@ -137,27 +148,32 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield from _rest_lines(diagnosis)
 
 
-_HEADLINES = {
-    Starts.YES: "would start on {disks} and lose nothing",
-    Starts.LOSES_DATA: "would start on {disks} and LOSE DATA: {where}",
-    Starts.REFUSES: "REFUSES to start on {disks}: {where}",
-}
-
-
 def headline(diagnosis: Diagnosis) -> str:
-    """Return the verdict in one sentence."""
+    """Return the verdict in one sentence. Names alone (`--quick`) are no promise that nothing is lost."""
     count = len(diagnosis.log_dirs)
     disks = "this log dir" if count == 1 else f"these {count} log dirs"
-    partitions = count_text(len(diagnosis.prospects), "partition")
+    return f"A broker {diagnosis.kafka} {_fate_on(diagnosis, disks)}."
+
+
+def _fate_on(diagnosis: Diagnosis, disks: str) -> str:
     if diagnosis.starts is Starts.REFUSES:
         stopping = [point for point in diagnosis.points if point.what is What.REFUSES]
-        where = count_text(len(stopping), "reason") if stopping else "all log dirs go offline"
-    else:
-        losing = {trouble.path for trouble in diagnosis.troubles if any(point.is_losing for point in trouble.ahead)}
-        where = f"{count_text(len(losing), 'place')}, {partitions} in all"
-    told = _HEADLINES[diagnosis.starts].format(disks=disks, where=where)
-    quick = " (names and small files only: --quick)" if diagnosis.is_quick else ""
-    return f"A broker {diagnosis.kafka} {told}{quick}."
+        why = count_text(len(stopping), "reason") if stopping else "all log dirs go offline"
+        return f"REFUSES to start on {disks}: {why}"
+    if diagnosis.starts is Starts.LOSES_DATA:
+        return f"would start on {disks} and LOSE DATA in {_losing_text(diagnosis)}"
+    if diagnosis.is_quick:
+        return f"would start on {disks}, as far as names and small files tell (--quick)"
+    is_gone = any(point.what is What.MISSING for point in diagnosis.points)
+    return f"would start on {disks} and lose nothing{' more' if is_gone else ''}"
+
+
+def _losing_text(diagnosis: Diagnosis) -> str:
+    losing = {trouble.path for trouble in diagnosis.troubles if any(point.is_losing for point in trouble.ahead)}
+    partitions = {prospect.path for prospect in diagnosis.prospects}
+    if losing <= partitions:
+        return f"{len(losing):,} of {count_text(len(partitions), 'partition')}"
+    return count_text(len(losing), "place")
 
 
 def verdict_facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
@@ -211,7 +227,8 @@ def trouble_lines(trouble: Trouble) -> Iterator[str]:
     """Yield the lines of a trouble: what is ahead, what to look at first, the options."""
     for point in trouble.ahead:
         yield f"  {_MARKS[point.severity]:2}  {trouble.path}"
-        yield f"{_INDENT}{point.what.value}: {point.detail.partition(chr(10))[0]}"
+        told = point.detail.partition(chr(10))[0]
+        yield f"{_INDENT}{told if told.startswith(point.what.value) else f'{point.what.value}: {told}'}"
         if point.stop is not None:
             yield f"{_INDENT}{point.stop.kafka_class}: {point.stop.message.partition(chr(10))[0]}"
     yield from (f"{_INDENT}look first  {line}" for line in trouble.look_first)
@@ -255,8 +272,9 @@ def _rest_lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def matrix_row(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Return the verdict of one release, with the reasons."""
-    return {**verdict_row(diagnosis), "why": _why(diagnosis)}
+    """Return the verdict of one release, with all reasons."""
+    why = [f"{os.path.basename(point.path)}: {point.detail}" for point in diagnosis.points]
+    return {**verdict_row(diagnosis), "why": "; ".join(why)}
 
 
 def matrix_text(diagnoses: Sequence[Diagnosis]) -> str:
@@ -267,7 +285,7 @@ def matrix_text(diagnoses: Sequence[Diagnosis]) -> str:
         first, last = group[0], group[-1]
         releases = first.kafka if first is last else f"{first.kafka} - {last.kafka}"
         rows.append((releases, *_fate(first)))
-    return table_text(rows)
+    return joined(wrapped_table(rows))
 
 
 def _fate(diagnosis: Diagnosis) -> tuple[str, str, str]:
@@ -279,12 +297,12 @@ def _fate(diagnosis: Diagnosis) -> tuple[str, str, str]:
 
 
 def _why(diagnosis: Diagnosis) -> str:
-    """Return the worst points in a few words."""
-    told = [
-        f"{os.path.basename(trouble.path)}: {point.what.value}"
-        if point.what is not What.REFUSES
-        else f"{os.path.basename(trouble.path)}: {point.detail.splitlines()[0]}"
-        for trouble in diagnosis.troubles
-        for point in trouble.ahead
-    ]
+    """Return the worst points in a few words, which are the same for many releases."""
+    told = [f"{os.path.basename(point.path)}: {_in_brief(point)}" for point in diagnosis.points]
     return "; ".join(told[:3]) + (f"; {len(told) - 3:,} more" if len(told) > 3 else "")
+
+
+def _in_brief(point: Ahead) -> str:
+    if point.what is not What.REFUSES:
+        return point.what.value
+    return point.detail.partition(": Kafka ")[0].partition("\n")[0]
