@@ -304,5 +304,5 @@ def _why(diagnosis: Diagnosis) -> str:
 
 def _in_brief(point: Ahead) -> str:
     if point.what is not What.REFUSES:
-        return point.what.value
+        return str(point.what.value)
     return point.detail.partition(": Kafka ")[0].partition("\n")[0]
