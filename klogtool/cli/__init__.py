@@ -5,7 +5,7 @@ guard                 turns errors into a line on stderr and an exit status
 status                exit statuses, and the status of each error
 hints                 the second line of an error: what to do
 output                stdout, stderr
-output_file           files named by `--output` and `--plan-out`
+output_file           files named by `--output`, `--plan-out` and `--html`
 version               `klogtool --version`
 
 options               options that several commands share

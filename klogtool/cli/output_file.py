@@ -1,4 +1,4 @@
-"""Files named by --output."""
+"""Files named by --output, --plan-out and --html."""
 
 from __future__ import annotations
 

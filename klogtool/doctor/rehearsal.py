@@ -163,7 +163,8 @@ def _rehearse_log_dir(path: str, how: Examination, cluster: Cluster, held: set[s
     def work(partition: Partition) -> Rehearsed:
         found = glance(partition) if how.quick else rehearse(partition.path, question, checkpoints, threads)
         stray = find_stray(partition, cluster)
-        return with_segments(found if stray is None else Rehearsed(found.prospect, (*found.ahead, stray)))
+        found = found if stray is None else Rehearsed(found.prospect, (*found.ahead, stray))
+        return found if how.quick else with_segments(found)
 
     results = in_processes(work, loaded, processes, weight=lambda partition: log_bytes(partition.path))
     for partition in partitions:

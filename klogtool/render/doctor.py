@@ -219,8 +219,8 @@ def _fix_command(diagnosis: Diagnosis) -> str | None:
     if not chosen:
         return None
     paths = " ".join(map(quoted, diagnosis.log_dirs))
-    options = " ".join(f"--option {number}" for number in chosen) if len(chosen) <= 8 else ""
-    return f"klogtool doctor {paths} --fix {options} --plan-out plan.json".replace("  ", " ")
+    options = "".join(f"--option {number} " for number in chosen) if len(chosen) <= 8 else ""
+    return f"klogtool doctor {paths} --fix {options}--plan-out plan.json"
 
 
 def trouble_lines(trouble: Trouble) -> Iterator[str]:

@@ -92,8 +92,10 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _command(told: str) -> str:
-    command, _, remark = told.partition("    # ")
-    return f"<pre>{shown(command)}</pre>" + (f'<p class="muted">{shown(remark)}</p>' if remark else "")
+    command, _, remark = told.rpartition("    # ")  # the last one: a path may have the same
+    return (
+        f'<pre>{shown(command)}</pre><p class="muted">{shown(remark)}</p>' if command else f"<pre>{shown(told)}</pre>"
+    )
 
 
 # Troubles.

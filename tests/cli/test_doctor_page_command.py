@@ -44,6 +44,14 @@ def test_the_page_draws_the_segments_of_partitions_in_trouble_only(klogtool: Run
     assert told == ["loses offsets 47 to 50", "<td class=t>lost", "damaged end is cut"]
 
 
+def test_a_quick_page_has_no_drawings(klogtool: Run, tmp_path: pathlib.Path) -> None:
+    page, other = tmp_path / "page.html", FIXTURES / "metadata/logdir"  # whose cluster does not know these topics
+    assert klogtool("doctor", HURT, other, "--quick", "--html", page).status == 1
+    structure = Structure(page.read_text(encoding="utf-8"))
+    assert "figure" not in structure.tags
+    assert "flip-bit-0" in structure.texts["h3"]
+
+
 def test_an_existing_file_is_not_replaced(klogtool: Run, tmp_path: pathlib.Path) -> None:
     page = tmp_path / "page.html"
     page.write_text("mine")

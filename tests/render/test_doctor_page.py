@@ -15,11 +15,13 @@ from diagnoses import FIRST_MS, HOSTILE, HOUR_MS, LOG_DIRS, STEP, make_diagnosis
 from msgspec.structs import replace
 from page_structure import ADDRESSES, Structure
 
-from klogtool.doctor.answers import Ahead, Diagnosis, Prospect, SegmentDrawn, Starts, What
+from klogtool.broker.circumstances import Circumstances
+from klogtool.doctor.answers import Ahead, Diagnosis, Prospect, Remedy, SegmentDrawn, Starts, What
 from klogtool.errors import AboveLimit, KlogError
 from klogtool.escape import joined
 from klogtool.format import codecs
 from klogtool.json_rows import row_line
+from klogtool.plans.question import Question
 from klogtool.render.doctor import diagnosis_rows, diagnosis_text
 from klogtool.render.doctor_drawing import drawing, merged, offset_lane, time_lane
 from klogtool.render.doctor_page import MOST_ROWS, doctor_page
@@ -27,6 +29,7 @@ from klogtool.render.doctor_style import DARK, LIGHT, SHAPES_ON, TEXT_ON
 from klogtool.render.kept_answer import BEGIN, END, MOST_ANSWER_BYTES, PLAIN_BYTES, answer_block, read_answer
 from klogtool.verify.findings import Severity
 
+REMEDY = Remedy("retain", "/d", Question(circumstances=Circumstances(now_ms=0)))
 NOW_MS = FIRST_MS + 100 * HOUR_MS
 MOST_BYTES = 300_000  # of a page of a thousand partitions
 SIZES = [(0, 0), (1, 0), (1, 1), (7, 5), (1000, 0), (1000, 3), (1000, 50), (1000, 1000)]
@@ -163,6 +166,15 @@ def test_text_from_a_disk_cannot_become_markup() -> None:
     assert page.count("</script>") == 1
     assert page.isascii() or not set(page) & {"\x1b", "\u202e", "\udcff"}
     page.encode()
+
+
+def test_a_path_with_the_mark_of_a_remark_does_not_cut_the_command() -> None:
+    diagnosis = replace(make_diagnosis(3, 1), log_dirs=("/d/a    # b",))
+    trouble = replace(diagnosis.troubles[0], options=(replace(diagnosis.troubles[0].options[0], remedies=(REMEDY,)),))
+    page = page_of(replace(diagnosis, troubles=(trouble,)))
+    command = next(text for text in Structure(page).texts["pre"] if "--fix" in text)
+    assert command.startswith("klogtool doctor '/d/a    # b' --fix")
+    assert command.endswith("--plan-out plan.json")
 
 
 def test_an_answer_with_hostile_text_reads_back() -> None:
