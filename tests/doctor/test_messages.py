@@ -130,7 +130,7 @@ def test_paths_are_those_of_the_message() -> None:
 
 def test_a_path_in_a_message_cannot_run_in_a_shell() -> None:
     (found, *_) = recognise("Error while loading log dir /d;$(reboot)`x`")
-    assert found.cures[0] == "klogtool verify '/d;$(reboot)`x`'"
+    assert found.cures[0] == "klogtool doctor '/d;$(reboot)`x`'"
 
 
 def test_what_is_unknown_is_a_word_in_capitals() -> None:
