@@ -6,7 +6,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from appending import appended, follower, leader, replica
+from appending import appended, follower, leader, plan_of, replica
 from deciding import decided
 from loading import CONFIG, NOW_MS, data, make, result_of
 
@@ -21,6 +21,7 @@ from klogtool.format.control import (
     build_control_key,
     build_end_transaction_marker,
 )
+from klogtool.format.indexes import unpack_offset_index
 from klogtool.format.message import build_message_set
 from klogtool.plans.plan import Plan
 
@@ -120,6 +121,28 @@ def test_a_marker_of_the_producers_own_epoch(tmp_path: Path, kafka: str, is_refu
     calls = [leader(begun), leader(ended, origin="coordinator", transaction_version=2)]
     *_, row = appended(tmp_path / "t-0", *calls, as_of=kafka)
     assert ("error" in row) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("kafka", "entries"), [("3.9.0", [(4, 148)]), ("3.9.1", [(1, 74), (2, 148), (3, 222), (4, 296)])]
+)
+def test_an_index_entry_for_each_batch_or_for_a_whole_set(
+    tmp_path: Path, kafka: str, entries: list[tuple[int, int]]
+) -> None:
+    assert len(replica(0)) == 74
+    sets = [replica(0) + replica(1), replica(2) + replica(3) + replica(4)]
+    plan = plan_of(tmp_path / "t-0", *map(follower, sets), as_of=kafka, index_interval_bytes=0)
+    index = next(content for name, content in result_of(plan).items() if name.endswith(".index"))
+    assert list(unpack_offset_index(index)) == entries
+
+
+@pytest.mark.parametrize(("kafka", "entries"), [("3.9.0", 0), ("3.9.1", 2)])
+def test_index_entries_of_a_cleaned_segment(tmp_path: Path, kafka: str, entries: int) -> None:
+    """The cleaner writes all three batches at once; the first write into a file gets no entry."""
+    made = [build_batch([Record(n, NOW_MS + n, b"key %d" % n, b"v")]) for n in range(3)]
+    folder = make(tmp_path / "t-0", {0: made, 3: [data(3)]})
+    index = result_of(compacted(folder, kafka))[f"{0:020d}.index"]
+    assert len(list(unpack_offset_index(index))) == entries
 
 
 # ---------------------------------------------------------------- reading

@@ -32,7 +32,7 @@ from klogtool.broker.content import Content, Part, add_part
 from klogtool.broker.draft import span_of
 from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.broker.unified_log.log_segment import LogSegment
+from klogtool.broker.unified_log.log_segment import BatchMarks, LogSegment
 from klogtool.broker.unified_log.rolling import Incoming, roll, should_roll
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.batch import RecordBatch
@@ -226,7 +226,9 @@ class Appender:
         return roll(self._log, info.first_offset if is_known else info.last_offset - MAX_INT)
 
     def _is_large(self, file: ContentFile, call: Call) -> bool:
-        return call.is_follower and file.size >= KERNEL_FROM_BYTES
+        """Whether the kernel appends a set. It makes index entries for batches, never one for the whole set."""
+        is_large = file.size >= KERNEL_FROM_BYTES
+        return call.is_follower and is_large and self._log.terms.rules.index_entry_per_batch
 
     def _append_by_kernel(self, segment: LogSegment, file: ContentFile, info: AppendInfo) -> list[int] | None:
         """Append a large set. None, with nothing changed, if it is refused: the reference finds Kafka's first error."""
@@ -253,7 +255,10 @@ class Appender:
             return None
         if batches.size:
             segment.ensure_offset_in_range(info.last_offset)
-            _note_batches(segment, batches)
+            if log.terms.rules.index_entry_per_batch:
+                _note_batches(segment, batches)
+            else:
+                segment.note_write(map(_marks_of, batches), segment.size, info.last_offset)
         for update in examined.updates:
             producers.update(update)
         for completed in examined.completed:
@@ -285,6 +290,10 @@ def _error(error: KlogError) -> Mapping[str, Any]:
 
 def _epoch_of(entry: Entry) -> tuple[int | None, int]:
     return (entry.partition_leader_epoch if isinstance(entry, RecordBatch) else None, entry.base_offset or 0)
+
+
+def _marks_of(entry: Entry) -> BatchMarks:
+    return BatchMarks(entry.size, entry.last_offset, entry.max_timestamp)
 
 
 def _note_batches(segment: LogSegment, entries: Iterable[Entry]) -> None:

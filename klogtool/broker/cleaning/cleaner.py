@@ -223,7 +223,9 @@ class Pass:
         """Return the new segment of a group: complete, and still `.cleaned`."""
         base_offset, terms = group[0].base_offset, self._terms()
         self.stats.groups[base_offset] = [segment.base_offset for segment in group]
-        cleaned = self._clean_by_kernel(group, terms) if all(map(self._is_for_kernel, group)) else None
+        # The kernel makes index entries for batches, never one for a whole write.
+        is_for_kernel = self.rules.index_entry_per_batch and all(map(self._is_for_kernel, group))
+        cleaned = self._clean_by_kernel(group, terms) if is_for_kernel else None
         if cleaned is None:
             cleaned = LogSegment(self.log.draft, base_offset, self.config, CLEANED)
             self._clean_by_reference(group, cleaned, terms)
@@ -303,7 +305,7 @@ class Pass:
 
     def _clean_into(self, cleaned: LogSegment, source: LogSegment, writer: ContentWriter, terms: FilterTerms) -> None:
         with source.open_log() as file:
-            chunk = _Chunk(cleaned, writer, self.buffer)
+            chunk = _Chunk(cleaned, writer, self.buffer, per_batch=self.rules.index_entry_per_batch)
             for batch in walk_batches(file, self.buffer):
                 chunk.begin(batch)
                 kept = filter_batch(batch, terms, can_discard=self.transactions.can_discard(batch))
@@ -336,8 +338,9 @@ class _Chunk:
     """The batches that fit into the buffer together, and what is kept of them. Only when they are appended together is
     their largest offset checked against the segment's range."""
 
-    def __init__(self, cleaned: LogSegment, writer: ContentWriter, buffer: ReadBuffer) -> None:
-        self._cleaned, self._writer, self._buffer = cleaned, writer, buffer
+    def __init__(self, cleaned: LogSegment, writer: ContentWriter, buffer: ReadBuffer, *, per_batch: bool) -> None:
+        """per_batch: each batch can get an index entry."""
+        self._cleaned, self._writer, self._buffer, self._per_batch = cleaned, writer, buffer, per_batch
         self._start, self._stop = 0, 0
         self._clear()
 
@@ -369,7 +372,9 @@ class _Chunk:
         """Append the chunk. Raises LogSegmentOffsetOverflow, and Corrupt if an index refuses a batch."""
         if self._batches:
             self._cleaned.ensure_offset_in_range(self._max_offset)
-        for marks, position in self._batches:
+            if not self._per_batch:
+                self._cleaned.note_write((marks for marks, _ in self._batches), self._batches[0][1], self._max_offset)
+        for marks, position in self._batches if self._per_batch else ():
             self._cleaned.note_batch(marks, position)
         self._clear()
 

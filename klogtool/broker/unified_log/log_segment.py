@@ -9,7 +9,7 @@ So a start leaves the same side files untouched here as in a broker.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from msgspec import Struct
@@ -278,6 +278,18 @@ class LogSegment:
     def note_batch(self, entry: Indexed, position: int) -> None:
         """Update the indexes as appending a batch at a position does."""
         self.bytes_since_last_index_entry = self.index_batch(entry, position, self.bytes_since_last_index_entry)
+
+    def note_write(self, batches: Iterable[BatchMarks], position: int, last_offset: int) -> None:
+        """Update the indexes as a write of several batches does in releases that make at most one index entry for it.
+
+        position: of the first batch; last_offset: the largest offset of the write. Raises Corrupt as the indexes do.
+        """
+        size, latest = 0, BatchMarks(0, last_offset, NO_TIMESTAMP)
+        for batch in batches:
+            size += batch.size
+            latest = batch if batch.max_timestamp > latest.max_timestamp else latest
+        self.note_timestamp(latest.max_timestamp, latest.last_offset)
+        self.note_batch(BatchMarks(size, last_offset, latest.max_timestamp), position)
 
     def index_batch(self, entry: Indexed, position: int, bytes_since: int) -> int:
         """Note the largest timestamp of a batch at a position, and append its index entries if they are due.
