@@ -11,6 +11,7 @@ Nothing here writes, prints or reads the clock.
     log_dirs         a log dir's own files beyond what stops a start; -future folders
     metadata_lost    what a start forgets if the metadata log is gone, cut, or formatted by a newer release
     metadata_level   whether the release knows the cluster's metadata.version
+    unclean          what an unclean stop means for leaders (KIP-966)
     strays           partition dirs that the cluster does not know as they are
     patient          what advice is given about: log dirs, cluster, circumstances
     advice           what to look at first, and which options there are

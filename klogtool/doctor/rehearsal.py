@@ -28,6 +28,7 @@ from klogtool.doctor.partitions import Rehearsed, glance, log_bytes, rehearse, w
 from klogtool.doctor.patient import Patient
 from klogtool.doctor.segments_drawn import with_segments
 from klogtool.doctor.strays import find_stray
+from klogtool.doctor.unclean import walk_unclean_notes
 from klogtool.errors import KlogError
 from klogtool.format.names import PartitionDirState
 from klogtool.log.cores import usable_cores
@@ -105,7 +106,7 @@ def _diagnose(found: _Found, log_dirs: tuple[str, ...], how: Examination) -> Dia
         _starts(points, patient),
         in_order(_troubles(points, patient)),
         prospects,
-        tuple(_notes(found.cluster, how)),
+        (*_notes(found.cluster, how), *walk_unclean_notes(log_dirs, found.cluster)),
         _seconds(found.rehearsed, how),
         how.quick,
         () if how.host_root is None else tuple(judge_host(host_dirs(log_dirs, prospects), how.host_root)),

@@ -106,6 +106,13 @@ def test_quick_loads_no_log_and_says_so(killed: pathlib.Path) -> None:
     assert any("--quick" in note for note in verdict["notes"])
 
 
+def test_an_unclean_stop_costs_the_broker_its_place_in_the_isr(tmp_path: pathlib.Path) -> None:
+    log_dir = pathlib.Path(shutil.copytree(FIXTURES / "metadata" / "logdir", tmp_path / "logdir"))
+    assert not any("ISR" in note for note in rows(doctor(tmp_path, "--format", "json"), "verdict")[0]["notes"])
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    assert any("ISR" in note for note in rows(doctor(tmp_path, "--format", "json"), "verdict")[0]["notes"])
+
+
 def test_host_adds_what_the_machine_does_to_the_logs(killed: pathlib.Path) -> None:
     host = rows(doctor(killed.parent, "--host", "--format", "json"), "host")
     assert {"vm.max_map_count", "open files"} <= {row["name"] for row in host}
