@@ -24,7 +24,7 @@ from klogtool.format.fields import field_names, number, numbers
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, Frame, find_frame
 from klogtool.format.layouts import BATCH_HEADER, MESSAGE_V0_HEAD, SIZED_BYTES
 from klogtool.format.message import CRC_COVERS_FROM as MESSAGE_CRC_COVERS_FROM
-from klogtool.format.message import HEAD_SIZES, SIZE_FIELD_SIZE, parse_message
+from klogtool.format.message import HEAD_SIZES, SIZE_FIELD_SIZE
 from klogtool.format.varint import VARINT_BITS, VARLONG_BITS, Overlong, read_zigzag
 
 Span: TypeAlias = tuple[int, int]  # bytes [start, stop)
@@ -32,7 +32,7 @@ BlankValue: TypeAlias = Callable[[memoryview], None]
 
 _BATCH_HEADER = numbers(BATCH_HEADER)
 _CRC = field_names(BATCH_HEADER).index("crc")
-_MESSAGE_CRC, _SIZE = number(MESSAGE_V0_HEAD.crc), number(SIZED_BYTES.size)
+_MESSAGE_HEAD, _MESSAGE_CRC, _SIZE = numbers(MESSAGE_V0_HEAD), number(MESSAGE_V0_HEAD.crc), number(SIZED_BYTES.size)
 
 
 class _Broken(ValueError):
@@ -82,18 +82,18 @@ def blank_batch(entry: memoryview, open_from_ms: int, blank_value: BlankValue | 
 def blank_message(entry: memoryview) -> None:
     """Blank a message of magic 0 or 1, plain or a wrapper, that consists of all these bytes. The new checksum is
     right."""
-    message = parse_message(entry)
-    body = entry[LOG_OVERHEAD + HEAD_SIZES[message.magic != 0] :]
+    _, magic, attributes = _MESSAGE_HEAD.unpack_from(entry, LOG_OVERHEAD)
+    body = entry[LOG_OVERHEAD + HEAD_SIZES[magic != 0] :]
     with_end, at = _end_of_data(body), 0
     spans = list(_message_spans(body))
-    is_wrapper = message.attributes & CODEC_MASK and len(spans) == len(("key", "value"))
+    is_wrapper = attributes & CODEC_MASK and len(spans) == len(("key", "value"))
     for start, at in spans[:1] if is_wrapper else spans:
         _fill(body, (start, at))
     if is_wrapper:
         start, at = spans[-1]
     _fill(body, (at, len(body)))
     if is_wrapper:
-        _blank_inside(body[start:at], message.attributes, message.magic, _blank_messages)
+        _blank_inside(body[start:at], attributes, magic, _blank_messages)
     else:
         _keep_end(body, with_end)
     _MESSAGE_CRC.pack_into(entry, LOG_OVERHEAD, crc32(entry[LOG_OVERHEAD + MESSAGE_CRC_COVERS_FROM :]))
