@@ -19,6 +19,7 @@ QUESTIONS = (
     ("verify", "--recover", *NOW),
     ("txns", *NOW),
     ("retain", *NOW),
+    ("doctor", *NOW),
 )
 ROOT_FILES = ("meta.properties", "recovery-point-offset-checkpoint", "replication-offset-checkpoint")
 LETTERS = "QXZJKVWY"  # of names that are no words
@@ -43,7 +44,7 @@ def answers(path: Path, questions: Sequence[tuple[str, ...]] = QUESTIONS) -> lis
 
 def _lasting(row: dict[str, Any]) -> dict[str, Any]:
     """A row without times of this run, and the identity of a plan and of its files."""
-    left_out = {"plan": "id", "summary": "seconds"}.get(row["type"])
+    left_out = {"plan": "id", "summary": "seconds", "verdict": "seconds_estimated"}.get(row["type"])
     row = {name: value for name, value in row.items() if name != left_out}
     for fact in row.get("facts", ()):
         for name in set(fact) - {"path", "size", "mtime_ns"}:

@@ -46,9 +46,9 @@ COMMAND = "image"
 def command(path: str, form: str, **chosen: Any) -> int:
     """Copy a log dir or a partition dir without keys and values, for a bug report or for a colleague.
 
-    Headers of batches and files beside the logs stay, so verify, verify --recover, txns and retain give the same
-    answers for the image. Keys and values become zeros; blocks of zeros take no space on disk. Topics get other names;
-    a private file, DIR.names.json, says which is which.
+    Headers of batches and files beside the logs stay, so verify, verify --recover, txns, retain and doctor give the
+    same answers for the image. Keys and values become zeros; blocks of zeros take no space on disk. Topics get other
+    names; a private file, DIR.names.json, says which is which.
 
     The source is only read. LOGDIR may be in use, but files that change meanwhile can look damaged in the image.
 

@@ -270,3 +270,15 @@ def test_blocks_of_zeros_take_no_space(tmp_path: Path) -> None:
     row = answer(image(tmp_path / "logdir", tmp_path / "image", "--format", "json"))
     assert row["bytes"] > 4 << 20
     assert row["kept_bytes"] < 64 << 10
+
+
+def test_of_a_batch_too_large_for_memory_the_header_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("klogtool.plans.image_log.LARGEST_SOUGHT_BYTES", 1 << 18)
+    a_large_log_dir(tmp_path / "logdir", "none", 1)
+    log = tmp_path / "logdir/orders-0" / f"{0:020d}.log"
+    large, small = (build_batch([Record(n, 1, b"key", b"value" * size)]) for n, size in enumerate((100_000, 1)))
+    log.write_bytes(large + small)
+    assert image(tmp_path / "logdir", tmp_path / "image", "--keep-names").status == 0
+    first, second = walk_entries(str(tmp_path / "image/orders-0" / log.name))
+    assert (first.crc_valid, first.size, second.crc_valid, second.size) == (True, len(large), True, len(small))
+    assert set(bytes(first.data[61:])) == {0, 1}
