@@ -22,7 +22,7 @@ from klogtool.escape import joined
 from klogtool.format import codecs
 from klogtool.json_rows import row_line
 from klogtool.plans.question import Question
-from klogtool.render.doctor import diagnosis_rows, diagnosis_text
+from klogtool.render.doctor import diagnosis_rows, diagnosis_text, headline
 from klogtool.render.doctor_drawing import drawing, merged, offset_lane, time_lane
 from klogtool.render.doctor_page import MOST_ROWS, doctor_page
 from klogtool.render.doctor_style import DARK, LIGHT, SHAPES_ON, TEXT_ON
@@ -80,7 +80,7 @@ def test_a_page_has_one_first_heading_landmarks_and_headings_in_order(partitions
     assert levels.count(1) == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
     assert [structure.tags.count(name) for name in ("header", "main", "footer")] == [1, 1, 1]
-    assert structure.texts["h1"] == [diagnosis_text(diagnosis).partition("\n")[0]]
+    assert structure.texts["h1"] == [headline(diagnosis)]
 
 
 def test_tables_have_headers_and_scroll_in_regions_that_the_keyboard_reaches() -> None:
