@@ -83,8 +83,8 @@ class Partition(partition.Partition, frozen=True):
         """Load it as a broker does, for several lookups; nothing is written.
 
         given: recovery_point, log_start_offset, high_watermark (offsets); last_stop ("clean" or "unclean"); config
-        (Kafka's names and values as text); jobs (threads). What is not given is read from the log dir's own files.
-        now_ms: the clock, which decides which producers have expired. Raises Corrupt or Refused, with Kafka's class of
+        (Kafka's names and values as text); kafka (a release, "3.9.2"); jobs (threads). What is not given is read from
+        the log dir's own files. now_ms: the clock, which decides which producers have expired. Raises Corrupt or Refused, with Kafka's class of
         exception, if a broker would not start.
         """
         question = _asked(Question, now_ms, given)
@@ -116,8 +116,8 @@ class Partition(partition.Partition, frozen=True):
         """Plan what a broker's start would make of it. now_ms: the clock, which decides which producers have expired.
 
         given: recovery_point, log_start_offset (offsets); last_stop ("clean" or "unclean"); config (Kafka's names and
-        values as text); jobs (threads); for a log dir also mark_clean. What is not given is read from the log dir's own
-        files. Raises Corrupt or Refused, with Kafka's class of exception, if a broker would not start.
+        values as text); kafka (a release, "3.9.2"); jobs (threads); for a log dir also mark_clean. What is not given is
+        read from the log dir's own files. Raises Corrupt or Refused, with Kafka's class of exception, if a broker would not start.
         """
         return _plan("verify --recover", self.path, now_ms, given)
 

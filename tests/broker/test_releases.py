@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import fields
 from running import ROOT, run_here
 
+import klogtool
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.broker.releases import (
@@ -115,3 +116,12 @@ def test_an_unknown_release_is_wrong_usage() -> None:
     told = run_here(["compact", PARTITION, "--kafka", "3.5"], ROOT)
     assert told.status == 2
     assert "klogtool: --kafka: '3.5' is not a release that klogtool knows; it knows 3.6.2, " in told.err
+
+
+def test_python_takes_a_release() -> None:
+    partition = klogtool.open(ROOT / PARTITION)
+    assert isinstance(partition, klogtool.Partition)
+    (answer,) = partition.plan_roll(kafka="3.9.2").answers
+    assert answer["rolled_to"] is None
+    with pytest.raises(KlogError, match="kafka"):
+        partition.plan_roll(kafka="2.8.2")
