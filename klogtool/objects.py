@@ -84,8 +84,8 @@ class Partition(partition.Partition, frozen=True):
 
         given: recovery_point, log_start_offset, high_watermark (offsets); last_stop ("clean" or "unclean"); config
         (Kafka's names and values as text); kafka (a release, "3.9.2"); jobs (threads). What is not given is read from
-        the log dir's own files. now_ms: the clock, which decides which producers have expired. Raises Corrupt or Refused, with Kafka's class of
-        exception, if a broker would not start.
+        the log dir's own files. now_ms: the clock, which decides which producers have expired. Raises Corrupt or
+        Refused, with Kafka's class of exception, if a broker would not start.
         """
         question = _asked(Question, now_ms, given)
         return load(self.path, question.circumstances, question.jobs)
@@ -117,7 +117,8 @@ class Partition(partition.Partition, frozen=True):
 
         given: recovery_point, log_start_offset (offsets); last_stop ("clean" or "unclean"); config (Kafka's names and
         values as text); kafka (a release, "3.9.2"); jobs (threads); for a log dir also mark_clean. What is not given is
-        read from the log dir's own files. Raises Corrupt or Refused, with Kafka's class of exception, if a broker would not start.
+        read from the log dir's own files. Raises Corrupt or Refused, with Kafka's class of exception, if a broker would
+        not start.
         """
         return _plan("verify --recover", self.path, now_ms, given)
 
