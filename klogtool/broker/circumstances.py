@@ -154,9 +154,10 @@ class Checkpoints:
     """The files of a log dir that say something about its partitions; each is read once. log_dir None: there is
     none."""
 
-    def __init__(self, log_dir: str | None) -> None:
+    def __init__(self, log_dir: str | None, cluster: ClusterConfig | None = None) -> None:
+        """cluster: if `__cluster_metadata` is in another log dir of the broker."""
         self.log_dir = log_dir
-        self._cluster: ClusterConfig | None = None
+        self._cluster = cluster
         self._knows_topic_ids: bool | None = None
         self._read: dict[FileKind, tuple[Offsets | None, str]] = {}
 

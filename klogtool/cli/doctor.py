@@ -17,13 +17,11 @@ from klogtool.cli.status import DONE, FOUND, REFUSED
 from klogtool.cli.writing import Show, head_of, save_plans
 from klogtool.cli.writing_options import header
 from klogtool.disk.facts import check_saving_place
+from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.answers import Diagnosis
 from klogtool.doctor.fixes import choose, plan_fixes
 from klogtool.doctor.rehearsal import Examination, examine, examine_for_all
-from klogtool.errors import KlogError
 from klogtool.json_rows import row_line
-from klogtool.log.logdir import LogDir
-from klogtool.log.opened import open_path
 from klogtool.log.under import count_partitions
 from klogtool.plans.mend import COMMAND as FIX
 from klogtool.render.doctor import diagnosis_rows, diagnosis_text, matrix_row, matrix_text
@@ -71,9 +69,7 @@ def command(paths: tuple[str, ...], circumstances: Circumstances, form: str, **c
     _check_usage(paths, chosen)
     if chosen["page"]:
         return print_page(chosen["page"], form)
-    for path in paths:
-        if not isinstance(open_path(path), LogDir):
-            raise KlogError("not a log dir", path=path)
+    split_log_dirs(paths)
     if not chosen["quiet"]:
         note_if_in_use(paths)
     if chosen["matrix"]:

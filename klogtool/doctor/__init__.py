@@ -12,6 +12,8 @@ Nothing here writes, prints or reads the clock.
     metadata_lost    what a start forgets if the metadata log is gone, cut, or formatted by a newer release
     metadata_level   whether the release knows the cluster's metadata.version
     unclean          what an unclean stop means for leaders (KIP-966)
+    replicas         folders of partitions that the cluster has here: deleted, misnamed, in a log dir that is not named
+    absent           paths of log.dirs that are no log dirs
     strays           partition dirs that the cluster does not know as they are
     patient          what advice is given about: log dirs, cluster, circumstances
     advice           what to look at first, and which options there are

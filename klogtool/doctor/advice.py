@@ -7,7 +7,14 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from klogtool.doctor.answers import Ahead, Option, Strategy, Trouble, What
-from klogtool.doctor.file_options import OPTIONS_BY_FINDING, future_options, log_start_options, stray_options
+from klogtool.doctor.file_options import (
+    OPTIONS_BY_FINDING,
+    deletion,
+    future_options,
+    log_start_options,
+    rename_options,
+    stray_options,
+)
 from klogtool.doctor.log_options import cut_options, early_end_options, gap_options, loading_options
 from klogtool.doctor.messages import situation_of
 from klogtool.doctor.patient import Patient
@@ -21,6 +28,8 @@ _LOOK_AT: dict[What, tuple[str, ...]] = {
     What.STRAY: ("was the topic deleted or recreated while the broker was down? Then the broker is right",),
     What.METADATA_LOST: ("does another controller of the cluster live? Copy its folder __cluster_metadata-0",),
     What.FUTURE_EMPTIED: ("was the partition being moved between log dirs? Is the other disk mounted?",),
+    What.MISNAMED: ("who renamed the folder? The files in it are not those of the topic of this name",),
+    What.LEFT_OUT: (_UNMOUNTED, "name all log dirs of the broker"),
     What.MISSING: (_REPLICA,),
     What.NO_ROOM: ("what else fills this disk?",),
 }
@@ -49,6 +58,8 @@ def _look_first(point: Ahead) -> tuple[str, ...]:
 
 def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for one point."""
+    if not patient.holds(point.path):  # a disk is missing
+        return
     by_finding = OPTIONS_BY_FINDING.get(point.finding or "")
     if by_finding is not None:
         yield from by_finding(point, patient)
@@ -57,6 +68,7 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         case What.TRUNCATED:
             yield from cut_options(point, patient)
         case What.ALL_DELETED:
+            yield from rename_options(point, patient)
             yield from log_start_options(point, patient)
         case What.ENDS_EARLY:
             yield from early_end_options(point, patient)
@@ -64,6 +76,10 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
             yield from loading_options(point, patient)
         case What.STRAY:
             yield from stray_options(point, patient)
+        case What.CLEANER_STOPS:
+            yield deletion(point.path, patient, "one long cleaning")
+        case What.MISNAMED:
+            yield from rename_options(point, patient)
         case What.FUTURE_EMPTIED:
             yield from future_options(point, patient)
         case What.MISSING:

@@ -24,7 +24,7 @@ class What(Enum):
     TRUNCATED = "truncated"
     """Recovery cuts the log, and deletes the segments after the cut."""
     ALL_DELETED = "all-deleted"
-    """The log ends below its start offset, so the broker deletes all of it."""
+    """The log ends below its start offset, or its folder is marked for deletion: the broker deletes all of it."""
     ENDS_EARLY = "ends-early"
     """The clean marker is false: the broker does not check the log, and appends where records are."""
     STRAY = "stray"
@@ -33,6 +33,10 @@ class What(Enum):
     """The cluster's metadata is gone, or is cut: the broker forgets what was in it."""
     FUTURE_EMPTIED = "future-emptied"
     """A -future folder without its partition is emptied."""
+    MISNAMED = "misnamed"
+    """The folder has the name of another topic: the broker loads it, and never serves it."""
+    LEFT_OUT = "left-out"
+    """A log dir of the broker is not named: its partitions are created anew, empty, in the others."""
     CLEANER_STOPS = "cleaner-stops"
     """The broker runs, and compacts nothing."""
     IGNORED = "ignored"
@@ -55,6 +59,8 @@ LOSING = frozenset(
         What.ENDS_EARLY,
         What.METADATA_LOST,
         What.FUTURE_EMPTIED,
+        What.MISNAMED,
+        What.LEFT_OUT,
         What.NO_ROOM,
         What.IGNORED,
     }
@@ -147,6 +153,8 @@ ORDER = (
     What.TRUNCATED,
     What.ENDS_EARLY,
     What.FUTURE_EMPTIED,
+    What.MISNAMED,
+    What.LEFT_OUT,
     What.IGNORED,
     What.STRAY,
     What.CLEANER_STOPS,

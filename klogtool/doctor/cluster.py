@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR, ClusterConfig
 from klogtool.errors import KlogError
 from klogtool.format.uuids import build_uuid
 from klogtool.log.cluster_metadata import ClusterMetadata, Replicas, read_cluster_metadata
@@ -26,6 +26,12 @@ class Cluster(Struct, frozen=True):
     node_id: int | None = None
     directories: dict[str, str] = field(default_factory=dict)
     topic_ids: bool = False
+
+    def settings(self) -> ClusterConfig | None:
+        """Return the settings of topics and brokers, for all log dirs; None if no log dir has the metadata."""
+        if self.metadata is None:
+            return None
+        return ClusterConfig(self.metadata, None if self.node_id is None else str(self.node_id))
 
     def topic_of(self, topic_id: str) -> str | None:
         """Return the name of the topic with this id; None if the cluster knows none."""

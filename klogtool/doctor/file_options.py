@@ -9,17 +9,21 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
+from klogtool.broker.circumstances import Checkpoints
 from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
-from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
+from klogtool.format.checkpoints import parse_offset_checkpoint
 from klogtool.format.names import FileKind, build_file_name, parse_file_name, parse_partition_dir_name
+from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid
 from klogtool.log.file import read_whole
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.log.side_file import MOST_TEXT_BYTES
-from klogtool.plans.mend import COMMAND, DeleteFile, Edit, MendQuestion, MoveFolder, RenameFile, WriteFile
+from klogtool.plans.mend import COMMAND, DeleteFile, Edit, MendQuestion, MoveFolder, RenameFile, SetOffset, WriteFile
 from klogtool.plans.rebuild_index import COMMAND as REBUILD
 from klogtool.plans.rebuild_index import RebuildIndexQuestion
 from klogtool.verify.cures import move_out, parent_of, rebuild_index, remove, renaming, write_lines
@@ -28,8 +32,10 @@ from klogtool.verify.identity_cures import (
     drop_directory_id,
     find_topic_id,
     meta_properties_lines,
+    read_topic_id,
 )
-from klogtool.verify.verify_log_dirs import worse_and_better
+from klogtool.verify.verify_log_dirs import CHECKPOINTS, worse_and_better
+from klogtool.verify.verify_names import METADATA_TOPIC
 
 OptionsOf: TypeAlias = Callable[[Ahead, Patient], Iterator[Option]]
 _EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
@@ -57,8 +63,12 @@ def _inside(path: str, patient: Patient) -> str:
 # Folders.
 
 
+# fsck needs the one; a broker, and klogtool, cannot lock a log dir that has the other.
+_BY_HAND = ("lost+found", FileKind.LOCK.value)
+
+
 def _foreign_folder(point: Ahead, patient: Patient) -> Iterator[Option]:
-    if os.path.basename(point.path) != "lost+found":  # fsck needs it: verify's cure says what to do
+    if os.path.basename(point.path) not in _BY_HAND:  # verify's cure says what to do
         yield move_away("move the folder out of the log dir", point.path, patient)
 
 
@@ -78,12 +88,44 @@ def _duplicate(point: Ahead, patient: Patient) -> Iterator[Option]:
     for twin in twins[:1]:
         worse, better = worse_and_better(twin, own.path)
         title = f"move the copy away that ends earlier; {quoted(better)} stays"
-        yield move_away(title, worse, patient, strategy=Strategy.MAY_DIVERGE)
+        is_last = patient.log_dir_of(worse) != patient.log_dir_of(better)
+        option = move_away(title, worse, patient, strategy=Strategy.MAY_DIVERGE)
+        yield _with_edits(option, tuple(_dropped_lines(Partition(worse), patient)) if is_last else ())
+
+
+def _with_edits(option: Option, more: tuple[Edit, ...]) -> Option:
+    (remedy,) = option.remedies
+    question = remedy.question
+    if not isinstance(question, MendQuestion):
+        return option
+    return replace(option, remedies=(replace(remedy, question=replace(question, edits=(*more, *question.edits))),))
+
+
+def _dropped_lines(partition: Partition, patient: Patient) -> Iterator[Edit]:
+    """Yield the edits that drop the lines of a partition from the checkpoints of its log dir."""
+    key, lines = partition.topic_partition, Checkpoints(patient.log_dir_of(partition.path))
+    for kind in CHECKPOINTS:
+        if key is not None and lines.find_line(kind, key) is not None:
+            yield SetOffset(kind.value, key.topic, key.partition)
 
 
 def _in_place_of_file(point: Ahead, patient: Patient) -> Iterator[Option]:
+    if os.path.basename(point.path) in _BY_HAND:
+        return
     if os.path.isdir(point.path) and parent_of(point.path) == patient.log_dir_of(point.path):
         yield move_away("move the folder out of the log dir", point.path, patient)
+
+
+def rename_options(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the option to give a folder the name of the partition that it is: by its topic id, without a suffix."""
+    partition = Partition(point.path)
+    topic_id = read_topic_id(partition)
+    topic = None if topic_id is None else patient.cluster.topic_of(topic_id)
+    plain = f"{topic}-{partition.partition}"
+    to = os.path.join(patient.log_dir_of(point.path), plain)
+    if topic is not None and not os.path.lexists(to):
+        edits = (MoveFolder(_inside(point.path, patient), plain),)
+        yield mending(f"rename it to {plain}", point.path, f"mv -n {quoted(point.path)} {quoted(to)}", edits, patient)
 
 
 def future_options(point: Ahead, patient: Patient) -> Iterator[Option]:
@@ -162,9 +204,8 @@ def log_start_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     key = partition.topic_partition
     if key is None or key not in offsets:
         return
-    del offsets[key]
-    edits = (WriteFile(name, build_offset_checkpoint(offsets).decode()),)
-    command = f"sed -i -E -e '/^{key.topic} {key.partition} /d' -e '2s/.*/{len(offsets)}/' {quoted(path)}"
+    edits = (SetOffset(name, key.topic, key.partition),)
+    command = f"sed -i -E -e '/^{key.topic} {key.partition} /d' -e '2s/.*/{len(offsets) - 1}/' {quoted(path)}"
     yield mending(
         f"drop its line in {name}",
         point.path,
@@ -195,8 +236,9 @@ def _write_topic_id(partition: Partition, path: str, patient: Patient, strategy:
     metadata = patient.cluster.metadata
     topic = partition.topic or ""
     known = None if metadata is None else metadata.topic_ids.get(topic)
+    known = build_uuid(METADATA_TOPIC_ID) if topic == METADATA_TOPIC else known
     topic_id = known or (find_topic_id(topic, patient.partitions()) if metadata is None else None)
-    if topic_id is None:
+    if topic_id is None or topic_id == read_topic_id(partition):
         return
     file = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
     lines = ["version: 0", f"topic_id: {topic_id}"]
@@ -240,6 +282,7 @@ OPTIONS_BY_FINDING: Mapping[str, OptionsOf] = {
     "kraft-snapshot-corrupt": _kraft_snapshot,
     "quorum-state-corrupt": _quorum_state,
     "partition-metadata-corrupt": _partition_metadata,
+    "topic-id-mismatch": _partition_metadata,
     "epochs-corrupt": _leader_epochs,
     "segment-name": _segment_name,
 }

@@ -38,7 +38,11 @@ def plan_fixes(options: Iterable[Option]) -> Iterator[Plan]:
     """Yield the plans of the options. Edits in one log dir are one plan's question. Raises KlogError as the decisions
     do."""
     for remedy in _merged([remedy for option in options for remedy in option.remedies]):
-        yield from decide(remedy.command, remedy.path, remedy.question)
+        for plan in decide(remedy.command, remedy.path, remedy.question):
+            if (
+                remedy.command == COMMAND or plan.path == remedy.path
+            ):  # lines of checkpoints are edits: they go together
+                yield plan
 
 
 def _merged(remedies: Sequence[Remedy]) -> Iterator[Remedy]:

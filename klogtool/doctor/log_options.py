@@ -11,13 +11,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import CLEAN, UNCLEAN, Stop
+from klogtool.broker.circumstances import CLEAN, UNCLEAN, Checkpoints, Stop
 from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind
+from klogtool.log.partition import Partition
 from klogtool.plans.decisions import decide
+from klogtool.plans.mend import COMMAND as MEND
+from klogtool.plans.mend import MendQuestion, SetOffset
 from klogtool.plans.plan import Plan
 from klogtool.plans.rebuild_index import RebuildIndexQuestion, SideFile
 from klogtool.plans.recover_log_dir import RecoverQuestion
@@ -25,6 +28,7 @@ from klogtool.plans.salvage import SalvageQuestion
 from klogtool.verify.cures import rebuild_index, recover, salvage
 from klogtool.verify.verify_names import METADATA_TOPIC
 
+_NEVER_BEYOND = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.CLEANER_CHECKPOINT)
 _BROKERS_WAY = "as the broker does it"
 
 
@@ -33,6 +37,7 @@ def cut_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     yield from salvage_options(point.path, patient)
     yield replica_option(point.path)
     question = RecoverQuestion(circumstances=patient.circumstances)
+    lowered = () if point.first_offset is None else _lowering(point.path, patient, point.first_offset)
     yield Option(
         _BROKERS_WAY,
         point.path,
@@ -40,7 +45,7 @@ def cut_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         Strategy.AS_THE_BROKER,
         point.lost_records,
         point.lost_ms,
-        remedies=(Remedy("verify --recover", point.path, question),),
+        remedies=(Remedy("verify --recover", point.path, question), *lowered),
     )
 
 
@@ -91,8 +96,23 @@ def salvage_options(path: str, patient: Patient) -> Iterator[Option]:
             Strategy.DAMAGED_ONLY if plan.answer["rejected"] else Strategy.NOTHING_LOST,
             _offsets_lost(plan.answer),
             None,
-            remedies=(Remedy("salvage", path, question),),
+            remedies=(Remedy("salvage", path, question), *_lowering(path, patient, plan.answer["log_end_offset"])),
         )
+
+
+def _lowering(path: str, patient: Patient, end: int) -> Iterator[Remedy]:
+    """Yield the remedy that lowers the partition's lines in checkpoints to the end that its log will have.
+
+    A broker does the same when it next writes these files."""
+    log_dir, key = patient.log_dir_of(path), Partition(path).topic_partition
+    lines = Checkpoints(log_dir)
+    edits = tuple(
+        SetOffset(kind.value, key.topic, key.partition, end)
+        for kind in _NEVER_BEYOND
+        if key is not None and (lines.find_line(kind, key) or 0) > end
+    )
+    if edits:
+        yield Remedy(MEND, log_dir, MendQuestion(circumstances=patient.circumstances, edits=edits))
 
 
 def _offsets_lost(answer: Mapping[str, Any]) -> int | None:
@@ -116,7 +136,10 @@ def _recovering(point: Ahead, patient: Patient, last_stop: Stop) -> Iterator[Opt
         Strategy.AS_THE_BROKER if loses else Strategy.NOTHING_LOST,
         _span(plan.answer["lost"]) if loses else 0,
         None if loses else 0,
-        remedies=(Remedy("verify --recover", point.path, question),),
+        remedies=(
+            Remedy("verify --recover", point.path, question),
+            *_lowering(point.path, patient, plan.answer["log_end_offset"]),
+        ),
     )
 
 

@@ -108,6 +108,7 @@ def last_timestamp(log: LoadedLog) -> int | None:
     try:
         start = segment.offset_index.lookup(segment.offset_index.last_offset).position
         with segment.open_log() as file:
+            start = start if 0 <= start < file.size else 0  # an index can be wrong
             return _sum(_walk_sound(file, start, file.size, segment.base_offset)).timestamp
     except KlogError:  # the log ends in damage that this start does not see
         return None

@@ -31,6 +31,10 @@ class Patient(Struct, frozen=True):
         for path in self.log_dirs:
             yield from LogDir(path).partitions
 
+    def holds(self, path: str) -> bool:
+        """Return whether a path is in one of the log dirs, or is one."""
+        return any(path == folder or path.startswith(folder + os.sep) for folder in self.log_dirs)
+
     def log_dir_of(self, path: str) -> str:
         """Return the log dir that a path is in, or is."""
         return next(folder for folder in self.log_dirs if path == folder or path.startswith(folder + os.sep))

@@ -8,13 +8,15 @@ partition is rehearsed as if nothing else was wrong.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import Release
+from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.advice import advise
 from klogtool.doctor.answers import Ahead, Diagnosis, Prospect, Starts, Trouble, What
 from klogtool.doctor.cluster import Cluster, read_cluster
@@ -22,15 +24,16 @@ from klogtool.doctor.host import judge_host
 from klogtool.doctor.host_dirs import host_dirs
 from klogtool.doctor.log_dirs import walk_log_dir_points
 from klogtool.doctor.metadata_level import walk_level_points
-from klogtool.doctor.metadata_lost import walk_format_points, with_one_cause
+from klogtool.doctor.metadata_lost import is_forgotten, walk_format_points, with_one_cause
 from klogtool.doctor.ordering import in_order
 from klogtool.doctor.partitions import Rehearsed, glance, log_bytes, rehearse, what_of
 from klogtool.doctor.patient import Patient
+from klogtool.doctor.replicas import walk_left_out, walk_replica_points
 from klogtool.doctor.segments_drawn import with_segments
 from klogtool.doctor.strays import find_stray
 from klogtool.doctor.unclean import walk_unclean_notes
 from klogtool.errors import KlogError
-from klogtool.format.names import PartitionDirState
+from klogtool.format.names import PartitionDirState, TopicPartition
 from klogtool.log.cores import usable_cores
 from klogtool.log.in_processes import in_processes
 from klogtool.log.logdir import LogDir
@@ -60,6 +63,7 @@ class Examination(Struct, frozen=True):
 class _Found(Struct, frozen=True):
     """What was found on the disks, the same for every release."""
 
+    log_dirs: tuple[str, ...]
     cluster: Cluster
     points: tuple[Ahead, ...]
     rehearsed: tuple[Rehearsed, ...]
@@ -68,42 +72,49 @@ class _Found(Struct, frozen=True):
 def examine(paths: Sequence[str], how: Examination) -> Diagnosis:
     """Return what a broker's start does to these log dirs, and what can be done about it. Raises KlogError for a path
     that is no log dir, Unreadable for what klogtool may not read."""
-    log_dirs = tuple(os.path.abspath(path) for path in paths)
-    return _diagnose(_find(log_dirs, how), log_dirs, how)
+    named = tuple(os.path.abspath(path) for path in paths)
+    return _diagnose(_find(named, how), named, how)
 
 
 def examine_for_all(paths: Sequence[str], how: Examination, releases: Sequence[Release]) -> list[Diagnosis]:
     """Return the same for several releases. The logs are loaded once: from 3.6 to 4.4 all releases load them alike."""
-    log_dirs = tuple(os.path.abspath(path) for path in paths)
-    found = _find(log_dirs, how)
+    named = tuple(os.path.abspath(path) for path in paths)
+    found = _find(named, how)
     asked = (replace(how, circumstances=replace(how.circumstances, kafka=release)) for release in releases)
-    return [_diagnose(found, log_dirs, each) for each in asked]
+    return [_diagnose(found, named, each) for each in asked]
 
 
-def _find(log_dirs: tuple[str, ...], how: Examination) -> _Found:
+def _find(named: Sequence[str], how: Examination) -> _Found:
+    log_dirs, absent = split_log_dirs(named)
     cluster = read_cluster(log_dirs)
-    points = tuple(_ahead_of(problem) for problem in find_start_problems(log_dirs, how.circumstances))
+    points = absent + tuple(_ahead_of(problem) for problem in find_start_problems(log_dirs, how.circumstances))
     held = {point.path for point in points} | {os.path.dirname(point.path) for point in points}
-    rehearsed = tuple(found for path in log_dirs for found in _rehearse_log_dir(path, how, cluster, held))
-    return _Found(cluster, points, rehearsed)
+    folders = [partition for path in log_dirs for partition in LogDir(path).partitions]
+    current = {partition.topic_partition for partition in folders if partition.state is PartitionDirState.CURRENT}
+    rehearsed = tuple(found for path in log_dirs for found in _rehearse_log_dir(path, how, cluster, held, current))
+    return _Found(log_dirs, cluster, points, rehearsed)
 
 
-def _diagnose(found: _Found, log_dirs: tuple[str, ...], how: Examination) -> Diagnosis:
-    patient = Patient(log_dirs, found.cluster, how.circumstances)
-    loaded = [point for each in found.rehearsed for point in each.ahead]
+def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagnosis:
+    patient = Patient(found.log_dirs, found.cluster, how.circumstances)
+    held = {point.path for point in found.points}
+    loaded = [point for each in found.rehearsed for point in each.ahead if point.path not in held]
+    strays = [point for point in loaded if point.what is What.STRAY]
     points = _once(
         *found.points,
         *walk_log_dir_points(patient),
+        *walk_replica_points(patient),
+        *(walk_left_out(patient) if len(named) == len(found.log_dirs) else ()),
         *walk_level_points(found.cluster, patient.rules),
-        *walk_format_points(log_dirs, found.cluster, patient.rules),
+        *walk_format_points(found.log_dirs, found.cluster, patient.rules),
         *(point for point in loaded if point.what is not What.STRAY),
-        *with_one_cause([point for point in loaded if point.what is What.STRAY], found.cluster),
+        *([] if _stops_at_metadata(found) else with_one_cause(strays, found.cluster)),
     )
     prospects = tuple(each.prospect for each in found.rehearsed)
     return Diagnosis(
         how.circumstances.kafka,
-        log_dirs,
-        _starts(points, patient),
+        named,
+        _starts(points, patient, named),
         in_order(_troubles(points, patient)),
         prospects,
         (*_notes(found.cluster, how), *walk_unclean_notes(log_dirs, found.cluster)),
@@ -118,12 +129,21 @@ def _once(*points: Ahead) -> list[Ahead]:
     return list({(point.path, point.what, point.first_offset): point for point in reversed(points)}.values())[::-1]
 
 
-def _starts(points: Sequence[Ahead], patient: Patient) -> Starts:
+def _starts(points: Sequence[Ahead], patient: Patient, named: Sequence[str]) -> Starts:
     """Return whether a broker starts. It ends if all of its log dirs go offline (ReplicaManager)."""
-    offline = {patient.log_dir_of(point.path) for point in points if point.what is What.OFFLINE}
-    if any(point.what is What.REFUSES for point in points) or offline == set(patient.log_dirs):
+    given_up = [point.path for point in points if point.what is What.OFFLINE]
+    offline = {patient.log_dir_of(path) if patient.holds(path) else path for path in given_up}
+    if any(point.what is What.REFUSES for point in points) or offline == set(named):
         return Starts.REFUSES
     return Starts.LOSES_DATA if any(point.is_losing for point in points) else Starts.YES
+
+
+def _stops_at_metadata(found: _Found) -> bool:
+    """Return whether the broker ends because of the metadata that is not whole: nothing is forgotten then."""
+    if found.cluster.metadata_dir is None or not is_forgotten(found.cluster):
+        return False
+    folder = os.path.join(found.cluster.metadata_dir, CLUSTER_METADATA_DIR)
+    return any(point.what is What.REFUSES and point.path.startswith(folder) for point in found.points)
 
 
 def _ahead_of(problem: StartProblem) -> Ahead:
@@ -150,10 +170,12 @@ def _troubles(points: Sequence[Ahead], patient: Patient) -> Iterator[Trouble]:
 # The partitions.
 
 
-def _rehearse_log_dir(path: str, how: Examination, cluster: Cluster, held: set[str]) -> Iterator[Rehearsed]:
+def _rehearse_log_dir(
+    path: str, how: Examination, cluster: Cluster, held: set[str], current: Collection[TopicPartition | None]
+) -> Iterator[Rehearsed]:
     """Yield the start of each partition dir, by name. held: paths with a start problem; such partitions are not
-    loaded."""
-    checkpoints = Checkpoints(path if is_log_dir(path) else None)
+    loaded. current: the partitions of all log dirs."""
+    checkpoints = Checkpoints(path if is_log_dir(path) else None, cluster.settings())
     question = RecoverQuestion(circumstances=how.circumstances)
     partitions = LogDir(path).partitions
     loaded = [partition for partition in partitions if _is_loaded(partition) and partition.path not in held]
@@ -163,7 +185,7 @@ def _rehearse_log_dir(path: str, how: Examination, cluster: Cluster, held: set[s
 
     def work(partition: Partition) -> Rehearsed:
         found = glance(partition) if how.quick else rehearse(partition.path, question, checkpoints, threads)
-        stray = find_stray(partition, cluster)
+        stray = find_stray(partition, cluster, current)
         found = found if stray is None else Rehearsed(found.prospect, (*found.ahead, stray))
         return found if how.quick else with_segments(found)
 

@@ -7,11 +7,14 @@ metadata of its controllers, which may know more.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
+
+from msgspec.structs import replace
 
 from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.cluster import Cluster
 from klogtool.doctor.metadata_lost import is_forgotten
-from klogtool.format.names import FileKind, PartitionDirState
+from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
 from klogtool.log.partition import Partition
 from klogtool.verify.findings import Severity
 from klogtool.verify.identity_cures import read_topic_id
@@ -21,8 +24,16 @@ from klogtool.verify.verify_names import METADATA_TOPIC
 _LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
 
 
-def find_stray(partition: Partition, cluster: Cluster) -> Ahead | None:
-    """Return the point if a broker would set the partition dir aside; None if it keeps it."""
+def find_stray(partition: Partition, cluster: Cluster, current: Collection[TopicPartition | None]) -> Ahead | None:
+    """Return the point if a broker would set the partition dir aside; None if it keeps it. current: the partitions of
+    all log dirs: a -future folder beside one of them hides nothing."""
+    found = _find_stray(partition, cluster)
+    if found is None or partition.state is PartitionDirState.CURRENT or partition.topic_partition not in current:
+        return found
+    return replace(found, is_hidden=False, severity=Severity.WARNING)
+
+
+def _find_stray(partition: Partition, cluster: Cluster) -> Ahead | None:
     if partition.state not in _LIVE or partition.topic in (None, METADATA_TOPIC) or not cluster.topic_ids:
         return None
     if not os.path.lexists(os.path.join(partition.path, FileKind.PARTITION_METADATA.value)):
@@ -42,7 +53,10 @@ def _judge_id(partition: Partition, topic_id: str, cluster: Cluster) -> Ahead | 
         why = f"its topic id is {topic_id}, but the cluster's {partition.topic} has {current}"
         return _stray(partition, cluster, why, is_known=True)
     replicas = cluster.replicas_of(topic_id, partition.partition or 0)
-    if replicas is not None and cluster.node_id is not None and cluster.node_id not in replicas.brokers:
+    if replicas is None:
+        why = f"the cluster's {topic} has no partition {partition.partition}"
+        return _stray(partition, cluster, why, is_known=False)
+    if cluster.node_id is not None and cluster.node_id not in replicas.brokers:
         brokers = ", ".join(map(str, replicas.brokers))
         why = f"its replicas are on brokers {brokers}, not on this broker {cluster.node_id}"
         return _stray(partition, cluster, why, is_known=False)

@@ -16,7 +16,9 @@ from msgspec.structs import replace
 
 from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import LOCK, Fact, file_fact, folder_fact, listing_of
-from klogtool.errors import Refused
+from klogtool.errors import KlogError, Refused
+from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
+from klogtool.format.names import TopicPartition
 from klogtool.plans.plan import (
     Delete,
     FileStep,
@@ -65,7 +67,18 @@ class MoveFolder(Struct, frozen=True, forbid_unknown_fields=True, tag_field="edi
     to: PathText
 
 
-Edit: TypeAlias = DeleteFile | WriteFile | RenameFile | MoveFolder
+class SetOffset(Struct, frozen=True, forbid_unknown_fields=True, tag_field="edit", tag="set-offset"):
+    """Change the line of one partition in an offset checkpoint; offset None: drop the line. Other lines stay, so edits
+    of several partitions go together."""
+
+    path: PathText
+    topic: PathText
+    partition: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
+    offset: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] | None = None
+
+
+Edit: TypeAlias = DeleteFile | WriteFile | RenameFile | SetOffset | MoveFolder
+_FileEdit: TypeAlias = DeleteFile | WriteFile | RenameFile | SetOffset
 
 
 class MendQuestion(Question, frozen=True):
@@ -95,7 +108,7 @@ class _Folder:
         self.steps: list[FileStep] = []
         self._touched: list[str] = []
 
-    def add(self, edit: DeleteFile | WriteFile | RenameFile) -> None:
+    def add(self, edit: _FileEdit) -> None:
         """Do it in the draft. Raises Refused if it is done already, or impossible; KlogError for an unreadable file."""
         name = os.path.basename(edit.path)
         match edit:
@@ -105,6 +118,8 @@ class _Folder:
                 self._write(name, edit.text)
             case RenameFile():
                 self._rename(name, os.path.basename(edit.to))
+            case SetOffset():
+                self._set_offset(name, edit)
         self.edits.append(edit)
 
     def facts(self) -> Iterator[Fact]:
@@ -136,6 +151,32 @@ class _Folder:
         self.draft.move(name, to)
         self._step(Rename(name, to), name, to)
 
+    def _set_offset(self, name: str, edit: SetOffset) -> None:
+        self._check_is_file(name, "edit")
+        if self.draft.size(name) > MOST_TEXT_BYTES:
+            raise Refused(f"a checkpoint of more than {MOST_TEXT_BYTES:,} bytes", path=self._path(name))
+        try:
+            offsets = dict(parse_offset_checkpoint(self.draft.read(name)))
+        except KlogError as error:
+            raise error.at_path(self._path(name)) from None
+        key = TopicPartition(edit.topic, edit.partition)
+        if offsets.get(key) == edit.offset:
+            raise Refused(f"its line of {key} is so already", path=self._path(name))
+        if edit.offset is None:
+            del offsets[key]
+        else:
+            offsets[key] = edit.offset
+        self.draft.write(name, build_offset_checkpoint(offsets))
+        self._forget_write(name)
+        self._step(Write(name, self.draft.files[name].content), name)
+
+    def _forget_write(self, name: str) -> None:
+        """Drop the last step if it wrote the same file: the next one has all lines."""
+        touching = (n for n in reversed(range(len(self.steps))) if name in _names(self.steps[n]))
+        last = next(touching, None)
+        if last is not None and isinstance(self.steps[last], Write):
+            del self.steps[last]
+
     def _step(self, step: FileStep, *names: str) -> None:
         self.steps.append(step)
         self._touched += names
@@ -151,6 +192,10 @@ class _Folder:
 
     def _path(self, name: str) -> str:
         return os.path.join(self.draft.path, name)
+
+
+def _names(step: FileStep) -> tuple[str, ...]:
+    return (step.path, step.to) if isinstance(step, Rename) else (step.path,)
 
 
 def decide(path: str, question: MendQuestion) -> Iterator[Plan]:
@@ -181,7 +226,7 @@ def decide(path: str, question: MendQuestion) -> Iterator[Plan]:
         yield _plan_log_dir(base, own, folder, moves)
 
 
-def _folder_of(base: str, edit: DeleteFile | WriteFile | RenameFile, folders: dict[str, _Folder]) -> _Folder:
+def _folder_of(base: str, edit: _FileEdit, folders: dict[str, _Folder]) -> _Folder:
     """Return the folder that an edit is about. Raises Refused if the path leads elsewhere, or there is none."""
     paths = (edit.path, edit.to) if isinstance(edit, RenameFile) else (edit.path,)
     for path in paths:

@@ -17,13 +17,14 @@ from klogtool.broker.circumstances import Circumstances
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind
+from klogtool.format.uuids import METADATA_TOPIC_ID, build_uuid
 from klogtool.log.folder import names_in
 from klogtool.log.logdir import LogDir, has_root_files
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import rebuild_index
 from klogtool.verify.findings import Finding
-from klogtool.verify.identity_cures import find_topic_id, write_partition_metadata
-from klogtool.verify.stops import Outcome, Stop, stop_of
+from klogtool.verify.identity_cures import find_topic_id, read_topic_id, write_partition_metadata
+from klogtool.verify.stops import Outcome, Stop, refuses, stop_of
 from klogtool.verify.verify_epochs import read_epochs
 from klogtool.verify.verify_kraft import verify_kraft
 from klogtool.verify.verify_log_dirs import CHECKPOINTS, read_stated, verify_log_dirs
@@ -134,7 +135,21 @@ def _of_partition(partition: Partition) -> Iterator[Finding]:
     if partition.topic_partition == METADATA_PARTITION:
         layout, named = verify_names(partition)
         yield from named
+        yield from _judge_metadata_id(metadata)
         yield from verify_kraft(layout, min(layout.segments, default=0))
+
+
+def _judge_metadata_id(path: str) -> Iterator[Finding]:
+    """Yield a finding if the metadata log has another topic id than its own (UnifiedLog.initializeTopicId)."""
+    found, own = read_topic_id(Partition(os.path.dirname(path))), build_uuid(METADATA_TOPIC_ID)
+    if found not in (None, own):
+        told = (
+            f"Tried to assign topic ID Optional[{own}] to log for topic partition {METADATA_PARTITION},"
+            f"but log already contained topic ID {found}"
+        )
+        detail = f"the id of {METADATA_TOPIC} is {found} here, but always {own}: a broker does not start"
+        stop = refuses("InconsistentTopicIdException", told)
+        yield Finding("topic-id-mismatch", path, detail, cure=write_partition_metadata(path, own), stop=stop)
 
 
 def _with_cure(finding: Finding, partition: Partition, log_dir: LogDir) -> Finding:

@@ -101,7 +101,8 @@ def _verify_names(log_dir: LogDir) -> Iterator[Finding]:
         path = os.path.join(log_dir.path, name)
         if name in _ROOT_NAMES:
             detail = "a folder in the place of a file: a broker does not start"
-            yield Finding("unreadable", path, detail, stop=_foreign(path, name))
+            cure = move_out(path, log_dir.path)
+            yield Finding("unreadable", path, detail, cure=cure, stop=_foreign(path, name))
             continue
         detail = "its name is not topic-partition: a broker does not start"
         yield Finding("foreign-folder", path, detail, cure=_cure_of_folder(log_dir, name), stop=_foreign(path, name))

@@ -22,6 +22,7 @@ from klogtool.plans.mend import (
     MendQuestion,
     MoveFolder,
     RenameFile,
+    SetOffset,
     WriteFile,
 )
 from klogtool.plans.plan import Delete, Plan, Rename, RenameFolder, Write, moved_out
@@ -87,6 +88,29 @@ def test_the_text_of_a_plan(log_dir: pathlib.Path) -> None:
         "  move folder    foo             to ../kafka.moved-out/foo",
         "  rename folder  t-1             to t-2",
     ]
+
+
+def test_lines_of_a_checkpoint_are_changed_together(log_dir: pathlib.Path) -> None:
+    path = log_dir / "log-start-offset-checkpoint"
+    path.write_text("0\n3\na 0 5\nb 1 6\nc 0 7\n")
+    edits = (SetOffset(path.name, "a", 0, 1), SetOffset(path.name, "b", 1), SetOffset(path.name, "d", 2, 9))
+    (plan,) = decided(log_dir, *edits)
+    assert plan.steps == (Write(path.name, (b"0\n3\na 0 1\nc 0 7\nd 2 9\n",)),)
+
+
+@pytest.mark.parametrize(
+    ("text", "edit", "told"),
+    [
+        ("0\n1\na 0 5\n", SetOffset("x-checkpoint", "a", 0, 5), "is so already"),
+        ("0\n1\na 0 5\n", SetOffset("x-checkpoint", "b", 0), "is so already"),
+        ("hello\n", SetOffset("x-checkpoint", "b", 0, 1), "Malformed line"),
+        ("0\n0\n", SetOffset("y-checkpoint", "b", 0, 1), "no such file"),
+    ],
+)
+def test_a_line_that_cannot_be_changed_is_refused(log_dir: pathlib.Path, text: str, edit: Edit, told: str) -> None:
+    (log_dir / "x-checkpoint").write_text(text)
+    with pytest.raises(KlogError, match=told):
+        decided(log_dir, edit)
 
 
 def test_nothing_asked_is_no_plan(log_dir: pathlib.Path) -> None:

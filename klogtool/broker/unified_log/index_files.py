@@ -438,7 +438,11 @@ class TransactionIndex:
 
     def sanity_check(self) -> None:
         """Raises Corrupt: CorruptIndexException, or KafkaException for an entry of a later version."""
-        sanity_check_txn_index(bytes(self._data), self._start_offset)
+        try:
+            sanity_check_txn_index(bytes(self._data), self._start_offset)
+        except Corrupt as error:
+            error.at_path(self.path)
+            raise
 
     def parse(self) -> list[AbortedTxn]:
         """Return all entries. Raises Corrupt (KafkaException) at an entry of a later version."""

@@ -1,0 +1,99 @@
+"""Partitions that the cluster has on this broker, and what a start makes of their folders: those that are marked for
+deletion, those with the name of another topic, and those in a log dir that is not named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from klogtool.doctor.answers import Ahead, What
+from klogtool.doctor.cluster import Cluster
+from klogtool.doctor.patient import Patient
+from klogtool.format.names import PartitionDirState
+from klogtool.format.uuids import is_reserved_directory_id, parse_uuid
+from klogtool.log.partition import Partition
+from klogtool.verify.findings import Severity
+from klogtool.verify.identity_cures import read_topic_id
+from klogtool.verify.log_end import find_log_bytes
+from klogtool.verify.verify_names import METADATA_TOPIC
+
+_Key = tuple[str, int]  # topic, partition
+
+
+def walk_replica_points(patient: Patient) -> Iterator[Ahead]:
+    """Yield the points. Without the cluster's metadata, or without the broker's id, there are none."""
+    cluster = patient.cluster
+    if cluster.metadata is None or cluster.node_id is None:
+        return
+    partitions = [p for p in patient.partitions() if p.topic not in (None, METADATA_TOPIC) and p.partition is not None]
+    present = {_key(p) for p in partitions if p.state is PartitionDirState.CURRENT}
+    for partition in partitions:
+        expected = _expected(partition, cluster)
+        if expected is None:
+            continue
+        if partition.state is PartitionDirState.DELETE and expected not in present:
+            yield from _deleted(partition)
+        elif partition.state is PartitionDirState.CURRENT and expected[0] != partition.topic:
+            yield _misnamed(partition, expected)
+
+
+def walk_left_out(patient: Patient) -> Iterator[Ahead]:
+    """Yield a point for each log dir that has partitions of this broker and is not named."""
+    found = {_key(partition) for partition in patient.partitions() if partition.topic is not None}
+    yield from _left_out(patient.cluster, found)
+
+
+def _key(partition: Partition) -> _Key:
+    return partition.topic or "", partition.partition or 0
+
+
+def _expected(partition: Partition, cluster: Cluster) -> _Key | None:
+    """Return the topic, by the folder's topic id, and the partition, if the cluster has it on this broker."""
+    topic_id, number = read_topic_id(partition), partition.partition or 0
+    topic = None if topic_id is None else cluster.topic_of(topic_id)
+    replicas = None if topic_id is None else cluster.replicas_of(topic_id, number)
+    if topic is None or replicas is None or cluster.node_id not in replicas.brokers:
+        return None
+    return topic, number
+
+
+def _deleted(partition: Partition) -> Iterator[Ahead]:
+    size = find_log_bytes(partition)
+    if size:
+        detail = (
+            "the folder is marked for deletion, but the cluster has this partition here, and nothing else is there: a "
+            f"broker creates an empty one, and deletes this one after a minute; its {size:,} bytes of records are lost"
+        )
+        yield Ahead(partition.path, What.ALL_DELETED, detail, Severity.ERROR, lost_bytes=size)
+
+
+def _misnamed(partition: Partition, expected: _Key) -> Ahead:
+    size, topic = find_log_bytes(partition), expected[0]
+    detail = (
+        f"its topic id is that of {topic}: a broker loads it as {partition.topic}-{partition.partition}, and never "
+        f"serves or deletes it; its {size:,} bytes of records stay there"
+    )
+    return Ahead(partition.path, What.MISNAMED, detail, Severity.ERROR, lost_bytes=size)
+
+
+def _left_out(cluster: Cluster, found: set[_Key]) -> Iterator[Ahead]:
+    missing: dict[str, list[str]] = {}
+    named = set(cluster.directories.values())
+    for topic, topic_id in (cluster.metadata.topic_ids if cluster.metadata else {}).items():
+        for number, replicas in (cluster.metadata.replicas if cluster.metadata else {}).get(topic_id, {}).items():
+            directory = None if cluster.node_id is None else replicas.directory_of(cluster.node_id)
+            if directory is None or directory in named or (topic, number) in found:
+                continue
+            if not is_reserved_directory_id(parse_uuid(directory)):
+                missing.setdefault(directory, []).append(f"{topic}-{number}")
+    if cluster.metadata_dir is not None:
+        yield from (_unnamed(cluster.metadata_dir, directory, names) for directory, names in missing.items())
+
+
+def _unnamed(path: str, directory: str, names: Sequence[str]) -> Ahead:
+    told = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    detail = (
+        f"the cluster has {len(names):,} partitions of this broker in a log dir with directory.id {directory}, which "
+        f"is not named here ({told}): a broker that starts without it creates them anew, empty"
+    )
+    return Ahead(path, What.LEFT_OUT, detail, Severity.ERROR)

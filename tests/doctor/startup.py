@@ -1,0 +1,644 @@
+"""Every state of a log dir that a broker was seen to start on, as a wound of the log dirs in `broker/`, and what comes.
+
+A wound takes the folder with d0 and d1. d0 has the cluster's metadata; the patient is t-0 in d1: segments 0, 11, 22 and
+32, log end 43. Unless a row says otherwise, the last stop was clean.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from damage import append_bytes, flip_bit, overwrite, tear_at
+
+from klogtool.doctor.answers import What
+from klogtool.format.checksums import crc32c
+
+HERE = pathlib.Path(__file__).resolve().parent
+Wound = Callable[[pathlib.Path], object]
+T, U, TXN = "d1/t-0", "d1/u-0", "d0/__transaction_state-0"
+META, METADATA = "meta.properties", "d0/__cluster_metadata-0"
+MARKER = ".kafka_cleanshutdown"
+POINTS, STARTS, MARKS, CLEANED = (
+    f"{kind}-checkpoint"
+    for kind in ("recovery-point-offset", "log-start-offset", "replication-offset", "cleaner-offset")
+)
+HEX = "0123456789abcdef0123456789abcdef"
+NO_ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAA", "HBkLXiG2TBugyYPqjxOXtQ"
+PM = "partition.metadata"
+EPOCHS = "leader-epoch-checkpoint"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """starts: the verdict. ahead: pairs of a path below the folder and What; all of them. end: of t-0, afterwards.
+
+    log_dirs: those that are named. told: words of the broker's log.
+    """
+
+    wound: Wound
+    starts: str
+    ahead: tuple[tuple[str, What], ...] = ()
+    end: int | None = 43
+    log_dirs: tuple[str, ...] = ("d0", "d1")
+    told: str = ""
+
+
+def yes(wound: Wound, *ahead: tuple[str, What], end: int | None = 43, told: str = "") -> Scenario:
+    """The broker starts, and loses nothing that is not gone already."""
+    return Scenario(wound, "yes", ahead, end, told=told)
+
+
+def loses(wound: Wound, *ahead: tuple[str, What], end: int | None = 43, told: str = "") -> Scenario:
+    """It starts, and loses or hides data."""
+    return Scenario(wound, "loses-data", ahead, end, told=told)
+
+
+def refuses(wound: Wound, path: str, told: str = "", *more: tuple[str, What]) -> Scenario:
+    """The process ends because of this path."""
+    return Scenario(wound, "refuses", ((path, What.REFUSES), *more), None, told=told)
+
+
+def offline(wound: Wound, path: str, told: str = "", *, end: int | None = 43) -> Scenario:
+    """The log dir of this path is given up."""
+    return Scenario(wound, "loses-data", ((path, What.OFFLINE),), end, told=told)
+
+
+# Wounds of files, by name below the folder.
+
+
+def put(name: str, data: bytes | str) -> Wound:
+    return lambda disks: (disks / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
+def gone(*names: str) -> Wound:
+    def wound(disks: pathlib.Path) -> None:
+        for name in names:
+            found = list(disks.glob(name))
+            assert found, name
+            for path in found:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return wound
+
+
+def folder(name: str) -> Wound:
+    return lambda disks: (disks / name).mkdir()
+
+
+def in_place_of(name: str) -> Wound:
+    """A folder in place of a file."""
+
+    def wound(disks: pathlib.Path) -> None:
+        (disks / name).unlink(missing_ok=True)
+        (disks / name).mkdir()
+
+    return wound
+
+
+def moved(name: str, to: str) -> Wound:
+    return lambda disks: (disks / name).rename(disks / to)
+
+
+def copied(name: str, to: str) -> Wound:
+    def wound(disks: pathlib.Path) -> None:
+        copy = shutil.copytree if (disks / name).is_dir() else shutil.copy2
+        copy(disks / name, disks / to)
+
+    return wound
+
+
+def changed(name: str, change: Callable[[bytes], bytes]) -> Wound:
+    return lambda disks: (disks / name).write_bytes(change((disks / name).read_bytes()))
+
+
+def torn(name: str, size: int) -> Wound:
+    return lambda disks: tear_at(disks / name, size)
+
+
+def flipped(name: str, position: int) -> Wound:
+    return lambda disks: flip_bit(disks / name, position)
+
+
+def written(name: str, position: int, data: bytes) -> Wound:
+    return lambda disks: overwrite(disks / name, position, data)
+
+
+def behind(name: str, data: bytes) -> Wound:
+    return lambda disks: append_bytes(disks / name, data)
+
+
+def both(*wounds: Wound) -> Wound:
+    def wound(disks: pathlib.Path) -> None:
+        for each in wounds:
+            each(disks)
+
+    return wound
+
+
+def nothing(_: pathlib.Path) -> None:
+    pass
+
+
+def properties(log_dir: str, **values: str | None) -> Wound:
+    """meta.properties with other values; None: without that line."""
+
+    def wound(disks: pathlib.Path) -> None:
+        path = disks / log_dir / META
+        lines = dict(line.split("=", 1) for line in path.read_text().splitlines() if "=" in line)
+        lines |= {name.replace("_", "."): value or "" for name, value in values.items()}
+        path.write_text("".join(f"{key}={value}\n" for key, value in lines.items() if value))
+
+    return wound
+
+
+def lines(log_dir: str, checkpoint: str, **offsets: int) -> Wound:
+    """A checkpoint with these lines in place of those of the same partitions: t_0=5."""
+
+    def wound(disks: pathlib.Path) -> None:
+        path = disks / log_dir / checkpoint
+        kept = [line.rsplit(" ", 1) for line in path.read_text().splitlines()[2:]]
+        found = dict(kept)
+        found |= {name.replace("_", " "): str(offset) for name, offset in offsets.items()}
+        path.write_text("".join(["0\n", f"{len(found)}\n", *(f"{name} {offset}\n" for name, offset in found.items())]))
+
+    return wound
+
+
+UNCLEAN = gone(f"d1/{MARKER}")
+FROM_ZERO = both(UNCLEAN, gone(f"d1/{POINTS}"))
+
+
+def unclean(wound: Wound) -> Wound:
+    return both(wound, UNCLEAN)
+
+
+def from_zero(wound: Wound) -> Wound:
+    """And recovery begins at offset 0."""
+    return both(wound, FROM_ZERO)
+
+
+def side(base: int, kind: str, partition: str = T) -> str:
+    return f"{partition}/{base:020d}.{kind}"
+
+
+def log(base: int) -> str:
+    return side(base, "log")
+
+
+def segment_gone(base: int, *, snapshot: bool = False) -> Wound:
+    kinds = ("log", "index", "timeindex", "txnindex") + (("snapshot",) if snapshot else ())
+    return lambda disks: [(disks / side(base, kind)).unlink(missing_ok=True) for kind in kinds]
+
+
+def segment_renamed(base: int, to: int) -> Wound:
+    def wound(disks: pathlib.Path) -> None:
+        for kind in ("log", "index", "timeindex", "txnindex"):
+            if (disks / side(base, kind)).exists():
+                (disks / side(base, kind)).rename(disks / side(to, kind))
+
+    return wound
+
+
+def swaps(base: int, data: Callable[[bytes], bytes] = lambda data: data, kinds: str = "log index timeindex") -> Wound:
+    """Swap files of a segment beside it."""
+
+    def wound(disks: pathlib.Path) -> None:
+        for kind in kinds.split():
+            content = (disks / side(base, kind)).read_bytes()
+            (disks / (side(base, kind) + ".swap")).write_bytes(data(content) if kind == "log" else content)
+
+    return wound
+
+
+def header(name: str, batch: int, at: int, value: bytes, *, sound: bool = True) -> Wound:
+    """A field of the batch at a position, and its checksum made right."""
+
+    def wound(disks: pathlib.Path) -> None:
+        path = disks / name
+        data = bytearray(path.read_bytes())
+        size = 12 + int.from_bytes(data[batch + 8 : batch + 12], "big")
+        data[batch + at : batch + at + len(value)] = value
+        if sound:
+            data[batch + 17 : batch + 21] = crc32c(bytes(data[batch + 21 : batch + size])).to_bytes(4, "big")
+        path.write_bytes(data)
+
+    return wound
+
+
+CLEAN_DIRS: Mapping[str, Scenario] = {
+    "2 clean": yes(nothing, told="Skipping recovery of 2 logs from"),
+    "2 a marker of 0 bytes": yes(put(f"d1/{MARKER}", b"")),
+    "2 no marker": yes(UNCLEAN, told="Recovering 2 logs from"),
+    "2 no marker anywhere": yes(gone(f"d0/{MARKER}", f"d1/{MARKER}")),
+    "2 no marker, no recovery points": yes(FROM_ZERO, told="Recovering unflushed segment 0."),
+}
+
+META_PROPERTIES: Mapping[str, Scenario] = {
+    "3 missing in one log dir": refuses(gone(f"d1/{META}"), f"d1/{META}", "No `meta.properties` found in"),
+    "3 missing in all": refuses(
+        gone(f"d0/{META}", f"d1/{META}"),
+        f"d0/{META}",
+        "No readable meta.properties files found.",
+        (f"d1/{META}", What.REFUSES),
+    ),
+    "3 another cluster.id in one": refuses(properties("d1", cluster_id=NO_ID), f"d1/{META}", "Invalid cluster.id in:"),
+    "3 another cluster.id in all": yes(
+        both(properties("d0", cluster_id=OTHER_ID), properties("d1", cluster_id=OTHER_ID))
+    ),
+    "3 another node.id in one": refuses(
+        properties("d1", node_id="2"), f"d1/{META}", "Stored node id 2 doesn't match previous node id 1 in"
+    ),
+    "3 a directory.id twice": refuses(copied(f"d0/{META}", f"d1/{META}"), f"d1/{META}", "Duplicate directory ID"),
+    "3 directory.id missing": yes(properties("d1", directory_id=None)),
+    "3 directory.id changed": yes(properties("d1", directory_id=OTHER_ID)),
+    "3 directory.id reserved": refuses(
+        properties("d1", directory_id=NO_ID), f"d1/{META}", "Invalid reserved directory ID"
+    ),
+    "3 directory.id unreadable": offline(properties("d1", directory_id="xyz"), f"d1/{META}", "Failed to load"),
+    "3 version 7": offline(properties("d1", version="7"), f"d1/{META}", "Unknown meta.properties version number 7"),
+    "3 version x": offline(properties("d1", version="x"), f"d1/{META}", "Invalid meta.properties version string"),
+    "3 no cluster.id in version 1": offline(
+        properties("d1", cluster_id=None), f"d1/{META}", "cluster.id was not found"
+    ),
+    "3 no properties": offline(put(f"d1/{META}", b"a=\\u12\n"), f"d1/{META}"),
+    "3 version 7 in the metadata log dir": refuses(properties("d0", version="7"), f"d0/{META}"),
+    "3 0 bytes": refuses(put(f"d1/{META}", b""), f"d1/{META}", "Error: node ID not found in"),
+    "3 random bytes": refuses(put(f"d1/{META}", bytes(range(128, 256))), f"d1/{META}", "Error: node ID not found in"),
+    "3 version 0 with broker.id": yes(properties("d1", version="0", broker_id="1", node_id=None, directory_id=None)),
+    "3 version 0 with node.id only": refuses(
+        properties("d1", version="0", cluster_id=None, directory_id=None), f"d1/{META}", "Error: node ID not found in"
+    ),
+    "3 a folder": offline(in_place_of(f"d1/{META}"), f"d1/{META}", "Is a directory"),
+    "3 a folder in the metadata log dir": refuses(
+        in_place_of(f"d0/{META}"), f"d0/{META}", "Encountered I/O error in metadata log directory"
+    ),
+}
+
+FOREIGN = (
+    "foo",
+    ".hidden",
+    "lost+found",
+    "foo-bar",
+    "t-0.bak",
+    "a-99999999999",
+    "x-",
+    "-0",
+    "x-0-delete",
+    "x-0.-delete",
+)
+FOLDERS: Mapping[str, Scenario] = {
+    **{f"4 foreign folder {name}": refuses(folder(f"d1/{name}"), f"d1/{name}", "Found directory") for name in FOREIGN},
+    "4 foreign file": yes(put("d1/bar-0", b"")),
+    "4 remote-log-index-cache": yes(folder("d1/remote-log-index-cache")),
+    "4 __cluster_metadata-7": yes(folder("d1/__cluster_metadata-7")),
+    "4 __cluster_metadata-0 elsewhere, too": refuses(
+        copied(METADATA, "d1/__cluster_metadata-0"), "d1/__cluster_metadata-0", "Found unexpected metadata location"
+    ),
+    "4 without partition.metadata": loses(
+        gone(f"{T}/{PM}"), (T, What.STRAY), end=43, told="The topicId does not exist in"
+    ),
+    "4 without partition.metadata, empty": yes(gone(f"d0/u-1/{PM}"), ("d0/u-1", What.STRAY)),
+    "4 topic id of another topic generation": loses(
+        put(f"{T}/{PM}", f"version: 0\ntopic_id: {OTHER_ID}"), (T, What.STRAY), end=43, told="Found stray log dir"
+    ),
+    "4 topic that the cluster does not know": yes(
+        both(copied(T, "d1/v-0"), put(f"d1/v-0/{PM}", f"version: 0\ntopic_id: {OTHER_ID}")),
+        ("d1/v-0", What.STRAY),
+        told="Found stray log dir",
+    ),
+    "4 named as another topic": loses(moved(T, "d1/v-0"), ("d1/v-0", What.MISNAMED), end=None),
+    "4 a partition of another broker": yes(copied(T, "d1/t-7"), ("d1/t-7", What.STRAY)),
+    "4 a name with zeros": yes(
+        both(copied(T, "d1/a-007"), put(f"d1/a-007/{PM}", f"version: 0\ntopic_id: {OTHER_ID}")),
+        ("d1/a-007", What.STRAY),
+    ),
+    "4 -stray": yes(copied(T, f"d1/t-0.{HEX}-stray"), told="Loaded stray log"),
+    "4 -delete of a deleted topic": yes(
+        both(copied(T, f"d1/v-0.{HEX}-delete"), put(f"d1/v-0.{HEX}-delete/{PM}", f"version: 0\ntopic_id: {OTHER_ID}"))
+    ),
+    "4 -delete of a partition that the cluster has": loses(
+        moved(T, f"d1/t-0.{HEX}-delete"), (f"d1/t-0.{HEX}-delete", What.ALL_DELETED), end=0
+    ),
+    "4 in two log dirs": refuses(copied(T, "d0/t-0"), T, "Duplicate log directories for t-0 are found in both"),
+    "4 t-0 beside t-00": refuses(
+        copied(T, "d1/t-00"), "d1/t-00", "Duplicate log directories for t-0 are found in both"
+    ),
+    "4 moved to another log dir": yes(moved(T, "d0/t-0")),
+    "4 -future beside the current one": yes(copied(T, f"d0/t-0.{HEX}-future")),
+    "4 -future, alone, where it is assigned": yes(moved(T, f"d1/t-0.{HEX}-future")),
+    "4 -future, alone, elsewhere": loses(
+        moved(T, f"d0/t-0.{HEX}-future"), (f"d0/t-0.{HEX}-future", What.FUTURE_EMPTIED), end=0
+    ),
+    "4 two -future": refuses(
+        both(copied(T, f"d0/t-0.{HEX}-future"), copied(T, f"d1/t-0.{HEX}-future")),
+        f"d1/t-0.{HEX}-future",
+        "Duplicate log directories found",
+    ),
+    "4 -future without partition.metadata": yes(
+        both(copied(T, f"d0/t-0.{HEX}-future"), gone(f"d0/t-0.{HEX}-future/{PM}")), (f"d0/t-0.{HEX}-future", What.STRAY)
+    ),
+    "4 partition.metadata: hello": offline(
+        put(f"{T}/{PM}", "hello"), f"{T}/{PM}", "Malformed line in partition metadata"
+    ),
+    "4 partition.metadata: zero id": offline(
+        put(f"{T}/{PM}", f"version: 0\ntopic_id: {NO_ID}"), f"{T}/{PM}", "Invalid topic ID in partition metadata file"
+    ),
+    "4 partition.metadata: not UTF-8": offline(put(f"{T}/{PM}", b"\xff\xfe"), f"{T}/{PM}", "MalformedInputException"),
+    "4 partition.metadata: 0 bytes": refuses(put(f"{T}/{PM}", b""), f"{T}/{PM}", "NullPointerException"),
+    "4 partition.metadata: one line": refuses(put(f"{T}/{PM}", "version: 0\n"), f"{T}/{PM}", "NullPointerException"),
+    "4 partition.metadata: an id that is none": refuses(
+        put(f"{T}/{PM}", "version: 0\ntopic_id: xyz"), f"{T}/{PM}", "Input string `xyz` decoded as 2 bytes"
+    ),
+    "4 partition.metadata: version 1": yes(
+        changed(f"{T}/{PM}", lambda data: data.replace(b"version: 0", b"version: 1"))
+    ),
+    "4 foreign files and a folder in a partition": yes(
+        both(put(f"{T}/{PM}.tmp", b"x"), put(f"{T}/README.txt", b"x"), folder(f"{T}/sub"))
+    ),
+    "4 partition.metadata only": loses(both(gone(f"{T}/0*", f"{T}/{EPOCHS}")), (T, What.ENDS_EARLY), end=0),
+}
+
+_NAMES = {"recovery-point": POINTS, "log-start": STARTS, "replication": MARKS, "cleaner": CLEANED}
+_OTHER_STATES = {
+    "garbage": b"hello world\n",
+    "other version": b"7\n0\n",
+    "wrong count": b"0\n5\nt 0 1\n",
+    "not UTF-8": b"0\n1\n\xff 0 1\n",
+}
+CHECKPOINTS: Mapping[str, Scenario] = {
+    **{f"5 {kind}: missing": yes(gone(f"d1/{name}")) for kind, name in _NAMES.items()},
+    **{f"5 {kind}: 0 bytes": yes(put(f"d1/{name}", b"")) for kind, name in _NAMES.items()},
+    **{f"5 {kind}: only 0": yes(put(f"d1/{name}", b"0\n")) for kind, name in _NAMES.items()},
+    **{
+        f"5 {kind}: {state}": offline(put(f"d1/{name}", data), f"d1/{name}", "Stopping serving replicas in dir")
+        for kind, name in _NAMES.items()
+        for state, data in _OTHER_STATES.items()
+    },
+    "5 recovery-point: garbage in the metadata log dir": refuses(
+        put(f"d0/{POINTS}", b"hello world\n"), f"d0/{POINTS}", "Shutdown broker because the metadata log dir"
+    ),
+    "5 recovery-point: negative count": yes(put(f"d1/{POINTS}", b"0\n-1\n"), (f"d1/{POINTS}", What.RESET)),
+    "5 log-start: negative count": yes(put(f"d1/{STARTS}", b"0\n-1\n"), (f"d1/{STARTS}", What.RESET)),
+    "5 recovery-point: no number": yes(put(f"d1/{POINTS}", b"0\n1\nt 0 x\n"), (f"d1/{POINTS}", What.RESET)),
+    "5 log-start: no number": yes(put(f"d1/{STARTS}", b"0\n1\nt 0 x\n"), (f"d1/{STARTS}", What.RESET)),
+    "5 replication: no number": loses(
+        put(f"d1/{MARKS}", b"0\n1\nt 0 x\n"), (f"d1/{MARKS}", What.UNSERVED), told="due to NumberFormatException"
+    ),
+    "5 cleaner: no number": yes(put(f"d1/{CLEANED}", b"0\n1\nt 0 x\n"), (f"d1/{CLEANED}", What.CLEANER_STOPS)),
+    "5 cleaner: a partition in two log dirs": yes(
+        both(put(f"d0/{CLEANED}", b"0\n1\nu 0 3\n"), put(f"d1/{CLEANED}", b"0\n1\nu 0 3\n")),
+        (f"d1/{CLEANED}", What.CLEANER_STOPS),
+    ),
+    "5 duplicate lines": yes(put(f"d1/{POINTS}", b"0\n2\nt 0 1\nt 0 43\n")),
+    "5 recovery point beyond the end": yes(unclean(lines("d1", POINTS, u_0=60)), (U, What.MISSING)),
+    "5 log start beyond the end": loses(
+        lines("d1", STARTS, t_0=50), (T, What.ALL_DELETED), end=50, told="Deleting all segments because logEndOffset"
+    ),
+    "5 high watermark beyond the end": loses(lines("d1", MARKS, t_0=50), (T, What.ENDS_EARLY)),
+    "5 cleaner offset beyond the end": yes(lines("d1", CLEANED, t_0=50)),
+    "5 log start inside the log": yes(lines("d1", STARTS, t_0=25)),
+}
+
+_INDEX_BYTES = bytes(range(10, 90))
+SIDE_FILES: Mapping[str, Scenario] = {
+    "6 index missing": yes(gone(side(11, "index")), told="Could not find offset index file corresponding to log file"),
+    "6 index missing, from 0": yes(from_zero(gone(side(11, "index")))),
+    "6 index random, closed": yes(put(side(11, "index"), _INDEX_BYTES[:48])),
+    "6 index of zeros, closed": yes(put(side(11, "index"), bytes(48))),
+    "6 index of 0 bytes, closed": yes(put(side(11, "index"), b"")),
+    "6 index random, closed, from 0": yes(from_zero(put(side(11, "index"), _INDEX_BYTES[:48]))),
+    "6 index random, active": loses(put(side(32, "index"), _INDEX_BYTES[:48]), (T, What.ENDS_EARLY), end=32),
+    "6 index random, active, unclean": yes(unclean(put(side(32, "index"), _INDEX_BYTES[:48]))),
+    "6 index of 5 bytes, active": yes(put(side(32, "index"), bytes(5))),
+    "6 timeindex random, active": yes(put(side(32, "timeindex"), _INDEX_BYTES[:48])),
+    "6 timeindex missing": yes(gone(side(11, "timeindex"))),
+    "6 timeindex of 0 bytes": yes(put(side(11, "timeindex"), b"")),
+    "6 txnindex missing": yes(gone(side(11, "txnindex"))),
+    "6 txnindex torn": yes(torn(side(11, "txnindex"), 10)),
+    "6 txnindex, last offset below the base": yes(
+        written(side(11, "txnindex"), 18, (3).to_bytes(8, "big")),
+        told="Found a corrupted index file corresponding to log file",
+    ),
+    "6 txnindex, first byte 1": refuses(
+        written(side(11, "txnindex"), 0, b"\1"), side(11, "txnindex"), "Unexpected aborted transaction version 1"
+    ),
+    "6 orphan index": yes(put(side(7, "index"), b""), told="Found an orphaned index file"),
+    "6 orphan txnindex": yes(put(side(7, "txnindex"), b"")),
+    "6 all snapshots missing": yes(gone(f"{T}/*.snapshot")),
+    "6 all snapshots missing, unclean": yes(unclean(gone(f"{T}/*.snapshot"))),
+    "6 snapshot at the end missing": yes(gone(side(43, "snapshot"))),
+    "6 newest snapshot corrupt": yes(flipped(side(43, "snapshot"), 20), told="Failed to load producer snapshot from"),
+    "6 newest snapshot of 0 bytes": yes(put(side(43, "snapshot"), b"")),
+    "6 stray snapshot": yes(both(*(copied(side(43, "snapshot"), side(n, "snapshot")) for n in (2, 5, 35)))),
+    "6 stray snapshot beyond the end": loses(copied(side(43, "snapshot"), side(99, "snapshot")), (T, What.ENDS_EARLY)),
+    "6 epochs missing": yes(gone(f"{T}/{EPOCHS}")),
+    "6 epochs of 0 bytes": yes(put(f"{T}/{EPOCHS}", b"")),
+    "6 epochs not ascending": yes(put(f"{T}/{EPOCHS}", "0\n2\n5 10\n2 20\n")),
+    "6 epochs beyond the end": loses(put(f"{T}/{EPOCHS}", "0\n2\n0 0\n2 90\n"), (T, What.ENDS_EARLY)),
+    "6 epochs: hello": offline(put(f"{T}/{EPOCHS}", "hello\n"), f"{T}/{EPOCHS}", "Malformed line in checkpoint file"),
+    "6 epochs: wrong count": offline(put(f"{T}/{EPOCHS}", "0\n3\n0 0\n"), f"{T}/{EPOCHS}", "Expected [3] entries"),
+    "6 epochs: wrong version": offline(put(f"{T}/{EPOCHS}", "7\n1\n0 0\n"), f"{T}/{EPOCHS}", "Unrecognised version:7"),
+    "6 epochs: eight zero bytes": offline(put(f"{T}/{EPOCHS}", bytes(8)), f"{T}/{EPOCHS}"),
+    "6 epochs: negative": refuses(
+        put(f"{T}/{EPOCHS}", "0\n1\n-1 0\n"), f"{T}/{EPOCHS}", "Received invalid partition leader epoch entry"
+    ),
+    "6 epochs: no number": refuses(put(f"{T}/{EPOCHS}", "0\n1\nx 0\n"), f"{T}/{EPOCHS}", "NumberFormatException"),
+    **{
+        f"6 foreign {name}": refuses(put(f"{T}/{name}", b""), f"{T}/{name}", "NumberFormatException")
+        for name in (
+            "foo.log",
+            "foo.index",
+            "foo.timeindex",
+            "foo.swap",
+            "x.log.swap",
+            "foo.cleaned",
+            f"{'9' * 20}.log",
+        )
+    },
+    "6 foreign foo.snapshot": refuses(put(f"{T}/foo.snapshot", b""), T, "NumberFormatException"),
+    "6 foo.txt and foo.deleted": yes(both(put(f"{T}/foo.txt", b"x"), put(f"{T}/foo.deleted", b"x"))),
+    "6 0.log": loses(moved(log(0), f"{T}/0.log"), (f"{T}/0.log", What.IGNORED), (T, What.MISSING)),
+}
+
+# Where the batches of segments begin: 11 at 0, 201, 332, 533, ...; 32 at 0, 201, 402, 533, 664, 795, 996, 1127.
+_SIZE_FIELD, _LEADER_EPOCH, _MAGIC = 8, 12, 16
+SEGMENTS: Mapping[str, Scenario] = {
+    "7 flipped bit, closed": yes(flipped(log(11), 300)),
+    "7 flipped bit, closed, below the recovery point": yes(unclean(flipped(log(11), 300))),
+    "7 flipped bit, closed, from 0": loses(
+        from_zero(flipped(log(11), 300)),
+        (T, What.TRUNCATED),
+        end=13,
+        told="Corruption found in segment 11, truncating to offset 13",
+    ),
+    "7 flipped bit, last batch": loses(flipped(log(32), 1200), (T, What.ENDS_EARLY)),
+    "7 flipped bit, last batch, unclean": loses(unclean(flipped(log(32), 1200)), (T, What.TRUNCATED), end=42),
+    "7 torn last batch": loses(torn(log(32), 1200), (T, What.ENDS_EARLY), end=32),
+    "7 torn last batch, no index entry": loses(
+        both(torn(log(32), 1200), torn(side(32, "index"), 48)), (T, What.ENDS_EARLY), end=42
+    ),
+    "7 torn last batch, unclean": loses(unclean(torn(log(32), 1200)), (T, What.TRUNCATED), end=42),
+    "7 torn first segment": yes(torn(log(0), 1000)),
+    "7 torn first segment, from 0": loses(from_zero(torn(log(0), 1000)), (T, What.TRUNCATED), end=9),
+    "7 zeros behind the last batch": refuses(
+        behind(log(32), bytes(100)), log(32), "Found record size 0 smaller than minimum record overhead (14) in file"
+    ),
+    "7 zeros behind the last batch, unclean": yes(unclean(behind(log(32), bytes(100)))),
+    "7 garbage behind the last batch": loses(behind(log(32), b"\1" * 100), (T, What.ENDS_EARLY)),
+    "7 garbage behind the last batch, unclean": loses(unclean(behind(log(32), b"\1" * 100)), (T, What.TRUNCATED)),
+    "7 10 bytes behind the last batch": loses(behind(log(32), b"\1" * 10), (T, What.ENDS_EARLY)),
+    "7 10 bytes behind the last batch, unclean": loses(unclean(behind(log(32), b"\1" * 10)), (T, What.TRUNCATED)),
+    "7 size field below 14": yes(written(log(32), 402 + _SIZE_FIELD, (3).to_bytes(4, "big"))),
+    "7 size field below 14, unclean": loses(
+        unclean(written(log(32), 402 + _SIZE_FIELD, (3).to_bytes(4, "big"))), (T, What.TRUNCATED), end=36
+    ),
+    "7 active log of 0 bytes": loses(put(log(32), b""), (T, What.ENDS_EARLY), end=32),
+    "7 active log of 0 bytes, unclean": yes(unclean(put(log(32), b"")), (T, What.MISSING), end=32),
+    "7 all logs of 0 bytes": loses(
+        both(*(put(log(base), b"") for base in (0, 11, 22, 32))), (T, What.ENDS_EARLY), (T, What.MISSING), end=32
+    ),
+    "7 active segment gone": loses(segment_gone(32), (T, What.ENDS_EARLY), end=32),
+    "7 active segment gone, unclean": yes(unclean(segment_gone(32)), (T, What.MISSING), end=32),
+    "7 middle segment gone": yes(segment_gone(11), (T, What.MISSING)),
+    "7 first segment gone": yes(segment_gone(0)),
+    "7 only a log gone": yes(gone(log(11)), (T, What.MISSING), told="Found an orphaned index file"),
+    "7 renamed too high, active": loses(segment_renamed(32, 35), (T, What.ENDS_EARLY), end=35),
+    "7 renamed too high, active, unclean": refuses(
+        from_zero(segment_renamed(32, 35)), log(35), "Split operation is only permitted for segments with overflow"
+    ),
+    "7 renamed too high, closed": yes(segment_renamed(22, 26)),
+    "7 renamed too high, closed, from 0": refuses(
+        from_zero(segment_renamed(22, 26)), log(26), "Split operation is only permitted for segments with overflow"
+    ),
+    "7 renamed too low": yes(segment_renamed(22, 20)),
+    "7 an overlapping copy": yes(
+        both(*(copied(side(11, kind), side(5, kind)) for kind in ("log", "index", "timeindex")))
+    ),
+    "7 an overlapping copy, no index": refuses(
+        copied(log(11), side(14, "log")), log(14), "Split operation is only permitted for segments with overflow"
+    ),
+    "7 base offset far ahead": yes(written(log(22), 996, (3_000_000_000).to_bytes(8, "big"))),
+    "7 base offset far ahead, from 0": yes(
+        from_zero(written(log(22), 996, (3_000_000_000).to_bytes(8, "big"))), (T, What.MISSING), end=3_000_000_001
+    ),
+    "7 base offset lower": yes(written(log(22), 332, (23).to_bytes(8, "big"))),
+    "7 base offset lower, from 0": loses(
+        from_zero(written(log(22), 332, (23).to_bytes(8, "big"))), (T, What.TRUNCATED), end=22
+    ),
+    "7 leader epoch 77": yes(written(log(22), 332 + _LEADER_EPOCH, (77).to_bytes(4, "big"))),
+    "7 magic 3": yes(written(log(22), 332 + _MAGIC, b"\3")),
+    "7 negative name": yes(put(f"{T}/-0000000000000000005.log", b"")),
+    "7 a folder in place of a log": loses(both(segment_gone(32), folder(log(32))), (T, What.ENDS_EARLY), end=32),
+}
+
+LEFTOVERS: Mapping[str, Scenario] = {
+    "8 .deleted": yes(
+        both(copied(log(11), log(11) + ".deleted"), copied(side(43, "snapshot"), side(43, "snapshot") + ".deleted"))
+    ),
+    "8 .cleaned": yes(
+        both(copied(log(11), log(11) + ".cleaned"), copied(side(11, "index"), side(11, "index") + ".cleaned"))
+    ),
+    "8 swaps": yes(
+        swaps(11), told="from interrupted swap operation, which is recoverable from .swap files by renaming"
+    ),
+    "8 swaps beside .cleaned": yes(both(swaps(11), copied(log(0), log(0) + ".cleaned"))),
+    "8 only .log.swap": yes(swaps(11, kinds="log")),
+    "8 swap of the active segment, shorter": loses(
+        both(swaps(32, lambda data: data[:201]), put(side(32, "index") + ".swap", b"")), (T, What.ENDS_EARLY), end=34
+    ),
+    "8 index swaps only": yes(
+        both(
+            moved(side(11, "index"), side(11, "index") + ".swap"),
+            moved(side(11, "timeindex"), side(11, "timeindex") + ".swap"),
+        )
+    ),
+}
+
+SNAPSHOT = f"{METADATA}/{49:020d}-0000000001.checkpoint"
+METADATA_LOG = f"{METADATA}/{0:020d}.log"
+BOOTSTRAP = "d0/bootstrap.checkpoint"
+KRAFT: Mapping[str, Scenario] = {
+    "9 quorum-state missing": yes(gone(f"{METADATA}/quorum-state")),
+    "9 quorum-state of another leader": yes(
+        changed(f"{METADATA}/quorum-state", lambda data: data.replace(b'"leaderId":1', b'"leaderId":9'))
+    ),
+    "9 quorum-state of 0 bytes": refuses(
+        put(f"{METADATA}/quorum-state", b""),
+        f"{METADATA}/quorum-state",
+        "Error while reading the Quorum status from the file",
+    ),
+    "9 quorum-state: garbage": refuses(put(f"{METADATA}/quorum-state", b"hello"), f"{METADATA}/quorum-state"),
+    "9 quorum-state: data_version 7": refuses(
+        changed(f"{METADATA}/quorum-state", lambda data: data.replace(b'"data_version":0', b'"data_version":7')),
+        f"{METADATA}/quorum-state",
+        "is not within the min",
+    ),
+    "9 bootstrap.checkpoint missing": yes(gone(BOOTSTRAP)),
+    "9 bootstrap.checkpoint of 0 bytes": refuses(
+        put(BOOTSTRAP, b""), BOOTSTRAP, "No FeatureLevelRecord for metadata.version was found"
+    ),
+    "9 index missing": yes(gone(f"{METADATA}/{0:020d}.index")),
+    "9 leader epochs missing": yes(gone(f"{METADATA}/{EPOCHS}")),
+    "9 leader epochs: garbage": refuses(
+        put(f"{METADATA}/{EPOCHS}", b"hello\n"), f"{METADATA}/{EPOCHS}", "Got exception while starting SharedServer"
+    ),
+    "9 partition.metadata missing": yes(gone(f"{METADATA}/{PM}")),
+    "9 partition.metadata with another id": refuses(
+        put(f"{METADATA}/{PM}", f"version: 0\ntopic_id: {OTHER_ID}"), f"{METADATA}/{PM}", "Tried to assign topic ID"
+    ),
+    "9 leftovers of snapshots": yes(
+        both(copied(SNAPSHOT, f"{SNAPSHOT}.part"), copied(SNAPSHOT, f"{SNAPSHOT}.deleted"))
+    ),
+    "9 snapshot damaged": refuses(flipped(SNAPSHOT, 100), SNAPSHOT, "CorruptRecordException"),
+    "9 snapshot torn": loses(torn(SNAPSHOT, 1000), (METADATA, What.METADATA_LOST)),
+    "9 snapshot of 0 bytes": refuses(put(SNAPSHOT, b""), SNAPSHOT, "NoSuchElementException"),
+    "9 foo.checkpoint": refuses(
+        put(f"{METADATA}/foo.checkpoint", b""), f"{METADATA}/foo.checkpoint", "StringIndexOutOfBoundsException"
+    ),
+    "9 last batch torn": yes(changed(METADATA_LOG, lambda data: data[:-5])),
+    "9 zeros behind the last batch": yes(behind(METADATA_LOG, bytes(100))),
+    "9 log missing, with a snapshot": yes(gone(METADATA_LOG)),
+    "9 folder missing": yes(gone(METADATA)),  # a note: the metadata log dir may be one that is not named
+    "9 log missing, no snapshot": loses(gone(METADATA_LOG, SNAPSHOT), (METADATA, What.METADATA_LOST), end=43),
+    "9 log of 0 bytes, no snapshot": loses(
+        both(gone(SNAPSHOT), put(METADATA_LOG, b"")), (METADATA, What.METADATA_LOST), end=43
+    ),
+    "9 flipped bit in the middle, no snapshot": loses(
+        both(gone(SNAPSHOT), flipped(METADATA_LOG, 1400)), (METADATA, What.METADATA_LOST), end=43
+    ),
+    "9 log start without a snapshot": refuses(
+        both(
+            gone(SNAPSHOT),
+            *(
+                moved(f"{METADATA}/{0:020d}.{kind}", f"{METADATA}/{9:020d}.{kind}")
+                for kind in ("log", "index", "timeindex")
+            ),
+        ),
+        METADATA,
+        "Inconsistent snapshot state",
+    ),
+}
+
+DISKS: Mapping[str, Scenario] = {
+    "10 .lock left over": yes(put("d1/.lock", b"")),
+    "10 .lock is a folder": refuses(in_place_of("d1/.lock"), "d1/.lock", "Found directory"),
+    "10 log dir missing": refuses(gone("d1"), "d1", "No `meta.properties` found in"),
+    "10 log dir is empty": refuses(both(gone("d1"), folder("d1")), "d1", "No `meta.properties` found in"),
+    "10 log dir is a file": offline(both(gone("d1"), put("d1", b"")), "d1", "Failed to load"),
+    "10 log dir not named": Scenario(nothing, "loses-data", (("d0", What.LEFT_OUT),), None, ("d0",)),
+}
+
+SCENARIOS: Mapping[str, Scenario] = {
+    **CLEAN_DIRS,
+    **META_PROPERTIES,
+    **FOLDERS,
+    **CHECKPOINTS,
+    **SIDE_FILES,
+    **SEGMENTS,
+    **LEFTOVERS,
+    **KRAFT,
+    **DISKS,
+}

@@ -1,0 +1,119 @@
+"""A plan of the doctor's options mends: afterwards a start loses nothing more, and undo puts every byte back."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+import pytest
+from asking import NOW_MS, asked, wounded
+from running import ROOT, run_here
+from startup import POINTS, SCENARIOS, STARTS, Scenario, T, U, both, lines, log, loses, side, torn, unclean
+
+from klogtool.doctor.answers import What
+
+sys.path.insert(0, str(ROOT / "tests" / "disk"))
+
+from made import Picture, picture
+
+CLEARED_FIRST = "a folder is moved away first; what was in its place is written by a second run"
+MORE_THAN_ONCE = {"3 a folder": CLEARED_FIRST, "3 a folder in the metadata log dir": CLEARED_FIRST}
+# What needs a person: another disk, another replica, another controller, or a decision about data.
+BY_HAND = {
+    "3 missing in all",
+    "3 another cluster.id in one",
+    "3 another node.id in one",
+    "4 foreign folder lost+found",
+    "4 topic that the cluster does not know",
+    "4 a partition of another broker",
+    "4 a name with zeros",
+    "5 recovery point beyond the end",
+    "7 active log of 0 bytes, unclean",
+    "7 active segment gone, unclean",
+    "7 middle segment gone",
+    "7 only a log gone",
+    "7 base offset far ahead, from 0",
+    "9 snapshot torn",
+    "9 log missing, no snapshot",
+    "9 log of 0 bytes, no snapshot",
+    "9 flipped bit in the middle, no snapshot",
+    "9 log start without a snapshot",
+    "10 .lock is a folder",
+    "10 log dir missing",
+    "10 log dir is empty",
+    "10 log dir is a file",
+    "10 log dir not named",
+}
+FIXED = [name for name, scenario in SCENARIOS.items() if scenario.ahead and name not in BY_HAND]
+TWO_LOGS = both(torn(log(32), 1200), torn(side(0, "log", U), 600))
+SEVERAL = {
+    "two logs": loses(unclean(TWO_LOGS), (T, What.TRUNCATED), (U, What.TRUNCATED)),
+    "two logs, clean": loses(TWO_LOGS, (T, What.ENDS_EARLY), (U, What.ENDS_EARLY)),
+    "two log starts": loses(lines("d1", STARTS, t_0=50, u_0=60), (T, What.ALL_DELETED), (U, What.ALL_DELETED)),
+}
+
+
+def plan_and_apply(disks: pathlib.Path, scenario: Scenario, *chosen: str) -> None:
+    before = picture(disks)
+    words = ["doctor", *scenario.log_dirs, "--now", str(NOW_MS), "--fix", *chosen, "--plan-out", "../plan.json"]
+    planned = run_here(words, disks)
+    assert planned.status == 0, planned
+    assert picture(disks) == before
+    done = run_here(["apply", "../plan.json"], disks)
+    assert done.status in (0, 1), done
+    (disks.parent / "plan.json").unlink()
+
+
+def undo_all(disks: pathlib.Path, runs: int) -> None:
+    journals = [f"d{n}" for n in (0, 1) if (disks / f"d{n}.klogtool").exists()]
+    assert journals
+    for _ in range(runs):
+        for log_dir in journals:
+            assert run_here(["undo", log_dir], disks).status == 0
+
+
+def without_journals(found: Picture) -> Picture:
+    return {name: about for name, about in found.items() if ".klogtool" not in name and name != "."}
+
+
+def left(disks: pathlib.Path, scenario: Scenario) -> list[tuple[str, str]]:
+    """What is still ahead; records that are gone stay gone."""
+    rows = [row for row in asked(disks, scenario) if row["type"] == "ahead"]
+    return [(row["path"], row["what"]) for row in rows if row["what"] != What.MISSING.value]
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_a_fix_leaves_nothing_to_lose_and_is_taken_back(tmp_path: pathlib.Path, name: str) -> None:
+    scenario = SCENARIOS[name]
+    disks = wounded(scenario, tmp_path / "disks")
+    before = without_journals(picture(disks))
+    runs = 2 if name in MORE_THAN_ONCE else 1
+    for _ in range(runs):
+        plan_and_apply(disks, scenario)
+    assert left(disks, scenario) == []
+    undo_all(disks, runs)
+    assert without_journals(picture(disks)) == before
+
+
+@pytest.mark.parametrize("name", sorted(BY_HAND))
+def test_what_only_a_person_can_do_is_not_planned(tmp_path: pathlib.Path, name: str) -> None:
+    disks = wounded(SCENARIOS[name], tmp_path / "disks")
+    options = [row for row in asked(disks, SCENARIOS[name]) if row["type"] == "option"]
+    assert not [option for option in options if option["fix"]]
+
+
+@pytest.mark.parametrize("way", ["the cheapest", "as the broker"])
+@pytest.mark.parametrize("name", SEVERAL)
+def test_fixes_of_one_log_dir_go_together(tmp_path: pathlib.Path, name: str, way: str) -> None:
+    scenario = SEVERAL[name]
+    disks = wounded(scenario, tmp_path / "disks")
+    before = without_journals(picture(disks))
+    options = [row for row in asked(disks, scenario) if row["type"] == "option"]
+    brokers = [str(row["number"]) for row in options if row["command"].startswith("klogtool verify") and row["fix"]]
+    chosen = [word for number in brokers for word in ("--option", number)] if way == "as the broker" else []
+    plan_and_apply(disks, scenario, *chosen)
+    assert left(disks, scenario) == []
+    ends = set((disks / "d1" / POINTS).read_text().splitlines()[2:])
+    assert ends == ({"t 0 42", "u 0 4"} if "logs" in name else {"t 0 43", "u 0 6"})
+    undo_all(disks, 1)
+    assert without_journals(picture(disks)) == before
