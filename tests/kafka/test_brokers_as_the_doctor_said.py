@@ -1,0 +1,216 @@
+"""A real broker starts on wounded log dirs, and does what `klogtool doctor` said: it ends, gives a log dir up, cuts
+logs, sets folders aside, or starts and keeps everything.
+
+The scenarios are those of tests/doctor/startup.py. A sample is started here; all of them with KLOGTOOL_EVERY_START=1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from .beside import module_beside
+from .brokers import a_broker
+from .kafka import scratch_folder
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "doctor")]
+
+from asking import asked  # noqa: E402
+from make_broker import feed_new_log_dirs  # noqa: E402
+from startup import HERE as DOCTOR  # noqa: E402
+from startup import POINTS, SCENARIOS, Scenario  # noqa: E402
+
+from klogtool.format.names import parse_partition_dir_name  # noqa: E402
+
+pytestmark = [pytest.mark.kafka, pytest.mark.shared]
+Path = pathlib.Path
+Rows = list[dict[str, Any]]
+
+SAMPLE = (
+    "2 no marker, no recovery points",
+    "3 directory.id unreadable",
+    "4 foreign folder foo",
+    "4 without partition.metadata",
+    "4 -future, alone, elsewhere",
+    "5 recovery-point: garbage in the metadata log dir",
+    "5 log start beyond the end",
+    "6 epochs: negative",
+    "7 flipped bit, closed, from 0",
+    "7 torn last batch",
+    "8 swap of the active segment, shorter",
+    "9 flipped bit in the middle, no snapshot",
+)
+# On a log dir that a 3.9.2 wrote. Scenarios of the metadata log depend on its offsets, which are others there.
+ON_3_9_2 = ("3 0 bytes", "4 -delete of a partition that the cluster has", "7 torn last batch, unclean")
+ON_4_4_0 = ("3 version 7", "7 flipped bit, closed, from 0", "4 topic id of another topic generation")
+CASES = [
+    *(("4.3.1", name) for name in (SCENARIOS if os.environ.get("KLOGTOOL_EVERY_START") == "1" else SAMPLE)),
+    *(("3.9.2", name) for name in ON_3_9_2),
+    *(("4.4.0", name) for name in ON_4_4_0),
+]
+# The doctor cannot know these from the disks that it is given.
+UNKNOWN = {"9 folder missing": "a folder __cluster_metadata-0 that is nowhere may be in a log dir that is not named"}
+WAIT_S = 20.0
+GIVEN_UP = re.compile(r"Stopping serving replicas in dir (\S+)|Failed to load (\S+) during broker startup")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a broker did. is_up: it started and stayed. ends: of partitions, after its clean stop. bytes: of logs."""
+
+    said: str
+    is_up: bool
+    given_up: set[str]
+    strays: set[str]
+    ends: Mapping[str, int]
+
+
+def knows_4_4_0(module: Any) -> None:
+    """Tell the helper beside the project how to fetch that release."""
+    if "4.4.0" not in module.RELEASES:
+        known = module.RELEASES["4.3.1"]
+        others = [jar for jar in known.artifacts if "kafka-tools" not in jar]
+        newer = tuple(re.sub(r"(log4j.*):2\.[\d.]+$", r"\1:2.25.5", jar).replace(":4.3.1", ":4.4.0") for jar in others)
+        module.RELEASES["4.4.0"] = dataclasses.replace(known, artifacts=newer)
+
+
+@contextmanager
+def a_place() -> Iterator[Path]:
+    place = scratch_folder("klogtool-doctor-")
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place)
+
+
+def log_dirs_of(version: str, place: Path) -> Path:
+    """d0 and d1 in a folder, which the release can read."""
+    if version != "3.9.2":
+        return Path(shutil.copytree(DOCTOR / "broker", place / "disks"))
+    return feed_new_log_dirs(module_beside("brokers/broker.py"), version, place)
+
+
+def stray_names(disks: Path) -> set[str]:
+    return {path.name.rsplit(".", 1)[0] for path in disks.glob("d?/*-stray")}
+
+
+def ends_after(disks: Path, given_up: set[str]) -> dict[str, int]:
+    """The recovery points that a clean stop wrote: log ends."""
+    found = {}
+    for log_dir in disks.glob("d?"):
+        points = log_dir / POINTS
+        if log_dir.name not in given_up and points.is_file():
+            rows = [line.split() for line in points.read_text().splitlines()[2:]]
+            found |= {f"{topic}-{partition}": int(offset) for topic, partition, offset in rows}
+    return found
+
+
+def started(broker: Any, disks: Path, scenario: Scenario, wanted: Callable[[str], bool]) -> Seen:
+    """Start it, wait until it ended or what is wanted is in its log, and stop it."""
+    module = sys.modules[type(broker).__module__]
+    broker._format = lambda: None
+    before = stray_names(disks)
+    try:
+        broker.start()
+    except module.BrokerError:
+        return Seen(broker.output, False, set(), set(), {})
+    until = time.monotonic() + WAIT_S
+    while broker._process.popen.poll() is None and time.monotonic() < until and not wanted(broker.log_text()):
+        time.sleep(0.2)
+    time.sleep(1)
+    is_up = broker._process.popen.poll() is None
+    broker.stop()
+    said = broker.output
+    given_up = {Path(next(filter(None, found))).name for found in GIVEN_UP.findall(said)}
+    strays = stray_names(disks) - before
+    return Seen(said, is_up, given_up, strays, ends_after(disks, given_up) if is_up else {})
+
+
+def of_kind(rows: Rows, *whats: str) -> list[dict[str, Any]]:
+    return [row for row in rows if row["type"] == "ahead" and row["what"] in whats]
+
+
+def verdict(rows: Rows) -> str:
+    return next(str(row["starts"]) for row in rows if row["type"] == "verdict")
+
+
+def log_dir_in(path: str) -> str:
+    return next(part for part in reversed(Path(path).parts) if part in ("d0", "d1"))
+
+
+def expected_strays(rows: Rows) -> set[str]:
+    named = {_plain(Path(row["path"]).name) for row in of_kind(rows, "stray")}
+    if of_kind(rows, "metadata-lost"):  # all of them
+        folders = [Path(row["path"]).name for row in rows if row["type"] == "partition"]
+        named |= {name for name in folders if not name.startswith("__cluster_metadata")}
+    return named
+
+
+def _plain(name: str) -> str:
+    parsed = parse_partition_dir_name(name)
+    return f"{parsed.topic}-{parsed.partition}"
+
+
+def expected_ends(rows: Rows, given_up: set[str]) -> dict[str, int]:
+    """Log ends of the partitions of t and u that the broker keeps; 0 for those that it makes anew."""
+    anew = {_plain(Path(row["path"]).name) for row in of_kind(rows, "future-emptied")}
+    anew |= {_plain(Path(row["path"]).name) for row in of_kind(rows, "all-deleted") if row["path"].endswith("-delete")}
+    anew |= {name for name in expected_strays(rows) if name in ("t-0", "u-0", "t-1", "u-1")}
+    if of_kind(rows, "misnamed"):
+        anew.add("t-0")
+    found = dict.fromkeys(anew if not of_kind(rows, "metadata-lost") else set(), 0)
+    for row in rows:
+        name = Path(row.get("path", "")).name
+        is_kept = re.fullmatch(r"[tu]-[01]", name) and name not in anew and log_dir_in(row["path"]) not in given_up
+        if row["type"] == "partition" and row["log_end_offset"] is not None and is_kept:
+            found[name] = row["log_end_offset"]
+    return found
+
+
+def log_bytes(partition: str) -> int:
+    return sum(path.stat().st_size for path in Path(partition).glob("*.log") if path.is_file())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "name"), CASES)
+def test_a_broker_does_what_the_doctor_said(version: str, name: str) -> None:
+    knows_4_4_0(module_beside("brokers/broker.py"))
+    scenario = SCENARIOS[name]
+    with a_place() as place:
+        disks = log_dirs_of(version, place)
+        dirs = [disks / log_dir for log_dir in scenario.log_dirs]
+        with a_broker(version, place / "work", log_dir=dirs, metadata_in_log_dir=True) as broker:
+            scenario.wound(disks)
+            rows = asked(disks, scenario, "--kafka", version)
+            cut = {row["path"]: (log_bytes(row["path"]), row["lost_bytes"]) for row in of_kind(rows, "truncated")}
+            offline = {log_dir_in(row["path"]) for row in of_kind(rows, "offline")}
+
+            def is_seen(said: str) -> bool:
+                if verdict(rows) == "refuses":
+                    return False
+                given_up = {Path(next(filter(None, found))).name for found in GIVEN_UP.findall(said)}
+                return scenario.told in said and given_up >= offline
+
+            seen = started(broker, disks, scenario, is_seen)
+        assert seen.is_up is (verdict(rows) != "refuses"), seen.said[-3000:]
+        assert scenario.told in seen.said or version != "4.3.1", seen.said[-3000:]
+        if not seen.is_up or name in UNKNOWN:
+            return
+        assert seen.given_up == offline
+        assert seen.strays == expected_strays(rows)
+        ends = expected_ends(rows, offline)
+        assert {partition: seen.ends.get(partition) for partition in ends} == ends
+        for path, (size, lost) in cut.items():
+            assert size - log_bytes(path) == lost, path
