@@ -68,6 +68,8 @@ def _sum(parts: Iterable[LostRecords]) -> LostRecords:
 
 def _lost_in(part: Stretch, file: LogFile, first_offset: int) -> LostRecords:
     """Return what a stretch has from the offset on. Damaged bytes count if they do not end before it."""
+    if isinstance(part, Run) and part.mends:  # salvage reads it with other bytes in its header
+        return _NO if part.last_offset < first_offset else LostRecords(part.records, part.stop - part.start)
     if isinstance(part, Run):
         return _sum(_walk_sound(file, part.start, part.stop, first_offset)) if part.last_offset >= first_offset else _NO
     if part.last_offset is not None and part.last_offset < first_offset:

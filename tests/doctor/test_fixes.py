@@ -33,7 +33,6 @@ BY_HAND = {
     "7 middle segment gone",
     "7 only a log gone",
     "7 base offset far ahead, from 0",
-    "9 snapshot torn",
     "9 log missing, no snapshot",
     "9 log of 0 bytes, no snapshot",
     "9 flipped bit in the middle, no snapshot",
