@@ -117,7 +117,7 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
         _starts(points, patient, named),
         in_order(_troubles(points, patient)),
         prospects,
-        (*_notes(found.cluster, how), *walk_unclean_notes(log_dirs, found.cluster)),
+        (*_notes(found.cluster, how), *walk_unclean_notes(found.log_dirs, found.cluster)),
         _seconds(found.rehearsed, how),
         how.quick,
         () if how.host_root is None else tuple(judge_host(host_dirs(found.log_dirs, prospects), how.host_root)),
