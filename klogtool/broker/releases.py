@@ -65,6 +65,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     metadata_levels: MetadataLevels = MetadataLevels(7, 31, 30)
     cleaner_stops_at_line_twice: bool = True
     reads_zero_checkpoint: bool = False
+    has_zookeeper: bool = False
 
 
 class About(Struct, frozen=True):
@@ -179,6 +180,13 @@ ABOUT: Mapping[str, About] = {
         "read",
         "not read before the first start: all features but metadata.version are lost",
     ),
+    "has_zookeeper": About(
+        "starting",
+        "a broker with ZooKeeper wrote the log dirs, and no partition has a topic id",
+        "KIP-500, KIP-866",
+        "it starts with ZooKeeper",
+        "refused, or all partitions are set aside as -stray: migrate to KRaft first",
+    ),
 }
 
 _V4_3_1 = Rules(release="4.3.1")
@@ -204,6 +212,7 @@ _V3_9_2 = replace(
     timestamp_after_max_ms_default=MAX_LONG,
     moves_watermark_to_batch=False,
     metadata_levels=MetadataLevels(1, 23, 21),
+    has_zookeeper=True,
 )
 _V3_9_1 = replace(_V3_9_2, release="3.9.1", keeps_emptied_batch=EmptiedBatch.GOES)
 _V3_9_0 = replace(_V3_9_1, release="3.9.0", index_entry_per_batch=False, stops_at_higher_epoch=False)

@@ -11,6 +11,7 @@ Nothing here writes, prints or reads the clock.
     log_dirs         a log dir's own files beyond what stops a start; -future folders
     metadata_lost    what a start forgets if the metadata log is gone, cut, or formatted by a newer release
     metadata_level   whether the release knows the cluster's metadata.version
+    zookeeper        log dirs of a broker that had ZooKeeper
     unclean          what an unclean stop means for leaders (KIP-966)
     replicas         folders of partitions that the cluster has here: deleted, misnamed, in a log dir that is not named
     absent           paths of log.dirs that are no log dirs

@@ -32,6 +32,7 @@ from klogtool.doctor.replicas import walk_left_out, walk_replica_points
 from klogtool.doctor.segments_drawn import with_segments
 from klogtool.doctor.strays import find_stray
 from klogtool.doctor.unclean import walk_unclean_notes
+from klogtool.doctor.zookeeper import walk_zookeeper_points
 from klogtool.errors import KlogError
 from klogtool.format.names import PartitionDirState, TopicPartition
 from klogtool.log.cores import usable_cores
@@ -107,6 +108,7 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
         *(walk_left_out(patient) if len(named) == len(found.log_dirs) else ()),
         *walk_level_points(found.cluster, patient.rules),
         *walk_format_points(found.log_dirs, found.cluster, patient.rules),
+        *walk_zookeeper_points(found.log_dirs, found.cluster, patient.rules),
         *(point for point in loaded if point.what is not What.STRAY),
         *([] if _stops_at_metadata(found) else with_one_cause(strays, found.cluster)),
     )

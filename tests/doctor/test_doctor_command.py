@@ -113,6 +113,17 @@ def test_an_unclean_stop_costs_the_broker_its_place_in_the_isr(tmp_path: pathlib
     assert any("ISR" in note for note in rows(doctor(tmp_path, "--format", "json"), "verdict")[0]["notes"])
 
 
+def test_a_log_dir_of_a_broker_with_zookeeper_is_not_for_a_release_without_it(tmp_path: pathlib.Path) -> None:
+    log_dir = pathlib.Path(shutil.copytree(FIXTURES / "magic-1" / "logdir", tmp_path / "logdir"))
+    kraft, zookeeper = (
+        rows(doctor(tmp_path, "--format", "json", "--kafka", kafka), "verdict")[0] for kafka in ("4.0", "3.9")
+    )
+    assert (kraft["starts"], zookeeper["starts"]) == ("refuses", "yes")
+    (log_dir / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=abc\n")
+    (kraft,) = rows(doctor(tmp_path, "--format", "json"), "verdict")
+    assert kraft["starts"] == "loses-data"
+
+
 def test_host_adds_what_the_machine_does_to_the_logs(killed: pathlib.Path) -> None:
     host = rows(doctor(killed.parent, "--host", "--format", "json"), "host")
     assert {"vm.max_map_count", "open files"} <= {row["name"] for row in host}
