@@ -28,6 +28,7 @@ CLEAN: Stop = "clean"
 UNCLEAN: Stop = "unclean"
 Long: TypeAlias = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]  # Java's
 LOADING_SETTINGS = ("segment.index.bytes", "index.interval.bytes", "producer.id.expiration.ms")
+SIZE_LIMIT = "max.decompressed.message.bytes"
 OTHERS_ARE_DEFAULTS = "all other settings: Kafka's defaults"
 
 _STORAGE_EXCEPTION = "KafkaStorageException"  # LogManager turns an IOException into this one
@@ -245,6 +246,7 @@ def terms_of(
         (
             *notes,
             *_setting_notes(config, sources, LOADING_SETTINGS),
+            *_size_limit_notes(config, sources, rules_of(circumstances.kafka)),
             *beside.cluster.notes(topic_partition.topic, path),
         ),
         sources,
@@ -253,6 +255,14 @@ def terms_of(
         find_compaction(topic_partition, config, sources, beside),
         rules_of(circumstances.kafka),
     )
+
+
+def _size_limit_notes(config: LogConfig, sources: Mapping[str, str], rules: Rules) -> Iterator[str]:
+    """Yield what becomes of max.decompressed.message.bytes, where it is set: most releases do not know it."""
+    if rules.limits_decompressed_size:
+        yield from _setting_notes(config, sources, (SIZE_LIMIT,))
+    elif SIZE_LIMIT in sources:
+        yield f"{SIZE_LIMIT}: ignored, because Kafka {rules.release} does not know it"
 
 
 def _release_note(release: Release, cluster: ClusterConfig) -> str:

@@ -44,7 +44,7 @@ def kafka(command: Command) -> Command:
         default=REFERENCE,
         show_default=True,
         metavar="VERSION",
-        help=f"Decide as this release of Kafka does: {', '.join(RELEASES)}; 3.9 means the newest of 3.9.",
+        help=f"Do as this release of Kafka does: {', '.join(RELEASES)}; 3.9 means the newest of 3.9.",
     )(command)
 
 

@@ -222,5 +222,18 @@ def test_the_cleaner_fails_at_a_record_that_is_too_large(tmp_path: Path) -> None
     assert compacted(folder, "4.4.0", {**COMPACT, "max.decompressed.message.bytes": "67"}).answer["passes"]
 
 
+@pytest.mark.parametrize(
+    ("kafka", "note"),
+    [
+        ("4.4.0", "max.decompressed.message.bytes: 50, as given"),
+        ("4.3.1", "max.decompressed.message.bytes: ignored, because Kafka 4.3.1 does not know it"),
+    ],
+)
+def test_a_limit_that_the_release_does_not_know_is_told(tmp_path: Path, kafka: str, note: str) -> None:
+    folder = make(tmp_path / "t-0", {0: [data(0)]})
+    assert note in compacted(folder, kafka, {**COMPACT, **LIMIT}).notes
+    assert not any("decompressed" in told for told in compacted(folder, kafka).notes)
+
+
 def _underscored(settings: dict[str, str]) -> dict[str, str]:
     return {name.replace(".", "_"): value for name, value in settings.items()}
