@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 
 import pytest
 from msgspec.structs import fields
@@ -125,3 +126,11 @@ def test_python_takes_a_release() -> None:
     assert answer["rolled_to"] is None
     with pytest.raises(KlogError, match="kafka"):
         partition.plan_roll(kafka="2.8.2")
+
+
+def test_no_other_module_compares_releases() -> None:
+    """What differs has a name in releases.py, and is asked for by that name."""
+    modules = [path for path in (ROOT / "klogtool").rglob("*.py") if path.name != "releases.py"]
+    assert modules
+    compared = re.compile(r"([<>]|[=!]=) *\(?[\"'][0-9]+\.[0-9]|\.(kafka|release) *([<>]|[=!]=)")
+    assert [str(path) for path in modules if compared.search(path.read_text(encoding="utf-8"))] == []
