@@ -58,8 +58,8 @@ def _look_first(point: Ahead) -> tuple[str, ...]:
 
 def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for one point."""
-    if not patient.holds(point.path):  # a disk is missing
-        return
+    if not patient.holds(point.path) or (point.path in patient.log_dirs and point.stop is not None):
+        return  # a disk is missing, read-only or full: only a person can help
     by_finding = OPTIONS_BY_FINDING.get(point.finding or "")
     if by_finding is not None:
         yield from by_finding(point, patient)

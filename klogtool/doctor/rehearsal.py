@@ -20,6 +20,7 @@ from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.advice import advise
 from klogtool.doctor.answers import Ahead, Diagnosis, Prospect, Starts, Trouble, What
 from klogtool.doctor.cluster import Cluster, read_cluster
+from klogtool.doctor.file_systems import walk_file_system_points, walk_room_notes
 from klogtool.doctor.host import judge_host
 from klogtool.doctor.host_dirs import host_dirs
 from klogtool.doctor.log_dirs import walk_log_dir_points
@@ -103,6 +104,7 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
     strays = [point for point in loaded if point.what is What.STRAY]
     points = _once(
         *found.points,
+        *walk_file_system_points(found.log_dirs, found.cluster),
         *walk_log_dir_points(patient),
         *walk_replica_points(patient),
         *(walk_left_out(patient) if len(named) == len(found.log_dirs) else ()),
@@ -119,7 +121,7 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
         _starts(points, patient, named),
         in_order(_troubles(points, patient)),
         prospects,
-        (*_notes(found.cluster, how), *walk_unclean_notes(found.log_dirs, found.cluster)),
+        tuple(_notes(found, how)),
         _seconds(found.rehearsed, how),
         how.quick,
         () if how.host_root is None else tuple(judge_host(host_dirs(found.log_dirs, prospects), how.host_root)),
@@ -133,7 +135,7 @@ def _once(*points: Ahead) -> list[Ahead]:
 
 def _starts(points: Sequence[Ahead], patient: Patient, named: Sequence[str]) -> Starts:
     """Return whether a broker starts. It ends if all of its log dirs go offline (ReplicaManager)."""
-    given_up = [point.path for point in points if point.what is What.OFFLINE]
+    given_up = [point.path for point in points if point.what in (What.OFFLINE, What.NO_ROOM)]
     offline = {patient.log_dir_of(path) if patient.holds(path) else path for path in given_up}
     if any(point.what is What.REFUSES for point in points) or offline == set(named):
         return Starts.REFUSES
@@ -216,7 +218,8 @@ def _seconds(rehearsed: Sequence[Rehearsed], how: Examination) -> float | None:
     return sum(found.prospect.scan_seconds for found in rehearsed) / (how.jobs or usable_cores())
 
 
-def _notes(cluster: Cluster, how: Examination) -> Iterator[str]:
+def _notes(found: _Found, how: Examination) -> Iterator[str]:
+    cluster = found.cluster
     if cluster.metadata is None and cluster.topic_ids:
         yield (
             "no log dir here has __cluster_metadata-0, so topic ids are not compared with the cluster's: name the "
@@ -226,3 +229,5 @@ def _notes(cluster: Cluster, how: Examination) -> Iterator[str]:
         yield f"__cluster_metadata-0 is not whole: {cluster.metadata.problem}"
     if how.quick:
         yield "no log was loaded (--quick): what recovery would cut or rebuild is not known"
+    yield from walk_unclean_notes(found.log_dirs, cluster)
+    yield from walk_room_notes(found.log_dirs)

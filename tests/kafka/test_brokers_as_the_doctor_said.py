@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -181,6 +182,61 @@ def expected_ends(rows: Rows, given_up: set[str]) -> dict[str, int]:
 
 def log_bytes(partition: str) -> int:
     return sum(path.stat().st_size for path in Path(partition).glob("*.log") if path.is_file())
+
+
+@contextmanager
+def a_disk(at: Path) -> Iterator[None]:
+    """A file system of its own in place of a folder, with what was in the folder."""
+    kept = Path(shutil.copytree(at, at.with_name(f"{at.name}-kept")))
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(at)], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("a mount is not permitted here")
+    try:
+        shutil.copytree(kept, at, dirs_exist_ok=True)
+        yield
+    finally:
+        subprocess.run(["umount", str(at)], check=True)
+
+
+def fill(log_dir: Path) -> None:
+    with (log_dir / "filled").open("wb", buffering=0) as file:
+        while file.write(bytes(4096)) == 4096 and os.statvfs(log_dir).f_bavail:
+            pass
+
+
+def make_read_only(log_dir: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(log_dir)], check=True)
+
+
+# A log dir, what happens to its disk, and words of the broker's log.
+DISKS: Mapping[str, tuple[str, Callable[[Path], None], str]] = {
+    "full, unclean": ("d1", fill, "No space left on device"),
+    "full, with the metadata": ("d0", fill, "is already offline due to a previous IO exception"),
+    "read-only": ("d1", make_read_only, "Read-only file system"),
+    "read-only, with the metadata": ("d0", make_read_only, "Read-only file system"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DISKS)
+def test_a_broker_does_with_a_disk_what_the_doctor_said(name: str) -> None:
+    log_dir, change, told = DISKS[name]
+    with a_place() as place:
+        disks = log_dirs_of("4.3.1", place)
+        config = {"log.dirs": f"{disks / 'd0'},{disks / 'd1'}"}
+        options = {"log_dir": disks / "d0", "metadata_in_log_dir": True, "config": config}
+        with a_broker("4.3.1", place / "work", **options) as broker, a_disk(disks / log_dir):
+            if change is fill:
+                (disks / log_dir / ".kafka_cleanshutdown").unlink()
+            change(disks / log_dir)
+            rows = asked(disks, SCENARIOS["2 clean"])
+            offline = {log_dir_in(row["path"]) for row in of_kind(rows, "offline", "no-room")}
+            seen = started(
+                broker, disks, SCENARIOS["2 clean"], lambda said: bool(offline) and "Stopped serving" in said
+            )
+        assert told in seen.said
+        assert seen.is_up is (verdict(rows) != "refuses")
+        assert seen.given_up == offline
 
 
 @pytest.mark.slow
