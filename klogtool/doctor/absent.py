@@ -1,4 +1,4 @@
-"""Paths of log.dirs that are no log dirs: an unmounted or emptied disk, or a file.
+"""Paths of log.dirs that are no log dirs: an unmounted or emptied disk, a file, a second name of another one.
 
 The rules are KafkaRaftServer.initializeLogDirs'."""
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from klogtool.doctor.answers import Ahead, What
 from klogtool.errors import KlogError
+from klogtool.escape import quoted
 from klogtool.format.names import FileKind
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import NoLogDir, open_path
@@ -27,7 +28,14 @@ def split_log_dirs(paths: Sequence[str]) -> tuple[tuple[str, ...], tuple[Ahead, 
     errors = {path: error for path in paths if (error := _error_of(path)) is not None}
     if len(errors) == len(paths):
         raise errors[paths[0]]
-    return tuple(path for path in paths if path not in errors), tuple(map(_absent, errors))
+    folders: dict[tuple[int, int], str] = {}
+    again: list[Ahead] = []
+    for path in dict.fromkeys(path for path in paths if path not in errors):
+        about = os.stat(path)
+        first = folders.setdefault((about.st_dev, about.st_ino), path)
+        if first != path:
+            again.append(_named_twice(path, first))
+    return tuple(folders.values()), (*map(_absent, errors), *again)
 
 
 def _error_of(path: str) -> KlogError | None:
@@ -45,6 +53,14 @@ def _error_of(path: str) -> KlogError | None:
     if isinstance(opened, LogDir):
         return None
     raise KlogError("not a log dir", path=path)
+
+
+def _named_twice(path: str, first: str) -> Ahead:
+    """Return the point of a second name of a log dir, such as a link. Nothing in it is a copy: it is the log dir."""
+    stop = refuses("RuntimeException", f"Duplicate directory ID found. It was the ID of {first}, but also of {path}")
+    detail = f"it is the same folder as {first}: a broker does not start with two names of a log dir"
+    cure = f"name {quoted(first)} once in log.dirs, and not {quoted(path)}"
+    return Ahead(path, What.REFUSES, detail, Severity.ERROR, stop=stop, cure=cure)
 
 
 def _absent(path: str) -> Ahead:

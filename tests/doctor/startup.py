@@ -576,6 +576,12 @@ KRAFT: Mapping[str, Scenario] = {
     "9 quorum-state of another leader": yes(
         changed(f"{METADATA}/quorum-state", lambda data: data.replace(b'"leaderId":1', b'"leaderId":9'))
     ),
+    "9 quorum-state of a lower epoch": yes(
+        changed(f"{METADATA}/quorum-state", lambda data: data.replace(b'"leaderEpoch":1', b'"leaderEpoch":0'))
+    ),
+    "9 quorum-state of a higher epoch": yes(
+        changed(f"{METADATA}/quorum-state", lambda data: data.replace(b'"leaderEpoch":1', b'"leaderEpoch":9'))
+    ),
     "9 quorum-state of 0 bytes": refuses(
         put(f"{METADATA}/quorum-state", b""),
         f"{METADATA}/quorum-state",
@@ -630,6 +636,15 @@ DISKS: Mapping[str, Scenario] = {
     "10 log dir missing": refuses(gone("d1"), "d1", "No `meta.properties` found in"),
     "10 log dir is empty": refuses(both(gone("d1"), folder("d1")), "d1", "No `meta.properties` found in"),
     "10 log dir is a file": offline(both(gone("d1"), put("d1", b"")), "d1", "Failed to load"),
+    "10 the same log dir twice": Scenario(nothing, "yes", (), 43, ("d0", "d1", "d1")),
+    "10 the same log dir under two names": Scenario(
+        lambda disks: (disks / "d2").symlink_to(disks / "d1"),
+        "refuses",
+        (("d2", What.REFUSES),),
+        None,
+        ("d0", "d1", "d2"),
+        "Duplicate directory ID",
+    ),
     "10 log dir not named": Scenario(nothing, "loses-data", (("d0", What.LEFT_OUT),), None, ("d0",)),
 }
 
@@ -643,4 +658,19 @@ SCENARIOS: Mapping[str, Scenario] = {
     **LEFTOVERS,
     **KRAFT,
     **DISKS,
+}
+
+# Rows of what brokers were seen to do that are no scenario here, and why.
+LEFT_OUT: Mapping[str, str] = {
+    "2 no marker, and the cluster has eligible leader replicas": "nothing on the disks changes; the doctor notes it",
+    "2 a crash while loading": "the same disks as after any kill",
+    "3 another node.id in all": "the broker's configuration is not on the disks",
+    "4 topic known, this broker no replica": "needs a cluster of several brokers",
+    "6 indexes below the recovery point": "a start does not look at them, as after a clean stop",
+    "7 markers with bad keys, ABORT out of order": "loading is compared with Kafka's own classes, by fuzzing",
+    "7 an index too small for the segment": "the same",
+    "9 several controllers": "needs a quorum",
+    "10 .lock held by another process": "the doctor says that the log dir is in use",
+    "10 permissions": "root may read all; tests of permissions run without that power",
+    "10 full and read-only disks": "in test_file_systems.py, and with mounts beside the real brokers",
 }
