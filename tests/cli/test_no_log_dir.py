@@ -23,6 +23,7 @@ NEEDED = {
     "lookup": [["--offset", "0"], ["--timestamp", "latest"], ["--leader-epoch", "0"]],
     "read": [["--offset", "0"]],
     "txns": [[]],
+    "doctor": [[], ["--quick"], ["--matrix"], ["--fix"]],
     "image": [["--output", "OUT"]],
     "salvage": [[], ["--output", "OUT"]],
     "rebuild-index": [[], ["--apply"]],

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from asking import ahead, asked, starts, wounded
+from asking_doctor import ahead, asked, starts, wounded
 from startup import MARKER, UNCLEAN, nothing, yes
 
 from klogtool.doctor import file_systems

@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 import pytest
-from asking import NOW_MS, asked, wounded
+from asking_doctor import NOW_MS, asked, wounded
 from running import ROOT, run_here
 from startup import POINTS, SCENARIOS, STARTS, Scenario, T, U, both, lines, log, loses, side, torn, unclean
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from asking import ahead, asked, end_of, starts, wounded
+from asking_doctor import ahead, asked, end_of, starts, wounded
 from startup import SCENARIOS, T
 
 

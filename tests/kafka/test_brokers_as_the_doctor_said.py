@@ -28,7 +28,7 @@ from .kafka import scratch_folder
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "doctor")]
 
-from asking import asked  # noqa: E402
+from asking_doctor import asked  # noqa: E402
 from make_broker import feed_new_log_dirs  # noqa: E402
 from startup import HERE as DOCTOR  # noqa: E402
 from startup import POINTS, SCENARIOS, Scenario  # noqa: E402
