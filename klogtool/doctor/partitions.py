@@ -208,7 +208,7 @@ def _ends_early(path: str, log: LoadedLog, behind: Mapping[str, Any]) -> Ahead:
     span = f"offsets {behind['first_offset']:,} to {behind['last_offset']:,}" if behind["offsets"] else "damaged bytes"
     told = (
         f"the clean marker is false: the broker takes {log.log_end_offset:,} for the end, and does not see {span}; "
-        "what is appended next goes there"
+        f"what is appended next {'goes there' if behind['offsets'] else 'follows them'}"
     )
     damage = f" ({behind['damage']})" if behind["damage"] else ""
     return Ahead(
