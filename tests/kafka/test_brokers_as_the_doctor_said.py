@@ -166,12 +166,14 @@ def _plain(name: str) -> str:
 
 def expected_ends(rows: Rows, given_up: set[str]) -> dict[str, int]:
     """Log ends of the partitions of t and u that the broker keeps; 0 for those that it makes anew."""
+    if of_kind(rows, "metadata-lost"):  # it knows none of them
+        return {}
     anew = {_plain(Path(row["path"]).name) for row in of_kind(rows, "future-emptied")}
     anew |= {_plain(Path(row["path"]).name) for row in of_kind(rows, "all-deleted") if row["path"].endswith("-delete")}
     anew |= {name for row in of_kind(rows, "stray") if re.fullmatch(r"[tu]-[01]", name := Path(row["path"]).name)}
     if of_kind(rows, "misnamed"):
         anew.add("t-0")
-    found = dict.fromkeys(anew if not of_kind(rows, "metadata-lost") else set(), 0)
+    found = dict.fromkeys(anew, 0)
     for row in rows:
         name = Path(row.get("path", "")).name
         is_kept = re.fullmatch(r"[tu]-[01]", name) and name not in anew and log_dir_in(row["path"]) not in given_up
