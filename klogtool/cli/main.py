@@ -116,6 +116,7 @@ def cli() -> None:
 
     \b
     If you are not sure that a disk is sound, run these before you start a broker on it:
+      klogtool doctor LOGDIR...           shows what a broker would do at startup, and what to do first
       klogtool verify LOGDIR              shows what is damaged, and how to repair it
       klogtool verify --recover LOGDIR    shows what a broker would cut and delete at startup
       klogtool explain batch-crc          explains a finding
