@@ -202,7 +202,7 @@ def _stays(diagnosis: Diagnosis) -> Iterator[str]:
     """Yield what stays wrong after the start."""
     counts = Counter(point.what for point in diagnosis.points)
     if counts[What.STRAY]:
-        yield f"{count_text(counts[What.STRAY], 'partition')} set aside as -stray, with all data"
+        yield f"{count_text(counts[What.STRAY], 'folder')} set aside as -stray, with all data"
     if counts[What.OFFLINE]:
         yield f"{count_text(counts[What.OFFLINE], 'place')} offline"
     if counts[What.CLEANER_STOPS]:
