@@ -47,13 +47,21 @@ _PRICES = {
 }
 
 
-def mending(title: str, path: str, command: str, edits: tuple[Edit, ...], patient: Patient, **more: object) -> Option:
+def mending(
+    title: str,
+    path: str,
+    command: str,
+    edits: tuple[Edit, ...],
+    patient: Patient,
+    *,
+    strategy: Strategy = Strategy.NOTHING_LOST,
+    price: str = "",
+) -> Option:
     """Return an option that edits files of the log dir that a path is in."""
     log_dir = patient.log_dir_of(path)
     question = MendQuestion(circumstances=patient.circumstances, log_dir=log_dir, edits=edits)
     remedy = Remedy(COMMAND, log_dir, question)
-    known = {"strategy": Strategy.NOTHING_LOST, **more}
-    return Option(title, path, command, remedies=(remedy,), **known)  # type: ignore[arg-type]
+    return Option(title, path, command, strategy, price=price, remedies=(remedy,))
 
 
 def _inside(path: str, patient: Patient) -> str:
@@ -72,12 +80,12 @@ def _foreign_folder(point: Ahead, patient: Patient) -> Iterator[Option]:
         yield move_away("move the folder out of the log dir", point.path, patient)
 
 
-def move_away(title: str, path: str, patient: Patient, **more: object) -> Option:
+def move_away(title: str, path: str, patient: Patient, strategy: Strategy = Strategy.NOTHING_LOST) -> Option:
     """Return the option to move a folder of a log dir beside the log dir."""
     log_dir = patient.log_dir_of(path)
     away = f"../{os.path.basename(log_dir)}.moved-out/{os.path.basename(path)}"
     edits = (MoveFolder(_inside(path, patient), away),)
-    return mending(title, path, move_out(path, log_dir), edits, patient, **more)
+    return mending(title, path, move_out(path, log_dir), edits, patient, strategy=strategy)
 
 
 def _duplicate(point: Ahead, patient: Patient) -> Iterator[Option]:

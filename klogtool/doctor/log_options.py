@@ -43,8 +43,8 @@ def cut_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         point.path,
         recover(point.path),
         Strategy.AS_THE_BROKER,
-        point.lost_records,
-        point.lost_ms,
+        point.lost_records or None,  # records are lost; if none was counted, nobody knows how many
+        point.lost_ms if point.lost_records else None,
         remedies=(Remedy("verify --recover", point.path, question), *lowered),
     )
 

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from klogtool.broker.timestamps import duration_text
-from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, Starts, Trouble, What
+from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, Starts, Strategy, Trouble, What
 from klogtool.doctor.fixes import first_fix
 from klogtool.doctor.host import HostPoint
 from klogtool.escape import joined, quoted
@@ -194,8 +194,22 @@ def verdict_facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
 
 
 def _lost_text(diagnosis: Diagnosis) -> str:
-    records = count_text(diagnosis.lost_records, "record")
+    records = _lost_records_text(diagnosis)
     return f"{records}, {duration_text(diagnosis.lost_ms)}" if diagnosis.lost_ms else records
+
+
+_LOST_FOR_GOOD = (What.TRUNCATED, What.ALL_DELETED, What.ENDS_EARLY, What.FUTURE_EMPTIED, What.IGNORED)
+
+
+def _lost_records_text(diagnosis: Diagnosis) -> str:
+    """Return how many records are lost; damaged bytes do not always tell how many they were."""
+    lost = [point for point in diagnosis.points if point.what in _LOST_FOR_GOOD]
+    records = count_text(diagnosis.lost_records, "record")
+    if not lost:
+        return f"{records}; data are hidden, and stay on the disk"
+    if all(point.lost_records for point in lost):
+        return records
+    return f"at least {records}" if diagnosis.lost_records else "records that cannot be counted"
 
 
 def _stays(diagnosis: Diagnosis) -> Iterator[str]:
@@ -239,7 +253,9 @@ def trouble_lines(trouble: Trouble) -> Iterator[str]:
 
 def price_text(option: Option) -> str:
     """Return what an option costs, in a few words."""
-    if option.lost_records is None:
+    if option.lost_records is None and option.strategy is Strategy.AS_THE_BROKER:
+        lost = "loses what the damaged bytes had; nobody knows how many records"
+    elif option.lost_records is None:
         lost = "how much it loses depends on what is found"
     else:
         lost = f"loses {count_text(option.lost_records, 'record')}" if option.lost_records else "loses nothing"
@@ -292,7 +308,7 @@ def _fate(diagnosis: Diagnosis) -> tuple[str, str, str]:
     starts = {Starts.YES: "yes", Starts.LOSES_DATA: "yes, LOSES", Starts.REFUSES: "REFUSES"}[diagnosis.starts]
     loses = "-"
     if diagnosis.starts is Starts.LOSES_DATA:
-        loses = count_text(diagnosis.lost_records, "record")
+        loses = _lost_records_text(diagnosis)
     return starts, loses, _why(diagnosis) or "-"
 
 

@@ -49,6 +49,16 @@ def test_options_are_numbered_and_the_cheapest_comes_first(killed: pathlib.Path)
     ]
 
 
+def test_a_loss_that_nobody_can_count_is_never_told_as_none(killed: pathlib.Path) -> None:
+    """Of the torn batch only 16 bytes are left: they do not tell how many records it had."""
+    options = rows(doctor(killed.parent, "--format", "json"), "option")
+    (broker,) = (o for o in options if o["for"].endswith("torn-tail-0") and o["strategy"] == "as-the-broker")
+    assert (broker["lost_records"], broker["lost_ms"]) == (None, None)
+    assert b"at least 24 records" in doctor(killed.parent).out
+    shutil.rmtree(killed / "flip-bit-0")
+    assert b"records that cannot be counted" in doctor(killed.parent).out
+
+
 def test_a_plan_of_options_mends_and_undo_takes_it_back(killed: pathlib.Path) -> None:
     before = {path: path.read_bytes() for path in killed.rglob("*") if path.is_file()}
     assert doctor(killed.parent, "--fix", "--plan-out", "plan.json").status in (0, 1)
