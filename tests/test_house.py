@@ -15,7 +15,17 @@ from running import ROOT
 # The floors, lowest first. cli stands above spark, which runs where there is no command line; __init__ and
 # __main__ are the roof.
 FLOORS = {"escape": -1, "json_rows": 0, "interrupts": 0, "errors": 0, "values": 0, "format": 1, "kernels": 2}
-FLOORS |= {"log": 3, "broker": 4, "verify": 5, "copies": 5, "salvage": 6, "plans": 7, "disk": 8, "doctor": 8, "fleet": 8}
+FLOORS |= {
+    "log": 3,
+    "broker": 4,
+    "verify": 5,
+    "copies": 5,
+    "salvage": 6,
+    "plans": 7,
+    "disk": 8,
+    "doctor": 8,
+    "fleet": 8,
+}
 FLOORS |= {"clock": 8}
 FLOORS |= {"render": 9, "objects": 9, "spark": 10, "cli": 11}
 ROOF = 12

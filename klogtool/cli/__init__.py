@@ -43,6 +43,8 @@ apply                 klogtool apply
 undo                  klogtool undo
 image                 klogtool image
 help                  klogtool help
+fleet                 klogtool fleet: the group
+fleet_collect         klogtool fleet collect
 spark                 klogtool spark: the group
 spark_verify          klogtool spark verify
 spark_export          klogtool spark export

@@ -37,6 +37,7 @@ COMMANDS = {
         "klogtool.cli.rebuild_index",
         "Rebuild indexes, producer snapshots and leader epochs from the logs.",
     ),
+    "fleet": ("klogtool.cli.fleet", "After a disaster: find the best copy of each partition over all brokers."),
     "append": ("klogtool.cli.append", "Append batches or records, with a broker's validation."),
     "truncate": ("klogtool.cli.truncate", "Truncate a partition to an offset, or empty it and start at a new offset."),
     "roll": ("klogtool.cli.roll", "Roll the active segment if a broker would."),
@@ -57,7 +58,7 @@ COMMANDS = {
 }
 GROUPS = {
     "Look (nothing is written)": ("doctor", "verify", "explain", "dump-log", "lookup", "read", "txns"),
-    "Mend": ("rebuild-index", "salvage"),
+    "Mend": ("rebuild-index", "salvage", "fleet"),
     "Do what a running broker does": ("append", "truncate", "roll", "retain", "delete-records", "compact"),
     "Plans": ("apply", "undo"),
     "Workshop": ("image",),

@@ -19,7 +19,7 @@ from klogtool.disk.assembling import Assembly
 from klogtool.json_rows import row_line
 from klogtool.plans.compact import CompactQuestion
 from klogtool.plans.plan import Plan
-from klogtool.render.fleet import compacted_text
+from klogtool.render.spark_text import compacted_text
 from klogtool.spark.compacting import Folder, compact_with_spark, find_folders, of_topics
 from klogtool.spark.findings import size_of
 

@@ -18,7 +18,7 @@ from klogtool.disk.dataset import check_new
 from klogtool.errors import Corrupt, KlogError, Refused, StalePlan, Unsupported
 from klogtool.escape import quoted
 from klogtool.json_rows import row_line
-from klogtool.render.fleet import exported_text
+from klogtool.render.spark_text import exported_text
 from klogtool.spark.converting import FORMS, Form
 from klogtool.spark.exporting import (
     Export,

@@ -18,8 +18,8 @@ from klogtool.disk.dataset import Dataset, check_new
 from klogtool.json_rows import row_line
 from klogtool.log.under import log_files
 from klogtool.render.findings import finding_row, summary_row
-from klogtool.render.fleet import findings_text
 from klogtool.render.progress_bar import total_size
+from klogtool.render.spark_text import findings_text
 from klogtool.spark.verifying import HowToVerify, verify_with_spark, write_findings
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import Summary

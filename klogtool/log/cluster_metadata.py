@@ -20,16 +20,26 @@ from klogtool.log.partition import Partition
 from klogtool.log.segment import BatchFile
 
 _TOPIC, _BROKER = 2, 4  # ConfigResource.Type
+_NO_LEADER_CHANGE = -2  # LeaderConstants
 _BEGIN, _END, _ABORT = "BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"
 _OF_TOPICS = ("TopicRecord", "RemoveTopicRecord", "PartitionRecord", "PartitionChangeRecord")
 _WANTED = frozenset({*_OF_TOPICS, "FeatureLevelRecord", "ConfigRecord", _BEGIN, _END, _ABORT})
 
 
 class Replicas(Struct, frozen=True):
-    """The brokers that have a partition, and the directory id of each there; directories is empty if unknown."""
+    """The brokers that have a partition, and the directory id of each there; directories is empty if unknown.
+
+    isr: the in-sync ones; elr: those that may lead although they are not in sync (KIP-966). leader, leader_epoch,
+    partition_epoch: -1 if there is none, or it is unknown (PartitionRegistration).
+    """
 
     brokers: tuple[int, ...]
     directories: tuple[str, ...] = ()
+    isr: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    leader: int = -1
+    leader_epoch: int = -1
+    partition_epoch: int = -1
 
     def directory_of(self, broker: int) -> str | None:
         """Return the id of the log dir that has the partition on this broker; None if unknown."""
@@ -70,10 +80,16 @@ class ClusterMetadata(Struct):
         """Note where a partition is. A change names only what is new (PartitionRegistration.merge)."""
         partitions = self.replicas.setdefault(values["topicId"], {})
         before = partitions.get(values["partitionId"], Replicas(()))
-        brokers, directories = values.get("replicas"), values.get("directories")
+        leader = values.get("leader", _NO_LEADER_CHANGE)
+        leads = leader != _NO_LEADER_CHANGE
         partitions[values["partitionId"]] = Replicas(
-            before.brokers if brokers is None else tuple(brokers),
-            before.directories if directories is None else tuple(directories),
+            _told(values, "replicas", before.brokers),
+            _told(values, "directories", before.directories),
+            _told(values, "isr", before.isr),
+            _told(values, "eligibleLeaderReplicas", before.elr),
+            leader if leads else before.leader,
+            values.get("leaderEpoch", before.leader_epoch + leads),
+            values.get("partitionEpoch", before.partition_epoch + 1),
         )
 
     def _remove_topic(self, topic_id: str) -> None:
@@ -94,6 +110,11 @@ class ClusterMetadata(Struct):
             settings.pop(name, None)
         else:
             settings[name] = str(value)
+
+
+def _told(values: Mapping[str, Any], name: str, before: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a list of a record; without one, what was known before."""
+    return before if values.get(name) is None else tuple(values[name])
 
 
 def read_cluster_metadata(path: str) -> ClusterMetadata:

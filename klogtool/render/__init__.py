@@ -58,7 +58,7 @@ Other answers:
     read               read
     txns               txns
     image              image
-    fleet              the commands on Spark: counts and tables
+    spark_text         the commands on Spark: counts and tables
     inventory          spark inventory
     inventory_page     spark inventory as an HTML page
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from klogtool.render.counts import count_text
-from klogtool.render.fleet import table
 from klogtool.render.retain import size_text
+from klogtool.render.spark_text import table
 
 Row = Mapping[str, Any]
 MOST_NAMES = 5

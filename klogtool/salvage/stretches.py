@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.content import Content, FileRange
 from klogtool.errors import KlogError
-from klogtool.format.batch import parse_batch
+from klogtool.format.batch import NO_TIMESTAMP, parse_batch
 from klogtool.format.batch_proof import FACTS, NOT_TOLD, EntryFacts, Judged, batch_facts, message_of
 from klogtool.format.fields import field_positions
 from klogtool.format.framing import LOG_OVERHEAD, Frame, walk_frames
@@ -51,7 +51,8 @@ class Mend(Struct, frozen=True):
 class Run(Struct, frozen=True):
     """Sound batches: bytes [start, stop) of the file at `path`, which belongs to segment `segment`.
 
-    magic, epoch: format and leader epoch of all of them (old formats have NO_EPOCH).
+    magic, epoch: format and leader epoch of all of them (old formats have NO_EPOCH). newest_timestamp: the largest one
+    that their headers have; -1 if they have none.
     """
 
     path: str
@@ -65,6 +66,7 @@ class Run(Struct, frozen=True):
     magic: int
     epoch: int
     mends: tuple[Mend, ...] = ()
+    newest_timestamp: int = NO_TIMESTAMP
 
     @property
     def size(self) -> int:
@@ -249,8 +251,9 @@ _HIGH = 1 << 40
 _LENGTH_AT, _MAGIC_AT = (
     next(at for field, at, _ in field_positions(BATCH_HEADER) if field == name) for name in ("length", "magic")
 )
-_FIRST, _LAST, _RECORDS, _MAGIC, _EPOCH = (
-    FACTS.index(name) for name in ("first_offset", "last_offset", "records_count", "magic", "partition_leader_epoch")
+_FIRST, _LAST, _RECORDS, _MAGIC, _EPOCH, _NEWEST = (
+    FACTS.index(name)
+    for name in ("first_offset", "last_offset", "records_count", "magic", "partition_leader_epoch", "max_timestamp")
 )
 
 
@@ -273,6 +276,7 @@ def _run_of(path: str, segment: int, facts: EntryFacts) -> Run:
         facts.records_count,
         facts.magic,
         facts.partition_leader_epoch,
+        newest_timestamp=facts.max_timestamp,
     )
 
 
@@ -303,6 +307,7 @@ class _Builder:
             last_offset=stretch.last_offset,
             batches=run.batches + stretch.batches,
             records=run.records + stretch.records,
+            newest_timestamp=max(run.newest_timestamp, stretch.newest_timestamp),
         )
 
     def add_rows(self, rows: array[int], count: int) -> Iterator[Stretch]:
@@ -357,7 +362,8 @@ class _Builder:
             return None
         start, end = EntryFacts(*rows[:WIDTH]).position, EntryFacts(*rows[whole - WIDTH : whole]).end
         path, segment = self._path, self._segment
-        return Run(path, segment, start, end, firsts[0], lasts[-1], count, sum(records), MAGIC, epochs[0])
+        newest = max(rows[_NEWEST:whole:WIDTH])
+        return Run(path, segment, start, end, firsts[0], lasts[-1], count, sum(records), MAGIC, epochs[0], (), newest)
 
     def take(self) -> Iterator[Run]:
         """Yield the current run, if there is one."""

@@ -24,9 +24,9 @@ from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.log.opened import open_path
 from klogtool.plans.compact import CompactQuestion
-from klogtool.render.fleet import findings_text
 from klogtool.render.inventory import inventory_text, totals_of
 from klogtool.render.inventory_page import inventory_page
+from klogtool.render.spark_text import findings_text
 from klogtool.spark.compacting import compact_with_spark, find_folders, of_topics
 from klogtool.spark.inventory import COLUMNS, find_fleet, take_inventory, write_inventory
 from klogtool.spark.spreading import packed, spread

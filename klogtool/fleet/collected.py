@@ -1,0 +1,310 @@
+"""What `klogtool fleet collect` writes about one broker: a file of JSON Lines. Opens the file to read it; never writes.
+
+The lines, in this order:
+
+    {"type":"klogtool","version":...,"schema":1,"command":"fleet collect"}   as in all JSON of klogtool
+    {"type":"broker",...}      once: node id, cluster id, log dirs with their directory ids            BrokerFacts
+    {"type":"topic",...}       each topic of `__cluster_metadata`, if a log dir has it                  TopicFacts
+    {"type":"partition",...}   each partition of `__cluster_metadata`: replicas, ISR, leader epoch      PartitionFacts
+    {"type":"copy",...}        each partition dir, also those that end in -future, -stray, -delete      CopyFacts
+    {"type":"end",...}         how many lines there are, and their checksum: a file cut short is refused
+
+`read_collected(path)` gives `Collected`. Somebody else may have written the file: every field is read by its type and
+within bounds. Fields that a later version adds are ignored. Names that are not UTF-8 are as in all JSON of klogtool
+(json_rows). Ids of topics and directories are text, as Kafka prints them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from klogtool.errors import Refused
+from klogtool.json_rows import restored, row_line
+from klogtool.log.file import read_whole
+from klogtool.plans.question import PathText
+
+FORMAT = 1
+MOST_BYTES = 1 << 30
+MOST_LINE_BYTES = 1 << 24
+MOST_LISTED = 1 << 16  # entries of one list
+
+COMMAND = "fleet collect"
+Int: TypeAlias = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+Long: TypeAlias = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+Offset: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+Size: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+Name: TypeAlias = Annotated[PathText, Meta(max_length=1 << 13)]
+Uuid: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{22}$")]
+Word: TypeAlias = Annotated[str, Meta(max_length=1 << 13)]
+Digest: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+State: TypeAlias = Literal["current", "future", "stray", "delete"]
+Brokers: TypeAlias = Annotated[tuple[Int, ...], Meta(max_length=MOST_LISTED)]
+
+
+class Epoch(Struct, frozen=True, array_like=True):
+    """A leader epoch and the first offset written in it: `[epoch, start_offset]`."""
+
+    epoch: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
+    start_offset: Offset
+
+
+class Hole(Struct, frozen=True, array_like=True):
+    """Offsets that the copy has lost: `[first, last]`. last None: from `first` on, no end is known."""
+
+    first: Offset
+    last: Offset | None = None
+
+
+class Wound(Struct, frozen=True, array_like=True):
+    """Damaged bytes [start, end) of a segment: `[segment, start, end, cause]`. cause: an id of verify's findings."""
+
+    segment: Long
+    start: Size
+    end: Size
+    cause: Word
+
+
+Epochs: TypeAlias = Annotated[tuple[Epoch, ...], Meta(max_length=1 << 20)]
+
+
+class LogDirFacts(Struct, frozen=True):
+    """A log dir. path: as the broker has it, absolute. From meta.properties: node_id, cluster_id, directory_id (None
+    before 3.7), properties_version (None: there is no meta.properties).
+
+    is_clean: there is a clean marker. broker_epoch: what the marker says. problem: why meta.properties or a checkpoint
+    cannot be read.
+    """
+
+    path: Name
+    node_id: Int | None = None
+    cluster_id: Word | None = None
+    directory_id: Uuid | None = None
+    properties_version: Int | None = None
+    is_clean: bool = False
+    broker_epoch: Long | None = None
+    problem: Word | None = None
+
+
+class MetadataFacts(Struct, frozen=True):
+    """`__cluster_metadata` of this broker. end_offset: of its log. features: name -> level. problem: why it was not
+    read to its end."""
+
+    log_dir: Name
+    end_offset: Offset
+    features: Mapping[Word, Int] = msgspec.field(default_factory=dict)
+    problem: Word | None = None
+
+
+class BrokerFacts(Struct, frozen=True, tag="broker"):
+    """The broker. kafka_at_least: the oldest release that writes what is there, such as `4.3`; None if nothing tells.
+
+    format: of this file. metadata: None if no log dir has `__cluster_metadata-0`.
+    """
+
+    format: Int
+    node_id: Int | None
+    cluster_id: Word | None
+    log_dirs: Annotated[tuple[LogDirFacts, ...], Meta(max_length=MOST_LISTED)]
+    metadata: MetadataFacts | None = None
+    kafka_at_least: Word | None = None
+
+
+class TopicFacts(Struct, frozen=True, tag="topic"):
+    """A topic by `__cluster_metadata`. settings: those that were set for the topic itself."""
+
+    topic: Name
+    topic_id: Uuid
+    settings: Mapping[Word, Word] = msgspec.field(default_factory=dict)
+
+
+class PartitionFacts(Struct, frozen=True, tag="partition"):
+    """A partition by `__cluster_metadata`. directories: ids in the order of `replicas`; empty if unknown. leader: -1 if
+    there is none."""
+
+    topic: Name
+    topic_id: Uuid
+    partition: Int
+    replicas: Brokers
+    isr: Brokers = ()
+    elr: Brokers = ()
+    leader: Int = -1
+    leader_epoch: Int = -1
+    partition_epoch: Int = -1
+    directories: Annotated[tuple[Uuid, ...], Meta(max_length=MOST_LISTED)] = ()
+
+
+class CopyFacts(Struct, frozen=True, tag="copy"):
+    """A partition dir: `folder` in `log_dir`. The batches are proved by their checksums.
+
+    topic_id: from partition.metadata; None if it is missing or damaged. log_start_offset: the first offset that a
+    broker serves. log_end_offset: after the last sound batch, or the base of an empty active segment. sound_end_offset:
+    where the first damage or missing segment begins; the log end if there is none. holes: offsets that the copy has
+    lost, by the rules of `salvage`. is_compacted: other gaps are normal.
+
+    epochs: leader epochs by the batches. checkpoint_epochs: leader-epoch-checkpoint; None if it is missing or damaged.
+    recovery_point, high_watermark, log_start_checkpoint, cleaner_offset: lines of the log dir's checkpoints, or None.
+    reached_offset: the log once reached at least up to here (exclusive), by all that is written.
+
+    wounds: the first ones, MOST_WOUNDS at most; wounds_count: all. newest_timestamp: epoch ms, or None. fingerprint: of
+    names, sizes and mtimes of the files: it changes when a broker or a person changes the folder. problem: why the
+    folder could not be read; then no other fact counts.
+    """
+
+    topic: Name
+    partition: Int
+    log_dir: Name
+    folder: Name
+    state: State
+    fingerprint: Digest
+    topic_id: Uuid | None = None
+    log_start_offset: Offset = 0
+    log_end_offset: Offset = 0
+    sound_end_offset: Offset = 0
+    reached_offset: Offset = 0
+    epochs: Epochs = ()
+    checkpoint_epochs: Epochs | None = None
+    holes: Annotated[tuple[Hole, ...], Meta(max_length=MOST_LISTED)] = ()
+    wounds: Annotated[tuple[Wound, ...], Meta(max_length=MOST_LISTED)] = ()
+    wounds_count: Size = 0
+    recovery_point: Offset | None = None
+    high_watermark: Offset | None = None
+    log_start_checkpoint: Offset | None = None
+    cleaner_offset: Offset | None = None
+    is_compacted: bool = False
+    segments: Size = 0
+    batches: Size = 0
+    records: Size = 0
+    bytes: Size = 0
+    newest_timestamp: Long | None = None
+    problem: Word | None = None
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+
+class _End(Struct, frozen=True, tag="end"):
+    lines: Size
+    sum: Digest
+
+
+Row: TypeAlias = BrokerFacts | TopicFacts | PartitionFacts | CopyFacts
+_AnyRow: TypeAlias = Row | _End
+_Kind = TypeVar("_Kind", BrokerFacts, TopicFacts, PartitionFacts, CopyFacts)
+
+
+class Collected(Struct, frozen=True):
+    """What is known of one broker. path: of the file that it was read from. version: klogtool's, which wrote it."""
+
+    broker: BrokerFacts
+    topics: tuple[TopicFacts, ...] = ()
+    partitions: tuple[PartitionFacts, ...] = ()
+    copies: tuple[CopyFacts, ...] = ()
+    path: str = ""
+    version: str = ""
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the facts in the order of the file."""
+        yield self.broker
+        yield from self.topics
+        yield from self.partitions
+        yield from self.copies
+
+
+def walk_lines(head: Mapping[str, Any], rows: Iterable[Row]) -> Iterator[str]:
+    """Yield the lines of a file, without line ends. head: the first line's fields (cli/writing_options.header)."""
+    summed, count = hashlib.blake2b(digest_size=16), 0
+    for row in chain([head], map(msgspec.to_builtins, rows)):
+        line = row_line(row)
+        summed.update(line.encode() + b"\n")
+        count += 1
+        yield line
+    yield row_line({"type": "end", "lines": count, "sum": summed.hexdigest()})
+
+
+def read_collected(path: str) -> Collected:
+    """Read a file. Raises Refused, which says what is wrong with it: cut short, changed, of another kind or version;
+    KlogError if it cannot be read."""
+    lines = read_whole(path, limit=MOST_BYTES).splitlines()
+    return parse_collected(lines, path)
+
+
+def parse_collected(lines: Sequence[bytes], path: str) -> Collected:
+    """Parse the lines of a file; see read_collected."""
+    head = _parse_head(lines[0] if lines else b"", path)
+    _check_end(lines, path)
+    rows = [_parse(line, n, path) for n, line in enumerate(lines[1:-1], 2)]
+    brokers = [row for row in rows if isinstance(row, BrokerFacts)]
+    if len(brokers) != 1 or rows[0] is not brokers[0]:
+        raise _refused(path, "its second line must be the only one about the broker")
+    if brokers[0].format != FORMAT:
+        raise _refused(path, f"its format is {brokers[0].format}, this version reads {FORMAT}")
+    return Collected(
+        brokers[0],
+        _of(TopicFacts, rows),
+        _of(PartitionFacts, rows),
+        _of(CopyFacts, rows),
+        path,
+        str(head.get("version", ""))[:64],
+    )
+
+
+def _of(kind: type[_Kind], rows: Sequence[Row]) -> tuple[_Kind, ...]:
+    return tuple(row for row in rows if isinstance(row, kind))
+
+
+def _parse_head(line: bytes, path: str) -> Mapping[str, Any]:
+    head = _json_of(line, 1, path)
+    if not isinstance(head, dict) or head.get("type") != "klogtool":
+        raise _refused(path, "its first line is not the head")
+    if head.get("command") != COMMAND:
+        raise _refused(path, f"another command wrote it: {str(head.get('command'))[:64]}")
+    if head.get("schema") != 1:
+        raise _refused(path, f"its schema is {str(head.get('schema'))[:64]}, this version reads 1")
+    return head
+
+
+def _check_end(lines: Sequence[bytes], path: str) -> None:
+    """Raises Refused unless the last line is the end, and tells the lines before it."""
+    end = _parse(lines[-1], len(lines), path) if len(lines) > 1 else None
+    if not isinstance(end, _End):
+        raise _refused(path, "it is cut short: its last line is not the end")
+    if end.lines != len(lines) - 1:
+        raise _refused(path, f"{end.lines:,} lines were written, but {len(lines) - 1:,} are there")
+    summed = hashlib.blake2b(digest_size=16)
+    for line in lines[:-1]:
+        summed.update(line + b"\n")
+    if summed.hexdigest() != end.sum:
+        raise _refused(path, "its checksum does not match: it was changed after klogtool wrote it")
+
+
+def _parse(line: bytes, number: int, path: str) -> Any:
+    value = _json_of(line, number, path)
+    try:
+        return msgspec.convert(value, _AnyRow)
+    except (msgspec.ValidationError, UnicodeEncodeError, RecursionError) as error:
+        reason = "a text in it is no possible name" if isinstance(error, UnicodeEncodeError) else str(error)
+        if "matching regex" in reason:
+            reason = f"a name or id in it is impossible{reason[reason.find(' - at') :]}"
+        raise _refused(path, f"line {number}: {reason}") from None
+
+
+def _json_of(line: bytes, number: int, path: str) -> Any:
+    if len(line) > MOST_LINE_BYTES:
+        raise _refused(path, f"line {number} has more than {MOST_LINE_BYTES:,} bytes")
+    try:
+        return restored(json.loads(line))
+    except (ValueError, TypeError, RecursionError):  # TypeError: a base64 name that is not a string
+        raise _refused(path, f"line {number} is not valid JSON") from None
+
+
+def _refused(path: str, reason: str) -> Refused:
+    return Refused(f"not a file of '{COMMAND}': {reason}", path=path)

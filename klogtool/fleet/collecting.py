@@ -1,0 +1,340 @@
+"""What one broker's log dirs have, as facts for `fleet plan` and `fleet metadata`. Read-only.
+
+Every batch is read and proved by its checksum, as `salvage` does, so that an end or an epoch is never that of a damaged
+batch. Partition dirs are read by several processes. A partition dir that cannot be read is a fact, too (`problem`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.broker.circumstances import Checkpoints, Circumstances, find_compaction
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR, METADATA_TOPIC, ClusterConfig
+from klogtool.broker.draft import DraftFile
+from klogtool.errors import KlogError, Refused
+from klogtool.fleet.collected import (
+    FORMAT,
+    BrokerFacts,
+    Collected,
+    CopyFacts,
+    Epoch,
+    Hole,
+    LogDirFacts,
+    MetadataFacts,
+    PartitionFacts,
+    TopicFacts,
+    Wound,
+)
+from klogtool.format.checkpoints import EpochEntry
+from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
+from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.format.uuids import build_uuid
+from klogtool.log.cluster_metadata import ClusterMetadata, Replicas, read_cluster_metadata
+from klogtool.log.cores import usable_cores
+from klogtool.log.in_processes import in_processes
+from klogtool.log.leader_epochs import LeaderEpochFileCache
+from klogtool.log.logdir import LogDir, knows_topic_ids
+from klogtool.log.opened import open_path
+from klogtool.log.partition import Partition
+from klogtool.log.under import log_files
+from klogtool.salvage.ascending import ascending
+from klogtool.salvage.epoch_fields import mend_leader_epochs
+from klogtool.salvage.holes import Evidence, find_holes, shows_cleaning
+from klogtool.salvage.last_batch import find_closed_end, mend_by_closed_end
+from klogtool.salvage.partition_files import PartitionFiles, read_partition_files
+from klogtool.salvage.stretches import NO_EPOCH, Rejected, Run, Stretch
+
+MOST_WOUNDS = 100
+MOST_HOLES = 10_000
+HIGHEST = 1 << 62  # no log reaches this offset: a source that says so is wrong
+NO_FINGERPRINT = "0" * 32
+_STATES = {
+    PartitionDirState.CURRENT: "current",
+    PartitionDirState.FUTURE: "future",
+    PartitionDirState.STRAY: "stray",
+    PartitionDirState.DELETE: "delete",
+}
+
+
+_Id = TypeVar("_Id", int, str)
+
+
+class Collecting(Struct, frozen=True):
+    """How to collect. jobs: processes; None: one per core. on_partition: called after each partition dir."""
+
+    circumstances: Circumstances
+    jobs: int | None = None
+    on_partition: Callable[[], None] = lambda: None
+
+
+def collect(paths: Sequence[str], how: Collecting) -> Collected:
+    """Collect from all log dirs of one broker. Raises Refused if they belong to several brokers or clusters, KlogError
+    for a path that is no log dir, Unreadable for one that cannot be listed."""
+    log_dirs = [_log_dir(path) for path in dict.fromkeys(map(os.path.abspath, paths))]
+    facts = tuple(map(_log_dir_facts, log_dirs))
+    node_id = _same("node id", [(log_dir.node_id, log_dir.path) for log_dir in facts])
+    cluster_id = _same("cluster id", [(log_dir.cluster_id, log_dir.path) for log_dir in facts])
+    metadata = _find_metadata(log_dirs)
+    cluster = None if metadata is None else ClusterConfig(metadata[1], None if node_id is None else str(node_id))
+    copies = tuple(copy for log_dir in log_dirs for copy in _walk_copies(log_dir, cluster, how))
+    known = ClusterMetadata() if metadata is None else metadata[1]
+    broker = BrokerFacts(
+        FORMAT,
+        node_id,
+        cluster_id,
+        facts,
+        None if metadata is None else _metadata_facts(*metadata, copies),
+        _kafka_at_least(known, facts, log_dirs),
+    )
+    return Collected(broker, tuple(_topics(known)), tuple(_partitions(known)), copies)
+
+
+def _log_dir(path: str) -> LogDir:
+    opened = open_path(path)
+    if not isinstance(opened, LogDir):
+        raise KlogError("not a log dir", path=path)
+    return opened
+
+
+def _log_dir_facts(log_dir: LogDir) -> LogDirFacts:
+    facts = LogDirFacts(log_dir.path)
+    try:
+        identity, marker = log_dir.meta_properties, log_dir.clean_shutdown
+    except KlogError as error:
+        return replace(facts, problem=str(error))
+    if marker is not None:
+        facts = replace(facts, is_clean=True, broker_epoch=marker.broker_epoch)
+    if identity is None:
+        return facts
+    return replace(
+        facts,
+        node_id=identity.node_id,
+        cluster_id=identity.cluster_id,
+        directory_id=None if identity.directory_id is None else build_uuid(identity.directory_id),
+        properties_version=identity.version,
+    )
+
+
+def _same(what: str, told: Iterable[tuple[_Id | None, str]]) -> _Id | None:
+    """Return the value that all log dirs have, as far as they have one. Raises Refused if there are two."""
+    values = {value: path for value, path in told if value is not None}
+    if len(values) > 1:
+        (one, first), (other, second) = list(values.items())[:2]
+        raise Refused(
+            f"its {what} is {other}, but {first} has {one}: name the log dirs of one broker at a time", path=second
+        )
+    return next(iter(values), None)
+
+
+# The cluster's metadata.
+
+
+def _find_metadata(log_dirs: Sequence[LogDir]) -> tuple[str, ClusterMetadata] | None:
+    """Return the first log dir with `__cluster_metadata-0`, and what that says."""
+    for log_dir in log_dirs:
+        path = os.path.join(log_dir.path, CLUSTER_METADATA_DIR)
+        if os.path.isdir(path):
+            return log_dir.path, read_cluster_metadata(path)
+    return None
+
+
+def _metadata_facts(log_dir: str, metadata: ClusterMetadata, copies: Sequence[CopyFacts]) -> MetadataFacts:
+    own = (copy for copy in copies if copy.key == (METADATA_TOPIC, 0) and copy.log_dir == log_dir)
+    end = next((copy.log_end_offset for copy in own if copy.state == "current"), 0)
+    return MetadataFacts(log_dir, end, metadata.features, metadata.problem)
+
+
+def _topics(metadata: ClusterMetadata) -> Iterator[TopicFacts]:
+    for topic, topic_id in sorted(metadata.topic_ids.items()):
+        yield TopicFacts(topic, topic_id, metadata.topics.get(topic, {}))
+
+
+def _partitions(metadata: ClusterMetadata) -> Iterator[PartitionFacts]:
+    for topic, topic_id in sorted(metadata.topic_ids.items()):
+        for partition, replicas in sorted(metadata.replicas.get(topic_id, {}).items()):
+            yield _partition_facts(topic, topic_id, partition, replicas)
+
+
+def _partition_facts(topic: str, topic_id: str, partition: int, replicas: Replicas) -> PartitionFacts:
+    return PartitionFacts(
+        topic,
+        topic_id,
+        partition,
+        replicas.brokers,
+        replicas.isr,
+        replicas.elr,
+        replicas.leader,
+        replicas.leader_epoch,
+        replicas.partition_epoch,
+        replicas.directories,
+    )
+
+
+def _kafka_at_least(metadata: ClusterMetadata, facts: Sequence[LogDirFacts], log_dirs: Sequence[LogDir]) -> str | None:
+    """Return the oldest release that writes what is there."""
+    level = metadata.features.get(METADATA_VERSION)
+    if level is not None:
+        return metadata_version_name(level).partition("-")[0]
+    if any(log_dir.directory_id is not None or log_dir.broker_epoch is not None for log_dir in facts):
+        return "3.7"
+    return "2.8" if any(map(knows_topic_ids, log_dirs)) else None
+
+
+# Copies.
+
+
+def _walk_copies(log_dir: LogDir, cluster: ClusterConfig | None, how: Collecting) -> Iterator[CopyFacts]:
+    """Yield the facts of each partition dir, by name."""
+    checkpoints, partitions = Checkpoints(log_dir.path, cluster), log_dir.partitions
+    jobs = how.jobs or usable_cores()
+    processes = jobs if len(partitions) >= 2 * jobs else 1
+    threads = jobs if processes == 1 else 1
+
+    def work(partition: Partition) -> CopyFacts:
+        return collect_copy(partition, checkpoints, how.circumstances, threads)
+
+    results = in_processes(work, partitions, processes, weight=_size_of)
+    for partition, found in zip(partitions, results, strict=True):
+        how.on_partition()
+        yield _unread(partition, found) if isinstance(found, KlogError) else found
+
+
+def _size_of(partition: Partition) -> int:
+    try:
+        return sum(os.stat(path).st_size for path in log_files([partition.path]))
+    except (KlogError, OSError):  # reading it says why
+        return 1
+
+
+def _unread(partition: Partition, error: KlogError) -> CopyFacts:
+    return replace(_named(partition, NO_FINGERPRINT), problem=str(error.at_path(partition.path)))
+
+
+def _named(partition: Partition, fingerprint: str) -> CopyFacts:
+    key = partition.topic_partition or TopicPartition("", 0)
+    log_dir = os.path.dirname(partition.path)
+    state = _STATES[partition.state]
+    return CopyFacts(key.topic, key.partition, log_dir, partition.name, state, fingerprint)  # type: ignore[arg-type]
+
+
+def collect_copy(
+    partition: Partition, checkpoints: Checkpoints, circumstances: Circumstances, jobs: int = 1
+) -> CopyFacts:
+    """Return the facts of one partition dir. Raises KlogError if it cannot be read, or a checkpoint that says where it
+    begins."""
+    files = read_partition_files(partition.path)
+    stretches = _sound_stretches(files, circumstances, jobs)
+    runs = sorted((item for item in stretches if isinstance(item, Run)), key=lambda run: run.first_offset)
+    facts = _with_lines(_named(partition, fingerprint_of(files.files)), checkpoints)
+    facts = _with_evidence(facts, files, stretches, checkpoints, circumstances)
+    bases = [segment.base_offset for segment in files.segments]
+    start = max([facts.log_start_checkpoint or 0, *bases[:1]])
+    end = max([start, *(run.last_offset + 1 for run in runs[-1:]), *bases[-1:]])
+    newest = max((run.newest_timestamp for run in runs), default=-1)
+    return replace(
+        facts,
+        topic_id=None if files.metadata is None else build_uuid(files.metadata.topic_id),
+        log_start_offset=start,
+        log_end_offset=end,
+        sound_end_offset=_sound_end(stretches, facts.holes, end),
+        epochs=tuple(_epochs(runs)),
+        checkpoint_epochs=None if files.epochs is None else tuple(map(_epoch, files.epochs.entries)),
+        segments=len(files.segments),
+        batches=sum(run.batches for run in runs),
+        records=sum(run.records for run in runs),
+        bytes=sum(segment.size for segment in files.segments),
+        newest_timestamp=None if newest < 0 else newest,
+    )
+
+
+def fingerprint_of(files: dict[str, DraftFile]) -> str:
+    """Return 32 hex digits for names, sizes and mtimes of the files of a folder."""
+    told = "\0".join(f"{name}\0{file.size}\0{file.mtime_ns}" for name, file in sorted(files.items()))
+    return hashlib.blake2b(told.encode(errors="surrogateescape"), digest_size=16).hexdigest()
+
+
+def _sound_stretches(files: PartitionFiles, circumstances: Circumstances, jobs: int) -> list[Stretch]:
+    """Return all bytes of the segments as `salvage` reads them."""
+    known = files.epochs or LeaderEpochFileCache()
+    found = ascending([stretch for segment in files.segments for stretch in segment.stretches(jobs=jobs)])
+    closed_at = find_closed_end(files.path, circumstances)
+    return mend_by_closed_end(mend_leader_epochs(found, known), closed_at)
+
+
+def _with_lines(facts: CopyFacts, checkpoints: Checkpoints) -> CopyFacts:
+    """Add the lines of the log dir's checkpoints. A broker uses them for current and future replicas only."""
+    if facts.state not in ("current", "future"):
+        return facts
+    key = TopicPartition(facts.topic, facts.partition)
+
+    def line(kind: FileKind) -> int | None:
+        offset = checkpoints.find_line(kind, key)
+        return offset if offset is not None and 0 <= offset < HIGHEST else None
+
+    return replace(
+        facts,
+        recovery_point=line(FileKind.RECOVERY_POINT_CHECKPOINT),
+        high_watermark=line(FileKind.REPLICATION_CHECKPOINT),
+        log_start_checkpoint=line(FileKind.LOG_START_CHECKPOINT),
+        cleaner_offset=line(FileKind.CLEANER_CHECKPOINT),
+    )
+
+
+def _with_evidence(
+    facts: CopyFacts,
+    files: PartitionFiles,
+    stretches: Sequence[Stretch],
+    checkpoints: Checkpoints,
+    circumstances: Circumstances,
+) -> CopyFacts:
+    """Add damage, holes and how far the log once reached."""
+    key = TopicPartition(facts.topic, facts.partition)
+    config, sources = circumstances.settled_for(key.topic, checkpoints.cluster)
+    is_compacted = find_compaction(key, config, sources, checkpoints) is not None or shows_cleaning(stretches)
+    starts = [] if files.epochs is None else [entry.start_offset for entry in files.epochs.entries]
+    told = (files.reaches, facts.recovery_point or 0, facts.high_watermark or 0, *starts)
+    reached = max(offset for offset in (0, *told) if offset < HIGHEST)
+    bases = files.orphans() | {swap.base_offset for swap in files.swaps}
+    evidence = Evidence(tuple(sorted(bases)), reached, (), is_compacted, facts.log_start_checkpoint or 0)
+    holes = [Hole(hole.first, hole.last) for hole in find_holes(stretches, evidence)]
+    if len(holes) > MOST_HOLES:
+        holes = [*holes[: MOST_HOLES - 1], Hole(holes[MOST_HOLES - 1].first)]
+    wounds = [Wound(bad.segment, bad.start, bad.stop, bad.cause) for bad in stretches if isinstance(bad, Rejected)]
+    return replace(
+        facts,
+        holes=tuple(holes),
+        wounds=tuple(wounds[:MOST_WOUNDS]),
+        wounds_count=len(wounds),
+        is_compacted=is_compacted,
+        reached_offset=reached,
+    )
+
+
+def _sound_end(stretches: Sequence[Stretch], holes: Sequence[Hole], end: int) -> int:
+    """Return the offset at which the first damage or the first missing segment begins."""
+    found = min((hole.first for hole in holes), default=end)
+    following = None
+    for stretch in stretches:
+        if isinstance(stretch, Rejected):
+            return max(0, min(found, stretch.segment if following is None else following, end))
+        following = stretch.last_offset + 1
+    return min(found, end)
+
+
+def _epochs(runs: Sequence[Run]) -> Iterator[Epoch]:
+    """Yield leader epochs by the batches: each that is higher than all before (LogSegment.recover)."""
+    latest = NO_EPOCH
+    for run in runs:
+        if run.epoch > latest:
+            latest = run.epoch
+            yield Epoch(run.epoch, run.first_offset)
+
+
+def _epoch(entry: EpochEntry) -> Epoch:
+    return Epoch(entry.epoch, entry.start_offset)
