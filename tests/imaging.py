@@ -22,6 +22,14 @@ QUESTIONS = (
     ("doctor", *NOW),
 )
 ROOT_FILES = ("meta.properties", "recovery-point-offset-checkpoint", "replication-offset-checkpoint")
+# An image has no keys and values, so nothing of __transaction_state.
+_OF_COORDINATORS = ("transactional_id", "state", "timeout_ms", "coordinator", "verdict", "abort")
+_LEFT_OUT = {
+    "plan": ("id",),
+    "summary": ("seconds",),
+    "verdict": ("seconds_estimated",),
+    "transaction": _OF_COORDINATORS,
+}
 LETTERS = "QXZJKVWY"  # of names that are no words
 
 
@@ -43,9 +51,9 @@ def answers(path: Path, questions: Sequence[tuple[str, ...]] = QUESTIONS) -> lis
 
 
 def _lasting(row: dict[str, Any]) -> dict[str, Any]:
-    """A row without times of this run, and the identity of a plan and of its files."""
-    left_out = {"plan": "id", "summary": "seconds", "verdict": "seconds_estimated"}.get(row["type"])
-    row = {name: value for name, value in row.items() if name != left_out}
+    """A row without times of this run, the identity of a plan and of its files, and what records say."""
+    left_out = _LEFT_OUT.get(row["type"], ())
+    row = {name: value for name, value in row.items() if name not in left_out}
     for fact in row.get("facts", ()):
         for name in set(fact) - {"path", "size", "mtime_ns"}:
             del fact[name]

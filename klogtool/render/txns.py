@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from klogtool.broker.coordinator.open_transactions import MAX_TIMEOUT_MS, Data, OpenTransaction, Verdict
+from klogtool.broker.coordinator.transaction_state import TOPIC
+from klogtool.broker.timestamps import duration_text
 from klogtool.broker.unified_log.log_transactions import Status, Transaction, TransactionState
-from klogtool.escape import joined
+from klogtool.escape import joined, quoted
+from klogtool.format.names import TopicPartition
+from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.render.counts import count_text
 from klogtool.render.lookup import time_text
+from klogtool.render.terminal import columns
 
 if TYPE_CHECKING:
+    from klogtool.broker.coordinator.coordinators import Coordinators
+    from klogtool.broker.unified_log.loaded_partition import LoadedPartition
     from klogtool.format.producers import ProducerState
 
 Row = dict[str, Any]
+_BELOW = " " * 4
 
 
 def transaction_row(txn: Transaction) -> Row:
@@ -63,9 +74,88 @@ def state_text(state: TransactionState) -> str:
     return joined(lines)
 
 
+def partition_of(loaded: LoadedPartition) -> TopicPartition | None:
+    """Return which partition it is, by the name of its folder; None if that does not say."""
+    name = find_partition_dir_name(own_name(loaded.path))
+    return None if name is None else TopicPartition(name.topic, name.partition)
+
+
+def open_row(one: OpenTransaction, partition: TopicPartition | None) -> Row:
+    """Return a row for JSON: that of the transaction, and beside it who will end it."""
+    known = one.metadata
+    return transaction_row(one.transaction) | {
+        "data": one.data.value,
+        "held_from": one.held_from,
+        "verdict": one.verdict.value,
+        "transactional_id": None if known is None else known.transactional_id,
+        "state": None if known is None else known.state.told,
+        "timeout_ms": None if known is None else known.timeout_ms,
+        "coordinator": None if known is None else f"{TOPIC}-{known.coordinator}",
+        "abort": abort_line(partition, one.held_from) if one.is_to_abort else None,
+    }
+
+
+def open_text(one: OpenTransaction, partition: TopicPartition | None, coordinators: Coordinators) -> str:
+    """Return its line, and below it who will end it, and how to abort it."""
+    told = ". ".join(_told_of(one, coordinators)) + "."
+    lines = textwrap.wrap(told, columns(), initial_indent=_BELOW, subsequent_indent=_BELOW, break_on_hyphens=False)
+    abort = [f"  →  {abort_line(partition, one.held_from)}"] if one.is_to_abort else []
+    return joined(["  " + transaction_text(one.transaction), *lines, *abort])
+
+
+def abort_line(partition: TopicPartition | None, start_offset: int | None) -> str:
+    """Return the command of Kafka that ends an open transaction."""
+    where = "--topic ... --partition ..."
+    if partition is not None:
+        where = f"--topic {quoted(partition.topic)} --partition {partition.partition}"
+    return f"kafka-transactions.sh --bootstrap-server ... abort {where} --start-offset {start_offset}"
+
+
+def _told_of(one: OpenTransaction, coordinators: Coordinators) -> Iterator[str]:
+    yield from _told_of_data(one)
+    known = one.metadata
+    if known is not None:
+        told = f"{known.state.told}, timeout {duration_text(known.timeout_ms)}, {TOPIC}-{known.coordinator}"
+        yield f"Transactional id {known.transactional_id} ({told})"
+    match one.verdict:
+        case Verdict.FORGOTTEN:
+            yield "Forgotten: a broker does not know that it is open, so readers do not wait for it"
+        case Verdict.ONGOING:
+            late = ", which aborts it as soon as it runs, by its timeout" if one.is_late else ""
+            yield f"Ongoing: its coordinator will end it{late}"
+        case Verdict.HANGING if known is None:
+            yield "Hanging: no transactional id has this producer id, so nobody will end it"
+        case Verdict.HANGING:
+            yield "Hanging: the coordinator has no transaction on this partition, so nobody will end it"
+        case Verdict.SUSPECT:
+            idle = f"its last write is older than {duration_text(MAX_TIMEOUT_MS)}, the longest timeout by default"
+            yield f"Suspect: {_at_hand(coordinators)}, and {idle}"
+            yield "Ask `kafka-transactions.sh find-hanging` before you abort it"
+        case Verdict.UNKNOWN:
+            yield f"Unknown: {_at_hand(coordinators)}"
+
+
+def _told_of_data(one: OpenTransaction) -> Iterator[str]:
+    if one.data is Data.GONE:
+        yield "Its data are gone, only the producer state remembers it"
+    elif one.data is Data.PARTLY_GONE:
+        yield f"It began at offset {one.held_from:,}, but the log has its data only from the offset above on"
+
+
+def _at_hand(coordinators: Coordinators) -> str:
+    count = len(coordinators.partitions)
+    at_hand = f"{count:,} of {coordinators.expected:,} partitions of {TOPIC}"
+    return f"no transactional id at hand has its producer id ({at_hand})"
+
+
 def transaction_text(txn: Transaction) -> str:
     """Return a line."""
-    where = "no data" if txn.first_offset is None else f"offsets {txn.first_offset:,} to {txn.last_offset:,}"
+    if txn.first_offset is None:
+        where = "no data"
+    elif txn.last_offset is None:
+        where = f"since offset {txn.first_offset:,}"
+    else:
+        where = f"offsets {txn.first_offset:,} to {txn.last_offset:,}"
     marker = "" if txn.marker_offset is None else f", marker {txn.marker_offset:,}"
     since = "" if txn.first_timestamp is None else f"   {time_text(txn.first_timestamp)}"
     return f"{txn.status.value:<10} producer {txn.producer_id} epoch {txn.producer_epoch}   {where}{marker}{since}"

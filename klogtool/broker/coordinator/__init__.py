@@ -1,1 +1,6 @@
-"""What coordinators keep in internal topics: committed offsets of groups, and the state of transactional ids."""
+"""What coordinators keep in internal topics: committed offsets of groups, and the state of transactional ids.
+
+transaction_state  the state of transactional ids, replayed from a partition of `__transaction_state`
+coordinators       the coordinators at hand: all partitions of `__transaction_state` in some log dirs
+open_transactions  open transactions of a partition, and whether somebody will still end them
+"""

@@ -1,0 +1,122 @@
+"""Open transactions of a partition, and whether somebody will still end them.
+
+The judgement is that of `kafka-transactions.sh find-hanging` (TransactionsCommand.FindHangingTransactionsCommand): a
+transaction hangs if no transactional id has its producer id, or if the coordinator does not list the partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from klogtool.broker.unified_log.log_transactions import Status, Transaction
+
+if TYPE_CHECKING:
+    from klogtool.broker.coordinator.coordinators import Coordinators
+    from klogtool.broker.coordinator.transaction_state import TransactionMetadata
+    from klogtool.format.names import TopicPartition
+    from klogtool.format.producers import ProducerState
+
+MAX_TIMEOUT_MS = 15 * 60 * 1000  # transaction.max.timeout.ms; find-hanging looks for what is open longer
+
+
+class Data(Enum):
+    """What of an open transaction's data the log still has. GONE: only the producer state remembers it."""
+
+    WHOLE = "whole"
+    PARTLY_GONE = "partly-gone"
+    GONE = "gone"
+
+
+class Verdict(Enum):
+    """Who will end an open transaction.
+
+    ONGOING: its coordinator. HANGING: nobody. SUSPECT: the coordinator is not at hand, and the last write is older than
+    any timeout that a broker allows. UNKNOWN: the same, but it is younger. FORGOTTEN: a broker does not know that it is
+    open, so readers do not wait for it.
+    """
+
+    ONGOING = "ongoing"
+    HANGING = "hanging"
+    SUSPECT = "suspect"
+    UNKNOWN = "unknown"
+    FORGOTTEN = "forgotten"
+
+
+class OpenTransaction(Struct, frozen=True):
+    """An open transaction. held_from: the offset from which a broker holds readers back, which names it in
+    `kafka-transactions.sh abort`; None: it does not. metadata: of its transactional id, or None. is_late: the
+    coordinator would abort it now, by its timeout."""
+
+    transaction: Transaction
+    data: Data
+    held_from: int | None
+    verdict: Verdict
+    metadata: TransactionMetadata | None = None
+    is_late: bool = False
+
+    @property
+    def is_to_abort(self) -> bool:
+        """Whether an administrator should abort it (SUSPECT: after a look at the cluster)."""
+        return self.verdict in (Verdict.HANGING, Verdict.SUSPECT)
+
+
+def find_open(
+    transactions: Sequence[Transaction],
+    producers: Sequence[ProducerState],
+    partition: TopicPartition | None,
+    coordinators: Coordinators,
+    now_ms: int,
+) -> Iterator[OpenTransaction]:
+    """Yield a judgement for each open transaction of a partition: those of the log in their order, then those that only
+    the producer state remembers.
+
+    transactions: the open ones of the log. producers: all that a broker remembers. partition None: its folder does not
+    say which it is.
+    """
+    held = {known.producer_id: known for known in producers if known.current_txn_first_offset is not None}
+    for txn in transactions:
+        yield _judged(txn, held.pop(txn.producer_id, None), partition, coordinators, now_ms)
+    for known in held.values():
+        yield _judged(_remembered(known), known, partition, coordinators, now_ms)
+
+
+def _remembered(known: ProducerState) -> Transaction:
+    """Return a transaction of which the log has no data."""
+    first = known.current_txn_first_offset
+    return Transaction(known.producer_id, known.producer_epoch, first, None, Status.OPEN, None, None)
+
+
+def _judged(
+    txn: Transaction,
+    known: ProducerState | None,
+    partition: TopicPartition | None,
+    coordinators: Coordinators,
+    now_ms: int,
+) -> OpenTransaction:
+    metadata = coordinators.find(txn.producer_id)
+    former = metadata or coordinators.find_former(txn.producer_id)
+    if known is None:
+        return OpenTransaction(txn, Data.WHOLE, None, Verdict.FORGOTTEN, former)
+    since = known.current_txn_first_offset
+    if metadata is None:
+        verdict = _without_coordinator(coordinators, now_ms - known.last_timestamp)
+    else:
+        verdict = Verdict.ONGOING if partition in metadata.partitions else Verdict.HANGING
+    is_late = metadata is not None and metadata.start_ms + metadata.timeout_ms < now_ms
+    return OpenTransaction(txn, _data_of(txn, since), since, verdict, former, is_late)
+
+
+def _without_coordinator(coordinators: Coordinators, idle_ms: int) -> Verdict:
+    if coordinators.is_whole:
+        return Verdict.HANGING
+    return Verdict.SUSPECT if idle_ms > MAX_TIMEOUT_MS else Verdict.UNKNOWN
+
+
+def _data_of(txn: Transaction, since: int | None) -> Data:
+    if txn.last_offset is None or txn.first_offset is None:
+        return Data.GONE
+    return Data.PARTLY_GONE if since is not None and since < txn.first_offset else Data.WHOLE

@@ -1,0 +1,183 @@
+"""The state of transactional ids, as a transaction coordinator has it after it has loaded a partition of
+`__transaction_state` (TransactionStateManager.loadTransactionMetadata, TransactionLog.read)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from klogtool.broker.unified_log.log_segment import walk_entries
+from klogtool.errors import Corrupt, KlogError
+from klogtool.format.batch import NO_PRODUCER_ID, RecordBatch
+from klogtool.format.internal.records import TRANSACTION, ApiMessage, UnknownRecordType, parse_coordinator_record
+from klogtool.format.names import TopicPartition
+
+if TYPE_CHECKING:
+    from klogtool.broker.unified_log.log_loader import LoadedLog
+    from klogtool.log.entries import Entry
+
+TOPIC = "__transaction_state"
+_UNKNOWN_VERSION = "UnknownRecordVersionException"
+
+
+class TransactionState(Enum):
+    """The state of a transactional id; the values are those on disk (org.apache.kafka.coordinator.transaction)."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def told(self) -> str:
+        """The name as Kafka's tools print it: PrepareCommit."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+class TransactionMetadata(Struct, frozen=True):
+    """One record of a transactional id. coordinator: the partition of `__transaction_state`. offset, timestamp: of the
+    record there. partitions: those that the transaction writes to; a coordinator still has to end it there."""
+
+    transactional_id: str
+    coordinator: int
+    offset: int
+    timestamp: int
+    producer_id: int
+    previous_producer_id: int
+    next_producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: TransactionState
+    partitions: frozenset[TopicPartition]
+    start_ms: int
+    last_update_ms: int
+    client_version: int
+
+    @classmethod
+    def of(cls, key: ApiMessage, value: ApiMessage, at: tuple[int, int, int]) -> TransactionMetadata:
+        """Make it of a record's key and value. at: the partition, offset and timestamp of the record. Raises Corrupt
+        (IllegalStateException) for a state that no release has."""
+        values = value.values
+        state = _state_of(values["transactionStatus"])
+        return cls(
+            key.values["transactionalId"],
+            *at,
+            values["producerId"],
+            values.get("previousProducerId", NO_PRODUCER_ID),
+            values.get("nextProducerId", NO_PRODUCER_ID),
+            values["producerEpoch"],
+            values["transactionTimeoutMs"],
+            state,
+            frozenset() if state is TransactionState.EMPTY else frozenset(_partitions_of(values)),
+            values["transactionStartTimestampMs"],
+            values["transactionLastUpdateTimestampMs"],
+            values.get("clientTransactionVersion", 0),
+        )
+
+
+class CoordinatorPartition(Struct, frozen=True):
+    """A partition of `__transaction_state`, loaded. path: its dir. end_offset: the log end. latest: by transactional
+    id, without those that a tombstone removed. ends: every record in the last run of offsets without a gap (from
+    `whole_from` on) that decides how a transaction ends, and every record that says that it has ended, in their
+    order."""
+
+    path: str
+    partition: int
+    end_offset: int
+    latest: dict[str, TransactionMetadata]
+    ends: tuple[TransactionMetadata, ...] = ()
+    whole_from: int = 0
+
+
+def _state_of(number: int) -> TransactionState:
+    try:
+        return TransactionState(number)
+    except ValueError:
+        reason = f"Unknown transaction state id {number} from the transaction status message"
+        raise Corrupt(reason, kafka_class="IllegalStateException") from None
+
+
+def _partitions_of(values: Any) -> Iterator[TopicPartition]:
+    for topic in values["transactionPartitions"] or ():
+        yield from (TopicPartition(topic["topic"], number) for number in topic["partitionIds"])
+
+
+_HISTORY = (
+    TransactionState.PREPARE_COMMIT,
+    TransactionState.PREPARE_ABORT,
+    TransactionState.COMPLETE_COMMIT,
+    TransactionState.COMPLETE_ABORT,
+)
+
+
+def load_transactions(log: LoadedLog, partition: int, *, with_ends: bool = False) -> CoordinatorPartition | None:
+    """Replay a partition of `__transaction_state` from its log start: the latest record of each transactional id wins,
+    and a tombstone removes it. Records of a type or version that 4.3.1 does not know are passed over, as Kafka does.
+
+    None: the records were blanked (`klogtool image`), so nothing is known. with_ends: also keep what ended, which needs
+    memory for each transaction. Raises Corrupt or Unsupported if a batch or a record cannot be read: a coordinator
+    stops loading there, and knows nothing behind it.
+    """
+    latest: dict[bytes, tuple[int, int, bytes]] = {}
+    ends: list[TransactionMetadata] = []
+    whole_from = next_offset = log.log_start_offset
+    for entry in _walk(log):
+        for record in entry.records():
+            if record.key is None:
+                raise _without_key(entry)
+            if record.offset != next_offset:
+                whole_from = record.offset
+                ends.clear()
+            next_offset = record.offset + 1
+            latest.pop(record.key, None)
+            if record.value is not None:
+                found = record.offset, record.timestamp, record.value
+                latest[record.key] = found
+                if with_ends and (end := _parsed(record.key, partition, found, entry)) and end.state in _HISTORY:
+                    ends.append(end)
+    known = (_parsed(key, partition, found, None) for key, found in latest.items())
+    by_id = {one.transactional_id: one for one in known if one is not None}
+    if "" in by_id:  # no broker accepts an empty id (TransactionCoordinator.handleInitProducerId)
+        return None
+    return CoordinatorPartition(log.draft.path, partition, log.log_end_offset, by_id, tuple(ends), whole_from)
+
+
+def _walk(log: LoadedLog) -> Iterator[Entry]:
+    for segment in log.segments.values(log.log_start_offset):
+        with segment.open_log() as file:
+            for entry in walk_entries(file):
+                is_control = isinstance(entry, RecordBatch) and entry.is_control
+                if entry.last_offset >= log.log_start_offset and not is_control:
+                    yield entry
+
+
+def _parsed(
+    key: bytes, partition: int, found: tuple[int, int, bytes], entry: Entry | None
+) -> TransactionMetadata | None:
+    """Return what a record says; None if a coordinator passes over it."""
+    offset, timestamp, value = found
+    try:
+        key_message, value_message = parse_coordinator_record(TRANSACTION, key, value)
+        if value_message is None:
+            return None
+        return TransactionMetadata.of(key_message, value_message, (partition, offset, timestamp))
+    except UnknownRecordType:
+        return None
+    except KlogError as error:
+        if error.kafka_class == _UNKNOWN_VERSION:
+            return None
+        error.reason = f"the record at offset {offset}: {error.reason}"
+        error.position = None if entry is None else entry.position
+        raise
+
+
+def _without_key(entry: Entry) -> Corrupt:
+    reason = "requirement failed: Transaction state log's key should not be null"
+    return Corrupt(reason, position=entry.position, kafka_class="IllegalArgumentException")
