@@ -25,6 +25,7 @@ _LOOK_AT: dict[What, tuple[str, ...]] = {
     What.TRUNCATED: (_REPLICA,),
     What.ALL_DELETED: ("did somebody move or delete segment files by hand? Put them back first",),
     What.ENDS_EARLY: (_REPLICA, "who made .kafka_cleanshutdown? A broker that was killed leaves none"),
+    What.DAMAGED: (_REPLICA,),
     What.STRAY: ("was the topic deleted or recreated while the broker was down? Then the broker is right",),
     What.METADATA_LOST: ("does another controller of the cluster live? Copy its folder __cluster_metadata-0",),
     What.FUTURE_EMPTIED: ("was the partition being moved between log dirs? Is the other disk mounted?",),
@@ -70,7 +71,7 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         case What.ALL_DELETED:
             yield from rename_options(point, patient)
             yield from log_start_options(point, patient)
-        case What.ENDS_EARLY:
+        case What.ENDS_EARLY | What.DAMAGED:
             yield from early_end_options(point, patient)
         case What.REFUSES | What.OFFLINE:
             yield from loading_options(point, patient)

@@ -27,6 +27,8 @@ class What(Enum):
     """The log ends below its start offset, or its folder is marked for deletion: the broker deletes all of it."""
     ENDS_EARLY = "ends-early"
     """The clean marker is false: the broker does not check the log, and appends where records are."""
+    DAMAGED = "damaged"
+    """A batch is damaged, and this start does not look at it: the broker serves it, and consumers stop there."""
     STRAY = "stray"
     """The broker renames the folder to -stray, and creates an empty partition if the cluster knows one."""
     METADATA_LOST = "metadata-lost"
@@ -156,6 +158,7 @@ ORDER = (
     What.MISNAMED,
     What.LEFT_OUT,
     What.IGNORED,
+    What.DAMAGED,
     What.STRAY,
     What.CLEANER_STOPS,
     What.RESET,

@@ -145,7 +145,9 @@ def _walk_ahead(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Iterato
     behind = answer["behind_end"]
     if answer["loses_records"]:
         yield _cut(path, log, answer)
-    if behind is not None and behind["clean_marker_false"]:
+    if behind is not None and behind["served"]:
+        yield _served_damage(path, log, behind)
+    elif behind is not None and behind["clean_marker_false"]:
         yield _ends_early(path, log, behind)
     elif behind is not None and not answer["loses_records"]:
         yield _gone_at_end(path, behind)
@@ -223,6 +225,14 @@ def _ends_early(path: str, log: LoadedLog, behind: Mapping[str, Any]) -> Ahead:
         _between(kept, counted.timestamp),
         kept,
     )
+
+
+def _served_damage(path: str, log: LoadedLog, behind: Mapping[str, Any]) -> Ahead:
+    told = (
+        f"its last batch, up to offset {log.log_end_offset - 1:,}, is damaged ({behind['damage']}): a broker does not "
+        "check it after a clean stop and serves it, so consumers stop there; what is appended next follows it"
+    )
+    return Ahead(path, What.DAMAGED, told, Severity.ERROR)
 
 
 def _gone_at_end(path: str, behind: Mapping[str, Any]) -> Ahead:

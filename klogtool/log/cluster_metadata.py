@@ -23,6 +23,7 @@ _TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 _NO_LEADER_CHANGE = -2  # LeaderConstants
 _BEGIN, _END, _ABORT = "BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"
 _OF_TOPICS = ("TopicRecord", "RemoveTopicRecord", "PartitionRecord", "PartitionChangeRecord")
+_OF_KNOWN_TOPICS = frozenset(_OF_TOPICS) - {"TopicRecord"}
 _WANTED = frozenset({*_OF_TOPICS, "FeatureLevelRecord", "ConfigRecord", _BEGIN, _END, _ABORT})
 
 
@@ -51,7 +52,8 @@ class ClusterMetadata(Struct):
     """topic_ids: by name, as Kafka prints them. topics: settings by topic; brokers: settings by id as text; empty: all
     brokers. replicas: by topic id, then by partition. features: the level of each, such as metadata.version.
 
-    problem: what could not be read, or None.
+    refused: the exception of Kafka at the first record that changes what is unknown, its class and message; None if
+    there is none. Records are missing before it then. problem: what could not be read, or None.
     """
 
     topic_ids: dict[str, str] = field(default_factory=dict)
@@ -59,11 +61,13 @@ class ClusterMetadata(Struct):
     brokers: dict[str, dict[str, str]] = field(default_factory=dict)
     replicas: dict[str, dict[int, Replicas]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
+    refused: tuple[str, str] | None = None
     problem: str | None = None
 
     def replay(self, message: ApiMessage) -> None:
         """Apply one record, in the log's order (ConfigurationsDelta.replay, TopicsDelta.replay)."""
         values = message.values
+        self.refused = self.refused or self._refusal(message)
         match message.name:
             case "TopicRecord":
                 self.topic_ids[values["name"]] = values["topicId"]
@@ -75,6 +79,20 @@ class ClusterMetadata(Struct):
                 self.features[values["name"]] = values["featureLevel"]
             case "ConfigRecord":
                 self._set(values)
+
+    def _refusal(self, message: ApiMessage) -> tuple[str, str] | None:
+        """Return the exception of TopicsDelta or TopicDelta at a record of what is unknown: a topic, or a partition."""
+        values = message.values
+        if message.name not in _OF_KNOWN_TOPICS:
+            return None
+        topic_id = values["topicId"]
+        if topic_id not in self.topic_ids.values():
+            if message.name == "RemoveTopicRecord":
+                return "RuntimeException", f"Unable to delete topic with id {topic_id}: no such topic found."
+            return "NullPointerException", f"the image has no topic {topic_id}"
+        if message.name == "PartitionChangeRecord" and values["partitionId"] not in self.replicas.get(topic_id, {}):
+            return "RuntimeException", f"Unable to find partition {topic_id}:{values['partitionId']}"
+        return None
 
     def _place(self, values: Mapping[str, Any]) -> None:
         """Note where a partition is. A change names only what is new (PartitionRegistration.merge)."""

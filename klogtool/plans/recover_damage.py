@@ -11,13 +11,16 @@ from klogtool.salvage.stretches import Rejected, Run, Stretch, walk_stretches
 
 class FoundBehind(Struct, frozen=True):
     """What a file has after the end that a broker sees: sound batches and their records, up to sound_end (None: none);
-    what is wrong with the rest, as a sentence; and the offset up to which damaged headers claim records."""
+    what is wrong with the rest, as a sentence; and the offset up to which damaged headers claim records. is_served:
+    whether the damage is one batch at the end of the file that a broker counts: its header is whole, and leads to the
+    end."""
 
     batches: int
     records: int
     sound_end: int | None
     damage: str | None
     claimed_end: int | None
+    is_served: bool = False
 
 
 def look_behind(file: LogFile, base_offset: int, end_offset: int, jobs: int = 1) -> FoundBehind:
@@ -25,6 +28,7 @@ def look_behind(file: LogFile, base_offset: int, end_offset: int, jobs: int = 1)
     stretches = list(walk_stretches(file, base_offset, jobs=jobs))
     sound = [run for run in stretches if isinstance(run, Run) and run.last_offset >= end_offset]
     claimed = (claimed_end(part, file) for part in stretches if isinstance(part, Rejected))
+    last = stretches[-1] if stretches else None
     damages = [part for part in stretches if isinstance(part, Rejected) or part.mends]
     return FoundBehind(
         sum(run.batches for run in sound),
@@ -32,6 +36,7 @@ def look_behind(file: LogFile, base_offset: int, end_offset: int, jobs: int = 1)
         max((run.last_offset + 1 for run in sound), default=None),
         damage_text(damages[-1], file) if damages else None,
         max((end for end in claimed if end is not None), default=None),
+        isinstance(last, Rejected) and last.cause != "torn-batch" and claimed_end(last, file) == end_offset,
     )
 
 

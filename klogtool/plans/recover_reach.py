@@ -37,7 +37,7 @@ class BehindEnd(Struct, frozen=True):
     reaches: up to which offset (exclusive); the end itself if there are only damaged bytes and nothing shows what they
     were. told: the sources. batches, records: sound ones after the end, in the active segment's file, up to sound_end.
     damage: what is wrong with the bytes there, as a sentence, or None. is_marker_false: a broker believes the clean
-    marker and does not check.
+    marker and does not check. is_served: the damage is in the last batch that the broker counts: it serves that batch.
     """
 
     end: int
@@ -48,6 +48,7 @@ class BehindEnd(Struct, frozen=True):
     sound_end: int | None = None
     damage: str | None = None
     is_marker_false: bool = False
+    is_served: bool = False
 
     @property
     def sentence(self) -> str:
@@ -71,6 +72,7 @@ class BehindEnd(Struct, frozen=True):
             "sound_last_offset": None if self.sound_end is None else self.sound_end - 1,
             "damage": self.damage,
             "clean_marker_false": self.is_marker_false,
+            "served": self.is_served,
         }
 
 
@@ -89,7 +91,15 @@ def find_behind_end(log: LoadedLog) -> BehindEnd | None:
         return BehindEnd(end, reaches, told, is_marker_false=is_false)
     reaches = max([reaches, *filter(None, [found.sound_end, found.claimed_end])])
     return BehindEnd(
-        end, reaches, told, found.batches, found.records, found.sound_end, found.damage, is_marker_false=is_false
+        end,
+        reaches,
+        told,
+        found.batches,
+        found.records,
+        found.sound_end,
+        found.damage,
+        is_marker_false=is_false,
+        is_served=found.is_served and reaches == end,
     )
 
 

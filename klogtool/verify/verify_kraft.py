@@ -12,6 +12,7 @@ from klogtool.format.control import ControlRecordType, parse_control_type_id
 from klogtool.format.identity import parse_quorum_state
 from klogtool.format.internal.records import METADATA, parse_metadata_record
 from klogtool.format.names import FileKind
+from klogtool.log.cluster_metadata import read_cluster_metadata
 from klogtool.log.entries import Message, RecordBatch
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.segment import KraftSnapshot
@@ -43,7 +44,8 @@ def verify_kraft(layout: Layout, log_start_offset: int) -> Iterator[Finding]:
         for finding in findings:
             is_newest = offset == max(damaged)
             cure = FROM_A_CONTROLLER if is_needed else finding.cure
-            yield replace(finding, cure=cure, stop=finding.stop if is_newest else None)
+            stop = finding.stop or _stop_of_replay(layout.path) if is_newest else None
+            yield replace(finding, cure=cure, stop=stop)
     yield from _missing_snapshot(layout, log_start_offset)
     path = layout.find(FileKind.QUORUM_STATE)
     if path is not None:
@@ -66,6 +68,12 @@ def _missing_snapshot(layout: Layout, log_start_offset: int) -> Iterator[Finding
         cure=FROM_A_CONTROLLER,
         stop=refuses("IllegalStateException", told),
     )
+
+
+def _stop_of_replay(path: str) -> Stop | None:
+    """Return the stop at a record of the log that changes what a damaged snapshot has lost; None if there is none."""
+    refused = read_cluster_metadata(path).refused
+    return None if refused is None else refuses(*refused)
 
 
 def verify_kraft_snapshot(path: str) -> Iterator[Finding]:

@@ -387,6 +387,10 @@ CHECKPOINTS: Mapping[str, Scenario] = {
     "5 replication: no number": loses(
         put(f"d1/{MARKS}", b"0\n1\nt 0 x\n"), (f"d1/{MARKS}", What.UNSERVED), told="due to NumberFormatException"
     ),
+    "5 replication: negative count": loses(
+        put(f"d1/{MARKS}", b"0\n-1\n"), (f"d1/{MARKS}", What.UNSERVED), told="due to IllegalArgumentException"
+    ),
+    "5 cleaner: negative count": yes(put(f"d1/{CLEANED}", b"0\n-1\n"), (f"d1/{CLEANED}", What.CLEANER_STOPS)),
     "5 cleaner: no number": yes(put(f"d1/{CLEANED}", b"0\n1\nt 0 x\n"), (f"d1/{CLEANED}", What.CLEANER_STOPS)),
     "5 cleaner: a partition in two log dirs": yes(
         both(put(f"d0/{CLEANED}", b"0\n1\nu 0 3\n"), put(f"d1/{CLEANED}", b"0\n1\nu 0 3\n")),
@@ -406,6 +410,7 @@ _INDEX_BYTES = bytes(range(10, 90))
 SIDE_FILES: Mapping[str, Scenario] = {
     "6 index missing": yes(gone(side(11, "index")), told="Could not find offset index file corresponding to log file"),
     "6 index missing, from 0": yes(from_zero(gone(side(11, "index")))),
+    "6 index missing, of a segment renamed too low": yes(both(segment_renamed(11, 5), gone(side(5, "index")))),
     "6 index random, closed": yes(put(side(11, "index"), _INDEX_BYTES[:48])),
     "6 index of zeros, closed": yes(put(side(11, "index"), bytes(48))),
     "6 index of 0 bytes, closed": yes(put(side(11, "index"), b"")),
@@ -474,7 +479,7 @@ SEGMENTS: Mapping[str, Scenario] = {
         end=13,
         told="Corruption found in segment 11, truncating to offset 13",
     ),
-    "7 flipped bit, last batch": loses(flipped(log(32), 1200), (T, What.ENDS_EARLY)),
+    "7 flipped bit, last batch": yes(flipped(log(32), 1200), (T, What.DAMAGED)),
     "7 flipped bit, last batch, unclean": loses(unclean(flipped(log(32), 1200)), (T, What.TRUNCATED), end=42),
     "7 torn last batch": loses(torn(log(32), 1200), (T, What.ENDS_EARLY), end=32),
     "7 torn last batch, no index entry": loses(
@@ -611,6 +616,7 @@ KRAFT: Mapping[str, Scenario] = {
     ),
     "9 snapshot damaged": refuses(flipped(SNAPSHOT, 100), SNAPSHOT, "CorruptRecordException"),
     "9 snapshot of 0 bytes": refuses(put(SNAPSHOT, b""), SNAPSHOT, "NoSuchElementException"),
+    "9 snapshot torn": refuses(torn(SNAPSHOT, 900), SNAPSHOT, "NullPointerException"),
     "9 foo.checkpoint": refuses(
         put(f"{METADATA}/foo.checkpoint", b""), f"{METADATA}/foo.checkpoint", "StringIndexOutOfBoundsException"
     ),
