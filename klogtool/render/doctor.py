@@ -48,6 +48,7 @@ def verdict_row(diagnosis: Diagnosis) -> dict[str, Any]:
         "log_dirs": list(diagnosis.log_dirs),
         "starts": diagnosis.starts.value,
         "lost_records": diagnosis.lost_records,
+        "all_lost_are_counted": _is_all_counted(diagnosis),
         "lost_ms": diagnosis.lost_ms,
         "bytes_to_scan": diagnosis.bytes_to_scan,
         "seconds_estimated": diagnosis.seconds_estimated,
@@ -201,13 +202,20 @@ def _lost_text(diagnosis: Diagnosis) -> str:
 _LOST_FOR_GOOD = (What.TRUNCATED, What.ALL_DELETED, What.ENDS_EARLY, What.FUTURE_EMPTIED, What.IGNORED)
 
 
+def _lost_for_good(diagnosis: Diagnosis) -> list[Ahead]:
+    return [point for point in diagnosis.points if point.what in _LOST_FOR_GOOD]
+
+
+def _is_all_counted(diagnosis: Diagnosis) -> bool:
+    return all(point.lost_records for point in _lost_for_good(diagnosis))
+
+
 def _lost_records_text(diagnosis: Diagnosis) -> str:
     """Return how many records are lost; damaged bytes do not always tell how many they were."""
-    lost = [point for point in diagnosis.points if point.what in _LOST_FOR_GOOD]
     records = count_text(diagnosis.lost_records, "record")
-    if not lost:
+    if not _lost_for_good(diagnosis):
         return f"{records}; data are hidden, and stay on the disk"
-    if all(point.lost_records for point in lost):
+    if _is_all_counted(diagnosis):
         return records
     return f"at least {records}" if diagnosis.lost_records else "records that cannot be counted"
 
