@@ -35,10 +35,16 @@ QUESTIONS = {
     "delete-records": f"delete-records {DAMAGED} --before 46",
     "compact": f"compact {SOUND} --config cleanup.policy=compact",
     "txns": f"txns {DAMAGED}",
+    "offsets": "offsets fixtures/transactions/logdir",
     "image": f"image {SOUND} --output {{output}}",
 }
-TYPES = ("answer", "plan", "transaction", "image")
-NOT_HERE = {"error", "transaction", "from"}  # of a call that is refused; the type of other lines; of --replica
+TYPES = ("answer", "plan", "transaction", "committed", "image")
+NOT_HERE = {
+    "error",
+    "transaction",
+    "from",
+    "producer_id",
+}  # of a call that is refused; the type of other lines; of --replica; of `pending`
 
 
 def table(heading: str) -> Iterator[list[str]]:

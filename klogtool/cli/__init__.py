@@ -31,6 +31,7 @@ dump_columns          klogtool dump-log: Arrow and Parquet
 lookup                klogtool lookup
 read                  klogtool read
 txns                  klogtool txns
+offsets               klogtool offsets
 salvage               klogtool salvage
 rebuild_index         klogtool rebuild-index
 append                klogtool append

@@ -26,6 +26,7 @@ succession         whether entries follow each other, and fit the indexes, as a 
 resync             finds the next sound batch in bytes
 producers          what is remembered of one producer
 producer_replay    producers and transactions, from a walk over batch headers
+commit_replay      committed offsets of groups, record by record
 batch_filling      a batch that is filled record by record
 blanking           keys and values taken out of an entry, in place
 restamp            a batch with another last offset, leader epoch and time

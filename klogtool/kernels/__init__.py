@@ -43,6 +43,7 @@ A rule of Kafka's that is in a kernel is in its reference, too: change both. Par
                                                                                   format/batch_filling
     _clean.pxi         the log cleaner                                            broker/cleaning/offset_map
                                                                                   broker/cleaning/record_filter
+    _offsets.pxi       commits of groups                                          format/commit_replay
     _heads.pxi         headers of batches as columns                              spark/heads
     _blank.pxi         keys and values taken out of batches                       format/blanking
 """

@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from klogtool.format import producer_replay, succession
+from klogtool.format import commit_replay, producer_replay, succession
 from klogtool.format.buffers import Buffer
 
 # Why a kernel stopped in front of an entry, or a line.
@@ -267,6 +267,19 @@ class BatchCleaner:
     def deflated(self, batch: Buffer, body: Buffer) -> int: ...
     def append(self, data: Buffer, last_offset: int, max_timestamp: int, max_offset: int) -> bool: ...
     def take_parts(self) -> tuple[list[tuple[int, int]], bytes]: ...
+
+class CommitReplay(commit_replay.CommitReplay):
+    def __init__(
+        self,
+        at_ms: int,
+        log_start_offset: int,
+        clean_end: int,
+        secret: bytes,
+        kept_type: type[commit_replay.KeptCommit],
+    ) -> None: ...
+    def take(
+        self, data: Buffer, at: int, stop: int, work: Workspace, body: Buffer | None = None
+    ) -> tuple[int, int]: ...
 
 class Watch:
     def __init__(self, view: memoryview, fetch: bool) -> None: ...

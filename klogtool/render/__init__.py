@@ -57,6 +57,7 @@ Other answers:
     lookup             lookup
     read               read
     txns               txns
+    offsets            offsets
     image              image
     spark_text         the commands on Spark: counts and tables
     inventory          spark inventory

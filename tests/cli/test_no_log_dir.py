@@ -23,6 +23,7 @@ NEEDED = {
     "lookup": [["--offset", "0"], ["--timestamp", "latest"], ["--leader-epoch", "0"]],
     "read": [["--offset", "0"]],
     "txns": [[]],
+    "offsets": [[], ["--format", "csv"]],
     "doctor": [[], ["--quick"], ["--matrix"], ["--fix"]],
     "image": [["--output", "OUT"]],
     "salvage": [[], ["--output", "OUT"]],

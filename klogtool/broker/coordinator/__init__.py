@@ -3,4 +3,5 @@
 transaction_state  the state of transactional ids, replayed from a partition of `__transaction_state`
 coordinators       the coordinators at hand: all partitions of `__transaction_state` in some log dirs
 open_transactions  open transactions of a partition, and whether somebody will still end them
+committed_offsets  offsets that groups have committed, from `__consumer_offsets`, at any time
 """

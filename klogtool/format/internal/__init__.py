@@ -4,6 +4,7 @@ records      the frame around a message, which says what message it is
 message      messages of any version: parsed and built
 schema       Kafka's field tables (schemas.json, newer.json)
 primitives   the types of Kafka's protocol
+offset_commits  committed offsets
 decoders     what kafka-dump-log's decoders print
 json_form    messages as JSON, as Kafka's JsonConverter classes write them
 remote_log   records of `__remote_log_metadata` as Java objects

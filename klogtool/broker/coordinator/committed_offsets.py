@@ -1,0 +1,353 @@
+"""Committed offsets of groups, as a group coordinator would load them from `__consumer_offsets`, at any time.
+
+A partition is read from its log start to its end, as CoordinatorLoaderImpl does. What counts is in
+format/commit_replay. Unlike Kafka, this goes on behind damage, and says what it left out.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from klogtool import kernels
+from klogtool.broker.circumstances import Checkpoints
+from klogtool.errors import KlogError
+from klogtool.format.batch import NO_PRODUCER_ID
+from klogtool.format.commit_replay import KeptCommit, replay_entry
+from klogtool.format.framing import Frame, Stop, corrupt_length, find_frame
+from klogtool.format.internal.offset_commits import OffsetCommit, parse_offset_commit, parse_offset_commit_key
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.log.entries import read_entry
+from klogtool.log.file import LogFile
+from klogtool.log.in_order import in_order
+from klogtool.log.late_zstd import LateZstd
+from klogtool.log.log_end import find_log_end
+from klogtool.log.logdir import LogDir
+from klogtool.log.partition import Partition
+from klogtool.log.probing import Probe
+from klogtool.log.resync import find_batch_behind
+from klogtool.log.segment import Segment
+from klogtool.log.walking import walk_steps
+from klogtool.log.windows import BufferPool, Window, walk_windows
+
+TOPIC = "__consumer_offsets"
+SECRET_BYTES = 16
+# Which copy of a partition is taken: by the state of its folder. One that is being deleted is never taken.
+_RANKS = (PartitionDirState.CURRENT, PartitionDirState.FUTURE, PartitionDirState.STRAY)
+
+
+class LeftOut(Struct, frozen=True):
+    """Bytes of a log that are not read, from `start` to `end`; or a record at `offset` that cannot be parsed."""
+
+    path: str
+    reason: str
+    start: int | None = None
+    end: int | None = None
+    offset: int | None = None
+
+
+class CommittedOffset(Struct, frozen=True):
+    """An offset that a group has committed. timestamp: when the record was appended. record_offset: in its partition of
+    `__consumer_offsets`. producer_id: of the open transaction for which it waits, or -1."""
+
+    commit: OffsetCommit
+    timestamp: int
+    record_offset: int
+    producer_id: int = NO_PRODUCER_ID
+
+    @property
+    def name(self) -> tuple[str, str, int]:
+        """Group, topic, partition."""
+        return self.commit.group, self.commit.topic, self.commit.partition
+
+
+class OffsetsLog(Struct, frozen=True):
+    """One partition of `__consumer_offsets`, as it was read.
+
+    complete_from: the time in ms from which on what was committed is known in full; None: since its first record.
+    is_compacted: records are missing in it. first_dirty_offset: the cleaner's checkpoint, if it has a line. others:
+    further copies, which were not read. damage: what was left out.
+    """
+
+    path: str
+    partition: int
+    log_start_offset: int
+    log_end_offset: int
+    batches: int
+    records: int
+    is_compacted: bool
+    complete_from: int | None
+    first_dirty_offset: int | None
+    others: tuple[str, ...]
+    damage: tuple[LeftOut, ...]
+
+
+class LoadedOffsets(Struct, frozen=True):
+    """All that was found: commits that count, those that wait for their transactions, the logs that they are from."""
+
+    committed: tuple[CommittedOffset, ...]
+    pending: tuple[CommittedOffset, ...]
+    logs: tuple[OffsetsLog, ...]
+
+    @property
+    def complete_from(self) -> int | None:
+        """The time in ms from which on all logs are complete; None: since their first records."""
+        return max((log.complete_from for log in self.logs if log.complete_from is not None), default=None)
+
+    @property
+    def damage(self) -> tuple[LeftOut, ...]:
+        """What was left out, of all logs."""
+        return tuple(one for log in self.logs for one in log.damage)
+
+
+def load_offsets(opened: Sequence[LogDir | Partition], at_ms: int = MAX_LONG, jobs: int = 1) -> LoadedOffsets:
+    """Return the offsets that groups have committed up to a time. Raises KlogError if a file cannot be read.
+
+    If a group has commits in two partitions of `__consumer_offsets`, the one that was appended last counts.
+    """
+    copies = find_copies(opened, TOPIC)
+
+    def make_work() -> Callable[[int], tuple[OffsetsLog, list[CommittedOffset], list[CommittedOffset]]]:
+        return lambda number: _load(number, copies[number], at_ms)
+
+    logs: list[OffsetsLog] = []
+    found: dict[tuple[str, str, int], CommittedOffset] = {}
+    waiting: list[CommittedOffset] = []
+    for _, (log, committed, pending) in in_order(make_work, iter(sorted(copies)), jobs):
+        logs.append(log)
+        waiting += pending
+        for one in committed:
+            if one.name not in found or found[one.name].timestamp < one.timestamp:
+                found[one.name] = one
+    in_names = sorted(found.values(), key=lambda one: one.name)
+    return LoadedOffsets(tuple(in_names), tuple(sorted(waiting, key=lambda one: one.name)), tuple(logs))
+
+
+def find_copies(opened: Iterable[LogDir | Partition], topic: str) -> dict[int, list[Partition]]:
+    """Return the copies of each partition of a topic, by its number; the one that counts comes first.
+
+    That is the one in a folder without suffix, before one that is being moved, before a stray; then the longest one.
+    """
+    found: dict[int, list[Partition]] = {}
+    for one in opened:
+        for partition in one.partitions if isinstance(one, LogDir) else (one,):
+            if partition.topic == topic and partition.partition is not None and partition.state in _RANKS:
+                found.setdefault(partition.partition, []).append(partition)
+    for copies in found.values():
+        if len(copies) > 1:
+            copies.sort(key=lambda copy: (_RANKS.index(copy.state), -_end_or_none(copy), copy.path))
+    return found
+
+
+def _end_or_none(partition: Partition) -> int:
+    try:
+        return find_log_end(partition) or 0
+    except KlogError:
+        return -1
+
+
+class LogEnds:
+    """Ends of the logs at hand, each looked up once: for lags."""
+
+    def __init__(self, opened: Iterable[LogDir | Partition]) -> None:
+        self._at_hand: dict[TopicPartition, list[Partition]] = {}
+        for one in opened:
+            for partition in one.partitions if isinstance(one, LogDir) else ():
+                if partition.topic_partition is not None and partition.state in _RANKS[:2]:
+                    self._at_hand.setdefault(partition.topic_partition, []).append(partition)
+        self._ends: dict[TopicPartition, int | None] = {}
+
+    def find(self, topic: str, partition: int) -> int | None:
+        """Return the log end offset; None for a partition that is not at hand, or cannot be read."""
+        name = TopicPartition(topic, partition)
+        if name not in self._ends:
+            ends = [_end_or_none(one) for one in self._at_hand.get(name, ())]
+            self._ends[name] = max((end for end in ends if end >= 0), default=None)
+        return self._ends[name]
+
+
+# One partition of __consumer_offsets.
+
+
+def _load(
+    number: int, copies: Sequence[Partition], at_ms: int
+) -> tuple[OffsetsLog, list[CommittedOffset], list[CommittedOffset]]:
+    partition = copies[0]
+    reading = _Reading(partition, TopicPartition(TOPIC, number), at_ms)
+    reading.read()
+    committed = list(_parsed(_last_of_each_name(reading.replay.committed()), reading))
+    pending = list(_parsed(reading.replay.pending(), reading))
+    return reading.told(number, tuple(copy.path for copy in copies[1:])), committed, pending
+
+
+class _Reading:
+    """The log of one partition, read from segment to segment into a replay."""
+
+    def __init__(self, partition: Partition, name: TopicPartition, at_ms: int) -> None:
+        checkpoints = Checkpoints.beside(partition.path)
+        self.path, self.segments = partition.path, partition.segments
+        self.first_dirty = checkpoints.find_line(FileKind.CLEANER_CHECKPOINT, name)
+        base = self.segments[0].base_offset if self.segments else 0
+        self.start = max(base, checkpoints.find_line(FileKind.LOG_START_CHECKPOINT, name) or 0)
+        secret = secrets.token_bytes(SECRET_BYTES)
+        self.replay = kernels.native.CommitReplay(at_ms, self.start, self.first_dirty or 0, secret, KeptCommit)
+        self.replay.next_offset = self.start
+        self.damage: list[LeftOut] = []
+        self.closed_timestamp = -1
+        self._work, self._buffers = kernels.native.Workspace(), BufferPool()
+        self._zstd = LateZstd(self._work)
+
+    def read(self) -> None:
+        """Read all segments that reach to the log start."""
+        for segment, following in zip(self.segments, [*self.segments[1:], None], strict=True):
+            if following is None:
+                self.closed_timestamp = self.replay.latest_timestamp
+            if following is None or following.base_offset > self.start:
+                self._read_segment(segment)
+
+    def told(self, number: int, others: tuple[str, ...]) -> OffsetsLog:
+        """Return what is to be said of the log."""
+        is_compacted = self.replay.gap_end >= 0
+        return OffsetsLog(
+            self.path,
+            number,
+            self.start,
+            self.start if self.replay.batches == 0 else self.replay.next_offset,
+            self.replay.batches,
+            self.replay.records,
+            is_compacted,
+            self._complete_from() if is_compacted else None,
+            self.first_dirty,
+            others,
+            tuple(self.damage),
+        )
+
+    def _complete_from(self) -> int:
+        """Return the time of the last record that the cleaner may have compared with others.
+
+        A record is removed because of a later one, which lies below the cleaner's checkpoint too. If the checkpoint
+        does not explain all gaps, the cleaner may have come to the last segment, which it never cleans. What is missing
+        at the end of that may be as late as the batch behind the gap.
+        """
+        replay = self.replay
+        if self.first_dirty is not None and replay.gap_end <= self.first_dirty:
+            latest = replay.clean_timestamp
+        elif replay.gap_end <= self.segments[-1].base_offset and self.closed_timestamp >= 0:
+            latest = self.closed_timestamp
+        else:
+            latest = replay.latest_timestamp
+        return max(latest, replay.gap_timestamp)
+
+    def _read_segment(self, segment: Segment) -> None:
+        """Read a segment, and go on behind damage."""
+        with LogFile(segment.path) as file:
+            at = 0
+            while at < file.size:
+                at, why = self._walk(file, at)
+                if at >= file.size:
+                    break
+                behind = find_batch_behind(file, at, end=file.size)
+                end = file.size if behind is None else behind
+                if not self._is_zeros(file, at, end):
+                    self.damage.append(LeftOut(file.path, why, at, end))
+                if end < file.size:
+                    self.replay.next_offset = MAX_LONG  # what is missing there is no work of the cleaner
+                at = end
+
+    def _is_zeros(self, file: LogFile, at: int, end: int) -> bool:
+        """Whether only zeros follow up to the end of the file, as in a preallocated one."""
+        return end == file.size and Probe(file, end=end, lowest=0).zeros_from() <= at
+
+    def _walk(self, file: LogFile, start: int) -> tuple[int, str]:
+        """Take entries from byte `start` on; return where the first one begins that was not taken, and why."""
+        steps = _Steps(self.replay, self._work, file.path, start)
+        for window in walk_windows(file, start=start, pool=self._buffers):
+            try:
+                for _ in walk_steps(steps, window, window.cut, self._zstd):
+                    pass
+            except KlogError as error:
+                return steps.reached, error.reason
+            if window.last or steps.reached < window.base + window.cut:
+                return steps.reached, _why_it_ends(window, file)
+            self._buffers.give_back(window.data)
+        return steps.reached, ""
+
+
+def _why_it_ends(window: Window, file: LogFile) -> str:
+    end = min(file.size - window.base, len(window.data))
+    if find_frame(window.data, window.cut, end) is Stop.LENGTH:
+        return corrupt_length(window.data, window.cut, window.base).reason
+    return "less than a batch at the end of the file"
+
+
+class _Steps:
+    """The entries of windows, into a replay (log.walking.Steps). reached: the first byte that was not taken."""
+
+    is_enough = False
+
+    def __init__(
+        self, replay: kernels.native.CommitReplay, work: kernels.native.Workspace, path: str, reached: int
+    ) -> None:
+        self._replay, self._work, self._path, self.reached = replay, work, path, reached
+
+    def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
+        """Let the kernel take batches."""
+        at, why = self._replay.take(window.data, at, stop, self._work, body)
+        self.reached = window.base + at
+        return at, why
+
+    def make_room(self, _: Window, at: int) -> bool:
+        """There is always room."""
+        return True
+
+    def take_entry(self, window: Window, at: int) -> int:
+        """Take one entry by the reference. Raises KlogError if it is damaged."""
+        frame = find_frame(window.data, at, window.cut)
+        if not isinstance(frame, Frame):
+            return at
+        replay_entry(self._replay, read_entry(window, frame, self._path))
+        self.reached = window.base + at + frame.size
+        return at + frame.size
+
+
+# What is kept, as commits.
+
+
+def _last_of_each_name(kept: Iterable[KeptCommit]) -> Iterator[KeptCommit]:
+    """Yield records that are no tombstones. Keys that only differ in bytes that are no UTF-8 are the same to Kafka."""
+    others: dict[tuple[str, str, int], KeptCommit] = {}
+    for one in kept:
+        if _is_utf8(one.key):
+            if one.value is not None:
+                yield one
+            continue
+        try:
+            name = parse_offset_commit_key(one.key)
+        except KlogError:
+            yield one
+            continue
+        if name not in others or others[name].offset < one.offset:
+            others[name] = one
+    yield from (one for one in others.values() if one.value is not None)
+
+
+def _is_utf8(key: bytes) -> bool:
+    try:
+        key.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _parsed(kept: Iterable[KeptCommit], reading: _Reading) -> Iterator[CommittedOffset]:
+    """Yield what the records say; those that a broker could not load are noted as damage."""
+    for one in kept:
+        try:
+            commit = parse_offset_commit(one.key, one.value or b"")
+        except KlogError as error:
+            reading.damage.append(LeftOut(reading.path, error.reason, offset=one.offset))
+            continue
+        yield CommittedOffset(commit, one.timestamp, one.offset, one.producer_id)

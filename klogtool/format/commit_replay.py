@@ -1,0 +1,181 @@
+"""What a log of `__consumer_offsets` commits, record by record, as the group coordinator loads it.
+
+Of each key (group, topic, partition) one record stays: the one with the largest offset that counts. A record of a
+producer counts when its transaction is committed; a tombstone counts at once. Sources: OffsetMetadataManager.replay and
+replayEndTransactionMarker, CoordinatorLoaderImpl.processMemoryRecords. Kafka forgets what is pending when it replays a
+tombstone; here the tombstone stays, and its larger offset has the same effect.
+
+The kernel's class of this name (kernels/_offsets.pxi) does the same, and is fast.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from klogtool.errors import Corrupt, KlogError
+from klogtool.format.batch import NO_PRODUCER_ID, NO_TIMESTAMP, Record, RecordBatch
+from klogtool.format.control import ControlRecordType, parse_control_type_id
+from klogtool.format.internal.offset_commits import find_commit_timestamp
+
+if TYPE_CHECKING:
+    from klogtool.format.message import Message
+
+OFFSET_COMMIT_TYPES = (0, 1)  # LegacyOffsetCommitKey, OffsetCommitKey: the same fields
+_TYPE_BYTES = _LENGTH_BYTES = 2
+_PARTITION_BYTES = 4
+NOT_KNOWN = -1
+
+
+class KeptCommit(NamedTuple):
+    """A record that is kept: the last one of its key.
+
+    key: without what Kafka does not read of it. value: None for a tombstone. timestamp: of the record, when it was
+    appended. producer_id: of a transaction that is still open; otherwise -1.
+    """
+
+    key: bytes
+    value: bytes | None
+    offset: int
+    timestamp: int
+    producer_id: int
+
+
+class CommitReplay:
+    """The commits of a log, batch after batch.
+
+    at_ms: later records and markers do not count. log_start_offset: batches that end below it are not there. clean_end:
+    the offset up to which the log is compacted. next_offset: the offset after the last batch; the caller sets where the
+    first one is expected. gap_end: the offset after the last one that is missing, or -1; gap_timestamp: of the batch
+    that begins there. latest_timestamp: the largest one so far; clean_timestamp: likewise of batches that begin below
+    clean_end. keyless: records without a key.
+    """
+
+    def __init__(self, at_ms: int, log_start_offset: int, clean_end: int) -> None:
+        self.at_ms, self.log_start_offset, self.clean_end = at_ms, log_start_offset, clean_end
+        self.next_offset = self.gap_end = NOT_KNOWN
+        self.gap_timestamp = self.latest_timestamp = self.clean_timestamp = NOT_KNOWN
+        self.batches = self.records = self.keyless = 0
+        self._rows: dict[bytes, KeptCommit] = {}
+        self._pending: dict[int, dict[bytes, KeptCommit]] = {}
+
+    def note_batch(self, base_offset: int, last_offset: int, count: int, max_timestamp: int) -> None:
+        """Note a batch, after its records. count: how many there are."""
+        if base_offset > self.next_offset:
+            self.gap_end = base_offset
+        if base_offset == self.gap_end:
+            self.gap_timestamp = max_timestamp
+        if count <= last_offset - base_offset:
+            self.gap_end = last_offset + 1
+        self.next_offset = last_offset + 1
+        self.batches, self.records = self.batches + 1, self.records + count
+        self.latest_timestamp = max(self.latest_timestamp, max_timestamp)
+        if base_offset < self.clean_end:
+            self.clean_timestamp = max(self.clean_timestamp, max_timestamp)
+
+    def put(self, key: bytes, value: bytes | None, offset: int, timestamp: int, producer_id: int) -> None:
+        """Take a record. Keys that are no committed offset's are passed over. producer_id: of its batch."""
+        if timestamp > self.at_ms or not is_commit_key(key):
+            return
+        found = KeptCommit(key[: end_of_key(key)], value, offset, timestamp, producer_id)
+        name = found.key[_TYPE_BYTES:]
+        if producer_id != NO_PRODUCER_ID and value is not None:
+            self._pending.setdefault(producer_id, {})[name] = found
+        else:
+            self._keep(name, found)
+
+    def end_txn(self, producer_id: int, is_commit: bool, timestamp: int) -> None:
+        """Take the marker that ends a transaction."""
+        if timestamp > self.at_ms:
+            return
+        for name, found in self._pending.pop(producer_id, {}).items():
+            if is_commit:
+                self._keep(name, found)
+
+    def committed(self) -> list[KeptCommit]:
+        """Return the last record of each key that counts, tombstones too, in no particular order."""
+        return list(self._rows.values())
+
+    def pending(self) -> list[KeptCommit]:
+        """Return the records of open transactions that would count if these were committed."""
+        return [
+            found
+            for names in self._pending.values()
+            for name, found in names.items()
+            if self._is_later(name, found.offset)
+        ]
+
+    def _keep(self, name: bytes, found: KeptCommit) -> None:
+        if self._is_later(name, found.offset):
+            self._rows[name] = found._replace(producer_id=NO_PRODUCER_ID)
+
+    def _is_later(self, name: bytes, offset: int) -> bool:
+        return name not in self._rows or offset > self._rows[name].offset
+
+
+def is_commit_key(key: bytes) -> bool:
+    """Whether a key is that of a committed offset, by its type."""
+    return len(key) >= _TYPE_BYTES and int.from_bytes(key[:_TYPE_BYTES], "big") in OFFSET_COMMIT_TYPES
+
+
+def end_of_key(key: bytes) -> int:
+    """Return where Kafka ends reading the key of a committed offset. What cannot be read counts as a whole."""
+    at = _TYPE_BYTES
+    for _ in ("group", "topic"):
+        size = int.from_bytes(key[at : at + _LENGTH_BYTES], "big", signed=True)
+        if len(key) - at < _LENGTH_BYTES or not 0 <= size <= len(key) - at - _LENGTH_BYTES:
+            return len(key)
+        at += _LENGTH_BYTES + size
+    return min(at + _PARTITION_BYTES, len(key))
+
+
+def replay_entry(replay: CommitReplay, entry: RecordBatch | Message) -> None:
+    """Take all of an entry, or nothing. Raises KlogError if its checksum is wrong, or a record cannot be read."""
+    if not entry.crc_valid:
+        raise Corrupt("the checksum does not match", position=entry.position)
+    if entry.last_offset < replay.log_start_offset:
+        return
+    records = list(entry.records())
+    if any(record.crc_valid is False for record in records):
+        raise Corrupt("the checksum of an inner message does not match", position=entry.position)
+    latest = entry.max_timestamp
+    if isinstance(entry, RecordBatch) and entry.is_control:
+        _end_txns(replay, entry, records)
+    else:
+        producer_id = entry.producer_id if isinstance(entry, RecordBatch) else NO_PRODUCER_ID
+        latest = max(latest, _put_records(replay, records, producer_id))
+    offsets = (record.offset for record in records)
+    first = entry.base_offset if isinstance(entry, RecordBatch) else min(offsets, default=entry.last_offset)
+    replay.note_batch(first, entry.last_offset, len(records), latest)
+
+
+def _end_txns(replay: CommitReplay, batch: RecordBatch, records: list[Record]) -> None:
+    types = [ControlRecordType.of(parse_control_type_id(record.key)) for record in records]
+    for record, control_type in zip(records, types, strict=True):
+        if control_type in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
+            replay.end_txn(batch.producer_id, control_type is ControlRecordType.COMMIT, record.timestamp)
+
+
+def _put_records(replay: CommitReplay, records: list[Record], producer_id: int) -> int:
+    """Return the largest time that had to be looked for; -1 if each record has a timestamp."""
+    latest = NO_TIMESTAMP
+    for record in records:
+        timestamp = record.timestamp
+        if timestamp <= NO_TIMESTAMP:
+            timestamp = _time_without_timestamp(replay, record)
+            latest = max(latest, timestamp)
+        if record.key is None:
+            replay.keyless += 1
+        else:
+            replay.put(record.key, record.value, record.offset, timestamp, producer_id)
+    return latest
+
+
+def _time_without_timestamp(replay: CommitReplay, record: Record) -> int:
+    """Return the time in the commit itself, or else the largest one of the batches before."""
+    found = None
+    if record.key is not None and record.value is not None and is_commit_key(record.key):
+        try:
+            found = find_commit_timestamp(record.key, record.value)
+        except KlogError:
+            found = None
+    return replay.latest_timestamp if found is None else found

@@ -1,0 +1,170 @@
+"""Committed offsets of groups: JSON rows of the contract (docs/contract.md), text, and the CSV of Kafka's tool."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from klogtool.broker.coordinator.committed_offsets import (
+    CommittedOffset,
+    LeftOut,
+    LoadedOffsets,
+    LogEnds,
+    OffsetsLog,
+)
+from klogtool.format.batch import NO_PRODUCER_ID
+from klogtool.log.folder import own_name
+from klogtool.render.counts import count_text
+from klogtool.render.moments import time_text
+
+Row = dict[str, Any]
+_HEADS = ("topic", "partition", "offset", "log end", "lag", "committed")
+_NUMBERS = range(1, 5)  # columns that are aligned to the right
+_NOT_AT_HAND = "-"
+_PLAIN_IN_CSV = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def offset_row(one: CommittedOffset, ends: LogEnds) -> Row:
+    """Return a row for JSON. lag: null if the partition is not at hand."""
+    commit = one.commit
+    end = ends.find(commit.topic, commit.partition)
+    row: Row = {"type": "committed" if one.producer_id == NO_PRODUCER_ID else "pending"}
+    row |= {name: getattr(commit, name) for name in commit.__struct_fields__}
+    row |= {"timestamp": one.timestamp, "log_end_offset": end, "lag": None if end is None else end - commit.offset}
+    return row if one.producer_id == NO_PRODUCER_ID else row | {"producer_id": one.producer_id}
+
+
+def answer_row(found: LoadedOffsets, at_ms: int | None) -> Row:
+    """Return the contract's answer (docs/contract.md)."""
+    return {
+        "at": at_ms,
+        "groups": len({one.commit.group for one in found.committed}),
+        "committed": len(found.committed),
+        "pending": len(found.pending),
+        "complete": not found.damage and is_complete_at(found, at_ms),
+        "complete_from": found.complete_from,
+        "logs": [_log_row(log) for log in found.logs],
+    }
+
+
+def is_complete_at(found: LoadedOffsets, at_ms: int | None) -> bool:
+    """Whether compaction and deleted segments left all that was committed at that time; None: at the end."""
+    from_start = all(log.log_start_offset == 0 for log in found.logs)
+    return from_start and (at_ms is None or found.complete_from is None or found.complete_from <= at_ms)
+
+
+def _log_row(log: OffsetsLog) -> Row:
+    return {
+        "path": log.path,
+        "partition": log.partition,
+        "log_start_offset": log.log_start_offset,
+        "log_end_offset": log.log_end_offset,
+        "batches": log.batches,
+        "records": log.records,
+        "compacted": log.is_compacted,
+        "complete_from": log.complete_from,
+        "first_dirty_offset": log.first_dirty_offset,
+        "others": list(log.others),
+        "damage": [{name: getattr(one, name) for name in one.__struct_fields__} for one in log.damage],
+    }
+
+
+# Text.
+
+
+def group_texts(found: LoadedOffsets, ends: LogEnds) -> Iterator[str]:
+    """Yield the lines of one group after another."""
+    for group, commits in groupby(found.committed, key=lambda one: one.commit.group):
+        yield f"group {group or '(no name)'}"
+        yield from _table([_HEADS, *(_cells(one, ends) for one in commits)])
+        yield ""
+    if found.pending:
+        yield "In open transactions: these offsets do not count yet."
+        rows: list[tuple[str, ...]] = [("group", *_HEADS[:3], "producer id")]
+        rows += [(one.commit.group, *_cells(one, ends)[:3], str(one.producer_id)) for one in found.pending]
+        yield from _table(rows, numbers=(2, 3, 4))
+        yield ""
+
+
+def _cells(one: CommittedOffset, ends: LogEnds) -> tuple[str, ...]:
+    commit = one.commit
+    end = ends.find(commit.topic, commit.partition)
+    told = (_NOT_AT_HAND, _NOT_AT_HAND) if end is None else (f"{end:,}", f"{end - commit.offset:,}")
+    return commit.topic, str(commit.partition), f"{commit.offset:,}", *told, time_text(one.timestamp)
+
+
+def _table(rows: Sequence[tuple[str, ...]], numbers: Iterable[int] = _NUMBERS) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    right = set(numbers)
+    for row in rows:
+        cells = (
+            cell.rjust(width) if n in right else cell.ljust(width)
+            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield ("  " + "  ".join(cells)).rstrip()
+
+
+def closing_texts(found: LoadedOffsets, at_ms: int | None, ends: LogEnds) -> Iterator[str]:
+    """Yield how much there is, of which time, and since when it is complete."""
+    groups = len({one.commit.group for one in found.committed})
+    when = "" if at_ms is None else f", as of {time_text(at_ms)}"
+    told = f"{count_text(groups, 'group')}, {count_text(len(found.committed), 'committed offset')}{when}"
+    yield f"{told}; {count_text(len(found.logs), 'partition')} of __consumer_offsets read"
+    if any(ends.find(one.commit.topic, one.commit.partition) is None for one in found.committed):
+        yield "-: the partition is not under the given paths, so its log end is not known"
+    if found.complete_from is not None:
+        yield f"history: complete from {time_text(found.complete_from)} on; compaction removed earlier commits"
+    elif found.logs:
+        yield "history: complete since the log start; compaction removed nothing"
+
+
+# Notes.
+
+
+def history_notes(found: LoadedOffsets, at_ms: int | None) -> Iterator[str]:
+    """Yield what is not known of the time that was asked for, and which copies were not read."""
+    for log in found.logs:
+        if at_ms is not None and log.complete_from is not None and at_ms < log.complete_from:
+            yield (
+                f"{log.path}: complete only from {time_text(log.complete_from)} on: of earlier times, commits are "
+                "missing that compaction removed"
+            )
+        if log.log_start_offset > 0:
+            yield (
+                f"{log.path}: starts at offset {log.log_start_offset:,}: what groups committed only before that is gone"
+            )
+        for other in log.others:
+            yield f"{log.path}: read in place of {other}, which is another copy of {own_name(log.path)}"
+
+
+def left_out_text(one: LeftOut) -> str:
+    """Return what is missing, and why."""
+    if one.offset is not None:
+        return f"{one.path}: the record at offset {one.offset:,} cannot be read: {one.reason}"
+    return f"{one.path}: bytes {one.start:,} to {one.end:,} are left out: {one.reason}. Commits in them are missing"
+
+
+# CSV.
+
+
+def csv_lines(found: LoadedOffsets, *, with_group: bool) -> Iterator[str]:
+    """Yield the lines that kafka-consumer-groups.sh --reset-offsets --from-file takes (CsvUtils).
+
+    with_group: for several groups. Names with a line end are left out: the tool reads line by line.
+    """
+    for one in found.committed:
+        commit = one.commit
+        names = [commit.group, commit.topic] if with_group else [commit.topic]
+        if not has_line_end(one):
+            yield ",".join([*map(_quoted, names), str(commit.partition), str(commit.offset)])
+
+
+def has_line_end(one: CommittedOffset) -> bool:
+    """Whether a name in it cannot be told in CSV."""
+    return any(end in one.commit.group + one.commit.topic for end in "\n\r")
+
+
+def _quoted(text: str) -> str:
+    return text if _PLAIN_IN_CSV.fullmatch(text) else '"' + text.replace('"', '""') + '"'

@@ -1,0 +1,165 @@
+"""klogtool offsets: what it prints, what it tells on stderr, how it ends."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+from committing import OffsetsLog, commit_key, commit_value
+from running import FIXTURES, Done, run_here
+
+from klogtool.format.names import FileKind
+
+LOG_DIR = FIXTURES / "groups/logdir"
+TRANSACTIONS = FIXTURES / "transactions/logdir"
+
+
+def asked(*words: object) -> Done:
+    return run_here(["offsets", *map(str, words)], FIXTURES)
+
+
+def rows(done: Done) -> list[dict[str, object]]:
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def test_json_has_a_row_for_each_offset_and_an_answer() -> None:
+    head, *committed, answer = rows(asked(LOG_DIR, "--format", "json"))
+    assert head["command"] == "offsets"
+    assert committed[0] == {
+        "type": "committed",
+        "group": "g-new",
+        "topic": "t",
+        "partition": 0,
+        "offset": 30,
+        "leader_epoch": -1,
+        "metadata": "seen 30",
+        "commit_timestamp": 1795283346092,
+        "timestamp": 1795283346092,
+        "log_end_offset": 30,
+        "lag": 0,
+    }
+    assert (answer["groups"], answer["committed"], answer["complete"]) == (6, len(committed), True)
+
+
+def test_groups_are_selected() -> None:
+    _, *committed, answer = rows(asked(LOG_DIR, "--format", "json", "--group", "g-u", "--group", "g-static"))
+    assert {row["group"] for row in committed} == {"g-u", "g-static"}
+    assert answer["groups"] == 2
+
+
+def test_a_group_without_offsets_is_told() -> None:
+    done = asked(LOG_DIR, "--group", "g-gone")
+    assert done.status == 0
+    assert "group g-gone: no committed offsets" in done.err
+    assert asked(LOG_DIR, "--group", "g-gone", "--quiet").told == ""
+
+
+def test_csv_with_and_without_groups() -> None:
+    assert asked(LOG_DIR, "--format", "csv", "--group", "g-u").out == b"u,0,7\n"
+    both = asked(LOG_DIR, "--format", "csv", "--group", "g-u", "--group", "g-static")
+    assert both.out == b"g-static,u,0,11\ng-u,u,0,7\n"
+
+
+def log_dir_of(tmp_path: pathlib.Path, *groups: str) -> pathlib.Path:
+    log = OffsetsLog()
+    for n, group in enumerate(groups):
+        log.commit(n, 100 * (n + 1), group=group)
+    log.write(tmp_path)
+    (tmp_path / FileKind.META_PROPERTIES.value).write_text("version=1\n")
+    return tmp_path
+
+
+def test_csv_of_unusual_names(tmp_path: pathlib.Path) -> None:
+    log_dir = log_dir_of(tmp_path, "a,b", 'say "x"', "", "two\nlines", " blank ")
+    done = asked(log_dir, "--format", "csv")
+    assert done.out.decode() == '"",t,0,2\n" blank ",t,0,4\n"a,b",t,0,0\n"say ""x""",t,0,1\n'
+    assert "1 left out of the CSV" in done.err
+
+
+def test_text_of_unusual_names_stays_in_its_line(tmp_path: pathlib.Path) -> None:
+    log_dir = log_dir_of(tmp_path, "two\nlines\x1b[31m", "")
+    told = asked(log_dir).out.decode()
+    assert "group two\\nlines\\x1b[31m\n" in told
+    assert "group (no name)\n" in told
+    assert "-: the partition is not under the given paths" in told
+
+
+def test_what_is_pending_is_listed_apart(tmp_path: pathlib.Path) -> None:
+    log = OffsetsLog()
+    log.commit(1, 100)
+    log.commit(5, 200, producer_id=9)
+    log.write(tmp_path)
+    log.end(9, 300)
+    whole = log.data
+    _, committed, pending, answer = rows(asked(tmp_path, "--format", "json"))
+    assert (committed["offset"], pending["offset"], pending["producer_id"]) == (1, 5, 9)
+    assert (pending["type"], answer["pending"]) == ("pending", 1)
+    assert "In open transactions: these offsets do not count yet." in asked(tmp_path).out.decode()
+    path = tmp_path / "__consumer_offsets-0" / f"{0:020}.log"
+    path.write_bytes(path.read_bytes() + whole)
+    assert [row["offset"] for row in rows(asked(tmp_path, "--format", "json"))[1:-1]] == [5]
+
+
+def compacted(tmp_path: pathlib.Path) -> pathlib.Path:
+    log = OffsetsLog()
+    log.skip()
+    log.commit(2, 1_700_000_000_000)
+    log.write(tmp_path)
+    log.commit(3, 1_700_000_001_000)
+    log.write(tmp_path, base_offset=2)
+    (tmp_path / FileKind.CLEANER_CHECKPOINT.value).write_text("0\n1\n__consumer_offsets 0 2\n")
+    return tmp_path
+
+
+def test_it_says_from_when_on_the_past_is_complete(tmp_path: pathlib.Path) -> None:
+    log_dir = compacted(tmp_path)
+    assert "history: complete from 2023-11-14T22:13:20Z on; compaction removed" in asked(log_dir).out.decode()
+    before = asked(log_dir, "--at", "2023-11-14T22:13:19Z", "--format", "json")
+    assert "complete only from 2023-11-14T22:13:20Z on" in before.err
+    assert rows(before)[-1]["complete"] is False
+    since = asked(log_dir, "--at", "2023-11-14T22:13:20Z", "--format", "json")
+    assert since.told == ""
+    assert rows(since)[-1]["complete"] is True
+    assert rows(since)[-1]["complete_from"] == 1_700_000_000_000
+
+
+def test_a_log_start_and_other_copies_are_told(tmp_path: pathlib.Path) -> None:
+    for name in ("a", "b"):
+        log = OffsetsLog(start=5)
+        log.commit(1, 100)
+        log.write(tmp_path / name, base_offset=5)
+    done = asked(tmp_path / "a", tmp_path / "b")
+    assert "starts at offset 5: what groups committed only before that is gone" in done.err
+    assert f"read in place of {tmp_path}/b/__consumer_offsets-0" in done.err
+
+
+def test_damage_is_told_and_is_status_1(tmp_path: pathlib.Path) -> None:
+    log = OffsetsLog()
+    log.commit(1, 100)
+    log.add([(commit_key(topic="u"), commit_value(3, 100), 100)])
+    log.data[-1] ^= 1
+    log.write(tmp_path)
+    done = asked(tmp_path, "--quiet")
+    assert done.status == 1
+    assert "are left out: the checksum does not match. Commits in them are missing" in done.err
+    assert rows(asked(tmp_path, "--format", "json"))[-1]["complete"] is False
+
+
+@pytest.mark.parametrize("name", ["groups/logdir/t-0", "groups/logdir/__consumer_offsets-0/00000000000000000000.log"])
+def test_other_paths_are_refused(name: str) -> None:
+    done = asked(FIXTURES / name)
+    assert done.status == 4
+    assert "neither a log dir nor a partition dir of __consumer_offsets" in done.err
+
+
+def test_a_partition_dir_is_enough() -> None:
+    done = asked(LOG_DIR / "__consumer_offsets-0", "--group", "g-u")
+    assert done.status == 0
+    assert " -  " in done.out.decode()
+
+
+def test_a_log_dir_without_the_topic(tmp_path: pathlib.Path) -> None:
+    done = asked(FIXTURES / "every-codec/logdir")
+    assert done.status == 0
+    assert "no partition of __consumer_offsets is under the given paths" in done.err
