@@ -12,6 +12,7 @@
     log/        reading a disk: log dirs, partitions, segments, batches, records; read-only
     broker/     Kafka's own log, offline: loaded, recovered, appended to, cleaned; over a draft, nothing is written
     verify/     every damage found, as findings
+    copies/     copies of a partition compared
     salvage/    every sound batch of a damaged partition kept
     doctor/     what a broker says and does when it starts, and what to do first
     plans/      decisions: what a command would write, as values

@@ -19,6 +19,7 @@ QUESTIONS = {
     "read": ["read", "--offset", "20", "--isolation", "read_committed", "--records", "--committed-only"],
     "raw": ["read", "--offset", "20", "--raw", "-"],
     "txns": ["txns"],
+    "hash": ["hash"],
 }
 Path = pathlib.Path
 

@@ -36,6 +36,7 @@ QUESTIONS = {
     "compact": f"compact {SOUND} --config cleanup.policy=compact",
     "txns": f"txns {DAMAGED}",
     "offsets": "offsets fixtures/transactions/logdir",
+    "hash": f"hash {SOUND}",
     "image": f"image {SOUND} --output {{output}}",
 }
 TYPES = ("answer", "plan", "transaction", "committed", "image")

@@ -23,6 +23,7 @@ from klogtool.format.batch import MOST_HEADERS
 from klogtool.format.message import MOST_ALLOCATED
 from klogtool.format.names import FileKind, build_file_name
 from klogtool.format.producer_replay import MOST_OPEN_TXNS, MOST_PRODUCERS
+from klogtool.format.record_digests import MOST_RECORDS as MOST_DIGESTED
 from klogtool.format.resync import LARGEST_SOUGHT_BYTES
 from klogtool.format.succession import MOST_PRODUCERS as MOST_WITH_SEQUENCES
 from klogtool.format.varint import build_zigzag
@@ -41,6 +42,7 @@ SNAPPY_BLOCK_BYTES, SNAPPY_HEAD_BYTES = 32 << 10, 16  # as Kafka's library frame
 # What the page says: the value of the code, and the number that the words mean.
 VALUES = {
     "256 MiB (268,435,456)": (codecs.MAX_INFLATED_BYTES, 268_435_456),
+    "4,194,304": (MOST_DIGESTED, 4_194_304),
     "1,048,576": (MOST_HEADERS, 1_048_576),
     "341 MiB (357,564,416)": (MOST_ALLOCATED, 357_564_416),
     "2,147,483,647": (MOST_INDEX_BYTES, 2_147_483_647),
@@ -73,6 +75,7 @@ COMMANDS = {
     "append": "append {new} --create --batches {file}",
     "salvage --deep": "salvage {log} --deep --output {out}",
     "txns": "txns {log}",
+    "hash": "hash {log}",
     "lookup --timestamp": "lookup {log} --timestamp 1",
     "read --records": "read {log} --offset 0 --max-bytes 1000000000 --records",
 }

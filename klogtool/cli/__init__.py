@@ -32,6 +32,7 @@ lookup                klogtool lookup
 read                  klogtool read
 txns                  klogtool txns
 offsets               klogtool offsets
+hash                  klogtool hash
 salvage               klogtool salvage
 rebuild_index         klogtool rebuild-index
 append                klogtool append

@@ -33,6 +33,7 @@ COMMANDS = {
     "read": ("klogtool.cli.read", "Read what a fetch returns: raw bytes, or records."),
     "txns": ("klogtool.cli.txns", "List transactions, and the state of producers as a broker has it."),
     "offsets": ("klogtool.cli.offsets", "Show committed offsets of groups, now or at a past time, and their lag."),
+    "hash": ("klogtool.cli.hash", "Print a digest of records, to compare copies of a partition by eye."),
     "salvage": ("klogtool.cli.salvage", "Copy every good batch of a damaged partition."),
     "rebuild-index": (
         "klogtool.cli.rebuild_index",
@@ -58,7 +59,17 @@ COMMANDS = {
     "help": ("klogtool.cli.help", "Show the help of a command."),
 }
 GROUPS = {
-    "Look (nothing is written)": ("doctor", "verify", "explain", "dump-log", "lookup", "read", "txns", "offsets"),
+    "Look (nothing is written)": (
+        "doctor",
+        "verify",
+        "explain",
+        "dump-log",
+        "lookup",
+        "read",
+        "txns",
+        "offsets",
+        "hash",
+    ),
     "Mend": ("rebuild-index", "salvage", "fleet"),
     "Do what a running broker does": ("append", "truncate", "roll", "retain", "delete-records", "compact"),
     "Plans": ("apply", "undo"),

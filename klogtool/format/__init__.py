@@ -29,9 +29,11 @@ producer_replay    producers and transactions, from a walk over batch headers
 commit_replay      committed offsets of groups, record by record
 batch_filling      a batch that is filled record by record
 blanking           keys and values taken out of an entry, in place
+record_digests     fingerprints of records, and what of two copies is compared
 restamp            a batch with another last offset, leader epoch and time
 
 checksums          CRC-32C and CRC-32
+xxh64              xxHash64
 codecs/            compression
 varint             variable-length integers: read, built, declared
 buffers            types of bytes that parsers accept

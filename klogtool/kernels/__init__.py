@@ -46,6 +46,8 @@ A rule of Kafka's that is in a kernel is in its reference, too: change both. Par
     _offsets.pxi       commits of groups                                          format/commit_replay
     _heads.pxi         headers of batches as columns                              spark/heads
     _blank.pxi         keys and values taken out of batches                       format/blanking
+    _digest.pxi        fingerprints of records, what copies are compared by       format/record_digests
+                                                                                  format/xxh64
 """
 
 from __future__ import annotations

@@ -36,6 +36,14 @@ SKIP_METADATA: int
 JSON: int
 SCALA: int
 
+# What `Digests` makes of entries.
+DIGEST_ROWS: int
+"""Offset and fingerprint of each record, 16 bytes, big-endian."""
+RECORD_ITEMS: int
+"""Five numbers for each record: see format.record_digests."""
+HEAD_ITEMS: int
+"""Five numbers for each entry."""
+
 CAN_WATCH: bool
 """Whether mapped files can be watched over."""
 RUNS_IN_THREADS: bool
@@ -280,6 +288,21 @@ class CommitReplay(commit_replay.CommitReplay):
     def take(
         self, data: Buffer, at: int, stop: int, work: Workspace, body: Buffer | None = None
     ) -> tuple[int, int]: ...
+
+def xxh64(data: Buffer) -> int: ...
+
+class Digests:
+    is_past: bool
+    records: int
+    first_offset: int
+    last_offset: int
+    before: int | None
+    def __init__(self, start: int, end: int, form: int) -> None: ...
+    def take(
+        self, data: Buffer, at: int, stop: int, base: int, body: Buffer | None = None, work: Workspace | None = None
+    ) -> tuple[int, int]: ...
+    def add(self, rows: bytes, records: int, first_offset: int, last_offset: int, before: int) -> None: ...
+    def fetch(self) -> bytes: ...
 
 class Watch:
     def __init__(self, view: memoryview, fetch: bool) -> None: ...

@@ -14,10 +14,12 @@ from klogtool.format import checksums, commit_replay, framing, indexes, producer
 from klogtool.format.batch_filling import BatchFilling
 from klogtool.format.buffers import Buffer
 from klogtool.format.codecs import snappy
+from klogtool.format.xxh64 import xxh64 as reference_xxh64
 
 DONE, FULL, BODY, REFERENCE, CUT_OFF = 0, 1, 2, 3, 4
 LARGE, DECIDE, DEFLATE, IRREGULAR, MAP_FULL = 6, 7, 8, 9, 10
 DEEP, PRINT_DATA, SKIP_METADATA, JSON, SCALA = 1, 2, 4, 8, 16
+DIGEST_ROWS, RECORD_ITEMS, HEAD_ITEMS = 0, 1, 2
 CAN_WATCH = RUNS_IN_THREADS = False
 CRC32C_WAYS = ("the reference",)
 
@@ -352,6 +354,42 @@ class RecordLines(BatchFilling):
     def take(self, data: bytes, at: int) -> tuple[int, int]:
         """None of them. CUT_OFF: the line has no end."""
         return at, (REFERENCE if data.find(b"\n", at) >= 0 else CUT_OFF)
+
+
+# Digests: format/xxh64, format/record_digests.
+
+
+def xxh64(data: Buffer) -> int:
+    """As the reference."""
+    return reference_xxh64(memoryview(data))
+
+
+class Digests:
+    """Has what it is told, and takes no entry by itself."""
+
+    def __init__(self, start: int, end: int, form: int) -> None:
+        self.is_past, self.records, self.first_offset, self.last_offset = False, 0, -1, -1
+        self.before: int | None = None
+        self._rows = bytearray()
+
+    def take(
+        self, data: Buffer, at: int, stop: int, base: int, body: Buffer | None = None, work: Workspace | None = None
+    ) -> tuple[int, int]:
+        """None of them."""
+        return at, _answer(at, stop)
+
+    def add(self, rows: bytes, records: int, first_offset: int, last_offset: int, before: int) -> None:
+        """Take the rows of an entry from the reference. before: its last offset."""
+        self._rows += rows
+        if records:
+            self.first_offset = self.first_offset if self.records else first_offset
+            self.records, self.last_offset = self.records + records, last_offset
+        self.before = before
+
+    def fetch(self) -> bytes:
+        """The rows since the last call."""
+        rows, self._rows = bytes(self._rows), bytearray()
+        return rows
 
 
 class NeverMade:

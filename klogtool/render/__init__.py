@@ -58,6 +58,7 @@ Other answers:
     read               read
     txns               txns
     offsets            offsets
+    hash               hash
     image              image
     spark_text         the commands on Spark: counts and tables
     inventory          spark inventory

@@ -24,6 +24,7 @@ NEEDED = {
     "read": [["--offset", "0"]],
     "txns": [[]],
     "offsets": [[], ["--format", "csv"]],
+    "hash": [[]],
     "doctor": [[], ["--quick"], ["--matrix"], ["--fix"]],
     "image": [["--output", "OUT"]],
     "salvage": [[], ["--output", "OUT"]],

@@ -1,0 +1,128 @@
+"""The offsets and fingerprints of a log file's records, span by span and on several threads.
+
+Every entry that is gone over has to prove itself. The first one that does not ends the walk: a digest of a damaged log
+would look like a digest of fewer records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from klogtool import kernels
+from klogtool.errors import Corrupt, KlogError
+from klogtool.format.framing import Frame
+from klogtool.format.message import Message
+from klogtool.format.record_digests import digest_row, sound_entry
+from klogtool.log.file import LogFile
+from klogtool.log.span_maker import SpanMaker, walk_made
+from klogtool.log.spans import Span
+from klogtool.log.windows import Window
+
+SPAN_BYTES = 4 << 20
+ENOUGH_BYTES = 16 << 20  # rows of one result
+
+
+class Wanted(Struct, frozen=True):
+    """Offsets from `start` on, and below `end`."""
+
+    start: int
+    end: int
+
+    def may_have(self, first_offset: int, last_offset: int) -> bool:
+        """Whether one of these offsets is wanted."""
+        return first_offset < self.end and last_offset >= self.start
+
+
+class DigestSpan(Struct):
+    """The rows of a span, or of its first part.
+
+    start, reached, last, tail: see log.span_maker. rows: 16 bytes for each of `records` records, from first_offset to
+    last_offset. is_past: no further entry has a wanted offset. error: why the walk ends at `reached`.
+    """
+
+    start: int | None = None
+    reached: int = 0
+    last: bool = False
+    tail: Corrupt | None = None
+    rows: bytes = b""
+    records: int = 0
+    first_offset: int = -1
+    last_offset: int = -1
+    is_past: bool = False
+    is_enough: bool = False
+    error: KlogError | None = None
+
+
+class DigestMaker(SpanMaker[DigestSpan]):
+    """Makes rows from the spans of a file; one for each thread."""
+
+    def __init__(self, file: LogFile, wanted: Wanted) -> None:
+        super().__init__()
+        self._file, self._wanted = file, wanted
+        self._digests = self._new_digests()
+
+    def _new_digests(self) -> kernels.native.Digests:
+        return kernels.native.Digests(self._wanted.start, self._wanted.end, kernels.native.DIGEST_ROWS)
+
+    def begin(self, span: Span) -> DigestSpan:
+        """See SpanMaker."""
+        self._digests = self._new_digests()
+        return DigestSpan()
+
+    def step(self, window: Window, at: int, stop: int, body: bytes | None) -> tuple[int, int]:
+        """Let the kernel make rows."""
+        at, why = self._digests.take(window.data, at, stop, window.base, body, self.work)
+        self._note_end()
+        return at, why
+
+    def make_room(self, window: Window, at: int) -> bool:
+        """There is always room."""
+        return True
+
+    def take_frame(self, window: Window, frame: Frame) -> None:
+        """Let the reference make the rows of one entry. Raises KlogError if it does not prove itself."""
+        entry = sound_entry(window.data, frame, base=window.base, deep=True)
+        before = self._digests.before
+        first = entry.last_offset if isinstance(entry, Message) else entry.base_offset
+        if before is not None and first <= before:
+            reason = f"offset {first} does not lie behind offset {before}"
+            raise Corrupt(reason, position=entry.position, kafka_class="CorruptRecordException")
+        found = [r for r in entry.records() if self._wanted.may_have(r.offset, r.offset)]
+        rows = b"".join(digest_row(record, is_control=entry.is_control) for record in found)
+        ends = (found[0].offset, found[-1].offset) if found else (-1, -1)
+        self._digests.add(rows, len(found), *ends, entry.last_offset)
+        self._note_end()
+
+    def _note_end(self) -> None:
+        before = self._digests.before
+        self.made.is_past = self._digests.is_past or (before is not None and before + 1 >= self._wanted.end)
+        self.made.is_enough = self.made.is_past or self._digests.records * 16 >= ENOUGH_BYTES
+
+    def finish(self, error: KlogError | None) -> None:
+        """See SpanMaker."""
+        made, digests = self.made, self._digests
+        made.rows, made.records = digests.fetch(), digests.records
+        made.first_offset, made.last_offset = digests.first_offset, digests.last_offset
+        if error is None and made.last and not made.is_past and made.reached < self._file.size:
+            left = self._file.size - made.reached
+            error = made.tail or Corrupt(f"{left} bytes at the end are not a whole batch", position=made.reached)
+        made.error = None if error is None else error.at_path(self._file.path)
+
+    def throw_away(self, span: Span) -> None:
+        """See SpanMaker."""
+
+
+def walk_digests(file: LogFile, wanted: Wanted, *, jobs: int) -> Iterator[DigestSpan]:
+    """Yield the rows of a log file, some at a time, in order; the last one may have an error. jobs: threads."""
+    if not file.size:
+        return
+
+    def make_maker() -> DigestMaker:
+        return DigestMaker(file, wanted)
+
+    for made in walk_made(file, make_maker, start=0, end=file.size, span_bytes=SPAN_BYTES, jobs=jobs):
+        yield made
+        if made.is_past or made.error is not None:
+            return

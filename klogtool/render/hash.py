@@ -1,0 +1,55 @@
+"""Answers of hash: JSON rows of the contract (docs/contract.md), and a line of text for each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from klogtool.render.counts import count_text
+from klogtool.render.lookup import refusal_row
+
+if TYPE_CHECKING:
+    from klogtool.copies.record_hash import CommonRange, RecordHash
+
+Row = dict[str, Any]
+NO_DIGEST = f"{'no digest':<32}"
+
+
+def hash_row(found: RecordHash) -> Row:
+    """Return the contract's answer for a partition; with `error` if there is no digest."""
+    of = found.topic_partition
+    row: Row = {
+        "path": found.path,
+        "topic": None if of is None else of.topic,
+        "partition": None if of is None else of.partition,
+        "from": found.start,
+        "to": found.end,
+        "digest": found.digest,
+        "first_offset": found.first_offset,
+        "last_offset": found.last_offset,
+        "records": found.records,
+    }
+    return row if found.error is None else row | refusal_row(found.error)
+
+
+def hash_text(found: RecordHash, name: str) -> str:
+    """Return the line: the digest first, because that is what eyes compare."""
+    if found.error is not None:
+        return f"{NO_DIGEST}  {name}  {_range_text(found)} could be read"
+    return f"{found.digest}  {name}  {_range_text(found)}"
+
+
+def _range_text(found: RecordHash) -> str:
+    if not found.records:
+        return "no records"
+    return f"offsets {found.first_offset:,} to {found.last_offset:,}, {count_text(found.records, 'record')}"
+
+
+def common_range_lines(ranges: Iterable[CommonRange]) -> Iterator[str]:
+    """Yield a line for copies with different ends: how to compare what they have in common."""
+    for common in ranges:
+        of = common.topic_partition
+        yield (
+            f"klogtool: {of.topic}-{of.partition}: these copies do not have the same offsets. "
+            f"Compare what they have in common: --from {common.start} --to {common.end}"
+        )
