@@ -34,6 +34,7 @@ QUESTIONS = {
     "retain": f"retain {DAMAGED}",
     "delete-records": f"delete-records {DAMAGED} --before 46",
     "compact": f"compact {SOUND} --config cleanup.policy=compact",
+    "free": "free fixtures/retention/logdir --now 2026-11-22",
     "txns": f"txns {DAMAGED}",
     "offsets": "offsets fixtures/transactions/logdir",
     "hash": f"hash {SOUND}",

@@ -41,6 +41,8 @@ roll                  klogtool roll
 retain                klogtool retain
 delete_records        klogtool delete-records
 compact               klogtool compact
+free                  klogtool free
+room                  klogtool free: whether what is removed leaves the disk
 apply                 klogtool apply
 undo                  klogtool undo
 image                 klogtool image

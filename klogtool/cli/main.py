@@ -49,6 +49,7 @@ COMMANDS = {
         "Delete the records below an offset, as kafka-delete-records does.",
     ),
     "compact": ("klogtool.cli.compact", "Compact logs as a broker does, or say why a log is not compacted."),
+    "free": ("klogtool.cli.free", "Free space on a full disk: what can be given up, the safest first."),
     "apply": ("klogtool.cli.apply", "Carry out a saved plan, or finish a run that was interrupted."),
     "undo": ("klogtool.cli.undo", "Take back what --apply did, list such runs, or free their space."),
     "image": (
@@ -71,7 +72,7 @@ GROUPS = {
         "hash",
     ),
     "Mend": ("rebuild-index", "salvage", "fleet"),
-    "Do what a running broker does": ("append", "truncate", "roll", "retain", "delete-records", "compact"),
+    "Do what a running broker does": ("append", "truncate", "roll", "retain", "delete-records", "compact", "free"),
     "Plans": ("apply", "undo"),
     "Workshop": ("image",),
 }

@@ -21,6 +21,7 @@ from klogtool.broker.spools import OnlyTold
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output, error_lines, note
 from klogtool.cli.output_file import output_file
+from klogtool.cli.room import check_makes_room
 from klogtool.cli.status import DONE, FOUND, REFUSED
 from klogtool.cli.writing_options import header as header
 from klogtool.cli.writing_options import output_format as output_format
@@ -72,6 +73,7 @@ def decide_and_carry_out(
     begin: Callable[[Show], Sequence[str]] | None = None,
     refusal_of: Callable[[KlogError], Refusal | None] = lambda _: None,
     next_steps: Callable[[], Iterable[str]] = tuple,
+    nothing_changed: str | None = None,
 ) -> int:
     """Run a command that writes: decide for each path, show, and carry out if requested. Returns the exit status.
 
@@ -79,7 +81,8 @@ def decide_and_carry_out(
     brief_of, totals: for a command that accepts log dirs, see `Digest` and `Totals`. answers_of: rows that follow the
     plan's line in JSON, in place of its `answer`. status_of: the status if all goes well. beside_of: additional folders
     that --output writes, see `carry_out_to`. begin: is shown first, and returns the paths to decide for. refusal_of:
-    additional text for a refusal. next_steps: what to do with the result of --output.
+    additional text for a refusal. next_steps: what to do with the result of --output. nothing_changed: what to say
+    when nothing was carried out, if the command has other options for that than most.
 
     A plan that reports lost records has status 1, whether it is carried out or not. If Kafka (or a rule of ours)
     refuses, the answer has `error`, the status is 3, and nothing at all is written.
@@ -105,7 +108,7 @@ def decide_and_carry_out(
                         statuses.append(max(status_of(plan), status_of_answer(plan.answer)))
                         show.plan(plan, is_loud=statuses[-1] != DONE)
                         beside.update(beside_of(plan))
-        status = _carry_out(show, paths, chosen, beside)
+        status = _carry_out(show, paths, chosen, beside, nothing_changed)
         if chosen["output"] and not show.refused:
             for line in next_steps():
                 show.line(line)
@@ -355,7 +358,13 @@ def _check_places(chosen: Row, paths: Sequence[str]) -> None:
         check_not_in_use(paths)
 
 
-def _carry_out(show: Show, paths: Sequence[str], chosen: Row, beside: Mapping[str, Mapping[str, Content]]) -> int:
+def _carry_out(
+    show: Show,
+    paths: Sequence[str],
+    chosen: Row,
+    beside: Mapping[str, Mapping[str, Content]],
+    nothing_changed: str | None,
+) -> int:
     """Carry out what was requested, unless something is refused. Returns the exit status."""
     with show.refusals():
         if show.refused:
@@ -371,7 +380,7 @@ def _carry_out(show: Show, paths: Sequence[str], chosen: Row, beside: Mapping[st
         elif chosen["apply"]:
             apply_plans(show, head_of(show.command, paths), show.plans, chosen["journal"])
         elif not chosen["quiet"] and show.has_steps:
-            show.text(NOTHING_CHANGED_YET if chosen.get("no_undo") else NOTHING_CHANGED)
+            show.text(nothing_changed or (NOTHING_CHANGED_YET if chosen.get("no_undo") else NOTHING_CHANGED))
     return REFUSED if show.refused else DONE
 
 
@@ -382,6 +391,7 @@ def head_of(command: str, paths: Sequence[str]) -> dict[str, Any]:
 
 def apply_plans(show: Show, head: Row, plans: Sequence[SavedPlan], journal: str | None) -> None:
     """Apply in place, and say how to undo it, or how to continue an interrupted run."""
+    check_makes_room(plans, journal)
     if plans and all(plan.question.no_undo for plan in plans):
         _apply_for_good(show, plans)
         return

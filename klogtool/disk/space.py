@@ -39,3 +39,8 @@ def free_bytes(folder: str) -> int:
 def on_disk(path: str, size: int) -> int:
     """Return the bytes on disk that a copy of the first `size` bytes takes; holes stay holes."""
     return min(size, os.stat(path).st_blocks * 512) + BLOCK_BYTES
+
+
+def whole_blocks(size: int) -> int:
+    """Return a size, rounded up to whole blocks."""
+    return -(-size // BLOCK_BYTES) * BLOCK_BYTES

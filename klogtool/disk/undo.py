@@ -28,7 +28,7 @@ from klogtool.disk.journal import Entry, OurLinks, save_manifest
 from klogtool.disk.manifest import Manifest, Original, Progress, Record
 from klogtool.disk.putting import put
 from klogtool.disk.readback import check_written
-from klogtool.disk.space import BLOCK_BYTES, check_space
+from klogtool.disk.space import check_space, whole_blocks
 from klogtool.disk.states import FileState, StagedWrite, find_state, names_of
 from klogtool.errors import Refused
 from klogtool.format.names import FileKind
@@ -142,7 +142,7 @@ def check_room(entry: Entry, manifest: Manifest) -> None:
 def _size_put_back(entry: Entry, original: Original) -> int:
     """Return the extra bytes that an original takes when it is put back, besides those in the journal."""
     copied = original.tail or (original.kept if not original.linked else None)
-    return 0 if copied is None else os.stat(entry.place(copied)).st_blocks * 512 + BLOCK_BYTES
+    return 0 if copied is None else whole_blocks(os.stat(entry.place(copied)).st_blocks * 512)
 
 
 # A file with hard links elsewhere is not changed, because a backup by hard links shares its files with the log dir.

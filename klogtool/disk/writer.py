@@ -122,10 +122,11 @@ class InPlace:
     def _lock(self, held: ExitStack) -> dict[str, bool]:
         """Lock every log dir once. Returns, for each log dir with plans, whether the lock file is ours."""
         locks = {
-            log_dir: held.enter_context(lock_of(self._disk, log_dir, journal)) for log_dir, journal in self._groups
+            log_dir: held.enter_context(lock_of(self._disk, log_dir, journal, without_if_full=True))
+            for log_dir, journal in self._groups
         }
         for folder in {folder for others in self._others.values() for folder in others} - locks.keys():
-            held.enter_context(locked(self._disk, folder))
+            held.enter_context(locked(self._disk, folder, without_if_full=True))
         return locks
 
     def _check_room(self) -> None:

@@ -37,6 +37,12 @@
     offsets_before_recovery  which offsets a recovery removes from a log
     clean_stop               verify --recover --mark-clean: whether a log may be marked as cleanly stopped
 
+    free                     free: what to give up, the safest first
+    free_kinds               free: the kinds of files that can be given up, and what is said about each
+    free_candidates          free: what names alone show
+    free_retention           free: segments past retention
+    free_choice              free: what is taken, and how many bytes of the disk that frees
+
     mend                     doctor --fix: edits of single files and folders of a log dir
 
     image                    image: what becomes of each file of a log dir

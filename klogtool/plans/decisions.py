@@ -26,6 +26,7 @@ DECISIONS = {
     "retain": "klogtool.plans.retain",
     "delete-records": "klogtool.plans.delete_records",
     "compact": "klogtool.plans.compact",
+    "free": "klogtool.plans.free",
     "doctor --fix": "klogtool.plans.mend",
 }
 

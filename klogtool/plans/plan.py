@@ -143,7 +143,8 @@ class Plan(Struct, frozen=True):
     """What a command would do to one partition dir or log dir (`path`, absolute).
 
     question: what was asked, so that it can be asked again. answer: as in docs/contract.md, as JSON types. notes: where
-    values came from that nobody gave.
+    values came from that nobody gave. on_disk: by how much the disk has more room afterwards, if the decision measured
+    that; else sizes of files count.
     """
 
     command: str
@@ -154,6 +155,7 @@ class Plan(Struct, frozen=True):
     segments: tuple[SegmentVerdict, ...] = ()
     answer: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    on_disk: int | None = None
 
     @property
     def id(self) -> str:
@@ -183,6 +185,8 @@ class Plan(Struct, frozen=True):
     @property
     def bytes_leaving(self) -> int:
         """Bytes that leave the folder."""
+        if self.on_disk is not None:
+            return self.on_disk
         sizes = {fact.path: fact.size for fact in self.facts}
         held = 0
         for step in self.steps:

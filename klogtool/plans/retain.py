@@ -23,7 +23,7 @@ from klogtool.log.file import Unreadable
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
-from klogtool.plans.checkpoint_lines import plan_checkpoints
+from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.guessed_settings import REMOTE_STORAGE, Beside, check_retention
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.plan_change import Change, plan_change, plan_partition
@@ -70,8 +70,7 @@ def _plan_log_dir(path: str, question: RetainQuestion) -> Iterator[Plan]:
             yield Plan(COMMAND, folder, question, (), (), (), {"skipped": skipped}, (skipped,))
             continue
         try:
-            retain = partial(_retain, beside=Beside.of(folder, checkpoints))
-            plan, lines = plan_partition(COMMAND, folder, question, retain, checkpoints)
+            plan, lines = plan_one(folder, question, checkpoints)
         except Unreadable:
             raise
         except KlogError as error:
@@ -85,6 +84,12 @@ def _plan_log_dir(path: str, question: RetainQuestion) -> Iterator[Plan]:
     if all_lines and checkpoints.log_dir is not None:
         plans = plan_checkpoints(COMMAND, path, question, all_lines, is_path=True)
         yield from (plan for plan in plans if plan is not None)
+
+
+def plan_one(folder: str, question: Question, checkpoints: Checkpoints) -> tuple[Plan, CheckpointLines | None]:
+    """Plan one partition dir of a log dir, with its checkpoint lines. Raises as `decide` does."""
+    retain = partial(_retain, beside=Beside.of(folder, checkpoints))
+    return plan_partition(COMMAND, folder, question, retain, checkpoints)
 
 
 def _retain(log: LoadedLog, beside: Beside) -> Change:

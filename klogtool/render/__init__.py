@@ -43,6 +43,7 @@ Plans, as each command shows them:
     recover            verify --recover of a partition
     recover_totals     verify --recover of many partitions: the sums
     retain             retain and delete-records
+    free               free
     roll               roll
     salvage            salvage
     truncate           truncate

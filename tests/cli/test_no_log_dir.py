@@ -34,6 +34,7 @@ NEEDED = {
     "roll": [[], ["--force", "--apply"]],
     "retain": [[], ["--apply"]],
     "delete-records": [["--before", "0"], ["--before", "0", "--apply"]],
+    "free": [[], ["--bytes", "1", "--apply", "--no-undo"]],
     "compact": [[], ["--why"], ["--force", "--apply"]],
 }
 CALLS = [(command, options) for command, several in NEEDED.items() for options in several]

@@ -1,0 +1,114 @@
+"""klogtool free."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import click
+
+from klogtool.broker.circumstances import Circumstances
+from klogtool.cli import circumstance_options, options
+from klogtool.cli.status import DONE, FOUND
+from klogtool.cli.writing import decide_and_carry_out
+from klogtool.cli.writing_options import output_format
+from klogtool.format.typed import ungrouped
+from klogtool.plans.free import COMMAND, MOST_ASKED, FreeQuestion
+from klogtool.plans.free_kinds import NAMES
+from klogtool.plans.plan import Plan
+from klogtool.render.free import HOW_TO_APPLY, HOW_TO_APPLY_FOR_GOOD, free_text
+
+_UNITS = {"": 1, "B": 1}
+_UNITS |= {f"{letter}{end}": 1 << 10 * n for n, letter in enumerate("KMGTP", 1) for end in ("", "iB")}
+_UNITS |= {f"{letter}B": 1000**n for n, letter in enumerate("KMGTP", 1)} | {"kB": 1000}
+
+
+def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """Parse a number of bytes with an optional unit (a click callback): 50GiB, 1.5T, 10GB, 1,024."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]{1,9})?) ?([A-Za-z]*)", ungrouped(value.strip()))
+    if not found or found[2] not in _UNITS or len(found[1]) > 24:
+        raise click.BadParameter(
+            f"'{value}' is not a size: give a number and a unit, such as 50GiB (2**30) or 50GB (10**9).", ctx, param
+        )
+    whole, _, part = found[1].partition(".")
+    size: int = int(whole + part) * _UNITS[found[2]] // 10 ** len(part)
+    if not 1 <= size <= MOST_ASKED:
+        raise click.BadParameter(f"'{value}' is out of range.", ctx, param)
+    return size
+
+
+def _no_output(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.fail("free has no --output: a copy elsewhere frees nothing here. Give --apply --to DIR, or --no-undo.")
+
+
+@click.command("free")
+@click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
+@click.option("--bytes", "asked", callback=_size, metavar="SIZE", help="How much to free, for example 50GiB.")
+@click.option("--only", multiple=True, type=click.Choice(NAMES), help="Take only this kind. Repeatable.")
+@click.option("--except", "without", multiple=True, type=click.Choice(NAMES), help="Leave this kind alone. Repeatable.")
+@output_format
+@click.option("--apply", is_flag=True, help="Do it. Needs --to or --no-undo.")
+@click.option(
+    "--to",
+    "--journal",
+    "journal",
+    type=click.Path(),
+    metavar="DIR",
+    help="With --apply: move what is removed to this folder on another disk. klogtool undo takes it back from there.",
+)
+@click.option("--no-undo", is_flag=True, help="With --apply: delete for good, and keep nothing for undo.")
+@click.option("--plan-out", type=click.Path(), metavar="FILE", help="Save the plan, for klogtool apply.")
+@click.option("--output", callback=_no_output, metavar="DIR", hidden=True, expose_value=False)
+@options.jobs
+@options.verbose
+@options.quiet
+@circumstance_options.circumstances
+@options.debug
+def command(
+    paths: tuple[str, ...],
+    asked: int | None,
+    only: tuple[str, ...],
+    without: tuple[str, ...],
+    circumstances: Circumstances,
+    **chosen: Any,
+) -> int:
+    """Free space on a full disk: say what can be given up in log dirs, the safest first, and take no more than asked.
+
+    Works on a disk without a free byte: every change is a deletion. Log dirs on one disk count together; on several
+    disks, --bytes is for each. Without --bytes, all that can be given up is listed. There is no --output, because a
+    copy frees nothing.
+
+    Exit status: 0 done, or the bytes can be reached; 1 they cannot be reached, and the plan says how much is possible;
+    2 wrong usage, no such path; 3 refused, nothing changed; 4 could not go on.
+    """
+    if asked is None and (chosen["apply"] or chosen["plan_out"]):
+        raise click.UsageError("--apply and --plan-out need --bytes: how much to free.")
+    log_dirs = tuple(dict.fromkeys(map(os.path.realpath, paths)))
+    kinds = tuple(name for name in NAMES if (not only or name in only) and name not in without)
+    if not kinds:
+        raise click.UsageError("--only and --except leave no kind.")
+    question = FreeQuestion(
+        circumstances=circumstances,
+        jobs=chosen["jobs"],
+        no_undo=chosen["no_undo"],
+        asked_bytes=asked,
+        log_dirs=log_dirs,
+        kinds=kinds,
+    )
+    return decide_and_carry_out(
+        COMMAND,
+        log_dirs,
+        question,
+        {**chosen, "output": None, "purge": True},
+        text_of=free_text,
+        status_of=_status,
+        nothing_changed=HOW_TO_APPLY_FOR_GOOD if chosen["no_undo"] else HOW_TO_APPLY,
+    )
+
+
+def _status(plan: Plan) -> int:
+    return DONE if plan.answer["reached"] else FOUND

@@ -1,0 +1,151 @@
+"""free: which files to give up so that a disk has room again, the safest first.
+
+Log dirs on one file system are decided together, so that nothing that loses something goes while another one has what
+loses nothing. There is a plan for each log dir. Every step is a deletion, so carrying it out needs no room.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, field
+from msgspec.structs import replace
+
+from klogtool.errors import KlogError
+from klogtool.log.logdir import LogDir
+from klogtool.log.opened import open_path
+from klogtool.plans.free_candidates import PartitionDir, find_by_names, partition_dirs
+from klogtool.plans.free_choice import Candidate, Choice, Taken, Tally, choose
+from klogtool.plans.free_kinds import KINDS, RETENTION, Kind
+from klogtool.plans.free_retention import LeftOut, find_past_retention
+from klogtool.plans.plan import Delete, Plan
+from klogtool.plans.question import PathText, Question
+
+COMMAND = "free"
+MOST_ASKED = (1 << 63) - 1
+
+
+class FreeQuestion(Question, frozen=True):
+    """What can be given up? asked_bytes: on each file system; None: all that can be found.
+
+    log_dirs: absolute paths of all log dirs that were named, also of other file systems. kinds: names of the kinds that
+    may be taken.
+    """
+
+    asked_bytes: Annotated[int, Meta(ge=1, le=MOST_ASKED)] | None = None
+    log_dirs: tuple[PathText, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+
+QUESTION = FreeQuestion
+
+
+def decide(path: str, question: FreeQuestion) -> Iterator[Plan]:
+    """Yield a plan for each log dir on the file system of `path`, if it is the first of these in the question.
+
+    Raises KlogError for what is not a log dir, or cannot be read.
+    """
+    group = _on_one_disk(path, question.log_dirs or (path,))
+    if group[0] != path:
+        return
+    search = _Search(group, question)
+    choice = choose(search.kinds(), question.asked_bytes)
+    for log_dir in group:
+        yield _plan(log_dir, question, choice, search.left_out)
+
+
+def _on_one_disk(path: str, log_dirs: Sequence[str]) -> list[str]:
+    """Return the log dirs on the same file system as this one, each once."""
+    by_inode: dict[tuple[int, int], str] = {}
+    for log_dir in log_dirs:
+        if not isinstance(open_path(log_dir), LogDir):
+            raise KlogError("not a log dir", path=log_dir)
+        found = os.stat(log_dir)
+        by_inode.setdefault((found.st_dev, found.st_ino), log_dir)
+    device = os.stat(path).st_dev
+    return [log_dir for (at, _), log_dir in by_inode.items() if at == device]
+
+
+class _Search(Struct):
+    """Finds candidates in log dirs, when a kind is asked for. left_out: partition dirs that nobody can judge."""
+
+    log_dirs: Sequence[str]
+    question: FreeQuestion
+    left_out: list[LeftOut] = field(default_factory=list)
+
+    def kinds(self) -> Iterator[tuple[Kind, Sequence[Candidate]]]:
+        """Yield each kind that may be taken, with its candidates."""
+        folders = {log_dir: partition_dirs(log_dir) for log_dir in self.log_dirs}
+        for kind in KINDS:
+            if kind.name in self.question.kinds:
+                yield (
+                    kind,
+                    [found for log_dir in self.log_dirs for found in self._find(kind, log_dir, folders[log_dir])],
+                )
+
+    def _find(self, kind: Kind, log_dir: str, folders: Sequence[PartitionDir]) -> Sequence[Candidate]:
+        if kind is not RETENTION:
+            return find_by_names(kind, folders)
+        found, left_out = find_past_retention(folders, log_dir, self.question.circumstances, self.question.jobs)
+        self.left_out += left_out
+        return found
+
+
+def _plan(log_dir: str, question: FreeQuestion, choice: Choice, left_out: Sequence[LeftOut]) -> Plan:
+    taken = [item for item in choice.taken if item.candidate.log_dir == log_dir]
+    names = [name for item in taken for name in item.candidate.names]
+    relied = (fact for item in taken for fact in item.candidate.facts)
+    by_path = {fact.path: fact for fact in (*relied, *(name.fact for name in names))}
+    facts = tuple(replace(fact, path=os.path.relpath(fact.path, log_dir)) for fact in by_path.values())
+    steps = tuple(Delete(os.path.relpath(name.fact.path, log_dir)) for name in names)
+    answer = _answer(log_dir, question, choice, taken, left_out)
+    return Plan(COMMAND, log_dir, question, facts, steps, (), answer, on_disk=answer["freed_bytes"])
+
+
+def _answer(
+    log_dir: str, question: FreeQuestion, choice: Choice, taken: Sequence[Taken], left_out: Sequence[LeftOut]
+) -> dict[str, Any]:
+    asked = question.asked_bytes
+    return {
+        "asked_bytes": asked,
+        "freed_bytes": sum(item.on_disk for item in taken),
+        "disk_freed_bytes": choice.on_disk,
+        "reached": asked is None or choice.on_disk >= asked,
+        "items": [_item(item) for item in taken],
+        "kinds": [_kind_row(seen.kind, seen.candidates, choice, log_dir) for seen in choice.seen],
+        "left_out": [{"path": one.path, "why": one.why} for one in left_out if _is_in(one.path, log_dir)],
+    }
+
+
+def _item(item: Taken) -> dict[str, Any]:
+    candidate, kind = item.candidate, item.candidate.kind
+    return {
+        "kind": kind.name,
+        "path": candidate.path,
+        "bytes": item.on_disk,
+        "files": len(candidate.names),
+        "why": candidate.why or kind.why,
+        "broker": kind.broker,
+        "costs": candidate.costs or kind.costs,
+        "loses": kind.loses,
+        "undo": kind.undo,
+    }
+
+
+def _kind_row(kind: Kind, candidates: Sequence[Candidate], choice: Choice, log_dir: str) -> Mapping[str, Any]:
+    here = [candidate for candidate in candidates if candidate.log_dir == log_dir]
+    taken = [item for item in choice.taken if item.candidate.kind is kind and item.candidate.log_dir == log_dir]
+    return {
+        "kind": kind.name,
+        "found": len(here),
+        "found_bytes": Tally(here).on_disk,
+        "taken": len(taken),
+        "taken_bytes": sum(item.on_disk for item in taken),
+        "loses": kind.loses,
+    }
+
+
+def _is_in(path: str, log_dir: str) -> bool:
+    return os.path.dirname(path) == log_dir

@@ -1,0 +1,157 @@
+"""free: what can be given up in a log dir and beside it, kind by kind, by names alone.
+
+Only regular files on the log dir's own file system count: a link, or a folder on another disk, frees nothing here.
+Folders that cannot be listed are errors.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from msgspec import Struct
+
+from klogtool.broker.file_facts import folder_fact
+from klogtool.format.names import FileKind, FileName, PartitionDirState, build_file_name, parse_file_name
+from klogtool.log.file import unreadable
+from klogtool.log.folder import find_partition_dir_name, names_in
+from klogtool.plans.free_choice import Candidate, Name, find_name
+from klogtool.plans.free_kinds import CLEANED, DELETE_FOLDER, DELETED, ORPHANED, STRAY, Kind
+
+_LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
+_INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+_KRAFT_DELETED = ".checkpoint.deleted"
+_OTHER_LOGS = (".deleted", ".cleaned", ".swap")
+# What a run of klogtool that was cut short has left waiting: `apply --resume` needs it.
+_OF_A_RUN = re.compile(r"\.[0-9a-f]{12}-[1-9][0-9]*\.([0-9]+\.[0-9]+|undo)\.deleted$")
+
+
+class PartitionDir(Struct, frozen=True):
+    """A partition dir of a log dir, and the names in it."""
+
+    path: str
+    log_dir: str
+    state: PartitionDirState
+    names: frozenset[str]
+    mtime_ns: int
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a broker goes on with it."""
+        return self.state in _LIVE
+
+    @property
+    def is_between(self) -> bool:
+        """Whether a cleaning or a split was interrupted after it had begun to replace segments. A start decides by all
+        of these names what becomes of each, so none of them may go alone."""
+        return any(name.endswith(".swap") for name in self.names)
+
+    @property
+    def indexes_alone(self) -> frozenset[str]:
+        """Indexes without a .log of that name. LogLoader.loadSegmentFiles deletes them."""
+        found = (file for file in map(parse_file_name, self.names) if file.kind in _INDEXES and not file.suffix)
+        return frozenset(file.name for file in found if _log_name(file) not in (None, *self.names))
+
+    @property
+    def orphans(self) -> frozenset[str]:
+        """Indexes whose .log is gone under every name: the trace of a lost segment."""
+        return frozenset(name for name in self.indexes_alone if not self._has_log(name))
+
+    def _has_log(self, index: str) -> bool:
+        log = _log_name(parse_file_name(index))
+        return log is not None and any(log + suffix in self.names for suffix in _OTHER_LOGS)
+
+    def files(self) -> Iterator[tuple[FileName, Name]]:
+        """Yield its regular files, by name. Raises KlogError."""
+        for name in sorted(self.names):
+            path = os.path.join(self.path, name)
+            try:
+                found = find_name(path)
+            except OSError as error:
+                raise unreadable(path, error) from error
+            if found is not None:
+                yield parse_file_name(name), found
+
+
+def partition_dirs(log_dir: str) -> list[PartitionDir]:
+    """Return the partition dirs on the log dir's own file system, by name. Raises KlogError for what cannot be read."""
+    found = []
+    device = os.stat(log_dir).st_dev
+    for name in names_in(log_dir):
+        path, parsed = os.path.join(log_dir, name), find_partition_dir_name(name)
+        if parsed is None or os.path.islink(path) or not os.path.isdir(path):
+            continue
+        about = os.stat(path)
+        if about.st_dev == device:
+            found.append(PartitionDir(path, log_dir, parsed.state, frozenset(names_in(path)), about.st_mtime_ns))
+    return found
+
+
+def find_by_names(kind: Kind, folders: Sequence[PartitionDir]) -> list[Candidate]:
+    """Return the candidates of a kind for which names are enough. Raises KlogError."""
+    match kind.name:
+        case DELETED.name:
+            return [file for folder in folders if folder.is_live for file in _deleted(folder)]
+        case CLEANED.name:
+            return [file for folder in folders if folder.is_live for file in _cleaned(folder)]
+        case ORPHANED.name:
+            return [file for folder in folders if folder.is_live for file in _orphaned(folder)]
+        case DELETE_FOLDER.name:
+            return list(_whole(kind, folders, PartitionDirState.DELETE))
+        case STRAY.name:
+            return list(_whole(kind, folders, PartitionDirState.STRAY))
+    return []
+
+
+def _deleted(folder: PartitionDir) -> Iterator[Candidate]:
+    """LogLoader.removeTempFilesAndCollectSwapFiles: every file whose name ends so, whatever comes before."""
+    names = [name for name in folder.names if name.endswith(".deleted") and not name.endswith(_KRAFT_DELETED)]
+    yield from _leftovers(DELETED, folder, [name for name in names if not _OF_A_RUN.search(name)])
+
+
+def _cleaned(folder: PartitionDir) -> Iterator[Candidate]:
+    files = () if folder.is_between else map(parse_file_name, folder.names)
+    names = [file.name for file in files if file.suffix == ".cleaned" and file.base_offset is not None]
+    yield from _leftovers(CLEANED, folder, names)
+
+
+def _leftovers(kind: Kind, folder: PartitionDir, wanted: Collection[str]) -> Iterator[Candidate]:
+    """Yield a candidate for each of these files. An index goes with the .log that has such a name, and before it:
+    alone, it would look like the trace of a lost segment."""
+    found = {file.name: name for file, name in folder.files()}
+    indexes = _indexes_with(kind, folder)
+    for name in sorted(found.keys() & set(wanted)):
+        names = tuple(found[each] for each in (*indexes.get(name, ()), name) if each in found)
+        yield Candidate(kind, found[name].fact.path, folder.log_dir, names)
+
+
+def _indexes_with(kind: Kind, folder: PartitionDir) -> dict[str, list[str]]:
+    """Return indexes that are left of segments, by the name that the .log has now."""
+    found: dict[str, list[str]] = {}
+    for index in () if folder.is_between else sorted(folder.indexes_alone):
+        log = _log_name(parse_file_name(index)) or ""
+        now = next((log + suffix for suffix in _OTHER_LOGS if log + suffix in folder.names), "")
+        if now.endswith(kind.name):
+            found.setdefault(now, []).append(index)
+    return found
+
+
+def _orphaned(folder: PartitionDir) -> Iterator[Candidate]:
+    orphans = frozenset[str]() if folder.is_between else folder.orphans
+    for file, name in folder.files() if orphans else ():
+        if file.name in orphans:
+            yield Candidate(ORPHANED, name.fact.path, folder.log_dir, (name,))
+
+
+def _log_name(file: FileName) -> str | None:
+    return None if file.base_offset is None else build_file_name(FileKind.LOG, file.base_offset)
+
+
+def _whole(kind: Kind, folders: Sequence[PartitionDir], state: PartitionDirState) -> Iterator[Candidate]:
+    """Yield folders that go with all their files. The folder itself stays, and is empty."""
+    for folder in folders:
+        names = tuple(name for _, name in folder.files()) if folder.state is state else ()
+        if names:
+            facts = (folder_fact(folder.path, (folder.mtime_ns, folder.names)),)
+            yield Candidate(kind, folder.path, folder.log_dir, names, facts)

@@ -1,0 +1,107 @@
+"""free: the segments that retention no longer keeps, as `retain` decides, and only those that can simply be deleted.
+
+`retain` leaves what a broker leaves that stops cleanly, so it also writes. Here nothing is written, because the disk
+may be full: what is left is what a broker leaves that is killed after it has deleted the segments. Its next start takes
+the log start offset and the leader epochs from the first segment. So the newest segment always stays: a log without
+segments forgets its end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
+from klogtool.broker.file_facts import Fact
+from klogtool.errors import KlogError
+from klogtool.format.names import FileKind, PartitionDirState, TopicPartition, parse_file_name
+from klogtool.log.file import Unreadable
+from klogtool.log.folder import find_partition_dir_name, own_name
+from klogtool.plans.free_candidates import PartitionDir
+from klogtool.plans.free_choice import Candidate, Name, find_name
+from klogtool.plans.free_kinds import RETENTION
+from klogtool.plans.plan import Delete, Plan
+from klogtool.plans.recover_log_dir import METADATA_TOPIC
+from klogtool.plans.retain import RetainQuestion, plan_one
+
+
+class LeftOut(Struct, frozen=True):
+    """A partition dir that is left alone, and why."""
+
+    path: str
+    why: str
+
+
+def find_past_retention(
+    folders: Sequence[PartitionDir], log_dir: str, circumstances: Circumstances, jobs: int | None
+) -> tuple[list[Candidate], list[LeftOut]]:
+    """Return the segments past retention, the oldest of a partition first; and the partitions of which nobody can
+    tell. Raises Unreadable."""
+    question = RetainQuestion(circumstances=circumstances, jobs=jobs, purge=True)
+    checkpoints = Checkpoints(log_dir if is_log_dir(log_dir) else None)
+    found, left_out = list[Candidate](), list[LeftOut]()
+    for folder in folders:
+        if folder.state is not PartitionDirState.CURRENT or _is_metadata(folder):
+            continue
+        if (why := _why_unclear(folder)) is not None:
+            left_out.append(LeftOut(folder.path, why))
+            continue
+        try:
+            plan, _ = plan_one(folder.path, question, checkpoints)
+        except Unreadable:
+            raise
+        except KlogError as error:
+            left_out.append(LeftOut(folder.path, error.reason))
+            continue
+        found += _candidates(plan, folder)
+    return found, left_out
+
+
+def _why_unclear(folder: PartitionDir) -> str | None:
+    if folder.is_between:
+        return "a cleaning was interrupted: the next start completes it"
+    if folder.orphans:
+        return f"{min(folder.orphans)} has no .log, so a segment may be lost: run klogtool doctor first"
+    return None
+
+
+def _is_metadata(folder: PartitionDir) -> bool:
+    """Whether it is the log of a cluster's metadata: its snapshots decide what is deleted."""
+    name = find_partition_dir_name(own_name(folder.path))
+    return name is not None and TopicPartition(name.topic, name.partition) == TopicPartition(METADATA_TOPIC, 0)
+
+
+def _candidates(plan: Plan, folder: PartitionDir) -> Iterator[Candidate]:
+    """Yield a candidate for each segment that goes, while another one stays."""
+    going = {verdict.segment: verdict.reason for verdict in plan.segments if verdict.action == "delete"}
+    bases = sorted(going)
+    if not any(verdict.action == "keep" for verdict in plan.segments):
+        bases = bases[:-1]
+    files = _files_by_base(plan, folder.path)
+    facts = tuple(replace(fact, path=os.path.join(folder.path, fact.path).rstrip("/")) for fact in plan.facts)
+    for base in bases:
+        names = files.get(base, ())
+        logs = [name for name in names if name.fact.path.endswith(FileKind.LOG.value)]
+        if logs:
+            yield _candidate(folder, logs[0], names, facts, going[base])
+
+
+def _candidate(
+    folder: PartitionDir, log: Name, names: Sequence[Name], facts: tuple[Fact, ...], reason: str
+) -> Candidate:
+    return Candidate(RETENTION, log.fact.path, folder.log_dir, tuple(names), facts, folder.path, reason)
+
+
+def _files_by_base(plan: Plan, folder: str) -> Mapping[int, list[Name]]:
+    """Return the files of segments that the plan deletes, by base offset."""
+    found: dict[int, list[Name]] = {}
+    for step in plan.steps:
+        file = parse_file_name(step.path)
+        if isinstance(step, Delete) and file.kind.has_base_offset and not file.suffix and file.base_offset is not None:
+            name = find_name(os.path.join(folder, step.path))
+            if name is not None:
+                found.setdefault(file.base_offset, []).append(name)
+    return found

@@ -1,0 +1,84 @@
+"""The plan of free, for people: how much, from which kinds, what a broker would do about each, and what it costs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from klogtool.escape import joined
+from klogtool.plans.free_kinds import KINDS, Kind
+from klogtool.plans.plan import Plan
+from klogtool.render.counts import count_text
+from klogtool.render.plans import wrapped_table
+from klogtool.render.retain import size_text
+
+HOW_TO_APPLY = (
+    "Nothing was changed. --apply --to DIR does it, and keeps undo in DIR on another\n"
+    "disk. --apply --no-undo does it for good."
+)
+HOW_TO_APPLY_FOR_GOOD = "Nothing was changed. --apply does it, and it cannot be taken back."
+_MOST_ITEMS = 8
+_MOST_LEFT_OUT = 5
+_HEADS = ("kind", "found", "bytes", "taken", "loses")
+
+
+def free_text(plan: Plan) -> str:
+    """Show the plan of one log dir."""
+    return joined(_lines(plan))
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    answer = plan.answer
+    yield _headline(plan)
+    rows = [_row(row) for row in answer["kinds"] if row["found"]]
+    if rows:
+        yield from wrapped_table([_HEADS, *rows])
+    for kind in KINDS:
+        items = [item for item in answer["items"] if item["kind"] == kind.name]
+        if items:
+            yield from _about(kind, items, plan.path)
+    yield from _left_out(answer["left_out"])
+
+
+def _headline(plan: Plan) -> str:
+    answer, name = plan.answer, os.path.basename(plan.path)
+    asked, freed, on_disk = answer["asked_bytes"], answer["freed_bytes"], answer["disk_freed_bytes"]
+    if asked is None:
+        return f"{name}: {size_text(freed)} can be freed"
+    if not answer["reached"]:
+        whole = "" if freed == on_disk else f"; all log dirs on this disk: {size_text(on_disk)}"
+        return f"{name}: NOT ENOUGH: {size_text(freed)} can be freed{whole}; {size_text(asked)} were asked for"
+    whole = "" if freed == on_disk else f"; with the other log dirs on this disk {size_text(on_disk)}"
+    return f"{name}: frees {size_text(freed)}{whole}; {size_text(asked)} were asked for"
+
+
+def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    taken = f"{row['taken']:,}, {size_text(row['taken_bytes'])}" if row["taken"] else "-"
+    return row["kind"], f"{row['found']:,}", size_text(row["found_bytes"]), taken, "SOMETHING" if row["loses"] else "no"
+
+
+def _about(kind: Kind, items: Sequence[Mapping[str, Any]], log_dir: str) -> Iterator[str]:
+    total = sum(item["bytes"] for item in items)
+    yield f"{kind.what}: {size_text(total)} in {count_text(len(items), 'item')}"
+    undo = "" if kind.undo else "; for good, also with --to"
+    told = [("why safe", kind.why), ("a broker", kind.broker), ("costs", kind.costs + undo)]
+    yield from wrapped_table(told)
+    shown = items[:_MOST_ITEMS]
+    yield from wrapped_table([(size_text(item["bytes"]), _item(item, kind, log_dir)) for item in shown])
+    if len(items) > len(shown):
+        yield f"  and {len(items) - len(shown):,} more (--format json shows all)"
+
+
+def _item(item: Mapping[str, Any], kind: Kind, log_dir: str) -> str:
+    reason = "" if item["why"] == kind.why else f": {item['why']}"
+    return f"{os.path.relpath(item['path'], log_dir)}{reason}"
+
+
+def _left_out(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not rows:
+        return
+    yield f"retention of {count_text(len(rows), 'partition')} is not known, so they are left alone"
+    yield from wrapped_table([(os.path.basename(row["path"]), row["why"]) for row in rows[:_MOST_LEFT_OUT]])
+    if len(rows) > _MOST_LEFT_OUT:
+        yield f"  and {len(rows) - _MOST_LEFT_OUT:,} more (--format json shows all)"

@@ -1,0 +1,287 @@
+"""free: what is taken, in which order, how many bytes count, and that what is left loads as before."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from bad_input import writable_copy
+from hypothesis import given
+from hypothesis import strategies as st
+from running import run_here
+
+from klogtool.broker.file_facts import Fact
+from klogtool.plans.free_choice import Candidate, Choice, Name, Tally, choose
+from klogtool.plans.free_kinds import CLEANED, DELETED, KINDS, NAMES, STRAY
+
+NOW = ["--now", "2026-11-22"]
+ID = "0123456789abcdef0123456789abcdef"
+
+
+def free(log_dirs: Sequence[pathlib.Path], *words: str) -> list[dict[str, Any]]:
+    """The answers, one for each log dir."""
+    done = run_here(["free", *map(str, log_dirs), *NOW, *words, "--format", "json"], log_dirs[0].parent)
+    assert done.status in (0, 1), done.err
+    return [row["answer"] for row in map(json.loads, done.out.splitlines()) if row["type"] == "plan"]
+
+
+def names_of(answer: dict[str, Any], log_dir: pathlib.Path) -> list[str]:
+    return [os.path.relpath(item["path"], log_dir) for item in answer["items"]]
+
+
+@pytest.fixture
+def log_dir(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A log dir with one of everything."""
+    log_dir = writable_copy("retention/logdir", tmp_path / "logs")
+    shutil.copytree(log_dir / "time-0", log_dir / f"gone-0.{ID}-stray")
+    (log_dir / "inside-0" / f"{34:020d}.log.cleaned").write_bytes(bytes(5000))
+    (log_dir / "time-0" / f"{999:020d}.timeindex").write_bytes(bytes(120))
+    return log_dir
+
+
+def test_the_safest_first(log_dir: pathlib.Path) -> None:
+    (answer,) = free([log_dir])
+    assert [row["kind"] for row in answer["kinds"]] == list(NAMES)
+    order = [NAMES.index(item["kind"]) for item in answer["items"]]
+    assert order == sorted(order)
+    found = {item["kind"] for item in answer["items"]}
+    assert found == {"deleted", "delete-folder", "cleaned", "retention", "orphaned", "stray"}
+    loses = [item["loses"] for item in answer["items"]]
+    assert loses == sorted(loses)
+    assert all(("LOSES" in item["costs"]) == item["loses"] for item in answer["items"])
+    assert answer["freed_bytes"] == sum(item["bytes"] for item in answer["items"])
+
+
+def test_no_more_than_needed(log_dir: pathlib.Path) -> None:
+    (whole,) = free([log_dir])
+    for asked in (1, 4096, 4097, 90_000, 150_000, whole["freed_bytes"]):
+        (answer,) = free([log_dir], "--bytes", str(asked))
+        assert answer["reached"]
+        assert answer["freed_bytes"] >= asked
+        last = answer["items"][-1]["kind"]
+        for row in answer["kinds"]:
+            assert row["kind"] == last or row["taken"] == row["found"], row
+        if last != "retention":
+            least = min(item["bytes"] for item in answer["items"] if item["kind"] == last)
+            assert answer["freed_bytes"] - least < asked
+
+
+def test_what_cannot_be_reached_is_said(log_dir: pathlib.Path) -> None:
+    (whole,) = free([log_dir])
+    done = run_here(["free", str(log_dir), *NOW, "--bytes", "1TiB"], log_dir)
+    assert done.status == 1
+    assert b"NOT ENOUGH" in done.out
+    (answer,) = free([log_dir], "--bytes", "1TiB")
+    assert (answer["reached"], answer["freed_bytes"]) == (False, whole["freed_bytes"])
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_kinds_are_chosen(log_dir: pathlib.Path, kind: str) -> None:
+    (only,), (others,) = free([log_dir], "--only", kind), free([log_dir], "--except", kind)
+    assert {item["kind"] for item in only["items"]} <= {kind}
+    assert {item["kind"] for item in others["items"]} == {item["kind"] for item in free([log_dir])[0]["items"]} - {kind}
+
+
+def test_a_file_with_another_name_frees_nothing(log_dir: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """A backup by hard links keeps the blocks; two names that both go free them once."""
+    (before,) = free([log_dir], "--only", "deleted")
+    first, second = (pathlib.Path(item["path"]) for item in before["items"][:2])
+    os.link(first, tmp_path / "backup")
+    os.link(second, second.with_name("other.log.deleted"))
+    (answer,) = free([log_dir], "--only", "deleted")
+    assert answer["freed_bytes"] == before["freed_bytes"] - before["items"][0]["bytes"]
+    taken = {item["path"]: item["bytes"] for item in answer["items"]}
+    assert str(first) not in taken
+    assert sorted([taken[str(second)], taken[str(second.with_name("other.log.deleted"))]]) == [0, 4096]
+
+
+def test_allocated_bytes_count(log_dir: pathlib.Path) -> None:
+    sparse, preallocated = (log_dir / "inside-0" / f"{n:020d}.index.deleted" for n in (1, 2))
+    with sparse.open("wb") as file:
+        file.truncate(1 << 40)
+    with preallocated.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, 1 << 20)
+    (answer,) = free([log_dir], "--only", "deleted")
+    bytes_by_path = {item["path"]: item["bytes"] for item in answer["items"]}
+    assert str(sparse) not in bytes_by_path
+    assert bytes_by_path[str(preallocated)] == 1 << 20
+
+
+def test_an_interrupted_swap_is_left_alone(log_dir: pathlib.Path) -> None:
+    """A start judges .swap files by the .cleaned files beside them."""
+    (log_dir / "inside-0" / f"{34:020d}.log.swap").write_bytes(b"")
+    (answer,) = free([log_dir])
+    assert not [item for item in answer["items"] if "inside-0" in item["path"]]
+    assert [row["path"] for row in answer["left_out"] if "interrupted" in row["why"]] == [str(log_dir / "inside-0")]
+
+
+def test_what_a_run_of_klogtool_needs_stays(log_dir: pathlib.Path) -> None:
+    for name in ("a.log.0123456789ab-1.0.2.deleted", "a.log.0123456789ab-12.undo.deleted"):
+        (log_dir / "inside-0" / name).write_bytes(bytes(5000))
+    (answer,) = free([log_dir], "--only", "deleted")
+    assert not [name for name in names_of(answer, log_dir) if "inside-0" in name]
+
+
+def test_snapshots_of_metadata_and_the_newest_segment_stay(log_dir: pathlib.Path) -> None:
+    (log_dir / "inside-0" / f"{5:020d}-{1:010d}.checkpoint.deleted").write_bytes(bytes(5000))
+    (answer,) = free([log_dir], "--config", "retention.ms=1")
+    assert not [item for item in answer["items"] if item["path"].endswith(".checkpoint.deleted")]
+    for partition in ("inside-0", "size-0", "start-0"):
+        taken = {item["path"] for item in answer["items"] if item["kind"] == "retention"}
+        left = [path for path in (log_dir / partition).glob("*.log") if str(path) not in taken]
+        assert left
+        assert min(map(str, left)) == sorted(map(str, (log_dir / partition).glob("*.log")))[-1]
+
+
+def test_a_guess_deletes_nothing(tmp_path: pathlib.Path) -> None:
+    log_dir = writable_copy("tiered/logdir", tmp_path / "logs")
+    (answer,) = free([log_dir])
+    assert not answer["items"]
+    assert any("is a guess" in row["why"] for row in answer["left_out"])
+
+
+def test_links_are_left_alone(log_dir: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    shutil.move(log_dir / "size-0", tmp_path / "size-0")
+    (log_dir / "size-0").symlink_to(tmp_path / "size-0")
+    (tmp_path / "other").write_bytes(bytes(9000))
+    (log_dir / "inside-0" / "x.deleted").symlink_to(tmp_path / "other")
+    (log_dir / "inside-0" / "y.deleted").mkdir()
+    (answer,) = free([log_dir])
+    assert not [name for name in names_of(answer, log_dir) if "size-0" in name or "/x.deleted" in name]
+
+
+def test_names_of_all_kinds(log_dir: pathlib.Path) -> None:
+    odd = [b"with blank.deleted", b"\xff\xfe\n\x1b[31m.deleted"]
+    for name in odd:
+        path = os.fsencode(log_dir / "inside-0") + b"/" + name
+        with open(path, "wb") as file:
+            file.write(bytes(5000))
+    done = run_here(["free", str(log_dir), *NOW, "--bytes", "1TiB", "--apply", "--no-undo"], log_dir)
+    assert (done.status, b"\x1b" in done.out) == (1, False)
+    assert not [name for name in os.listdir(os.fsencode(log_dir / "inside-0")) if name.endswith(b".deleted")]
+
+
+def test_log_dirs_on_one_disk_count_together(log_dir: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """The .deleted file of the second goes before the stray of the first; there is a plan for each."""
+    second = writable_copy("retention/logdir", tmp_path / "more logs")
+    (whole,) = free([log_dir], "--except", "stray")
+    answers = free([log_dir, second, log_dir / "."], "--bytes", str(whole["freed_bytes"] + 4096))
+    assert [answer["disk_freed_bytes"] for answer in answers] == [sum(a["freed_bytes"] for a in answers)] * 2
+    kinds = {item["kind"] for answer in answers for item in answer["items"]}
+    assert "stray" not in kinds
+    assert all(answer["items"] for answer in answers)
+
+
+@pytest.mark.parametrize(
+    "fixture", ["retention/logdir", "transactions/logdir", "leader-epochs/logdir", "metadata/logdir"]
+)
+def test_what_is_left_loads_as_before(fixture: str, tmp_path: pathlib.Path) -> None:
+    """verify --recover answers the same, but for the start of logs of which retention removed segments."""
+    log_dir = writable_copy(fixture, tmp_path / "logs")
+    for folder in [path for path in log_dir.iterdir() if path.is_dir()]:
+        (folder / f"{1:020d}.log.deleted").write_bytes(bytes(9000))
+        (folder / f"{1:020d}.index").write_bytes(bytes(9000))
+        (folder / f"{2:020d}.log.cleaned").write_bytes(bytes(9000))
+        (folder / f"{2:020d}.txnindex").write_bytes(bytes(9000))
+    before = recovered(log_dir)
+    words = ["free", str(log_dir), *NOW, "--config", "retention.ms=1000", "--bytes", "1TiB", "--except", "stray"]
+    done = run_here([*words, "--format", "json"], tmp_path)
+    items = next(row for row in map(json.loads, done.out.splitlines()) if row["type"] == "plan")["answer"]["items"]
+    cut = {os.path.dirname(item["path"]): item["path"] for item in items if item["kind"] == "retention"}
+    assert run_here([*words, "--apply", "--no-undo"], tmp_path).status == 1
+    after = recovered(log_dir)
+    for path, answer in before.items():
+        if path in cut:
+            assert after[path]["log_start_offset"] > answer["log_start_offset"]
+            answer, after[path] = (without_start(row) for row in (answer, after[path]))
+        if path in after and "skipped" not in answer:
+            assert after[path] == answer, path
+    assert run_here(["verify", str(log_dir), "--fail-on", "warning"], tmp_path).status == 0
+
+
+def test_an_index_goes_before_the_log_that_it_was_of(log_dir: pathlib.Path) -> None:
+    """A kill between the two must not leave an index that looks like the trace of a lost segment."""
+    for name in ("5.log.deleted", "5.index", "7.log.cleaned", "7.log.deleted", "7.timeindex"):
+        (log_dir / "start-0" / f"{name[0]:0>20}{name[1:]}").write_bytes(bytes(100))
+    (answer,) = free([log_dir], "--only", "deleted", "--only", "cleaned")
+    by_name = {os.path.basename(item["path"]): item["files"] for item in answer["items"] if "start-0" in item["path"]}
+    assert [by_name[f"{n:020d}.log.{end}"] for n, end in ((5, "deleted"), (7, "deleted"), (7, "cleaned"))] == [2, 2, 1]
+
+
+def test_retention_waits_where_a_segment_is_lost(log_dir: pathlib.Path) -> None:
+    (log_dir / "inside-0" / f"{20:020d}.index").write_bytes(bytes(16))
+    (answer,) = free([log_dir])
+    assert not [item for item in answer["items"] if item["kind"] == "retention" and "inside-0" in item["path"]]
+    assert any("klogtool doctor" in row["why"] for row in answer["left_out"])
+    assert [item["costs"][:5] for item in answer["items"] if item["kind"] == "orphaned"] == ["LOSES"] * 2
+
+
+def without_start(answer: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in answer.items() if name not in ("log_start_offset", "log_start_checkpoint")}
+
+
+def recovered(log_dir: pathlib.Path) -> dict[str, dict[str, Any]]:
+    done = run_here(["verify", "--recover", str(log_dir), "--format", "json"], log_dir)
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    return {row["path"]: row["answer"] for row in rows if row["type"] == "plan" and row["answer"]}
+
+
+# What is chosen, over made-up files.
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> list[Candidate]:
+    """Candidates of all kinds. Some files have several names, of which some are not to be had; some form chains."""
+    inodes = [(n, draw(st.integers(1, 3)), draw(st.integers(0, 4)) * 512) for n in range(8)]
+    found = []
+    used = dict.fromkeys(range(8), 0)
+    for n in range(draw(st.integers(0, 10))):
+        names = []
+        for ino, links, size in draw(st.lists(st.sampled_from(inodes), max_size=3)):
+            if used[ino] < links:
+                used[ino] += 1
+                names.append(Name(Fact(f"/{n}/{ino}/{used[ino]}", 0, 0), (1, ino), links, size))
+        kind = draw(st.sampled_from(KINDS))
+        chain = draw(st.sampled_from([None, "a", "b"])) if kind.name == "retention" else None
+        found.append(Candidate(kind, f"/{n}", "/", tuple(names), chain=chain))
+    return found
+
+
+@given(candidates(), st.integers(1, 4000))
+def test_the_choice_keeps_its_laws(found: list[Candidate], asked: int) -> None:
+    def chosen(asked_bytes: int | None) -> Choice:
+        by_kind = [(kind, [one for one in found if one.kind is kind]) for kind in KINDS]
+        return choose(by_kind, asked_bytes)
+
+    choice, most = chosen(asked), chosen(None).on_disk
+    taken = [item.candidate for item in choice.taken]
+    assert choice.on_disk == Tally(taken).on_disk == sum(item.on_disk for item in choice.taken)
+    assert most == Tally(found).on_disk
+    assert (choice.on_disk >= asked) == (most >= asked)
+    ranks = [KINDS.index(one.kind) for one in taken]
+    assert ranks == sorted(ranks)
+    for chain in ("a", "b"):
+        links = [one for one in found if one.chain == chain]
+        assert [one for one in taken if one.chain == chain] == links[: sum(one.chain == chain for one in taken)]
+    for spared in taken:
+        rest = Tally(one for one in taken if one is not spared).on_disk
+        is_needed_by_chain = (
+            spared.chain is not None and spared is not [o for o in taken if o.chain == spared.chain][-1]
+        )
+        is_last = choice.on_disk >= asked and KINDS.index(spared.kind) == ranks[-1]
+        assert is_needed_by_chain or rest < (asked if is_last else choice.on_disk), spared
+
+
+def test_kinds_after_the_last_one_needed_are_not_asked_for() -> None:
+    name = Name(Fact("/a", 0, 0), (1, 1), 1, 4096)
+
+    def kinds() -> Any:
+        yield DELETED, [Candidate(DELETED, "/a", "/", (name,))]
+        raise AssertionError((CLEANED, STRAY))
+
+    assert choose(kinds(), 4096).on_disk == 4096
