@@ -19,6 +19,7 @@ identity           meta.properties, partition.metadata, .kafka_cleanshutdown, qu
 names              names of files and folders
 uuids              ids of topics and log dirs
 metadata_versions  names of the levels of metadata.version
+kraft_snapshot     snapshots of `__cluster_metadata`, built
 internal/          keys and values of internal topics
 
 batch_proof        whether a single entry proves itself

@@ -1,0 +1,85 @@
+"""The bytes of a snapshot of `__cluster_metadata`: batches of metadata records between a header and a footer.
+
+Sources: org.apache.kafka.snapshot.RecordsSnapshotWriter, org.apache.kafka.raft.VoterSet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from klogtool.format.batch import Record, build_batch
+from klogtool.format.control import ControlRecordType, build_control_key
+from klogtool.format.control_values import build_control_value
+
+BATCH_BYTES = 1 << 18  # a batch ends when its values reach this; Kafka reads up to 8 MiB
+
+
+class Voter(Struct, frozen=True):
+    """A controller of a dynamic quorum. directory_id: of its metadata log dir. listener: the name of its listener."""
+
+    id: int
+    host: str
+    port: int
+    directory_id: str
+    listener: str = "CONTROLLER"
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the voter as a field of VotersRecord. It takes part in kraft.version 0 and 1."""
+        return {
+            "voterId": self.id,
+            "voterDirectoryId": self.directory_id,
+            "endpoints": [{"name": self.listener, "host": self.host, "port": self.port}],
+            "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
+        }
+
+
+def build_snapshot(
+    values: Iterable[bytes], *, epoch: int, timestamp_ms: int, voters: Iterable[Voter] = ()
+) -> Iterator[bytes]:
+    """Yield the batches of a snapshot with these metadata records, in order. epoch: of the last record it stands for.
+
+    voters: of a dynamic quorum (kraft.version 1); none for a quorum that `controller.quorum.voters` lists.
+    """
+    head = _control(_head(timestamp_ms, list(voters)), 0, timestamp_ms)
+    yield build_batch(head, is_control=True, partition_leader_epoch=epoch)
+    offset = len(head)
+    for records in _data(values, offset, timestamp_ms):
+        yield build_batch(records, partition_leader_epoch=epoch)
+        offset += len(records)
+    foot = _control([(ControlRecordType.SNAPSHOT_FOOTER, {})], offset, timestamp_ms)
+    yield build_batch(foot, is_control=True, partition_leader_epoch=epoch)
+
+
+def _head(timestamp_ms: int, voters: list[Voter]) -> list[tuple[ControlRecordType, dict[str, Any]]]:
+    header = (ControlRecordType.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": timestamp_ms})
+    if not voters:
+        return [header]
+    return [
+        header,
+        (ControlRecordType.KRAFT_VERSION, {"kRaftVersion": 1}),
+        (ControlRecordType.KRAFT_VOTERS, {"voters": [voter.as_record() for voter in voters]}),
+    ]
+
+
+def _control(told: list[tuple[ControlRecordType, dict[str, Any]]], offset: int, timestamp_ms: int) -> list[Record]:
+    return [
+        Record(offset + n, timestamp_ms, build_control_key(kind), build_control_value(kind, values))
+        for n, (kind, values) in enumerate(told)
+    ]
+
+
+def _data(values: Iterable[bytes], offset: int, timestamp_ms: int) -> Iterator[list[Record]]:
+    """Yield the records of each batch."""
+    batch: list[Record] = []
+    size = 0
+    for value in values:
+        batch.append(Record(offset, timestamp_ms, None, value))
+        offset, size = offset + 1, size + len(value)
+        if size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
