@@ -16,6 +16,7 @@ from klogtool.cli.main import COMMANDS
 from klogtool.verify.findings import SEVERITIES
 
 PAGE = (ROOT / "docs/contract.md").read_text(encoding="utf-8")
+DISKS = ("fixtures/two-disks/logdir/d1", "fixtures/two-disks/logdir/d2")  # of one broker
 DAMAGED = "fixtures/killed-mid-append/logdir/flip-bit-0"
 SOUND = "fixtures/every-codec/logdir/append-4"
 RECORD = {"type": "record", "key": None, "value": {"utf8": "v"}, "headers": [], "timestamp": 1}
@@ -38,6 +39,7 @@ QUESTIONS = {
     "txns": f"txns {DAMAGED}",
     "offsets": "offsets fixtures/transactions/logdir",
     "hash": f"hash {SOUND}",
+    "fleet metadata": "fleet metadata {klog}",
     "image": f"image {SOUND} --output {{output}}",
 }
 TYPES = ("answer", "plan", "transaction", "committed", "image")
@@ -87,7 +89,10 @@ def test_an_answer_has_the_fields_of_its_row(question: str, tmp_path: pathlib.Pa
     records = tmp_path / "records.jsonl"
     records.write_text(json.dumps(RECORD) + "\n")
     (told,) = (cell for name, cell in table("command") if name == f"`{question}`")
-    asked = [*QUESTIONS[question].format(records=records, output=tmp_path / "image").split(), "--format", "json"]
+    klog = tmp_path / "broker.klog"
+    klog.write_bytes(run_here(["fleet", "collect", *DISKS], ROOT).out)
+    places = {"records": records, "output": tmp_path / "image", "klog": klog}
+    asked = [*QUESTIONS[question].format(**places).split(), "--format", "json"]
     rows = [json.loads(line) for line in run_here(asked, ROOT).out.splitlines()]
     answers = [row["answer"] if row["type"] == "plan" else row for row in rows if row["type"] in TYPES]
     fields = set(re.findall(r"`([a-z0-9_]+)`", told))

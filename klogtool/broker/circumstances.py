@@ -36,6 +36,10 @@ _STORAGE_EXCEPTION = "KafkaStorageException"  # LogManager turns an IOException 
 Offsets: TypeAlias = dict[TopicPartition, int]
 
 
+# Parts of a --config-file: a pattern of topics (None: all topics and the broker), and settings.
+Sections: TypeAlias = tuple[tuple[str | None, Mapping[str, str]], ...]
+
+
 class Circumstances(Struct, frozen=True):
     """What the user gave. settings: --config; sections: of --config-file, each a pattern for topics (None: for all) and
     its settings. now_ms: the clock; loaded_at_ms: the clock at loading. kafka: the release of the rules. None: not
@@ -44,7 +48,7 @@ class Circumstances(Struct, frozen=True):
     now_ms: Long
     loaded_at_ms: Long | None = None
     settings: Mapping[str, str] = field(default_factory=dict, name="config")
-    sections: tuple[tuple[str | None, Mapping[str, str]], ...] = field(default=(), name="config_sections")
+    sections: Sections = field(default=(), name="config_sections")
     recovery_point: Long | None = None
     log_start_offset: Long | None = None
     high_watermark: Long | None = None
@@ -61,11 +65,7 @@ class Circumstances(Struct, frozen=True):
         In the file, the section for all topics comes first, then sections whose pattern matches, then the one with
         exactly this name; later ones win. Raises KlogError for a given value of the wrong type.
         """
-        by_file: dict[str, str] = {}
-        for rank in (_for_all, _fits, _named):
-            for pattern, settings in self.sections:
-                if rank(pattern, topic):
-                    by_file |= settings
+        by_file = settings_by_file(topic, self.sections)
         return settle(layers_of(topic, self.settings, by_file, cluster), _defaults_of(rules_of(self.kafka)))
 
     def as_arguments(self) -> dict[str, Any]:
@@ -86,6 +86,16 @@ class Circumstances(Struct, frozen=True):
 def _defaults_of(rules: Rules) -> LogConfig:
     """Return the settings of a topic for which nothing is set."""
     return LogConfig(message_timestamp_after_max_ms=rules.timestamp_after_max_ms_default)
+
+
+def settings_by_file(topic: str, sections: Sections) -> dict[str, str]:
+    """Return what the sections of a --config-file say of a topic; see `Circumstances.settled_for`."""
+    by_file: dict[str, str] = {}
+    for rank in (_for_all, _fits, _named):
+        for pattern, settings in sections:
+            if rank(pattern, topic):
+                by_file |= settings
+    return by_file
 
 
 def _for_all(pattern: str | None, _: str) -> bool:

@@ -49,6 +49,7 @@ image                 klogtool image
 help                  klogtool help
 fleet                 klogtool fleet: the group
 fleet_collect         klogtool fleet collect
+fleet_metadata        klogtool fleet metadata
 spark                 klogtool spark: the group
 spark_verify          klogtool spark verify
 spark_export          klogtool spark export

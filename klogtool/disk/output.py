@@ -416,3 +416,20 @@ def remove_folder(disk: Disk, folder: str) -> None:
         else:
             disk.delete(entry.path)
     disk.rmdir(folder)
+
+
+def write_folder(output: str, files: Mapping[str, Content], source: str, *, disk: Disk | None = None) -> None:
+    """Write a new folder of new files, without a plan. `output` must not exist, or be empty.
+
+    source: a file or folder that the output may not contain. Raises as `carry_out_to` does; then there is no output.
+    """
+    disk = disk or Disk()
+    check_place(output, source)
+    folder = NewFolder(output, output, further=files)
+    _check_room([folder])
+    with (
+        _locked_around(disk, [output]),
+        spools_beside(output, disk) as spools,
+        _built(disk, [folder], spools.make_spool) as parts,
+    ):
+        _publish(disk, parts[0], os.path.realpath(output))

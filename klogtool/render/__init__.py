@@ -61,6 +61,7 @@ Other answers:
     offsets            offsets
     hash               hash
     image              image
+    fleet_metadata     fleet metadata
     spark_text         the commands on Spark: counts and tables
     inventory          spark inventory
     inventory_page     spark inventory as an HTML page

@@ -1,0 +1,223 @@
+"""klogtool fleet metadata."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from klogtool.broker.circumstances import Sections
+from klogtool.broker.config import check_topic_names, log_config
+from klogtool.broker.releases import Release
+from klogtool.cli import options
+from klogtool.cli.circumstance_options import config_file
+from klogtool.cli.output import Output
+from klogtool.cli.status import DONE, FOUND
+from klogtool.cli.writing_options import header, output_format
+from klogtool.disk.output import write_folder
+from klogtool.errors import KlogError
+from klogtool.fleet.collected import read_collected
+from klogtool.fleet.metadata import Rebuilt, Wishes, rebuild
+from klogtool.fleet.metadata_records import snapshot_bytes, snapshot_name
+from klogtool.format.java_numbers import MAX_LONG
+from klogtool.format.kraft_snapshot import Voter
+from klogtool.json_rows import row_line
+from klogtool.render.fleet_metadata import metadata_row, metadata_text
+
+COMMAND = "fleet metadata"
+_VOTER = re.compile(r"(\d{1,9})@(\[[0-9a-fA-F:.%]+\]|[^:@\s]+):(\d{1,5}):([A-Za-z0-9_-]{22})")
+_TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+MOST_LEVEL = 32767
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """Parse NAME=VALUE (a click callback); the last value of a name wins."""
+    found = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not (name and equals):
+            raise click.BadParameter(f"'{value}' is not {param.make_metavar(ctx)}.", ctx, param)
+        found[name] = text
+    return found
+
+
+def _levels(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
+    levels = {}
+    for name, text in _pairs(ctx, param, values).items():
+        if not text.isascii() or not text.isdecimal() or int(text[:6]) > MOST_LEVEL:
+            raise click.BadParameter(f"'{text}' is no level of a feature.", ctx, param)
+        levels[name] = int(text)
+    return levels
+
+
+def _ids(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    ids = _pairs(ctx, param, values)
+    for text in ids.values():
+        if not _TOPIC_ID.fullmatch(text):
+            raise click.BadParameter(f"'{text}' is not a topic id.", ctx, param)
+    return ids
+
+
+def _topic_configs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """Parse TOPIC:KEY=VALUE (a click callback)."""
+    settings: dict[str, dict[str, str]] = {}
+    for value in values:
+        topic, colon, pair = value.partition(":")
+        key, equals, text = pair.partition("=")
+        if not (topic and colon and equals):
+            raise click.BadParameter(f"'{value}' is not TOPIC:KEY=VALUE.", ctx, param)
+        settings.setdefault(topic, {})[key] = text
+    try:
+        for of_topic in settings.values():
+            check_topic_names(of_topic)
+            log_config(of_topic)
+    except KlogError as error:
+        raise click.BadParameter(error.reason, ctx, param) from None
+    return settings
+
+
+def _file_of_topics(ctx: click.Context, param: click.Parameter, path: str | None) -> Sections:
+    """Parse a file whose settings are all in sections of topics (a click callback)."""
+    sections = config_file(ctx, param, path)
+    if any(pattern is None and settings for pattern, settings in sections):
+        raise click.BadParameter("every setting must be in a section [topic] or [pattern*].", ctx, param)
+    return tuple((pattern, settings) for pattern, settings in sections if pattern is not None)
+
+
+def _voters(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[Voter, ...]:
+    """Parse ID@HOST:PORT:DIRECTORY-ID,... as kafka-storage format does (a click callback)."""
+    voters = []
+    for word in (text or "").split(",") if text is not None else ():
+        found = _VOTER.fullmatch(word)
+        if found is None or int(found[3]) > 65535:
+            raise click.BadParameter(f"'{word}' is not ID@HOST:PORT:DIRECTORY-ID.", ctx, param)
+        voters.append(Voter(int(found[1]), found[2].strip("[]"), int(found[3]), found[4]))
+    if len({voter.id for voter in voters}) < len(voters):
+        raise click.BadParameter("a controller is named twice.", ctx, param)
+    return tuple(voters)
+
+
+def _wished(command: Command) -> Command:
+    """Add the options that say what the user knows."""
+    decorated: Any = command
+    for option in (
+        click.option("--rebuild-anyway", is_flag=True, help="Build it even if a broker still has __cluster_metadata."),
+        click.option("--no-hold", is_flag=True, help="Do not set retention.ms=-1 where the real value is unknown."),
+        click.option("--adopt-stray", is_flag=True, help="Take folders that a broker has renamed to -stray, too."),
+        click.option(
+            "--initial-controllers",
+            "voters",
+            callback=_voters,
+            metavar="ID@HOST:PORT:DIR-ID,...",
+            help="For a dynamic quorum: its controllers, as kafka-storage format takes them.",
+        ),
+        click.option(
+            "--controller-listener",
+            default="CONTROLLER",
+            show_default=True,
+            metavar="NAME",
+            help="The listener of --initial-controllers.",
+        ),
+        click.option(
+            "--next-producer-id",
+            type=options.Number(0, MAX_LONG),
+            metavar="N",
+            help="The next producer id to give.  [default: above all that a cluster can have given]",
+        ),
+        click.option(
+            "--topic-id",
+            "topic_ids",
+            multiple=True,
+            callback=_ids,
+            metavar="TOPIC=ID",
+            help="Which id to take, where a topic has several. Repeatable.",
+        ),
+        click.option(
+            "--feature",
+            "features",
+            multiple=True,
+            callback=_levels,
+            metavar="NAME=LEVEL",
+            help="Set the level of a feature, such as metadata.version. Repeatable.",
+        ),
+        click.option(
+            "--config-file",
+            "sections",
+            callback=_file_of_topics,
+            metavar="FILE",
+            help="Read settings of topics from a file with sections [topic] or [pattern*].",
+        ),
+        click.option(
+            "--topic-config",
+            "settings",
+            multiple=True,
+            callback=_topic_configs,
+            metavar="TOPIC:KEY=VALUE",
+            help="Set a config of a topic. Repeatable.",
+        ),
+        options.kafka,
+    ):
+        decorated = option(decorated)
+    result: Command = decorated
+    return result
+
+
+@click.command("metadata")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "--output", type=click.Path(), metavar="DIR", help="Write the snapshot to this folder. It must be new or empty."
+)
+@_wished
+@click.option("--now", callback=options.moment, metavar="TIME", help="The time of the snapshot.  [default: the clock]")
+@output_format
+@options.debug
+def command(files: tuple[str, ...], output: str | None, form: str, now: int | None, **chosen: Any) -> int:
+    """Rebuild a lost __cluster_metadata from the brokers' disks: when all controllers are gone.
+
+    FILE: what `fleet collect` wrote on each broker that will start again. The snapshot has the topics with their old
+    ids, partitions, replicas and leader epochs, so brokers keep their data instead of renaming it to -stray. Look
+    first whether any broker or controller still has a folder __cluster_metadata-0: it knows more.
+
+    No disk knows ACLs, quotas, users and settings of topics; the answer lists what is missing, and what was chosen. No
+    record is deleted by time or size until you set the retention of a topic again (--no-hold: Kafka's defaults apply).
+
+    Exit status: 0 done; 1 a partition has no copy on any disk, and begins empty; 2 wrong usage, no such path; 3
+    refused, nothing written: files of different clusters, or a choice that is yours; 4 could not go on.
+    """
+    rebuilt = rebuild([read_collected(path) for path in files], _wishes(chosen))
+    timestamp_ms = time.time_ns() // 1_000_000 if now is None else now
+    snapshot = snapshot_bytes(rebuilt, timestamp_ms)
+    if output is not None:
+        write_folder(output, {snapshot_name(rebuilt): (snapshot,)}, files[0])
+    _print(rebuilt, chosen["kafka"], form, output, len(snapshot))
+    return FOUND if any(one.is_new for topic in rebuilt.topics for one in topic.partitions) else DONE
+
+
+def _wishes(chosen: dict[str, Any]) -> Wishes:
+    listener = chosen["controller_listener"]
+    return Wishes(
+        release=chosen["kafka"],
+        settings=chosen["settings"],
+        sections=chosen["sections"],
+        features=chosen["features"],
+        topic_ids=chosen["topic_ids"],
+        voters=tuple(Voter(v.id, v.host, v.port, v.directory_id, listener) for v in chosen["voters"]),
+        hold=not chosen["no_hold"],
+        adopt_stray=chosen["adopt_stray"],
+        rebuild_anyway=chosen["rebuild_anyway"],
+        next_producer_id=chosen["next_producer_id"],
+    )
+
+
+def _print(rebuilt: Rebuilt, kafka: Release, form: str, output: str | None, size: int) -> None:
+    out = Output()
+    if form == "json":
+        out.line(row_line(header(COMMAND)))
+        out.line(row_line(metadata_row(rebuilt, kafka, output, size)))
+    else:
+        out.text(metadata_text(rebuilt, output, size))
+    out.flush()

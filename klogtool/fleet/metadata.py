@@ -1,0 +1,505 @@
+"""What a lost `__cluster_metadata` said, as far as the brokers' log dirs know: topics, ids, partitions, replicas.
+
+Every value is from a disk, given by the user, or chosen here; `guessed` names what was chosen and `unknown` what no
+disk knows. The rule for what is chosen: no broker may lose a record by it. So no record is deleted by time or size
+until somebody sets the retention of its topic again (`HELD`), and numbers that must not go backwards jump ahead by
+`MARGIN`.
+Sources: org.apache.kafka.image (TopicImage, ClusterImage), org.apache.kafka.controller ReplicationControlManager.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+
+from msgspec import Struct, field
+
+from klogtool.broker.circumstances import Sections, settings_by_file
+from klogtool.broker.releases import REFERENCE, Release, rules_of
+from klogtool.errors import Refused
+from klogtool.fleet.collected import Collected, CopyFacts, LogDirFacts
+from klogtool.format.kraft_snapshot import Voter
+from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
+
+MARGIN = 1_000_000  # how far numbers jump ahead that must not go backwards
+EPOCH_MARGIN = 100  # likewise leader epochs: an election without records leaves no trace on the other disks
+FIRST_PRODUCER_ID = 10**12  # above every id that a cluster can have given
+UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"  # DirectoryId.UNASSIGNED
+_MIN_ISR = "min.insync.replicas"
+CLEANUP, COMPACT = "cleanup.policy", "compact"
+# Why a topic has a setting.
+GIVEN, KNOWN, INTERNAL_TOPIC, CLEANED, HOLD = "given", "metadata", "internal", "cleaner", "held"
+WHYS: Mapping[str, str] = {
+    INTERNAL_TOPIC: "as brokers create these topics by default",
+    CLEANED: f"{CLEANUP}={COMPACT}, because the log cleaner has a checkpoint for them",
+    HOLD: "no record is deleted by time or size, because the real retention is unknown",
+}
+MOST_NAMED = 5  # topics in one sentence
+HELD: Mapping[str, str] = {"retention.ms": "-1", "retention.bytes": "-1"}
+# As coordinators create their topics (groupMetadataTopicConfigs, shareGroupStateTopicConfigs, ...), by default.
+INTERNAL: Mapping[str, Mapping[str, str]] = {
+    "__consumer_offsets": {CLEANUP: COMPACT, "compression.type": "producer", "segment.bytes": "104857600"},
+    "__transaction_state": {
+        CLEANUP: COMPACT,
+        "compression.type": "uncompressed",
+        "segment.bytes": "104857600",
+        "unclean.leader.election.enable": "false",
+        "min.insync.replicas": "2",
+    },
+    "__share_group_state": {
+        CLEANUP: "delete",
+        "compression.type": "producer",
+        "segment.bytes": "104857600",
+        "min.insync.replicas": "2",
+        "retention.ms": "-1",
+    },
+    "__remote_log_metadata": {CLEANUP: "delete", "retention.ms": "-1"},
+}
+# What kafka-storage format sets from a level of metadata.version on (Feature.defaultLevel), but for eligible leader
+# replicas. A level too low breaks what was there: a transactional id that has used transaction.version 2 cannot go on
+# under 0. A level too high breaks nothing.
+FEATURES: Mapping[str, tuple[int, int]] = {
+    "group.version": (1, 22),
+    "transaction.version": (2, 24),
+    "share.version": (1, 28),
+    "streams.version": (1, 29),
+}
+UNKNOWN = (
+    "access rules (ACLs)",
+    "client quotas",
+    "SCRAM credentials and delegation tokens",
+    "dynamic settings of brokers and of the cluster",
+    "settings of topics, but those that are listed with a reason",
+    "levels of features, such as transaction.version",
+    "topics that no collected disk has a copy of, and partitions above the highest that one has",
+    "replicas on disks that were not collected",
+)
+MOST_NAME_BYTES = 255  # a broker cuts the name of a -stray folder to this
+_TOPIC = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
+LEAST_LEVEL = 7  # of metadata.version, for which records are written: 3.3-IV3
+MOST_MISSING = 10_000  # partitions of a topic that begin empty
+_METADATA_TOPIC = "__cluster_metadata"
+
+
+class Wishes(Struct, frozen=True, kw_only=True):
+    """What the user knows. settings: by topic. sections: of a --config-file. features: their levels. topic_ids:
+    which id to take for a topic.
+
+    hold: keep all records of topics whose settings are unknown. adopt_stray: take folders that a broker has renamed to
+    -stray. rebuild_anyway: even if a broker still has `__cluster_metadata`.
+    """
+
+    release: Release = REFERENCE
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    sections: Sections = ()
+    features: Mapping[str, int] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    voters: tuple[Voter, ...] = ()
+    hold: bool = True
+    adopt_stray: bool = False
+    rebuild_anyway: bool = False
+    next_producer_id: int | None = None
+
+
+class Replica(Struct, frozen=True):
+    """A copy of a partition that a broker is to adopt. reach: its last leader epoch and its end, which say how
+    complete it is."""
+
+    broker: int
+    directory_id: str
+    copy: CopyFacts
+    reach: tuple[int, int]
+
+
+class Partition(Struct, frozen=True):
+    """A partition of the snapshot. replicas: brokers, the preferred one first. complete: those of the most complete
+    copies; the first one leads. is_new: no disk has a copy, so it begins empty."""
+
+    partition: int
+    replicas: tuple[int, ...]
+    directories: tuple[str, ...]
+    complete: tuple[int, ...]
+    leader_epoch: int
+    end_offset: int = 0
+    is_new: bool = False
+    behind: Mapping[int, int] = field(default_factory=dict)
+
+
+class Setting(Struct, frozen=True):
+    """A setting of a topic. why: where it comes from, one word of `WHYS` or GIVEN, KNOWN."""
+
+    name: str
+    value: str
+    why: str
+
+
+class Topic(Struct, frozen=True):
+    """A topic of the snapshot. looks_compacted: its offsets have gaps as a compacted log has."""
+
+    name: str
+    topic_id: str
+    partitions: tuple[Partition, ...]
+    settings: tuple[Setting, ...] = ()
+    looks_compacted: bool = False
+
+    def has(self, name: str) -> bool:
+        """Return whether the topic has this setting."""
+        return any(setting.name == name for setting in self.settings)
+
+
+class NotAdopted(Struct, frozen=True):
+    """A folder that no broker adopts, and why."""
+
+    broker: int
+    log_dir: str
+    folder: str
+    why: str
+
+
+class Renaming(Struct, frozen=True):
+    """A folder that has to get its name back before the broker starts."""
+
+    broker: int
+    log_dir: str
+    folder: str
+    to: str
+
+
+class Rebuilt(Struct, frozen=True):
+    """What the snapshot says. offset, epoch: of the snapshot. brokers: by id; the epoch of one that stopped cleanly."""
+
+    cluster_id: str
+    brokers: Mapping[int, int | None]
+    log_dirs: Mapping[int, tuple[str, ...]]
+    features: Mapping[str, int]
+    topics: tuple[Topic, ...]
+    next_producer_id: int
+    offset: int
+    epoch: int
+    voters: tuple[Voter, ...] = ()
+    not_adopted: tuple[NotAdopted, ...] = ()
+    renamings: tuple[Renaming, ...] = ()
+    guessed: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = UNKNOWN
+
+
+def rebuild(collected: Sequence[Collected], wishes: Wishes) -> Rebuilt:
+    """Decide what the snapshot says. Raises Refused if the files are not of one cluster, or a choice is the user's."""
+    cluster_id = _check(collected, wishes)
+    features = _features(wishes)
+    found = _Found(wishes)
+    for one in collected:
+        found.add(one)
+    topics = tuple(found.topics({name: dict(settings) for name, settings in _known_settings(collected).items()}))
+    if not topics:
+        raise Refused("no file has a partition dir that a broker could adopt", path=collected[0].path)
+    return Rebuilt(
+        cluster_id=cluster_id,
+        brokers={_node(one): _broker_epoch(one) for one in collected},
+        log_dirs={_node(one): _directory_ids(one) for one in collected},
+        features=features,
+        topics=topics,
+        next_producer_id=FIRST_PRODUCER_ID if wishes.next_producer_id is None else wishes.next_producer_id,
+        offset=MARGIN + max((0, *(_broker_epoch(one) or 0 for one in collected), *map(_metadata_end, collected))),
+        epoch=MARGIN,
+        voters=wishes.voters,
+        not_adopted=tuple(found.not_adopted),
+        renamings=tuple(found.renamings),
+        guessed=tuple(_guessed(wishes, features, topics)),
+    )
+
+
+# Checks of the files.
+
+
+def _check(collected: Sequence[Collected], wishes: Wishes) -> str:
+    """Return the cluster id. Raises Refused."""
+    for one in collected:
+        _check_one(one)
+    by_node: dict[int, str] = {}
+    for one in collected:
+        if _node(one) in by_node:
+            raise Refused(f"two files are of broker {_node(one)}: {by_node[_node(one)]} and this one", path=one.path)
+        by_node[_node(one)] = one.path
+    ids = {one.broker.cluster_id: one.path for one in collected}
+    if len(ids) > 1:
+        told = ", ".join(f"{cluster} ({path})" for cluster, path in sorted(ids.items(), key=str))
+        raise Refused(f"the files are of different clusters: {told}")
+    if not wishes.rebuild_anyway:
+        _check_lost(collected)
+    return next(iter(ids)) or ""
+
+
+def _check_one(one: Collected) -> None:
+    if one.broker.node_id is None or one.broker.cluster_id is None:
+        raise Refused("the broker's node id or cluster id is not known: meta.properties is missing", path=one.path)
+
+
+def _check_lost(collected: Sequence[Collected]) -> None:
+    """Raises Refused if a broker still has metadata that knows one of its topics."""
+    for one in collected:
+        known = {topic.topic_id for topic in one.topics}
+        if one.broker.metadata is not None and any(copy.topic_id in known for copy in one.copies):
+            raise Refused(
+                f"broker {_node(one)} still has {_METADATA_TOPIC} up to offset {one.broker.metadata.end_offset:,} in "
+                f"{one.broker.metadata.log_dir}, with settings, ACLs, quotas and users, which this command cannot know",
+                path=one.path,
+                cure="Copy that folder to every controller instead. To build a snapshot anyway: --rebuild-anyway.",
+            )
+
+
+def _node(one: Collected) -> int:
+    return -1 if one.broker.node_id is None else one.broker.node_id
+
+
+def _metadata_end(one: Collected) -> int:
+    return 0 if one.broker.metadata is None else one.broker.metadata.end_offset
+
+
+def _directory_ids(one: Collected) -> tuple[str, ...]:
+    return tuple(found.directory_id for found in one.broker.log_dirs if found.directory_id is not None)
+
+
+def _broker_epoch(one: Collected) -> int | None:
+    """Return the epoch of a broker that has stopped cleanly (CleanShutdownFileHandler); all its log dirs must agree."""
+    epochs = {found.broker_epoch if found.is_clean else None for found in one.broker.log_dirs}
+    return next(iter(epochs)) if len(epochs) == 1 else None
+
+
+def _features(wishes: Wishes) -> dict[str, int]:
+    levels = rules_of(wishes.release).metadata_levels
+    level = wishes.features.get(METADATA_VERSION, levels.production)
+    if not max(levels.lowest, LEAST_LEVEL) <= level <= levels.highest:
+        raise Refused(f"Kafka {wishes.release} does not know level {level} of {METADATA_VERSION}; it knows {levels}")
+    usual = {name: usual for name, (usual, since) in FEATURES.items() if level >= since}
+    return {METADATA_VERSION: level, **usual, **wishes.features}
+
+
+def _known_settings(collected: Iterable[Collected]) -> dict[str, Mapping[str, str]]:
+    """Return settings by topic id, of brokers that still have some metadata."""
+    return {topic.topic_id: topic.settings for one in collected for topic in one.topics}
+
+
+# Copies, and what becomes of them.
+
+
+class _Found:
+    """The copies of all brokers, put together."""
+
+    def __init__(self, wishes: Wishes) -> None:
+        self._wishes = wishes
+        self._copies: list[tuple[int, LogDirFacts | None, CopyFacts]] = []
+        self.not_adopted: list[NotAdopted] = []
+        self.renamings: list[Renaming] = []
+
+    def add(self, one: Collected) -> None:
+        """Take the copies of a broker that can be adopted."""
+        log_dirs = {found.path: found for found in one.broker.log_dirs}
+        for copy in one.copies:
+            why = self._why_not(copy)
+            if why is None:
+                self._copies.append((_node(one), log_dirs.get(copy.log_dir), copy))
+            elif copy.topic != _METADATA_TOPIC:
+                self._leave(_node(one), copy, why)
+
+    def topics(self, known: Mapping[str, Mapping[str, str]]) -> Iterator[Topic]:
+        """Yield the topics by name. known: settings by topic id."""
+        self._copies.sort(key=lambda found: (found[2].topic, found[2].partition, found[0], found[2].log_dir))
+        groups = groupby(self._copies, key=lambda found: found[2].topic)
+        for number, (name, group) in enumerate(groups):
+            copies = list(group)
+            topic_id = self._choose_id(name, [copy for _, _, copy in copies])
+            chosen = [found for found in copies if found[2].topic_id == topic_id]
+            for broker, _, copy in copies:
+                if copy.topic_id != topic_id:
+                    self._leave(broker, copy, f"its topic id is {copy.topic_id}, the snapshot's is {topic_id}")
+            partitions = tuple(self._partitions(chosen, number))
+            adopted = [copy for _, _, copy in chosen]
+            settings = tuple(_settings(name, adopted, known.get(topic_id, {}), self._wishes))
+            yield Topic(name, topic_id, partitions, settings, any(copy.is_compacted for copy in adopted))
+
+    def _leave(self, broker: int, copy: CopyFacts, why: str) -> None:
+        self.not_adopted.append(NotAdopted(broker, copy.log_dir, copy.folder, why))
+
+    def _why_not(self, copy: CopyFacts) -> str | None:
+        if copy.topic == _METADATA_TOPIC:
+            return "it is the metadata itself"
+        if copy.problem is not None:
+            return copy.problem
+        if _TOPIC.fullmatch(copy.topic) is None or copy.partition < 0:
+            return "no topic can have this name"
+        if copy.state == "delete":
+            return "its topic was being deleted"
+        if copy.state == "future":
+            return "a move between log dirs was not finished"
+        if copy.topic_id is None:
+            return "its partition.metadata is missing or damaged: a broker renames it to -stray"
+        if copy.state == "stray" and not self._wishes.adopt_stray:
+            return "a broker has set it aside: --adopt-stray takes it"
+        if copy.state == "stray" and len(os.fsencode(copy.folder)) >= MOST_NAME_BYTES:
+            return "its name is cut short, so the topic's name is not known"
+        return None
+
+    def _choose_id(self, name: str, copies: Sequence[CopyFacts]) -> str:
+        """Choose between ids of one name: the one given, or that of the newest record.
+
+        Raises Refused where a set-aside folder and a current one compete: which is wanted, only the user knows.
+        """
+        ids = sorted({copy.topic_id or "" for copy in copies})
+        given = self._wishes.topic_ids.get(name)
+        if given is not None:
+            if given not in ids:
+                raise Refused(f"no copy of {name} has the topic id {given}; there are: {', '.join(ids)}")
+            return given
+        states = {copy.topic_id or "": copy.state for copy in copies}
+        if len(ids) > 1 and len(set(states.values())) > 1:
+            told = ", ".join(f"{found} ({states[found]})" for found in ids)
+            raise Refused(
+                f"{name} has a folder that was set aside, and a newer one of another id: {told}",
+                cure=f"Say which one is wanted: --topic-id {name}=ID.",
+            )
+        return max(ids, key=lambda found: _newest(copy for copy in copies if copy.topic_id == found))
+
+    def _partitions(
+        self, copies: Sequence[tuple[int, LogDirFacts | None, CopyFacts]], first_turn: int
+    ) -> Iterator[Partition]:
+        """Yield partitions 0 to the highest that is there. One without a copy gets replicas as its neighbours have."""
+        by_number: dict[int, list[Replica]] = {}
+        for broker, log_dir, copy in copies:
+            directory = UNASSIGNED if log_dir is None or log_dir.directory_id is None else log_dir.directory_id
+            by_number.setdefault(copy.partition, []).append(Replica(broker, directory, copy, _reach(copy)))
+        if max(by_number) - len(by_number) >= MOST_MISSING:
+            name = copies[0][2].topic
+            raise Refused(
+                f"{name} has a copy of partition {max(by_number):,}, but of only {len(by_number) - 1:,} others",
+                path=os.path.join(copies[-1][2].log_dir, copies[-1][2].folder),
+                cure="If that folder is no partition of this cluster, move it away and collect again.",
+            )
+        number_of_replicas = max(len({r.broker for r in replicas}) for replicas in by_number.values())
+        brokers = sorted({broker for broker, _, _ in self._copies})
+        for number in range(max(by_number) + 1):
+            turn = first_turn + number
+            if number in by_number:
+                yield self._placed(number, by_number[number], turn)
+            else:
+                yield _new(number, _turned(brokers, turn)[:number_of_replicas])
+
+    def _placed(self, number: int, replicas: Sequence[Replica], turn: int) -> Partition:
+        best = self._one_for_each_broker(replicas)
+        order = _turned(sorted(best), turn)
+        top = max(replica.reach for replica in best.values())
+        complete = tuple(broker for broker in order if best[broker].reach == top)
+        self.renamings.extend(_renamings(best.values()))
+        newest = max(_newest_epoch(replica.copy) for replica in replicas)
+        return Partition(
+            number,
+            tuple(order),
+            tuple(best[broker].directory_id for broker in order),
+            complete,
+            newest + EPOCH_MARGIN,
+            top[1],
+            behind={broker: best[broker].reach[1] for broker in order if best[broker].reach != top},
+        )
+
+    def _one_for_each_broker(self, replicas: Sequence[Replica]) -> dict[int, Replica]:
+        """Return the most complete copy of each broker. A broker refuses to start with two."""
+        best: dict[int, Replica] = {}
+        for replica in sorted(replicas, key=lambda found: (found.copy.state == "current", found.reach)):
+            if replica.broker in best:
+                beaten = best[replica.broker]
+                self._leave(replica.broker, beaten.copy, f"the broker has a better copy in {replica.copy.log_dir}")
+            best[replica.broker] = replica
+        return best
+
+
+def _newest(copies: Iterable[CopyFacts]) -> tuple[int, int]:
+    """Return a measure of how new a topic is: its newest record, then how much there is."""
+    found = list(copies)
+    return max(-1 if copy.newest_timestamp is None else copy.newest_timestamp for copy in found), len(found)
+
+
+def _reach(copy: CopyFacts) -> tuple[int, int]:
+    """Return the last leader epoch and the end, before the first damage: how replicas compare."""
+    end = copy.sound_end_offset
+    epochs = [epoch.epoch for epoch in (*copy.epochs, *(copy.checkpoint_epochs or ())) if epoch.start_offset <= end]
+    return max(epochs, default=-1), end
+
+
+def _newest_epoch(copy: CopyFacts) -> int:
+    return max((epoch.epoch for epoch in (*copy.epochs, *(copy.checkpoint_epochs or ()))), default=0)
+
+
+def _turned(brokers: Sequence[int], turn: int) -> tuple[int, ...]:
+    """Return the brokers, begun at another one for each partition, so that leaders spread."""
+    at = turn % len(brokers)
+    return (*brokers[at:], *brokers[:at])
+
+
+def _new(number: int, brokers: tuple[int, ...]) -> Partition:
+    return Partition(number, brokers, (UNASSIGNED,) * len(brokers), brokers, EPOCH_MARGIN, is_new=True)
+
+
+def _renamings(replicas: Iterable[Replica]) -> Iterator[Renaming]:
+    for replica in replicas:
+        copy = replica.copy
+        if copy.state != "current":
+            yield Renaming(replica.broker, copy.log_dir, copy.folder, f"{copy.topic}-{copy.partition}")
+
+
+# Settings.
+
+
+def _settings(name: str, copies: Sequence[CopyFacts], known: Mapping[str, str], wishes: Wishes) -> Iterator[Setting]:
+    """Yield the settings of a topic by name; what is given wins, then what a broker's metadata knows."""
+    found: dict[str, Setting] = {}
+
+    def add(settings: Mapping[str, str], why: str) -> None:
+        for key, value in settings.items():
+            found.setdefault(key, Setting(key, value, why))
+
+    add({**settings_by_file(name, wishes.sections), **wishes.settings.get(name, {})}, GIVEN)
+    add(known, KNOWN)
+    add(_internal(name, copies), INTERNAL_TOPIC)
+    if any(copy.cleaner_offset is not None for copy in copies):
+        add({CLEANUP: COMPACT}, CLEANED)
+    if wishes.hold and not known and name not in INTERNAL:
+        add(HELD, HOLD)
+    yield from sorted(found.values(), key=lambda setting: setting.name)
+
+
+def _internal(name: str, copies: Sequence[CopyFacts]) -> dict[str, str]:
+    """Return the settings of an internal topic. What it has fewer replicas for is lowered: else nobody could write."""
+    settings = dict(INTERNAL.get(name, {}))
+    if _MIN_ISR in settings:
+        replicas = max(Counter(copy.partition for copy in copies).values())
+        settings[_MIN_ISR] = str(min(int(settings[_MIN_ISR]), replicas))
+    return settings
+
+
+def _guessed(wishes: Wishes, features: Mapping[str, int], topics: Sequence[Topic]) -> Iterator[str]:
+    """Yield what was chosen that no disk says, each as a sentence."""
+    if METADATA_VERSION not in wishes.features:
+        name = metadata_version_name(features[METADATA_VERSION])
+        yield f"{METADATA_VERSION}: {name}, the highest that Kafka {wishes.release} uses in production"
+    usual = [f"{name}={level}" for name, level in features.items() if name in FEATURES.keys() - wishes.features.keys()]
+    if usual:
+        yield f"{', '.join(usual)}: as in a new cluster of that level"
+    yield f"leader epochs: {EPOCH_MARGIN} above the newest that a disk has"
+    if wishes.next_producer_id is None:
+        yield f"the next producer id: {FIRST_PRODUCER_ID:,}, above all that a cluster can have given"
+    yield "the order of replicas, and so the preferred leaders: begun at another broker for each partition"
+    for why, settings in WHYS.items():
+        names = [topic.name for topic in topics if any(setting.why == why for setting in topic.settings)]
+        if names:
+            yield f"settings of {_listed(names)}: {settings}"
+    unproved = [topic.name for topic in topics if topic.looks_compacted and not topic.has(CLEANUP)]
+    if unproved:
+        yield f"{_listed(unproved)}: the log looks compacted, but nothing proves it, so {CLEANUP} is not set"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:MOST_NAMED])} and {more:,} more"

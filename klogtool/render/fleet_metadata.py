@@ -1,0 +1,165 @@
+"""The answer of fleet metadata, as a row and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from klogtool.broker.releases import Release
+from klogtool.escape import joined, quoted
+from klogtool.fleet.metadata import (
+    CLEANED,
+    GIVEN,
+    HOLD,
+    INTERNAL_TOPIC,
+    KNOWN,
+    NotAdopted,
+    Partition,
+    Rebuilt,
+    Renaming,
+    Topic,
+)
+from klogtool.fleet.metadata_records import snapshot_name
+from klogtool.render.counts import count_text
+from klogtool.render.plans import wrapped_table
+
+MOST_SHOWN = 20  # rows of one table
+_WHYS = {
+    GIVEN: "settings as given",
+    KNOWN: "settings by a broker's metadata",
+    INTERNAL_TOPIC: "settings by default",
+    CLEANED: "compacted",
+    HOLD: "keeps all",
+}
+NOT_WRITTEN = "Nothing was written. --output DIR writes the snapshot into a new folder."
+
+
+def metadata_row(rebuilt: Rebuilt, kafka: Release, output: str | None, size: int) -> dict[str, Any]:
+    """Return the answer. output: the folder that was written, or None. size: bytes of the snapshot."""
+    return {
+        "type": "answer",
+        "command": "fleet metadata",
+        "kafka": kafka,
+        "output": output,
+        "snapshot": snapshot_name(rebuilt),
+        "size": size,
+        "cluster_id": rebuilt.cluster_id,
+        "brokers": sorted(rebuilt.brokers),
+        "features": dict(rebuilt.features),
+        "next_producer_id": rebuilt.next_producer_id,
+        "voters": [voter.id for voter in rebuilt.voters],
+        "topics": [_topic_row(topic) for topic in rebuilt.topics],
+        "not_adopted": [_row(found, ("broker", "log_dir", "folder", "why")) for found in rebuilt.not_adopted],
+        "renamings": [_row(found, ("broker", "log_dir", "folder", "to")) for found in rebuilt.renamings],
+        "guessed": list(rebuilt.guessed),
+        "unknown": list(rebuilt.unknown),
+    }
+
+
+def _row(value: Any, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
+
+
+def _topic_row(topic: Topic) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "topic_id": topic.topic_id,
+        "looks_compacted": topic.looks_compacted,
+        "partitions": [_partition_row(partition) for partition in topic.partitions],
+        "settings": [_row(setting, ("name", "value", "why")) for setting in topic.settings],
+    }
+
+
+def _partition_row(partition: Partition) -> dict[str, Any]:
+    return {
+        "partition": partition.partition,
+        "replicas": list(partition.replicas),
+        "directories": list(partition.directories),
+        "leader": partition.complete[0],
+        "complete": list(partition.complete),
+        "behind": [
+            {"broker": broker, "end_offset": end, "leads_to": partition.end_offset}
+            for broker, end in partition.behind.items()
+        ],
+        "leader_epoch": partition.leader_epoch,
+        "end_offset": partition.end_offset,
+        "is_new": partition.is_new,
+    }
+
+
+def metadata_text(rebuilt: Rebuilt, output: str | None, size: int) -> str:
+    """Return the same for people."""
+    return joined(_lines(rebuilt, output, size))
+
+
+def _lines(rebuilt: Rebuilt, output: str | None, size: int) -> Iterator[str]:
+    partitions = [partition for topic in rebuilt.topics for partition in topic.partitions]
+    yield (
+        f"Cluster {rebuilt.cluster_id}: {count_text(len(rebuilt.topics), 'topic')}, "
+        f"{count_text(len(partitions), 'partition')}, {count_text(len(rebuilt.brokers), 'broker')}"
+    )
+    yield from _table("", map(_topic_cells, rebuilt.topics))
+    yield from _table("NO COPY of these partitions: they begin empty", _new_cells(rebuilt.topics))
+    yield from _table("Behind: these copies are shorter, and follow", _behind_cells(rebuilt.topics))
+    yield from _table("SET by klogtool, because no disk says it", ((line,) for line in rebuilt.guessed))
+    yield from _table("UNKNOWN: set these again before clients come back", ((line,) for line in rebuilt.unknown))
+    yield from _list("NOT ADOPTED: these folders stay as they are", map(_left_line, rebuilt.not_adopted))
+    yield from _list("RENAME before these brokers start", map(_renaming_line, rebuilt.renamings))
+    yield ""
+    if output is None:
+        yield NOT_WRITTEN
+    else:
+        yield f"{quoted(output)}: {snapshot_name(rebuilt)}, {size:,} bytes"
+        yield "Put it on EVERY controller as __cluster_metadata-0, before any of them starts."
+
+
+def _table(heading: str, rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    found = list(rows)
+    if found:
+        yield from ["", heading] if heading else []
+        yield from wrapped_table(found[:MOST_SHOWN])
+        yield from _rest(len(found))
+
+
+def _list(heading: str, lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines with paths, which are never wrapped."""
+    found = list(lines)
+    if found:
+        yield from ["", heading, *(f"  {line}" for line in found[:MOST_SHOWN])]
+        yield from _rest(len(found))
+
+
+def _rest(count: int) -> Iterator[str]:
+    if count > MOST_SHOWN:
+        yield f"  ... and {count - MOST_SHOWN:,} more: --format json has all"
+
+
+def _topic_cells(topic: Topic) -> tuple[str, ...]:
+    copies = max(len(partition.replicas) for partition in topic.partitions)
+    whys = dict.fromkeys(setting.why for setting in topic.settings)
+    sizes = f"{count_text(len(topic.partitions), 'partition')} x {copies}"
+    return topic.name, topic.topic_id, sizes, ", ".join(_WHYS[why] for why in whys) or "Kafka's defaults"
+
+
+def _new_cells(topics: Iterable[Topic]) -> Iterator[tuple[str, ...]]:
+    for topic in topics:
+        numbers = [str(partition.partition) for partition in topic.partitions if partition.is_new]
+        if numbers:
+            yield topic.name, ", ".join(numbers)
+
+
+def _behind_cells(topics: Iterable[Topic]) -> Iterator[tuple[str, ...]]:
+    for topic in topics:
+        for partition in topic.partitions:
+            for broker, end in partition.behind.items():
+                where = f"broker {broker} ends at {end:,}, broker {partition.complete[0]} at {partition.end_offset:,}"
+                yield f"{topic.name}-{partition.partition}", where
+
+
+def _left_line(one: NotAdopted) -> str:
+    return f"broker {one.broker}: {one.log_dir}/{one.folder}: {one.why}"
+
+
+def _renaming_line(one: Renaming) -> str:
+    old, new = (quoted(f"{one.log_dir}/{name}") for name in (one.folder, one.to))
+    return f"broker {one.broker}: mv -n {old} {new}"
