@@ -2,6 +2,7 @@
 
 cdef enum:
     FIRST_COMMITS = 256
+    MOST_WAITING = 16               # records that are put together, so that memory is asked for before it is needed
     COMMIT_TYPE_BYTES = 2
     MOST_COMMIT_TYPE = 1            # LegacyOffsetCommitKey 0, OffsetCommitKey 1
 
@@ -15,6 +16,12 @@ cdef struct Commit:                 # the last record of a key, or of a key and 
     int64_t main, next_one          # of a producer's: the row of the key alone; the producer's next open row
     int64_t producer_id
     bint is_open
+
+cdef struct WaitingCommit:          # a record that is to be put; its bytes stay where they are until then
+    uint64_t high, low
+    Bytes key
+    Bytes value
+    int64_t key_size, value_size, offset, timestamp, producer_id
 
 cdef struct Committer:              # a producer; its open rows, one behind the other
     int64_t id, first_row
@@ -49,6 +56,8 @@ cdef class CommitReplay:
     cdef int64_t* slots
     cdef Committer* committers
     cdef Numbers numbers
+    cdef WaitingCommit[MOST_WAITING] waiting
+    cdef int waiting_count
     cdef bint has_no_memory
 
     def __cinit__(self, int64_t at_ms, int64_t log_start_offset, int64_t clean_end, bytes secret not None, kept_type):
@@ -100,6 +109,7 @@ cdef class CommitReplay:
                     break
                 inside = NULL
                 at += size
+            self.put_waiting()
         work.busy = False
         if self.has_no_memory:
             raise MemoryError
@@ -114,7 +124,9 @@ cdef class CommitReplay:
         if value is not None:
             v, size = (&value[0] if value.shape[0] else <Bytes> &self.k0), value.shape[0]
         if timestamp <= self.at_ms and self.is_commit(k, key.shape[0]):
-            if not self.put_one(k, key.shape[0], v, size, offset, timestamp, producer_id):
+            self.wait(k, key.shape[0], v, size, offset, timestamp, producer_id)
+            self.put_waiting()
+            if self.has_no_memory:
                 raise MemoryError
 
     def end_txn(self, int64_t producer_id, bint is_commit, int64_t timestamp):
@@ -159,6 +171,7 @@ cdef class CommitReplay:
         if attributes & CONTROL_BIT:
             if not read_marker(b, size, &marker) or marker.timestamp < 0:
                 return _REFERENCE
+            self.put_waiting()
             self.end_one(be64(b + BATCH_PRODUCER_ID), not marker.is_abort, marker.timestamp)
         else:
             if body == NULL:
@@ -170,6 +183,8 @@ cdef class CommitReplay:
                     body = scratch.data
             if count and not self.take_records(b, body, body_size, attributes, count):
                 return _REFERENCE
+            if body != b + BATCH_SIZE:
+                self.put_waiting()
         self.note(base_offset, base_offset + delta, count, timestamp)
         return _DONE
 
@@ -200,8 +215,7 @@ cdef class CommitReplay:
         if r.key_size < 0:
             self.keyless += 1
         elif timestamp <= self.at_ms and self.is_commit(r.key, r.key_size):
-            if not self.put_one(r.key, r.key_size, r.value, r.value_size, offset, timestamp, producer_id):
-                self.has_no_memory = True
+            self.wait(r.key, r.key_size, r.value, r.value_size, offset, timestamp, producer_id)
 
     cdef inline bint is_commit(self, Bytes key, int64_t size) noexcept nogil:
         return size >= COMMIT_TYPE_BYTES and 0 <= be16(key) <= MOST_COMMIT_TYPE
@@ -223,38 +237,64 @@ cdef class CommitReplay:
 
     # One record.
 
-    cdef bint put_one(self, Bytes key, int64_t key_size, Bytes value, int64_t value_size, int64_t offset,
-                      int64_t timestamp, int64_t producer_id) noexcept nogil:
-        """A record of a commit's key. False: there is no memory for it."""
-        cdef uint64_t high, low
-        cdef int64_t main, row
-        key_size = end_of_commit_key(key, key_size)
-        siphash(key + COMMIT_TYPE_BYTES, key_size - COMMIT_TYPE_BYTES, self.k0, self.k1, 1, 3, &high, &low)
-        main = self.row_of(high, low)
+    cdef inline void wait(self, Bytes key, int64_t key_size, Bytes value, int64_t value_size, int64_t offset,
+                          int64_t timestamp, int64_t producer_id) noexcept nogil:
+        """A record of a commit's key, to be put with others. Its slot is asked for meanwhile."""
+        cdef WaitingCommit* w = &self.waiting[self.waiting_count]
+        w.key, w.key_size, w.value, w.value_size = key, end_of_commit_key(key, key_size), value, value_size
+        w.offset, w.timestamp, w.producer_id = offset, timestamp, producer_id
+        siphash(key + COMMIT_TYPE_BYTES, w.key_size - COMMIT_TYPE_BYTES, self.k0, self.k1, 1, 3, &w.high, &w.low)
+        if self.slot_count:
+            fetch_line(<Bytes> &self.slots[w.high & <uint64_t> (self.slot_count - 1)])
+        self.waiting_count += 1
+        if self.waiting_count == MOST_WAITING:
+            self.put_waiting()
+
+    cdef void put_waiting(self) noexcept nogil:
+        """All that wait, in their order. Rows and their bytes are asked for before the first is put."""
+        cdef int64_t[MOST_WAITING] rows
+        cdef int64_t row
+        cdef int n
+        for n in range(self.waiting_count if self.slot_count else 0):
+            rows[n] = self.slots[self.waiting[n].high & <uint64_t> (self.slot_count - 1)] - 1
+            if rows[n] >= 0:
+                fetch_line(<Bytes> &self.rows[rows[n]])
+                fetch_line(<Bytes> &self.rows[rows[n]] + sizeof(Commit) - 1)
+        for n in range(self.waiting_count if self.slot_count else 0):
+            row = rows[n]
+            if row >= 0 and self.rows[row].data != NULL:
+                fetch_line(self.rows[row].data)
+                fetch_line(self.rows[row].data + self.rows[row].room - 1)
+        for n in range(self.waiting_count):
+            if not self.put_one(&self.waiting[n]):
+                self.has_no_memory = True
+        self.waiting_count = 0
+
+    cdef inline bint put_one(self, WaitingCommit* w) noexcept nogil:
+        """False: there is no memory for it."""
+        cdef int64_t main = self.row_of(w.high, w.low), row
         if main < 0:
             return False
-        if producer_id == -1 or value_size < 0:
-            if offset <= self.rows[main].offset:
-                return True
-            return self.keep(&self.rows[main], key, key_size, value, value_size, offset, timestamp)
-        row = self.row_of(high ^ mixed(<uint64_t> producer_id ^ self.k0), low ^ mixed(<uint64_t> producer_id ^ self.k1))
-        if row < 0 or not self.open_row(row, main, producer_id):
+        if w.producer_id == -1 or w.value_size < 0:
+            return w.offset <= self.rows[main].offset or self.keep(&self.rows[main], w)
+        row = self.row_of(w.high ^ mixed(<uint64_t> w.producer_id ^ self.k0),
+                          w.low ^ mixed(<uint64_t> w.producer_id ^ self.k1))
+        if row < 0 or not self.open_row(row, main, w.producer_id):
             return False
-        return self.keep(&self.rows[row], key, key_size, value, value_size, offset, timestamp)
+        return self.keep(&self.rows[row], w)
 
-    cdef inline bint keep(self, Commit* c, Bytes key, int64_t key_size, Bytes value, int64_t value_size, int64_t offset,
-                          int64_t timestamp) noexcept nogil:
-        cdef int64_t needed = key_size + (value_size if value_size > 0 else 0)
+    cdef inline bint keep(self, Commit* c, WaitingCommit* w) noexcept nogil:
+        cdef int64_t needed = w.key_size + (w.value_size if w.value_size > 0 else 0)
         cdef void* grown
         if needed > c.room:
             grown = realloc(c.data, needed + needed // 8)
             if grown == NULL:
                 return False
             c.data, c.room = <uint8_t*> grown, needed + needed // 8
-        memcpy(c.data, key, key_size)
-        if value_size > 0:
-            memcpy(c.data + key_size, value, value_size)
-        c.key_size, c.value_size, c.offset, c.timestamp = key_size, value_size, offset, timestamp
+        memcpy(c.data, w.key, w.key_size)
+        if w.value_size > 0:
+            memcpy(c.data + w.key_size, w.value, w.value_size)
+        c.key_size, c.value_size, c.offset, c.timestamp = w.key_size, w.value_size, w.offset, w.timestamp
         return True
 
     cdef bint open_row(self, int64_t row, int64_t main, int64_t producer_id) noexcept nogil:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import subprocess
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
+from bad_input import MEMORY_BYTES, garbage_for, writable_copy
 from committing import OffsetsLog, commit_key, commit_value
-from running import FIXTURES, Done, run_here
+from running import FIXTURES, KLOGTOOL, Done, run_apart, run_here, with_memory, without_power_over_files
 
 from klogtool.format.names import FileKind
 
@@ -163,3 +168,70 @@ def test_a_log_dir_without_the_topic(tmp_path: pathlib.Path) -> None:
     done = asked(FIXTURES / "every-codec/logdir")
     assert done.status == 0
     assert "no partition of __consumer_offsets is under the given paths" in done.err
+
+
+# Hostile input, and files that stay as they are.
+
+
+def test_reading_changes_nothing(
+    unchanged: Callable[[pathlib.Path], AbstractContextManager[None]], tmp_path: pathlib.Path
+) -> None:
+    log_dir = writable_copy("groups/logdir", tmp_path / "logdir")
+    with unchanged(log_dir):
+        done = [asked(log_dir, *words) for words in ((), ("--format", "json"), ("--at", 0), ("--format", "csv"))]
+    assert [one.status for one in done] == [0] * 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [".log", ".index", ".timeindex", ".snapshot", "cleaner-offset-checkpoint"])
+def test_garbage_in_a_file(tmp_path: pathlib.Path, ending: str) -> None:
+    log_dir = writable_copy("transactions/logdir", tmp_path / "logdir")
+    folder = log_dir / "__consumer_offsets-0"
+    path = next((one for one in folder.iterdir() if one.name.endswith(ending)), log_dir / ending)
+    for data in garbage_for(path):
+        path.write_bytes(data)
+        done = run_apart("offsets", log_dir, before=with_memory(MEMORY_BYTES))
+        assert "Traceback" not in done.err
+        assert done.status == 0 or (done.status == 1 and "klogtool: " in done.err)
+
+
+def test_a_file_that_may_not_be_read(tmp_path: pathlib.Path) -> None:
+    log_dir = writable_copy("groups/logdir", tmp_path / "logdir")
+    (log_dir / "t-0" / f"{0:020}.log").chmod(0)
+    done = run_apart("offsets", log_dir, "--group", "g-new", before=without_power_over_files)
+    assert done.status == 0
+    assert b" -  " in done.out, "the log end of t-0 is not known"
+    (log_dir / "__consumer_offsets-0" / f"{0:020}.log").chmod(0)
+    done = run_apart("offsets", log_dir, before=without_power_over_files)
+    assert done.status == 4
+    assert "permission denied" in done.err
+
+
+def test_a_name_that_is_no_utf8(tmp_path: pathlib.Path) -> None:
+    log_dir = tmp_path / os.fsdecode(b"disk \xff")
+    log = OffsetsLog()
+    log.commit(1, 100)
+    log.data[-1] ^= 1
+    log.write(log_dir)
+    done = asked(log_dir, "--format", "json")
+    assert done.status == 1
+    damage = rows(done)[-1]["logs"][0]["damage"][0]  # type: ignore[index]
+    assert "\\xff" in damage["path"]
+    assert "path_base64" in damage
+
+
+def test_a_log_of_holes_ends_soon(tmp_path: pathlib.Path) -> None:
+    log = OffsetsLog()
+    log.commit(1, 100)
+    path = log.write(tmp_path)
+    os.truncate(path, 1 << 31)
+    done = run_apart("offsets", tmp_path, before=with_memory(MEMORY_BYTES))
+    assert done.status == 0
+    assert b"1 committed offset" in done.out
+
+
+def test_a_reader_that_goes_away() -> None:
+    line = " ".join([*KLOGTOOL, "offsets", str(LOG_DIR), "--format", "json", "| true; exit ${PIPESTATUS[0]}"])
+    done = subprocess.run(["bash", "-c", line], capture_output=True, check=False, timeout=60)
+    assert done.returncode in (0, 141)
+    assert b"Traceback" not in done.stderr
