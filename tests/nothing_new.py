@@ -26,8 +26,13 @@ from klogtool.format.names import FileKind
 from klogtool.plans.decisions import DECISIONS
 from klogtool.plans.saved_plan import RENAME_FOLDER, SavedPlan
 
-# What a command has to leave. Offsets that were lost stay missing, as both commands say.
-EXCUSED = {"salvage": {"segment-gap"}, "rebuild-index": {"segment-gap"}}
+# What a command has to leave. Offsets that were lost stay missing, as both commands say. A snapshot without a producer
+# that the log has is what was asked for.
+EXCUSED = {
+    "salvage": {"segment-gap"},
+    "rebuild-index": {"segment-gap"},
+    "txns --drop-producer": {"snapshot-content"},
+}
 # Of a partition by itself: its epochs begin at the log start, whose line is in a log dir that it does not lie in.
 EXCUSED_ELSEWHERE = {"epochs-content"}
 # (id, file below the folder that was looked at), and how many of them.

@@ -40,6 +40,7 @@ QUESTIONS = {
     "offsets": "offsets fixtures/transactions/logdir",
     "hash": f"hash {SOUND}",
     "fleet metadata": "fleet metadata {klog}",
+    "txns --drop-producer": f"txns --drop-producer 0 {SOUND}",
     "image": f"image {SOUND} --output {{output}}",
 }
 TYPES = ("answer", "plan", "transaction", "committed", "image")

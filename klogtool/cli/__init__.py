@@ -30,9 +30,9 @@ dumping               klogtool dump-log: text and JSON
 dump_columns          klogtool dump-log: Arrow and Parquet
 lookup                klogtool lookup
 read                  klogtool read
-txns                  klogtool txns
 offsets               klogtool offsets
 hash                  klogtool hash
+txns                  klogtool txns, also with --drop-producer
 salvage               klogtool salvage
 rebuild_index         klogtool rebuild-index
 append                klogtool append

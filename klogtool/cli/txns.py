@@ -19,13 +19,16 @@ from klogtool.cli import circumstance_options, options
 from klogtool.cli.loading import load_and_tell
 from klogtool.cli.output import Output, error_lines, note
 from klogtool.cli.status import DONE, FOUND
-from klogtool.cli.writing import is_refusal
-from klogtool.cli.writing_options import header, output_format
+from klogtool.cli.writing import decide_and_carry_out, is_refusal
+from klogtool.cli.writing_options import header, writing
 from klogtool.errors import KlogError
 from klogtool.json_rows import row_line
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
+from klogtool.plans.drop_producer import COMMAND as DROP_PRODUCER
+from klogtool.plans.drop_producer import DropProducerQuestion
 from klogtool.render.counts import count_text
+from klogtool.render.drop_producer import drop_producer_text
 from klogtool.render.lookup import refusal_row
 from klogtool.render.txns import (
     closing_text,
@@ -39,6 +42,8 @@ from klogtool.render.txns import (
 )
 
 COMMAND = "txns"
+_ONLY_TO_LOOK = ("transaction_state", "verbose")
+_ONLY_TO_DROP = ("apply", "output", "plan_out", "journal")
 
 
 @click.command(COMMAND)
@@ -49,21 +54,36 @@ COMMAND = "txns"
     metavar="PATH",
     help="Also read __transaction_state in this log dir, or this partition dir of it. Repeatable.",
 )
-@output_format
+@click.option(
+    "--drop-producer",
+    callback=options.long,
+    metavar="ID",
+    help="Remove one producer from the producer snapshots of partition dirs, and say what that exposes.",
+)
+@writing
 @options.jobs
 @options.verbose
 @options.quiet
 @circumstance_options.circumstances
 @options.debug
-def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **chosen: Any) -> int:
+@click.pass_context
+def command(
+    ctx: click.Context, /, paths: tuple[str, ...], form: str, circumstances: Circumstances, **chosen: Any
+) -> int:
     """List the transactions of partition dirs or of whole log dirs, and the state of producers as a broker has it.
 
     klogtool loads each partition as a broker would load it, then reads all of it. It writes nothing. It joins open
     transactions with the __transaction_state of the same log dirs, and says who will end them.
 
-    Exit status: 0 done; 1 damage was met, or a broker refuses to load a partition; 2 wrong usage, no such path; 4 a
-    file could not be read.
+    With --drop-producer, PATH is a partition dir. klogtool prints the plan and stops. With --apply or --output, it
+    carries the plan out.
+
+    Exit status: 0 done; 1 damage was met, or a broker refuses to load a partition; 2 wrong usage, no such path; 3 with
+    --drop-producer: refused, nothing written; 4 a file could not be read.
     """
+    _check_options(ctx, chosen)
+    if chosen["drop_producer"] is not None:
+        return _drop_producer(paths, form, circumstances, chosen)
     found = [(path, open_path(path)) for path in paths]
     coordinators = _AtHand([*paths, *chosen["transaction_state"]], circumstances, chosen)
     is_one = len(paths) == 1 and not isinstance(found[0][1], LogDir)
@@ -77,6 +97,22 @@ def command(paths: tuple[str, ...], form: str, circumstances: Circumstances, **c
             show.partition(path, chosen, None)
     show.close()
     return FOUND if show.is_damaged else DONE
+
+
+def _check_options(ctx: click.Context, chosen: Mapping[str, Any]) -> None:
+    """Raises UsageError for options that do not fit --drop-producer, and those that fit only with it."""
+    is_dropping = chosen["drop_producer"] is not None
+    wrong, how = (_ONLY_TO_LOOK, "does not go") if is_dropping else (_ONLY_TO_DROP, "goes")
+    for name in wrong:
+        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')} {how} with --drop-producer.", ctx)
+
+
+def _drop_producer(paths: Sequence[str], form: str, circumstances: Circumstances, chosen: Mapping[str, Any]) -> int:
+    question = DropProducerQuestion(
+        circumstances=circumstances, jobs=chosen["jobs"], producer_id=chosen["drop_producer"]
+    )
+    return decide_and_carry_out(DROP_PRODUCER, paths, question, {**chosen, "form": form}, text_of=drop_producer_text)
 
 
 class _AtHand:

@@ -25,6 +25,7 @@
     roll                     roll
     truncate                 truncate
     rebuild_index            rebuild-index
+    drop_producer            txns --drop-producer
 
     recover                  verify --recover: the result of a broker's start and a clean stop, for a partition dir
     recover_log_dir          verify --recover of a log dir

@@ -27,6 +27,7 @@ DECISIONS = {
     "delete-records": "klogtool.plans.delete_records",
     "compact": "klogtool.plans.compact",
     "free": "klogtool.plans.free",
+    "txns --drop-producer": "klogtool.plans.drop_producer",
     "doctor --fix": "klogtool.plans.mend",
 }
 

@@ -60,6 +60,7 @@ Other answers:
     txns               txns
     offsets            offsets
     hash               hash
+    drop_producer      txns --drop-producer
     image              image
     fleet_metadata     fleet metadata
     spark_text         the commands on Spark: counts and tables

@@ -155,3 +155,31 @@ def test_only_open_transactions_need_coordinators(tmp_path: Path) -> None:
     for file in (tmp_path / "d/__transaction_state-0").glob("*.log"):
         file.write_bytes(b"broken")
     assert ask(tmp_path / "d", "__consumer_offsets-0").err == ""
+
+
+def test_a_producer_is_dropped_and_put_back(log_dir: Path) -> None:
+    """Of four producers only the dropped one goes; undo brings the bytes back."""
+    snapshots = {path: path.read_bytes() for path in sorted((log_dir / "t-0").glob("*.snapshot"))}
+    (log_dir / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 5\n")
+    plain = ask(log_dir, "t-0", "--drop-producer", "1")
+    assert plain.out.decode().startswith("t-0: producer 1 goes from 1 producer snapshot; all others stay\n")
+    assert "EXPOSES its data at offsets 0 to 0" in plain.out.decode()
+    assert {path: path.read_bytes() for path in snapshots} == snapshots
+    done = ask(log_dir, "t-0", "--drop-producer", "1", "--apply")
+    assert {path: path.read_bytes() for path in snapshots} != snapshots
+    assert {n: row["verdict"] for n, row in rows(log_dir, "t-0").items()} == {
+        1: "forgotten",
+        2: "unknown",
+        3: "unknown",
+    }
+    undo = done.out.decode().partition("To take it back: klogtool ")[2].splitlines()[0]
+    assert run_here(undo.split(), log_dir).status == 0
+    assert {path: path.read_bytes() for path in snapshots} == snapshots
+
+
+def test_options_that_do_not_go_together(log_dir: Path) -> None:
+    for words in (["--apply"], ["--drop-producer", "1", "-v"], ["--drop-producer", "1", "--transaction-state", "."]):
+        done = run_here(["txns", "t-0", *words], log_dir)
+        assert (done.status, "--drop-producer" in done.err) == (2, True)
+    assert run_here(["txns", ".", "--drop-producer", "1"], log_dir).status == 2
+    assert run_here(["txns", "t-0", "--drop-producer", "1", "--last-stop", "unclean"], log_dir).status == 3

@@ -36,6 +36,7 @@ COMMANDS = {
     "retain": ("transactions/logdir/t-0", f"--config retention.bytes=1 --purge {NOW}"),
     "delete-records": ("transactions/logdir/t-0", f"--before 9 {NOW}"),
     "compact": ("transactions/logdir/t-0", f"--config cleanup.policy=compact --force {NOW}"),
+    "txns --drop-producer": ("transactions/logdir/t-0", f"0 {NOW}"),
     "doctor --fix": ("transactions/logdir/t-0", ""),
 }
 STRAY = "t-0.0123456789abcdef0123456789abcdef-stray"
@@ -67,7 +68,7 @@ def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield box
         shutil.rmtree(box)
         return
-    words = [*request.param.split(), str(box / "logs" / name), *options.split(), "--plan-out", str(box / "plan")]
+    words = [*request.param.split(), *options.split(), str(box / "logs" / name), "--plan-out", str(box / "plan")]
     done = run_here(words, box)
     assert (box / "plan").exists(), done.err
     yield box

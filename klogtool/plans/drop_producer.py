@@ -1,0 +1,138 @@
+"""txns --drop-producer: removes one producer from the producer snapshots of a partition, and says what that exposes.
+
+The usual way out of a broken producer state is to delete all snapshots, which forgets every producer. Here one producer
+goes and the others stay. The next start of a broker is played before and after: if it would find the producer again in
+the log (LogLoader, UnifiedLog.rebuildProducerState), the plan is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from klogtool.broker.circumstances import Checkpoints, LoadTerms, Long, terms_of
+from klogtool.broker.draft import Draft
+from klogtool.broker.file_facts import facts_of
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.log_transactions import Status, transaction_state, walk_transactions
+from klogtool.broker.unified_log.producer_snapshots import SnapshotNames
+from klogtool.errors import Corrupt, KlogError, Refused
+from klogtool.format.producer_snapshot import build_producer_snapshot, parse_producer_snapshot
+from klogtool.kernels import crc32c
+from klogtool.log.opened import open_path
+from klogtool.log.partition import Partition
+from klogtool.plans.plan import Plan, Write
+from klogtool.plans.question import Question
+from klogtool.verify.cures import recover
+
+COMMAND = "txns --drop-producer"
+
+
+class DropProducerQuestion(Question, frozen=True):
+    """producer_id: the one that goes."""
+
+    producer_id: Long
+
+
+QUESTION = DropProducerQuestion
+
+
+def decide(path: str, question: DropProducerQuestion) -> Iterator[Plan]:
+    """Plan for one partition dir.
+
+    Raises Refused if the next start of a broker would find the producer again; Corrupt, Refused or Unsupported, with
+    Kafka's class, if a broker refuses to load the partition; KlogError for what is not a partition dir.
+    """
+    if not isinstance(open_path(path), Partition):
+        raise KlogError("not a partition dir", path=path)
+    try:
+        yield _planned(path, question, terms_of(path, question.circumstances, checkpoints=Checkpoints.beside(path)))
+    except KlogError as error:
+        error.at_path(path)
+        raise
+
+
+def _planned(path: str, question: DropProducerQuestion, terms: LoadTerms) -> Plan:
+    draft, jobs, producer_id = Draft.of(path), question.threads, question.producer_id
+    facts = facts_of(draft)
+    changed, notes = _snapshots_without(draft, producer_id)
+    before, after = (LoadedLog(_draft_with(path, some), terms, jobs) for some in ({}, changed))
+    if producer_id in after.producers.producers:
+        raise _comes_back(path, after, producer_id)
+    answer = {
+        "producer_id": producer_id,
+        "snapshots": list(changed),
+        **_exposed(before, after, producer_id),
+        "returns_after_unclean_stop": producer_id in _after_unclean_stop(path, changed, terms, jobs),
+    }
+    steps = tuple(Write(name, (data,)) for name, data in changed.items())
+    return Plan(COMMAND, path, question, facts, steps, (), answer, (*terms.notes, *notes))
+
+
+def _snapshots_without(draft: Draft, producer_id: int) -> tuple[dict[str, bytes], list[str]]:
+    """Return the new bytes of each snapshot that has the producer, by name, and notes about those that are left
+    alone."""
+    changed, notes, known = {}, [], SnapshotNames(draft)
+    for name in map(known.name_of, known.offsets):
+        try:
+            entries = parse_producer_snapshot(draft.read(name), crc32c)
+        except Corrupt as error:
+            notes.append(f"{name} is left as it is, a broker deletes it: {error.reason}")
+            continue
+        kept = [entry for entry in entries if entry.producer_id != producer_id]
+        if len(kept) < len(entries):
+            changed[name] = build_producer_snapshot(kept, crc32c)
+    return changed, notes
+
+
+def _draft_with(path: str, changed: dict[str, bytes]) -> Draft:
+    draft = Draft.of(path)
+    for name, data in changed.items():
+        draft.write(name, data)
+    return draft
+
+
+def _after_unclean_stop(path: str, changed: dict[str, bytes], terms: LoadTerms, jobs: int) -> set[int]:
+    """Return the producers that a broker knows if its next stop is unclean, before it has written anything."""
+    if not terms.is_clean:
+        return set()  # that start was played
+    log = LoadedLog(_draft_with(path, changed), replace(terms, is_clean=False, has_marker=False), jobs)
+    return set(log.producers.producers)
+
+
+def _comes_back(path: str, log: LoadedLog, producer_id: int) -> Refused:
+    known = log.producers.producers[producer_id]
+    since = log.report.recovered[0] if log.report.recovered else log.producers.loaded_from
+    why = "recovers segments" if log.report.recovered else "reads the log"
+    return Refused(
+        f"the next start of a broker finds producer {producer_id} again: it {why} from offset {since or 0:,} on, and "
+        f"finds batches of it there, the last at offset {known.last_data_offset:,}",
+        path=path,
+        cure=f"First bring the newest snapshot to the log end: stop a broker cleanly, or run {recover(path)}, "
+        "for a log dir with --mark-clean.",
+    )
+
+
+def _exposed(before: LoadedLog, after: LoadedLog, producer_id: int) -> dict[str, Any]:
+    """Return what changes for readers: the offsets that become visible, and the last stable offset before and after."""
+    known = before.producers.producers.get(producer_id)
+    since = None if known is None else known.current_txn_first_offset
+    states = transaction_state(before), transaction_state(after)
+    visible = None if since is None else _data_of(after, producer_id)
+    return {
+        "is_known": known is not None,
+        "open_since": since,
+        "visible": visible,
+        "last_stable_offset_before": states[0].last_stable_offset,
+        "last_stable_offset": states[1].last_stable_offset,
+    }
+
+
+def _data_of(log: LoadedLog, producer_id: int) -> list[int | None] | None:
+    """Return first and last offset of the open transaction's data in the log; None if they are gone."""
+    for txn in walk_transactions(log):
+        if txn.status is Status.OPEN and txn.producer_id == producer_id:
+            return [txn.first_offset, txn.last_offset]
+    return None
