@@ -50,6 +50,7 @@ help                  klogtool help
 fleet                 klogtool fleet: the group
 fleet_collect         klogtool fleet collect
 fleet_metadata        klogtool fleet metadata
+fleet_plan            klogtool fleet plan
 spark                 klogtool spark: the group
 spark_verify          klogtool spark verify
 spark_export          klogtool spark export

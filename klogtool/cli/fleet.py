@@ -8,6 +8,7 @@ import click
 
 FLEET_COMMANDS = {
     "collect": ("klogtool.cli.fleet_collect", "On each broker: write what its log dirs have, as a small file."),
+    "plan": ("klogtool.cli.fleet_plan", "Choose the best copy of each partition, and say what this loses."),
     "metadata": ("klogtool.cli.fleet_metadata", "Rebuild a lost __cluster_metadata: all controllers are gone."),
 }
 

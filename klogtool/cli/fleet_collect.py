@@ -13,8 +13,9 @@ from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output, note
 from klogtool.cli.status import COULD_NOT, DONE
 from klogtool.cli.writing_options import header
-from klogtool.fleet.collected import COMMAND, Collected, CopyFacts, walk_lines
+from klogtool.fleet.collected import COMMAND, Collected, CopyFacts
 from klogtool.fleet.collecting import Collecting, collect
+from klogtool.fleet.framed import walk_lines
 from klogtool.log.under import count_partitions
 from klogtool.render.counts import count_text
 from klogtool.render.progress_bar import Bar, is_drawn

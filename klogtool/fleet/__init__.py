@@ -1,7 +1,11 @@
 """Several brokers after a disaster: which copy of each partition is the best, and what every broker has to do.
 
-collected   what `fleet collect` writes about one broker: read and written
+framed      files that go from machine to machine: typed rows, and an end with a checksum
+collected   what `fleet collect` writes about one broker
 collecting  log dirs of a broker, as such a file
 metadata    what a lost `__cluster_metadata` said, as far as the log dirs know
 metadata_records  the same as records, and as the bytes of a snapshot
+histories   which leaders wrote a log, and where two logs part
+choosing    the best copy of one partition, and what becomes of the others
+planning    all partitions: who leads, in which order brokers start, what Kafka's tools are given
 """

@@ -16,23 +16,16 @@ within bounds. Fields that a later version adds are ignored. Names that are not 
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
-from klogtool.errors import Refused
-from klogtool.json_rows import restored, row_line
-from klogtool.log.file import read_whole
+from klogtool.fleet.framed import End, Frame, Framed
 from klogtool.plans.question import PathText
 
 FORMAT = 1
-MOST_BYTES = 1 << 30
-MOST_LINE_BYTES = 1 << 24
 MOST_LISTED = 1 << 16  # entries of one list
 
 COMMAND = "fleet collect"
@@ -191,13 +184,8 @@ class CopyFacts(Struct, frozen=True, tag="copy"):
         return self.topic, self.partition
 
 
-class _End(Struct, frozen=True, tag="end"):
-    lines: Size
-    sum: Digest
-
-
 Row: TypeAlias = BrokerFacts | TopicFacts | PartitionFacts | CopyFacts
-_AnyRow: TypeAlias = Row | _End
+_FRAME = Frame(COMMAND, Row | End)
 _Kind = TypeVar("_Kind", BrokerFacts, TopicFacts, PartitionFacts, CopyFacts)
 
 
@@ -219,92 +207,33 @@ class Collected(Struct, frozen=True):
         yield from self.copies
 
 
-def walk_lines(head: Mapping[str, Any], rows: Iterable[Row]) -> Iterator[str]:
-    """Yield the lines of a file, without line ends. head: the first line's fields (cli/writing_options.header)."""
-    summed, count = hashlib.blake2b(digest_size=16), 0
-    for row in chain([head], map(msgspec.to_builtins, rows)):
-        line = row_line(row)
-        summed.update(line.encode() + b"\n")
-        count += 1
-        yield line
-    yield row_line({"type": "end", "lines": count, "sum": summed.hexdigest()})
-
-
 def read_collected(path: str) -> Collected:
     """Read a file. Raises Refused, which says what is wrong with it: cut short, changed, of another kind or version;
     KlogError if it cannot be read."""
-    lines = read_whole(path, limit=MOST_BYTES).splitlines()
-    return parse_collected(lines, path)
+    return _collected(_FRAME.read(path), path)
 
 
 def parse_collected(lines: Sequence[bytes], path: str) -> Collected:
     """Parse the lines of a file; see read_collected."""
-    head = _parse_head(lines[0] if lines else b"", path)
-    _check_end(lines, path)
-    rows = [_parse(line, n, path) for n, line in enumerate(lines[1:-1], 2)]
+    return _collected(_FRAME.parse(lines, path), path)
+
+
+def _collected(framed: Framed, path: str) -> Collected:
+    rows = framed.rows
     brokers = [row for row in rows if isinstance(row, BrokerFacts)]
     if len(brokers) != 1 or rows[0] is not brokers[0]:
-        raise _refused(path, "its second line must be the only one about the broker")
+        raise _FRAME.refused(path, "its second line must be the only one about the broker")
     if brokers[0].format != FORMAT:
-        raise _refused(path, f"its format is {brokers[0].format}, this version reads {FORMAT}")
+        raise _FRAME.refused(path, f"its format is {brokers[0].format}, this version reads {FORMAT}")
     return Collected(
         brokers[0],
         _of(TopicFacts, rows),
         _of(PartitionFacts, rows),
         _of(CopyFacts, rows),
         path,
-        str(head.get("version", ""))[:64],
+        str(framed.head.get("version", ""))[:64],
     )
 
 
 def _of(kind: type[_Kind], rows: Sequence[Row]) -> tuple[_Kind, ...]:
     return tuple(row for row in rows if isinstance(row, kind))
-
-
-def _parse_head(line: bytes, path: str) -> Mapping[str, Any]:
-    head = _json_of(line, 1, path)
-    if not isinstance(head, dict) or head.get("type") != "klogtool":
-        raise _refused(path, "its first line is not the head")
-    if head.get("command") != COMMAND:
-        raise _refused(path, f"another command wrote it: {str(head.get('command'))[:64]}")
-    if head.get("schema") != 1:
-        raise _refused(path, f"its schema is {str(head.get('schema'))[:64]}, this version reads 1")
-    return head
-
-
-def _check_end(lines: Sequence[bytes], path: str) -> None:
-    """Raises Refused unless the last line is the end, and tells the lines before it."""
-    end = _parse(lines[-1], len(lines), path) if len(lines) > 1 else None
-    if not isinstance(end, _End):
-        raise _refused(path, "it is cut short: its last line is not the end")
-    if end.lines != len(lines) - 1:
-        raise _refused(path, f"{end.lines:,} lines were written, but {len(lines) - 1:,} are there")
-    summed = hashlib.blake2b(digest_size=16)
-    for line in lines[:-1]:
-        summed.update(line + b"\n")
-    if summed.hexdigest() != end.sum:
-        raise _refused(path, "its checksum does not match: it was changed after klogtool wrote it")
-
-
-def _parse(line: bytes, number: int, path: str) -> Any:
-    value = _json_of(line, number, path)
-    try:
-        return msgspec.convert(value, _AnyRow)
-    except (msgspec.ValidationError, UnicodeEncodeError, RecursionError) as error:
-        reason = "a text in it is no possible name" if isinstance(error, UnicodeEncodeError) else str(error)
-        if "matching regex" in reason:
-            reason = f"a name or id in it is impossible{reason[reason.find(' - at') :]}"
-        raise _refused(path, f"line {number}: {reason}") from None
-
-
-def _json_of(line: bytes, number: int, path: str) -> Any:
-    if len(line) > MOST_LINE_BYTES:
-        raise _refused(path, f"line {number} has more than {MOST_LINE_BYTES:,} bytes")
-    try:
-        return restored(json.loads(line))
-    except (ValueError, TypeError, RecursionError):  # TypeError: a base64 name that is not a string
-        raise _refused(path, f"line {number} is not valid JSON") from None
-
-
-def _refused(path: str, reason: str) -> Refused:
-    return Refused(f"not a file of '{COMMAND}': {reason}", path=path)

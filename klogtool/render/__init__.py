@@ -63,6 +63,7 @@ Other answers:
     drop_producer      txns --drop-producer
     image              image
     fleet_metadata     fleet metadata
+    fleet_plan         `fleet plan`
     spark_text         the commands on Spark: counts and tables
     inventory          spark inventory
     inventory_page     spark inventory as an HTML page

@@ -1,0 +1,386 @@
+"""Which copy of a partition is the best, what becomes of the others, and what is lost. Pure: a decision over facts.
+
+The base is the copy with the highest leader epoch; of several, the one with the highest end. This is how Kafka compares
+logs (KIP-101, KIP-595). If the metadata is as new as the logs, copies of brokers that may lead (ISR, ELR) come first.
+With clean elections the base has the history of every record that was acknowledged by all in-sync replicas: each leader
+had all such records when it was elected. It may have lost its end. So the best copy is the base, or the longest one
+that has all of it and goes on as it did. What it lacks in the middle is filled from others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.fleet.collected import Brokers, CopyFacts, Hole, Int, Name, Offset, PartitionFacts, Uuid, Word
+from klogtool.fleet.histories import (
+    History,
+    brokers_cut,
+    extends,
+    history_of,
+    last_epoch_of,
+    latest_epoch_of,
+    parting_offset,
+    remembered_history,
+)
+
+Action: TypeAlias = Literal["lead", "follow", "truncate", "set-aside", "restore", "replace", "leave"]
+HELD = ("current", "future")
+_FETCHES = "fetches what it lacks"
+
+
+class Placed(Struct, frozen=True):
+    """A copy on a broker. is_clean: its log dir has a clean marker. directory_id: of its log dir."""
+
+    node_id: Int
+    copy: CopyFacts
+    is_clean: bool = False
+    directory_id: Uuid | None = None
+
+
+class Offsets(Struct, frozen=True):
+    """Offsets [first, last] of one copy."""
+
+    node_id: Int
+    first: Offset
+    last: Offset
+    why: Word
+
+
+class Share(Struct, frozen=True):
+    """What becomes of one copy.
+
+    lead: it is the best. follow: its broker cuts it at `to`, and fetches the rest from the leader. leave: nothing.
+    By `fleet apply`: truncate: cut at `to`. set-aside: moved out of the log dir. restore: gets the plain name.
+    By hand: replace: the best copy is brought in its place.
+    """
+
+    placed: Placed
+    action: Action
+    why: Word
+    to: Offset | None = None
+
+
+class Choice(Struct, frozen=True, tag="choice"):
+    """A partition. best: None if there is no copy.
+
+    fills: offsets that the best copy lacks, and other copies have: for `salvage --replica`. lost: offsets that no copy
+    has, between those that are kept. only_elsewhere: offsets that this choice loses. older: offsets before the start of
+    the best copy, where retention may have deleted them. missing: brokers that have the partition by the metadata, and
+    of which no file was given. electable: brokers that the controller elects by itself: the ISR, or the ELR if that is
+    empty (PartitionChangeBuilder). rivals: those of them whose copy is worse: they must not lead.
+    """
+
+    topic: Name
+    partition: Int
+    topic_id: Uuid | None
+    best: Placed | None
+    shares: tuple[Share, ...] = ()
+    fills: tuple[Offsets, ...] = ()
+    lost: tuple[Hole, ...] = ()
+    only_elsewhere: tuple[Offsets, ...] = ()
+    older: tuple[Offsets, ...] = ()
+    missing: Brokers = ()
+    replicas: Brokers = ()
+    electable: Brokers = ()
+    rivals: Brokers = ()
+    problems: tuple[Word, ...] = ()
+
+    @property
+    def leader(self) -> int | None:
+        """The broker with the best copy."""
+        return None if self.best is None else self.best.node_id
+
+
+def choose(
+    placed: Sequence[Placed], known: PartitionFacts | None, brokers: Sequence[int], key: tuple[str, int]
+) -> Choice:
+    """Choose for one partition. placed: all its copies, readable or not. known: what the metadata says of it. brokers:
+    whose files were given."""
+    topic_id, candidates, others = _candidates(placed, known)
+    replicas = known.replicas if known is not None else ()
+    missing = tuple(node_id for node_id in replicas if node_id not in brokers)
+    problems = [f"broker {each.node_id}: {each.copy.problem}" for each in placed if each.copy.problem is not None]
+    choice = Choice(*key, topic_id, None, missing=missing, replicas=replicas, problems=tuple(problems))
+    if known is not None:
+        choice = replace(choice, electable=known.isr or known.elr)
+    if not candidates:
+        return replace(choice, shares=tuple(others))
+    own = {
+        node_id: _best_of([each for each in candidates if each.node_id == node_id], replicas)
+        for node_id in dict.fromkeys(each.node_id for each in candidates)
+    }
+    base, best = _best(list(own.values()), known)
+    shares = [*_shares(best, own, candidates, replicas), *others]
+    rest = [each for each in candidates if each is not best]
+    fills, lost = _fill(base, best, rest)
+    older, parted = tuple(_older(best, rest)), tuple(_parted(best, rest, fills))
+    is_head_lost = _lost_its_head(best.copy)
+    return replace(
+        choice,
+        best=best,
+        shares=tuple(_kept_for_salvage(share, fills) for share in shares),
+        fills=fills,
+        lost=lost,
+        only_elsewhere=(*older, *parted) if is_head_lost else parted,
+        older=() if is_head_lost else older,
+    )
+
+
+def _candidates(placed: Sequence[Placed], known: PartitionFacts | None) -> tuple[str | None, list[Placed], list[Share]]:
+    """Return the topic id, the copies of the topic with that id, and what becomes of the others."""
+    topic_id = known.topic_id if known is not None else _newest_id(placed)
+    candidates, others = [], []
+    for each in placed:
+        if each.copy.problem is not None:
+            others.append(Share(each, "leave", "it could not be read"))
+        elif each.copy.topic_id not in (None, topic_id) and topic_id is not None:
+            others.append(Share(each, "leave", f"another topic of that name: its id is {each.copy.topic_id}"))
+        elif each.copy.state == "delete":
+            others.append(Share(each, "leave", "marked for deletion"))
+        else:
+            candidates.append(each)
+    return topic_id, candidates, others
+
+
+def _newest_id(placed: Sequence[Placed]) -> str | None:
+    """Return the id of the topic that was written last: without metadata, nothing else says which one lives."""
+    told = [each.copy for each in placed if each.copy.topic_id is not None and each.copy.state in HELD]
+    told = told or [each.copy for each in placed if each.copy.topic_id is not None]
+    newest = max(told, key=lambda copy: (copy.newest_timestamp or -1, copy.topic_id), default=None)
+    return None if newest is None else newest.topic_id
+
+
+def _best_of(placed: Sequence[Placed], replicas: Sequence[int]) -> Placed:
+    return max(placed, key=lambda each: _rank(each, replicas))
+
+
+def _best(placed: Sequence[Placed], known: PartitionFacts | None) -> tuple[Placed, Placed]:
+    """Return the base, and the copy that leads: see the head of this file."""
+    replicas = () if known is None else known.replicas
+    base = max(placed, key=lambda e: (_may_lead(e, placed, known), latest_epoch_of(e.copy), *_rank(e, replicas)))
+    return base, _best_of([each for each in placed if each is base or extends(each.copy, base.copy)], replicas)
+
+
+def _may_lead(each: Placed, placed: Sequence[Placed], known: PartitionFacts | None) -> bool:
+    """Return whether the controller elects a broker by itself, by metadata that is as new as the logs."""
+    if known is None or known.leader_epoch < max(latest_epoch_of(one.copy) for one in placed):
+        return False
+    return each.node_id in (known.isr or known.elr)
+
+
+def _rank(each: Placed, replicas: Sequence[int]) -> tuple[int, ...]:
+    """Return what decides, most important first: epoch of the last batch, end; then the lowest start, fewest holes, a
+    folder that needs no new name, and the order of the replicas."""
+    copy = each.copy
+    place = replicas.index(each.node_id) if each.node_id in replicas else len(replicas)
+    holes = sum(hole.last is not None for hole in copy.holes)
+    return (
+        last_epoch_of(copy),
+        copy.log_end_offset,
+        -copy.log_start_offset,
+        -holes,
+        copy.state == "current",
+        -place,
+        -each.node_id,
+    )
+
+
+# What becomes of the copies.
+
+
+def _shares(
+    best: Placed, own: dict[int, Placed], candidates: Sequence[Placed], replicas: Sequence[int]
+) -> Iterator[Share]:
+    inside = [each for each in own.values() if each.node_id in replicas]
+    heir = _best_of(inside, replicas) if inside and best.node_id not in replicas else None
+    for each in candidates:
+        kept = own[each.node_id]
+        if each is not kept:
+            yield _beside(each, kept)
+        elif replicas and each.node_id not in replicas:
+            yield Share(each, "leave", f"broker {each.node_id} is no replica by the metadata: it would make it -stray")
+        elif each is heir:
+            yield Share(each, "replace", f"bring the copy of broker {best.node_id} here: that one is no replica")
+        elif each.copy.state != "current":
+            yield Share(each, "restore", f"the best copy of this broker is in a folder that ends in -{each.copy.state}")
+        elif each is best:
+            yield Share(each, "lead", _why_best(best, own))
+        else:
+            yield _follower(each, best)
+
+
+def _beside(each: Placed, kept: Placed) -> Share:
+    """Return the share of a copy beside a better one on the same broker."""
+    if each.copy.state == "current":
+        return Share(each, "set-aside", "the same broker has a better copy")
+    if each.copy.state == "future" and kept.copy.state != "current":
+        return Share(each, "set-aside", "the same broker has a better copy")
+    return Share(each, "leave", "the same broker has a better copy, and the name of this folder hides nothing")
+
+
+def _why_best(best: Placed, own: dict[int, Placed]) -> str:
+    others = [each for each in own.values() if each is not best]
+    if not others:
+        return "the only copy"
+    epoch, end = last_epoch_of(best.copy), best.copy.log_end_offset
+    if any(last_epoch_of(each.copy) < epoch for each in others):
+        return f"the highest last leader epoch, {epoch}" + ("" if len(others) == 1 else f", and the highest end, {end}")
+    if any(each.copy.log_end_offset < end for each in others):
+        return f"the highest end, {end}"
+    return "as good as the others"
+
+
+def _follower(each: Placed, best: Placed) -> Share:
+    copy, parting = each.copy, parting_offset(history_of(each.copy), history_of(best.copy))
+    by_broker = brokers_cut(copy, best.copy, is_clean=each.is_clean)
+    if copy.sound_end_offset < min(parting, copy.log_end_offset):
+        return Share(each, "truncate", "damaged: behind this offset it fetches everything again", copy.sound_end_offset)
+    if by_broker > parting:
+        why = f"its broker would cut it to {by_broker:,} only, because its leader-epoch-checkpoint does not say more"
+        return Share(each, "truncate", why, parting)
+    why = "the same as the best copy" if parting == best.copy.log_end_offset == copy.log_end_offset else _FETCHES
+    if parting < copy.log_end_offset:
+        why = "its broker cuts it, and fetches the rest"
+    return Share(each, "follow", why, min(by_broker, parting))
+
+
+def _kept_for_salvage(share: Share, fills: Sequence[Offsets]) -> Share:
+    """Return the share of a copy that the best one is salvaged from: it stays as it is until then."""
+    is_source = any(fill.node_id == share.placed.node_id for fill in fills)
+    if share.action != "truncate" or not is_source:
+        return share
+    return Share(share.placed, "follow", "damaged, but the best copy is salvaged from it first")
+
+
+# What is lost.
+
+
+def _fill(base: Placed, best: Placed, others: Sequence[Placed]) -> tuple[tuple[Offsets, ...], tuple[Hole, ...]]:
+    """Return what other copies have of the holes of the best one, and of its lost end; and what no copy has."""
+    fills: list[Offsets] = []
+    lost: list[Hole] = []
+    for hole in best.copy.holes:
+        if hole.last is None:
+            continue
+        left = [(hole.first, hole.last)]
+        for other in others:
+            end = _fitting_end(other.copy, best.copy, hole)
+            found = _held_within(other.copy, [(first, min(last, end - 1)) for first, last in left if first < end])
+            fills += [Offsets(other.node_id, first, last, "fills a hole") for first, last in found]
+            left = _without(left, found)
+        lost += [Hole(first, last) for first, last in left]
+    behind, at = _fill_end(base, best, others), best.copy.log_end_offset
+    for fill in behind:
+        lost += [Hole(at, fill.first - 1)] if at < fill.first else []
+        at = fill.last + 1
+    return (*fills, *behind), tuple(lost)
+
+
+def _fill_end(base: Placed, best: Placed, others: Sequence[Placed]) -> list[Offsets]:
+    """Return what other copies have behind the end of the best one, as far as the base remembers who wrote that."""
+    remembered = remembered_history(base.copy)
+    left, fills = [(best.copy.log_end_offset, remembered.end - 1)], []
+    for other in others:
+        theirs = history_of(other.copy)
+        parting = parting_offset(theirs, remembered)
+        spans = [(first, min(last, parting - 1)) for first, last in left if first < parting]
+        found = _held_within(other.copy, spans)
+        fills += [Offsets(other.node_id, first, last, "goes on behind its end") for first, last in found]
+        left = _without(left, found)
+    return sorted(fills, key=lambda fill: fill.first)
+
+
+def _fitting_end(other: CopyFacts, best: CopyFacts, hole: Hole) -> int:
+    """Return up to which offset (exclusive) another copy has what the best one had in a hole. If both have an offset
+    behind it from the same leader, all before is the same; else up to where they part."""
+    theirs, ours = history_of(other), history_of(best)
+    behind = best.log_end_offset if hole.last is None else hole.last + 1
+    if _covers(theirs, behind) and _covers(ours, behind) and theirs.epoch_at(behind) == ours.epoch_at(behind):
+        return behind
+    return min(behind, parting_offset(theirs, ours))
+
+
+def _covers(history: History, offset: int) -> bool:
+    return history.start <= offset < history.end
+
+
+def _held_within(copy: CopyFacts, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the parts of these offset ranges that a copy has."""
+    inside = [
+        (max(first, copy.log_start_offset), min(last, copy.log_end_offset - 1))
+        for first, last in ranges
+        if first < copy.log_end_offset and last >= copy.log_start_offset
+    ]
+    gone = [(hole.first, copy.log_end_offset if hole.last is None else hole.last) for hole in copy.holes]
+    return _without(inside, gone)
+
+
+def _without(ranges: Sequence[tuple[int, int]], gone: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return what is left of ranges (both ends inclusive) without others."""
+    left = list(ranges)
+    for first, last in gone:
+        left = [
+            part
+            for one, two in left
+            for part in ((one, min(two, first - 1)), (max(one, last + 1), two))
+            if part[0] <= part[1]
+        ]
+    return sorted(set(left))
+
+
+def _lost_its_head(copy: CopyFacts) -> bool:
+    """Return whether the first segments are gone although the broker did not delete them: it would have moved the first
+    leader epoch and, for deleted records, its log start (LeaderEpochFileCache.truncateFromStart)."""
+    first = next(iter(copy.checkpoint_epochs or ()), None)
+    return first is not None and copy.log_start_checkpoint is None and first.start_offset < copy.log_start_offset
+
+
+def _older(best: Placed, others: Sequence[Placed]) -> Iterator[Offsets]:
+    """Yield what other copies have before the start of the best one."""
+    lost = _lost_its_head(best.copy)
+    why = "the first segments of the best copy are gone" if lost else "retention may have deleted them elsewhere"
+    for other in others:
+        copy = other.copy
+        span = copy.log_start_offset, min(best.copy.log_start_offset, copy.log_end_offset) - 1
+        for first, last in _held_within(copy, [span] if span[0] <= span[1] else []):
+            yield Offsets(other.node_id, first, last, why)
+
+
+def _parted(best: Placed, others: Sequence[Placed], fills: Sequence[Offsets]) -> Iterator[Offsets]:
+    """Yield what other copies have from where they part from the best one, and its end is not filled from."""
+    filled = [(fill.first, fill.last) for fill in fills]
+    ours = history_of(best.copy)
+    for other in others:
+        theirs = history_of(other.copy)
+        first = max(parting_offset(theirs, ours), theirs.start, ours.start)
+        edges = [first, *(epoch.start_offset for epoch in theirs.epochs if epoch.start_offset > first), theirs.end]
+        spans = [(one, two - 1) for one, two in pairwise(edges) if one < two]
+        for span in spans:
+            for one, two in _without(_held_within(other.copy, [span]), filled):
+                yield Offsets(other.node_id, one, two, _why_parted(theirs, ours, one))
+
+
+def _why_parted(theirs: History, ours: History, offset: int) -> str:
+    epoch = theirs.epoch_at(offset)
+    written = "" if epoch < 0 else f"written in leader epoch {epoch}, "
+    if offset >= ours.end:
+        return f"{written}behind the end of the best copy"
+    return f"{written}where the best copy has others, of epoch {ours.epoch_at(offset)}"
+
+
+def is_healthy(choice: Choice) -> bool:
+    """Return whether nothing has to be done about a partition, and nothing is lost. Without metadata, that needs equal
+    copies: which one will lead is not known."""
+    quiet = all(share.action in ("lead", "follow", "leave") for share in choice.shares)
+    told = (choice.fills, choice.lost, choice.only_elsewhere, choice.missing, choice.rivals, choice.problems)
+    if choice.best is None or not quiet or any(told):
+        return False
+    if choice.replicas:
+        return choice.leader in choice.electable
+    ends = {share.placed.copy.log_end_offset for share in choice.shares if share.action in ("lead", "follow")}
+    return len(ends) == 1

@@ -1,0 +1,111 @@
+"""Files of JSON Lines that go from machine to machine: a head, typed rows, and an end with a checksum.
+
+Somebody else may have written such a file: every row is read by its type, and all sizes have bounds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from klogtool.errors import Refused
+from klogtool.json_rows import restored, row_line
+from klogtool.log.file import read_whole
+
+MOST_BYTES = 1 << 30
+MOST_LINE_BYTES = 1 << 24
+SCHEMA = 1
+
+
+class End(Struct, frozen=True, tag="end"):
+    """The last line. lines: how many are before it; sum: of their bytes."""
+
+    lines: Annotated[int, Meta(ge=0)]
+    sum: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+
+
+class Framed(Struct, frozen=True):
+    """The head, and the rows between head and end."""
+
+    head: Mapping[str, Any]
+    rows: Sequence[Any]
+
+
+def walk_lines(head: Mapping[str, Any], rows: Iterable[Struct]) -> Iterator[str]:
+    """Yield the lines of a file, without line ends. head: as in all JSON of klogtool (cli/writing_options.header)."""
+    summed, count = hashlib.blake2b(digest_size=16), 0
+    for row in chain([head], map(msgspec.to_builtins, rows)):
+        line = row_line(row)
+        summed.update(line.encode() + b"\n")
+        count += 1
+        yield line
+    yield row_line({"type": "end", "lines": count, "sum": summed.hexdigest()})
+
+
+class Frame:
+    """How files of one command are read. kinds: the types of its rows, as a union."""
+
+    def __init__(self, command: str, kinds: Any) -> None:
+        self._command, self._kinds = command, kinds
+
+    def read(self, path: str) -> Framed:
+        """Read a file. Raises Refused, which says what is wrong with it: cut short, changed, of another kind or
+        version; KlogError if it cannot be read."""
+        return self.parse(read_whole(path, limit=MOST_BYTES).splitlines(), path)
+
+    def parse(self, lines: Sequence[bytes], path: str) -> Framed:
+        """Parse the lines of a file."""
+        head = self._parse_head(lines[0] if lines else b"", path)
+        self._check_end(lines, path)
+        return Framed(head, [self._parse(line, n, path) for n, line in enumerate(lines[1:-1], 2)])
+
+    def refused(self, path: str, reason: str) -> Refused:
+        """Return the error for a file that is not what it should be."""
+        return Refused(f"not a file of '{self._command}': {reason}", path=path)
+
+    def _parse_head(self, line: bytes, path: str) -> Mapping[str, Any]:
+        head = self._json_of(line, 1, path)
+        if not isinstance(head, dict) or head.get("type") != "klogtool":
+            raise self.refused(path, "its first line is not the head")
+        if head.get("command") != self._command:
+            raise self.refused(path, f"another command wrote it: {str(head.get('command'))[:64]}")
+        if head.get("schema") != SCHEMA:
+            raise self.refused(path, f"its schema is {str(head.get('schema'))[:64]}, this version reads {SCHEMA}")
+        return head
+
+    def _check_end(self, lines: Sequence[bytes], path: str) -> None:
+        """Raises Refused unless the last line is the end, and fits the lines before it."""
+        end = self._parse(lines[-1], len(lines), path) if len(lines) > 1 else None
+        if not isinstance(end, End):
+            raise self.refused(path, "it is cut short: its last line is not the end")
+        if end.lines != len(lines) - 1:
+            raise self.refused(path, f"{end.lines:,} lines were written, but {len(lines) - 1:,} are there")
+        summed = hashlib.blake2b(digest_size=16)
+        for line in lines[:-1]:
+            summed.update(line + b"\n")
+        if summed.hexdigest() != end.sum:
+            raise self.refused(path, "its checksum does not match: it was changed after klogtool wrote it")
+
+    def _parse(self, line: bytes, number: int, path: str) -> Any:
+        value = self._json_of(line, number, path)
+        try:
+            return msgspec.convert(value, self._kinds)
+        except (msgspec.ValidationError, UnicodeEncodeError, RecursionError) as error:
+            reason = "a text in it is no possible name" if isinstance(error, UnicodeEncodeError) else str(error)
+            if "matching regex" in reason:
+                reason = f"a name or id in it is impossible{reason[reason.find(' - at') :]}"
+            raise self.refused(path, f"line {number}: {reason}") from None
+
+    def _json_of(self, line: bytes, number: int, path: str) -> Any:
+        if len(line) > MOST_LINE_BYTES:
+            raise self.refused(path, f"line {number} has more than {MOST_LINE_BYTES:,} bytes")
+        try:
+            return restored(json.loads(line))
+        except (ValueError, TypeError, RecursionError):  # TypeError: a base64 name that is not a string
+            raise self.refused(path, f"line {number} is not valid JSON") from None

@@ -1,0 +1,262 @@
+"""What to do about all partitions: which copy leads, in which order brokers start, what Kafka's own tools are given.
+
+Pure: files of `fleet collect` in, a plan out. The plan is a file too (`fleet plan --plan-out`), for `fleet apply` and
+`fleet check`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from klogtool.errors import Refused
+from klogtool.fleet.choosing import Choice, Placed, Share, choose
+from klogtool.fleet.collected import MOST_LISTED, Brokers, Collected, Int, LogDirFacts, Name, PartitionFacts, Word
+from klogtool.fleet.framed import End, Frame
+from klogtool.fleet.histories import brokers_cut
+
+COMMAND = "fleet plan"
+FORMAT = 1
+METADATA_TOPIC = "__cluster_metadata"
+BY_APPLY = ("truncate", "set-aside", "restore")
+
+
+class PlannedBroker(Struct, frozen=True):
+    """A broker whose file was given, and its log dirs then."""
+
+    node_id: Int
+    log_dirs: Annotated[tuple[LogDirFacts, ...], Meta(max_length=MOST_LISTED)]
+
+
+class Conflict(Struct, frozen=True):
+    """A partition for which no order of starts is right: broker `node_id` would lead with a worse copy."""
+
+    topic: Name
+    partition: Int
+    node_id: Int
+
+
+class FleetFacts(Struct, frozen=True, tag="fleet"):
+    """What the plan says of the whole. waves: brokers in the order in which they must start. missing: brokers that the
+    metadata names, and of which no file was given. metadata_from: the broker with the newest metadata; None: there is
+    none."""
+
+    format: Int
+    cluster_id: Word | None
+    brokers: Annotated[tuple[PlannedBroker, ...], Meta(max_length=MOST_LISTED)]
+    missing: Brokers = ()
+    waves: tuple[Brokers, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    metadata_from: Int | None = None
+    notes: tuple[Word, ...] = ()
+
+
+class FleetPlan(Struct, frozen=True):
+    """A plan for all brokers. path: of the file that it was read from."""
+
+    fleet: FleetFacts
+    choices: tuple[Choice, ...]
+    path: str = ""
+
+    def rows(self) -> Iterator[FleetFacts | Choice]:
+        """Yield the rows of its file."""
+        yield self.fleet
+        yield from self.choices
+
+    def elections(self) -> dict[str, Any]:
+        """Return the JSON for `kafka-leader-election.sh --election-type UNCLEAN --path-to-json-file`: partitions whose
+        best copy is on a broker that the controller does not elect by itself."""
+        unclean = filter(needs_election, self.choices)
+        return {"partitions": [{"topic": choice.topic, "partition": choice.partition} for choice in unclean]}
+
+    def reassignments(self) -> dict[str, Any]:
+        """Return the JSON for `kafka-reassign-partitions.sh --reassignment-json-file`: an unclean election takes the
+        first live replica, so the best copy becomes the first."""
+        return {"version": 1, "partitions": [_reassignment(choice) for choice in self.choices if _is_reordered(choice)]}
+
+    def shares_of(self, node_id: int) -> Iterator[tuple[Choice, Share]]:
+        """Yield the copies of a broker."""
+        for choice in self.choices:
+            yield from ((choice, share) for share in choice.shares if share.placed.node_id == node_id)
+
+
+_FRAME = Frame(COMMAND, FleetFacts | Choice | End)
+
+
+def read_fleet_plan(path: str) -> FleetPlan:
+    """Read a saved plan. Raises Refused, which says what is wrong with it; KlogError if it cannot be read."""
+    rows = _FRAME.read(path).rows
+    fleets = [row for row in rows if isinstance(row, FleetFacts)]
+    if len(fleets) != 1 or rows[0] is not fleets[0]:
+        raise _FRAME.refused(path, "its second line must be the only one about the fleet")
+    if fleets[0].format != FORMAT:
+        raise _FRAME.refused(path, f"its format is {fleets[0].format}, this version reads {FORMAT}")
+    return FleetPlan(fleets[0], tuple(row for row in rows if isinstance(row, Choice)), path)
+
+
+def make_fleet_plan(files: Sequence[Collected]) -> FleetPlan:
+    """Plan for these brokers. Raises Refused for files that do not belong together."""
+    brokers = _by_node(files)
+    cluster_id = _cluster_id(files)
+    known, metadata_from = _known_partitions(brokers)
+    placed = _placed(brokers)
+    keys = sorted({*placed, *known})
+    choices = [choose(placed.get(key, ()), known.get(key), tuple(brokers), key) for key in keys]
+    choices = [replace(choice, rivals=tuple(_rivals(choice, tuple(brokers)))) for choice in choices]
+    waves, conflicts = start_order(choices, tuple(brokers))
+    in_conflict: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for each in conflicts:
+        in_conflict[each.topic, each.partition].add(each.node_id)
+    choices = [_with_conflicts(choice, in_conflict.get((choice.topic, choice.partition), set())) for choice in choices]
+    fleet = FleetFacts(
+        FORMAT,
+        cluster_id,
+        tuple(PlannedBroker(node_id, file.broker.log_dirs) for node_id, file in brokers.items()),
+        tuple(sorted({node_id for choice in choices for node_id in choice.missing})),
+        waves,
+        conflicts,
+        metadata_from,
+        tuple(_notes(files, metadata_from)),
+    )
+    return FleetPlan(fleet, tuple(choices))
+
+
+# The files.
+
+
+def _by_node(files: Sequence[Collected]) -> dict[int, Collected]:
+    found: dict[int, Collected] = {}
+    for file in sorted(files, key=lambda file: -1 if file.broker.node_id is None else file.broker.node_id):
+        node_id = file.broker.node_id
+        if node_id is None:
+            raise Refused("no log dir says which broker it is: its meta.properties are missing", path=file.path)
+        if node_id in found:
+            raise Refused(
+                f"a second file of broker {node_id}, beside {found[node_id].path}: collect all its log dirs at once",
+                path=file.path,
+            )
+        found[node_id] = file
+    return found
+
+
+def _cluster_id(files: Sequence[Collected]) -> str | None:
+    told = {file.broker.cluster_id: file.path for file in files if file.broker.cluster_id is not None}
+    if len(told) > 1:
+        (one, first), (other, second) = list(told.items())[:2]
+        raise Refused(f"of cluster {other}, but {first} is of cluster {one}", path=second)
+    return next(iter(told), None)
+
+
+def _known_partitions(brokers: Mapping[int, Collected]) -> tuple[dict[tuple[str, int], PartitionFacts], int | None]:
+    """Return the partitions by the metadata that reaches furthest."""
+    ends = {
+        node_id: (file.broker.metadata.problem is None, file.broker.metadata.end_offset)
+        for node_id, file in brokers.items()
+        if file.broker.metadata is not None
+    }
+    if not ends:
+        return {}, None
+    newest = max(ends, key=lambda node_id: (ends[node_id], -node_id))
+    return {(known.topic, known.partition): known for known in brokers[newest].partitions}, newest
+
+
+def _placed(brokers: Mapping[int, Collected]) -> dict[tuple[str, int], list[Placed]]:
+    found: dict[tuple[str, int], list[Placed]] = defaultdict(list)
+    for node_id, file in brokers.items():
+        log_dirs = {log_dir.path: log_dir for log_dir in file.broker.log_dirs}
+        for copy in file.copies:
+            if copy.topic == METADATA_TOPIC:
+                continue
+            log_dir = log_dirs.get(copy.log_dir, LogDirFacts(copy.log_dir))
+            found[copy.key].append(Placed(node_id, copy, log_dir.is_clean, log_dir.directory_id))
+    return found
+
+
+def _notes(files: Sequence[Collected], metadata_from: int | None) -> Iterator[str]:
+    if metadata_from is None:
+        yield "no log dir has __cluster_metadata-0: which brokers are replicas, and which are missing, is not known"
+    for file in files:
+        metadata = file.broker.metadata
+        if metadata is not None and metadata.problem is not None:
+            yield f"__cluster_metadata of broker {file.broker.node_id} is not whole: {metadata.problem}"
+
+
+# Who leads.
+
+
+def needs_election(choice: Choice) -> bool:
+    """Return whether the best copy leads only after an unclean election."""
+    leader = choice.leader
+    return leader in choice.replicas and leader not in choice.electable
+
+
+def _is_reordered(choice: Choice) -> bool:
+    return needs_election(choice) and choice.replicas[:1] != (choice.leader,)
+
+
+def _reassignment(choice: Choice) -> dict[str, Any]:
+    leader = choice.leader
+    others = [node_id for node_id in choice.replicas if node_id != leader]
+    return {"topic": choice.topic, "partition": choice.partition, "replicas": [leader, *others]}
+
+
+def _rivals(choice: Choice, brokers: Sequence[int]) -> Iterator[int]:
+    """Yield brokers that the controller may elect, and whose copy would cut the best one."""
+    if choice.best is None or choice.leader not in choice.replicas:
+        return
+    best = choice.best.copy
+    own = {share.placed.node_id: share.placed for share in choice.shares if share.action in ("follow", "truncate")}
+    for node_id in choice.electable:
+        if node_id == choice.leader or node_id not in brokers:
+            continue
+        rival = own.get(node_id)
+        if rival is None or brokers_cut(best, rival.copy, is_clean=False) < best.log_end_offset:
+            yield node_id
+
+
+def start_order(
+    choices: Sequence[Choice], brokers: Sequence[int]
+) -> tuple[tuple[tuple[int, ...], ...], tuple[Conflict, ...]]:
+    """Return the brokers in waves: a broker with a best copy comes before those that would lead with a worse one. A
+    conflict is a partition for which that cannot be."""
+    before: dict[int, dict[int, list[Choice]]] = {node_id: defaultdict(list) for node_id in brokers}
+    for choice in choices:
+        for rival in choice.rivals:
+            if choice.leader is not None:
+                before[rival][choice.leader].append(choice)
+    waves: list[tuple[int, ...]] = []
+    conflicts: list[Conflict] = []
+    left = sorted(brokers)
+    while left:
+        waiting = {
+            node_id: [c for first, cs in before[node_id].items() if first in left for c in cs] for node_id in left
+        }
+        free = tuple(node_id for node_id in left if not waiting[node_id])
+        if not free:
+            free = (min(left, key=lambda node_id: (len(waiting[node_id]), node_id)),)
+            conflicts += [Conflict(choice.topic, choice.partition, free[0]) for choice in waiting[free[0]]]
+        waves.append(free)
+        left = [node_id for node_id in left if node_id not in free]
+    return tuple(waves), tuple(conflicts)
+
+
+def _with_conflicts(choice: Choice, brokers: Collection[int]) -> Choice:
+    """Let the best copy be brought to the brokers that would lead with a worse one."""
+    if not brokers:
+        return choice
+    best = choice.leader
+    why = f"the controller would elect it before broker {best}, which then cuts its copy: bring that copy here"
+    shares = tuple(
+        replace(share, action="replace", why=why, to=None)
+        if share.placed.node_id in brokers and share.action in ("follow", "truncate")
+        else share
+        for share in choice.shares
+    )
+    empty = set(brokers) - {share.placed.node_id for share in shares}
+    told = (f"broker {node_id} has no copy, but {why}" for node_id in sorted(empty))
+    rivals = tuple(node_id for node_id in choice.rivals if node_id not in brokers)
+    return replace(choice, shares=shares, rivals=rivals, problems=(*choice.problems, *told))

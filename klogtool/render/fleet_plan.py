@@ -1,0 +1,138 @@
+"""The text of `fleet plan`: what needs a decision, then what to run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from klogtool.escape import escaped, quoted
+from klogtool.fleet.choosing import Choice, Placed, Share, is_healthy
+from klogtool.fleet.histories import last_epoch_of
+from klogtool.fleet.planning import BY_APPLY, FleetPlan, needs_election
+from klogtool.render.counts import count_text
+
+_WIDTH = 10
+_ACTIONS = {
+    "follow": "follows",
+    "truncate": "apply: cut",
+    "set-aside": "apply: set aside",
+    "restore": "apply: rename",
+    "replace": "BY HAND",
+    "leave": "left alone",
+}
+
+
+def fleet_plan_text(plan: FleetPlan, *, is_verbose: bool = False) -> Iterator[str]:
+    """Yield the lines. is_verbose: also partitions that need nothing."""
+    told = [choice for choice in plan.choices if is_verbose or not is_healthy(choice)]
+    healthy = sum(map(is_healthy, plan.choices))
+    brokers = count_text(len(plan.fleet.brokers), "broker")
+    partitions = count_text(len(plan.choices), "partition")
+    yield f"{brokers}, {partitions}. Need nothing: {healthy:,}. Need a look: {len(plan.choices) - healthy:,}."
+    for choice in told:
+        yield ""
+        yield from choice_lines(choice)
+    yield ""
+    yield from _steps(plan)
+    yield from (f"note: {escaped(note)}" for note in plan.fleet.notes)
+
+
+def choice_lines(choice: Choice) -> Iterator[str]:
+    """Yield the lines about one partition."""
+    name = escaped(f"{choice.topic}-{choice.partition}")
+    if choice.best is None:
+        yield f"{name}  no copy of it is here"
+    else:
+        yield f"{name}  best: broker {choice.best.node_id}, {span_text(choice.best)}"
+    for share in sorted(choice.shares, key=lambda share: share.placed.node_id):
+        yield _line(f"broker {share.placed.node_id}", _share_text(share))
+    for fill in choice.fills:
+        yield _line("salvage", f"offsets {fill.first:,} to {fill.last:,} from broker {fill.node_id}")
+    yield from (_line("", line) for line in _salvage_commands(choice))
+    for hole in choice.lost:
+        yield _line("GONE", f"offsets {hole.first:,} to {hole.last or hole.first:,}: no copy has them")
+    for loss in choice.only_elsewhere:
+        yield _line("LOSES", f"offsets {loss.first:,} to {loss.last:,} of broker {loss.node_id}: {loss.why}")
+    for old in choice.older:
+        yield _line("older", f"offsets {old.first:,} to {old.last:,} of broker {old.node_id}: {old.why}")
+    for node_id in choice.missing:
+        is_elected = " and may be elected" if node_id in choice.electable else ""
+        yield _line(
+            "MISSING", f"broker {node_id} is a replica{is_elected}, and its file was not given: it may have more"
+        )
+    if choice.rivals and choice.leader is not None:
+        yield _line(
+            "order", f"start broker {choice.leader} before {_brokers(choice.rivals)}: that would lead, and cut it"
+        )
+    for problem in choice.problems:
+        yield _line("PROBLEM", escaped(problem))
+    if needs_election(choice):
+        yield _line("election", f"unclean: the controller elects only {_brokers(choice.electable)} by itself")
+
+
+def span_text(placed: Placed) -> str:
+    """Return `epoch 3, offsets 0 to 59, in /d1/t-0`."""
+    copy, epoch = placed.copy, last_epoch_of(placed.copy)
+    offsets = f"offsets {copy.log_start_offset:,} to {copy.log_end_offset - 1:,}"
+    if copy.log_end_offset <= copy.log_start_offset:
+        offsets = f"empty at offset {copy.log_end_offset:,}"
+    epochs = "" if epoch < 0 else f"epoch {epoch}, "
+    return f"{epochs}{offsets}, in {escaped(os.path.join(copy.log_dir, copy.folder))}"
+
+
+def _line(what: str, text: str) -> str:
+    return f"  {what:<{_WIDTH}} {text}"
+
+
+def _share_text(share: Share) -> str:
+    if share.action == "lead":
+        return f"leads: {share.why}"
+    where = "" if share.action == "follow" else f" {escaped(share.placed.copy.folder)}"
+    to = f" to {share.to:,}" if share.to is not None and share.to < share.placed.copy.log_end_offset else ""
+    return f"{_ACTIONS[share.action]}{where}{to}: {escaped(share.why)}"
+
+
+def _salvage_commands(choice: Choice) -> Iterator[str]:
+    """Yield the command that fills the holes of the best copy."""
+    if choice.best is None or not choice.fills:
+        return
+    own = os.path.join(choice.best.copy.log_dir, choice.best.copy.folder)
+    sources = dict.fromkeys(fill.node_id for fill in choice.fills)
+    replicas = " ".join(f"--replica COPY-OF-BROKER-{node_id}" for node_id in sources)
+    yield f"on broker {choice.best.node_id}: klogtool salvage {quoted(own)} {replicas} --output DIR"
+
+
+def _steps(plan: FleetPlan) -> Iterator[str]:
+    """Yield what to do, in order."""
+    steps = list(_walk_steps(plan))
+    if not steps:
+        yield "Nothing has to be done before the brokers start."
+    for n, step in enumerate(steps, 1):
+        yield f"{n}. {step}"
+
+
+def _walk_steps(plan: FleetPlan) -> Iterator[str]:
+    if plan.fleet.missing:
+        yield f"Collect from {_brokers(plan.fleet.missing)}, too, if any disk of theirs is left, and plan again."
+    if plan.fleet.metadata_from is None:
+        yield "Collect the log dir with __cluster_metadata-0, too; if it is lost: klogtool fleet metadata builds it."
+    if any(choice.only_elsewhere for choice in plan.choices):
+        yield "To keep what is marked 'LOSES', copy those folders elsewhere first: brokers cut them at their start."
+    by_hand = [share for choice in plan.choices for share in choice.shares if share.action == "replace"]
+    if by_hand or any(choice.fills for choice in plan.choices):
+        yield "Do what is marked 'salvage' and 'BY HAND', then collect and plan again."
+    acting = sorted({s.placed.node_id for c in plan.choices for s in c.shares if s.action in BY_APPLY})
+    if acting:
+        yield f"Run klogtool fleet apply PLAN LOGDIR... --apply on {_brokers(acting)}."
+    if len(plan.fleet.waves) > 1:
+        yield f"Start in this order: {'; then '.join(map(_brokers, plan.fleet.waves))}."
+    if plan.elections()["partitions"]:
+        if plan.reassignments()["partitions"]:
+            yield "Once they run: kafka-reassign-partitions.sh --execute --reassignment-json-file (of --reassignments)."
+        yield "Then: kafka-leader-election.sh --election-type UNCLEAN --path-to-json-file (of --elections)."
+
+
+def _brokers(brokers: Sequence[int]) -> str:
+    if not brokers:
+        return "no broker"
+    return f"broker{'s' if len(brokers) > 1 else ''} {', '.join(map(str, brokers))}"
