@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -13,6 +15,10 @@ from klogtool.cli import circumstance_options, options
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import decide_and_carry_out
 from klogtool.cli.writing_options import output_format
+from klogtool.disk.belonging import SUFFIX
+from klogtool.disk.journal import Entry, walk_entries
+from klogtool.disk.manifest import Progress
+from klogtool.errors import KlogError
 from klogtool.format.typed import ungrouped
 from klogtool.plans.free import COMMAND, MOST_ASKED, FreeQuestion
 from klogtool.plans.free_kinds import NAMES
@@ -98,6 +104,7 @@ def command(
         asked_bytes=asked,
         log_dirs=log_dirs,
         kinds=kinds,
+        runs=tuple(entry.path for log_dir in log_dirs for entry in _finished_runs(log_dir)),
     )
     return decide_and_carry_out(
         COMMAND,
@@ -108,6 +115,14 @@ def command(
         status_of=_status,
         nothing_changed=HOW_TO_APPLY_FOR_GOOD if chosen["no_undo"] else HOW_TO_APPLY,
     )
+
+
+def _finished_runs(log_dir: str) -> Iterator[Entry]:
+    """Yield the runs in the journal beside a log dir that are done, or taken back. Unreadable ones are left alone."""
+    for entry in walk_entries(log_dir + SUFFIX) if os.path.isdir(log_dir + SUFFIX) else ():
+        with suppress(KlogError):
+            if entry.progress() in (Progress.DONE, Progress.UNDONE):
+                yield entry
 
 
 def _status(plan: Plan) -> int:

@@ -16,7 +16,7 @@ from klogtool.cli.writing import decide_and_carry_out, output_format
 from klogtool.disk.facts import looks_like_log_dir
 from klogtool.disk.output import check_place
 from klogtool.errors import Refused
-from klogtool.plans.plan import Plan
+from klogtool.plans.plan import REJECTED, Plan
 from klogtool.plans.rejected_files import rejected_files
 from klogtool.plans.salvage import COMMAND, SalvageQuestion
 from klogtool.render.salvage import NOTHING_WRITTEN, lost_anything, place_lines, rejected_text, salvage_text
@@ -112,7 +112,7 @@ def _place_for_rejected(partition: str, output: str | None, rejected: str | None
         if rejected is not None:
             raise click.UsageError("--rejected needs --output.")
         return None
-    place = output.rstrip(os.sep) + ".rejected" if rejected is None else rejected
+    place = output.rstrip(os.sep) + REJECTED if rejected is None else rejected
     above = os.path.dirname(os.path.realpath(place))
     while above != os.path.dirname(above):
         if looks_like_log_dir(above):

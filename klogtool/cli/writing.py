@@ -26,7 +26,8 @@ from klogtool.cli.status import DONE, FOUND, REFUSED
 from klogtool.cli.writing_options import header as header
 from klogtool.cli.writing_options import output_format as output_format
 from klogtool.cli.writing_options import writing as writing
-from klogtool.disk.facts import check_saving_place, with_digests
+from klogtool.disk.discarding import discard_all
+from klogtool.disk.facts import check_facts, check_saving_place, with_digests
 from klogtool.disk.for_good import ForGood
 from klogtool.disk.journal import check_journal
 from klogtool.disk.output import carry_out_to, check_place, spools_beside
@@ -392,6 +393,7 @@ def head_of(command: str, paths: Sequence[str]) -> dict[str, Any]:
 def apply_plans(show: Show, head: Row, plans: Sequence[SavedPlan], journal: str | None) -> None:
     """Apply in place, and say how to undo it, or how to continue an interrupted run."""
     check_makes_room(plans, journal)
+    check_facts(plan for plan in plans if plan.discards)
     if plans and all(plan.question.no_undo for plan in plans):
         _apply_for_good(show, plans)
         return
@@ -400,8 +402,17 @@ def apply_plans(show: Show, head: Row, plans: Sequence[SavedPlan], journal: str 
         run.carry_out()
     for entry in run.entries:
         show.applied(entry)
-    if not run.entries:
+    if not _discard(show, plans) and not run.entries:
         show.text("Nothing to do.")
+
+
+def _discard(show: Show, plans: Sequence[SavedPlan]) -> bool:
+    """Delete what the plans discard, and say so; return whether there was anything."""
+    done = discard_all(plans)
+    for path in done:
+        show.row({"type": "discarded", "path": path})
+        show.line(f"Deleted for good: {path}")
+    return bool(done)
 
 
 def _apply_for_good(show: Show, plans: Sequence[SavedPlan]) -> None:
@@ -414,6 +425,7 @@ def _apply_for_good(show: Show, plans: Sequence[SavedPlan]) -> None:
         if isinstance(error, KeyboardInterrupt) or run.begun:
             note(f"klogtool: {f'interrupted: {run}; the same command does the rest' if run.begun else NOTHING_DONE}")
         raise
+    _discard(show, plans)
     freed = sum(int(plan.row["bytes_freed"]) for plan in plans)
     show.row({"type": "applied", "id": None, "journal": None, "bytes_held": 0, "bytes_freed": freed, "undo": None})
     show.text(f"Done. {freed:,} bytes are freed. Nothing is kept for undo.")

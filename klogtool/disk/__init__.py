@@ -2,6 +2,7 @@
 
 writer       carries out plans in place, with a journal; finishes and undoes runs that were cut short
 for_good     carries out plans in place and keeps nothing for undo: for a full disk
+discarding   deletes for good what klogtool keeps beside a log dir, after all other steps
 output       carries out plans into a new folder; the source does not change
 undo         undoes a run that wrote in place: contents, names, owner, mode and times as they were
 image        writes an image of a log dir, and packs it

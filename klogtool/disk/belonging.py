@@ -19,8 +19,9 @@ from msgspec import Struct
 from klogtool.errors import KlogError, Refused
 from klogtool.log.logdir import LogDir
 from klogtool.plans.fields import Fields
+from klogtool.plans.plan import JOURNAL
 
-SUFFIX = ".klogtool"
+SUFFIX = JOURNAL
 
 
 class Identity(Struct, frozen=True):

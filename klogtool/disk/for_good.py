@@ -26,8 +26,8 @@ from klogtool.disk.log_dirs import locks_seen_once, log_dir_of, log_dirs_of
 from klogtool.disk.spooling import put_made
 from klogtool.disk.staging import uncut_plan
 from klogtool.errors import KlogError
-from klogtool.plans.plan import Delete, Plan, Rename, Step, Truncate, Write, names_of
-from klogtool.plans.saved_plan import SavedPlan
+from klogtool.plans.plan import Delete, Discard, Plan, Rename, Step, Truncate, Write, names_of
+from klogtool.plans.saved_plan import DISCARD, SavedPlan
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
@@ -38,7 +38,7 @@ class ForGood:
     def __init__(self, plans: Sequence[SavedPlan], *, disk: Disk | None = None) -> None:
         self.begun = False
         self.done, self.whole, self.last = 0, 0, ""
-        self._plans = [plan for plan in plans if plan.steps]
+        self._plans = [plan for plan in plans if plan.changes_log_dir]
         self._disk = disk or Disk()
         self._facts = Facts(self._plans)
         self._made: list[str] = []
@@ -52,7 +52,7 @@ class ForGood:
             for folder in self._log_dirs():
                 held.enter_context(locked(self._disk, folder, without_if_full=True))
             self._facts.check()
-            self.whole = sum(len(plan.steps) for plan in self._plans)
+            self.whole = sum(step.kind != DISCARD for plan in self._plans for step in plan.steps)
             try:
                 for plan in self._plans:
                     self._do(plan.decided())
@@ -68,7 +68,8 @@ class ForGood:
 
     def _do(self, plan: Plan) -> None:
         base = os.path.realpath(plan.path)
-        steps = uncut_plan(replace(plan, path=base), OurLinks(journal_of(log_dir_of(base)))).steps
+        plan = uncut_plan(replace(plan, path=base), OurLinks(journal_of(log_dir_of(base))))
+        steps = [step for step in plan.steps if not isinstance(step, Discard)]  # see discarding.py
         for n, step in enumerate(steps):
             path = os.path.join(base, step.path)
             with interrupts.held():

@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -37,12 +36,13 @@ from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.log.file import read_whole, unreadable
 from klogtool.log.folder import own_name
 from klogtool.plans.fields import MOST, Fields, WrongField
+from klogtool.plans.plan import RUN
 from klogtool.plans.saved_plan import SavedPlan, build_saved_plans, parse_head, parse_saved_plans
 
 PLAN, MANIFEST = "plan.jsonl", "manifest.json"
 RESERVE = "reserve"  # holds space for a manifest, so that a disk that fills up meanwhile cannot prevent the last one
 MAX_FILE_BYTES = 1 << 32
-ENTRY_NAME = re.compile(r"[0-9a-f]{12}-[1-9][0-9]*")
+ENTRY_NAME = RUN
 
 
 class Entry(Struct, frozen=True):

@@ -28,7 +28,7 @@ from klogtool.disk.space import BLOCK_BYTES
 from klogtool.disk.spooling import Laid, lay_made, spooled_bytes
 from klogtool.disk.states import FileState, StagedStep, StagedWrite, find_state, states_after
 from klogtool.errors import Refused
-from klogtool.plans.plan import FileStep, Plan, Rename, RenameFolder, Step, Truncate, Write, names_of
+from klogtool.plans.plan import Discard, FileStep, Plan, Rename, RenameFolder, Step, Truncate, Write, names_of
 from klogtool.plans.saved_plan import SavedPlan
 
 
@@ -70,7 +70,7 @@ def stage(disk: Disk, entry: Entry, k: int, plan: Plan, laid: Laid, facts: Facts
     steps = tuple(
         _stage_step(ready, n, step, new_files, laid)
         for n, step in enumerate(plan.steps)
-        if not isinstance(step, RenameFolder)  # these have no part in a record: see folders.py
+        if not isinstance(step, RenameFolder | Discard)  # these have no part in a record
     )
     originals = _keep_originals(ready, plan, names)
     disk.sync_dir(entry.place(str(k)))

@@ -79,7 +79,7 @@ class InPlace:
         self.entries: list[Entry] = []
         self.begun = False
         self.steps = StepsDone()
-        self._plans = [plan for plan in plans if plan.steps]
+        self._plans = [plan for plan in plans if plan.changes_log_dir]
         self._head, self._journal, self._disk = head, journal, disk or Disk()
         self._groups: dict[tuple[str, str], Sequence[SavedPlan]] = {}  # by log dir and journal
         self._others: dict[str, list[str]] = {}  # by log dir: other log dirs whose links named its partitions

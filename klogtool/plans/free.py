@@ -18,9 +18,10 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.plans.free_candidates import PartitionDir, find_by_names, partition_dirs
 from klogtool.plans.free_choice import Candidate, Choice, Taken, Tally, choose
-from klogtool.plans.free_kinds import KINDS, RETENTION, Kind
+from klogtool.plans.free_kinds import JOURNAL, KINDS, REJECTED, RETENTION, Kind
+from klogtool.plans.free_ours import find_rejected, find_runs
 from klogtool.plans.free_retention import LeftOut, find_past_retention
-from klogtool.plans.plan import Delete, Plan
+from klogtool.plans.plan import Delete, Discard, Plan, Step
 from klogtool.plans.question import PathText, Question
 
 COMMAND = "free"
@@ -31,12 +32,13 @@ class FreeQuestion(Question, frozen=True):
     """What can be given up? asked_bytes: on each file system; None: all that can be found.
 
     log_dirs: absolute paths of all log dirs that were named, also of other file systems. kinds: names of the kinds that
-    may be taken.
+    may be taken. runs: absolute paths of finished runs in the journals beside the log dirs.
     """
 
     asked_bytes: Annotated[int, Meta(ge=1, le=MOST_ASKED)] | None = None
     log_dirs: tuple[PathText, ...] = ()
     kinds: tuple[str, ...] = ()
+    runs: tuple[PathText, ...] = ()
 
 
 QUESTION = FreeQuestion
@@ -86,6 +88,10 @@ class _Search(Struct):
                 )
 
     def _find(self, kind: Kind, log_dir: str, folders: Sequence[PartitionDir]) -> Sequence[Candidate]:
+        if kind is JOURNAL:
+            return find_runs(log_dir, self.question.runs)
+        if kind is REJECTED:
+            return find_rejected(log_dir)
         if kind is not RETENTION:
             return find_by_names(kind, folders)
         found, left_out = find_past_retention(folders, log_dir, self.question.circumstances, self.question.jobs)
@@ -99,9 +105,23 @@ def _plan(log_dir: str, question: FreeQuestion, choice: Choice, left_out: Sequen
     relied = (fact for item in taken for fact in item.candidate.facts)
     by_path = {fact.path: fact for fact in (*relied, *(name.fact for name in names))}
     facts = tuple(replace(fact, path=os.path.relpath(fact.path, log_dir)) for fact in by_path.values())
-    steps = tuple(Delete(os.path.relpath(name.fact.path, log_dir)) for name in names)
+    steps = tuple(step for item in sorted(taken, key=_comes_late) for step in _steps(item.candidate))
     answer = _answer(log_dir, question, choice, taken, left_out)
-    return Plan(COMMAND, log_dir, question, facts, steps, (), answer, on_disk=answer["freed_bytes"])
+    for_good = sum(item.on_disk for item in taken if not item.candidate.kind.undo)
+    on_disk = answer["freed_bytes"]
+    return Plan(COMMAND, log_dir, question, facts, steps, (), answer, on_disk=on_disk, on_disk_for_good=for_good)
+
+
+def _comes_late(item: Taken) -> bool:
+    return not item.candidate.kind.undo
+
+
+def _steps(candidate: Candidate) -> Iterator[Step]:
+    """Yield a deletion for each name. What is beside the log dir goes as a whole."""
+    if candidate.kind.undo:
+        yield from (Delete(os.path.relpath(name.fact.path, candidate.log_dir)) for name in candidate.names)
+    else:
+        yield Discard(os.path.relpath(candidate.path, candidate.log_dir))
 
 
 def _answer(

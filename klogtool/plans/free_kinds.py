@@ -87,5 +87,5 @@ STRAY = Kind(
     "LOSES the records in them, which may be the only copy",
     loses=True,
 )
-KINDS = (DELETED, DELETE_FOLDER, CLEANED, RETENTION, ORPHANED, STRAY)
+KINDS = (DELETED, DELETE_FOLDER, CLEANED, RETENTION, ORPHANED, REJECTED, JOURNAL, STRAY)
 NAMES = tuple(kind.name for kind in KINDS)

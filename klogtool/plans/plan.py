@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -22,6 +23,8 @@ from klogtool.plans.question import Question
 from klogtool.verify.cures import MOVED_OUT
 
 MOST_NAME_BYTES = 255  # of one name; the limit of the system
+JOURNAL, REJECTED = ".klogtool", ".rejected"  # ends of names beside a log dir: see disk/journal.py, cli/salvage.py
+RUN = re.compile(r"[0-9a-f]{12}-[1-9][0-9]*")  # a run's name in a journal
 
 
 class Write(Struct, frozen=True):
@@ -69,9 +72,15 @@ class RenameFolder(Struct, frozen=True):
     to: str
 
 
+class Discard(Struct, frozen=True):
+    """Delete for good, after all else, a folder of klogtool's own beside the log dir. path: see `may_discard`."""
+
+    path: str
+
+
 # Paths are relative to the plan's. Steps are carried out in order, once the contents of all Writes are on disk.
 FileStep: TypeAlias = Write | Truncate | Rename | Delete
-Step: TypeAlias = FileStep | RenameFolder
+Step: TypeAlias = FileStep | RenameFolder | Discard
 
 KINDS: Mapping[type[Step], str] = {
     Write: "write",
@@ -79,6 +88,7 @@ KINDS: Mapping[type[Step], str] = {
     Rename: "rename",
     Delete: "delete",
     RenameFolder: "rename-folder",
+    Discard: "discard",
 }
 
 
@@ -109,6 +119,20 @@ def may_rename_folder(path: str, to: str, log_dir: str) -> bool:
     return is_plain_name(path) and is_plain_name(name) and to in (name, moved_out(log_dir, name))
 
 
+def is_journal_entry(path: str, log_dir: str) -> bool:
+    """Return whether this relative path is that of a run in the journal beside the log dir."""
+    *above, name = path.split("/")
+    return above == [os.pardir, own_name(log_dir) + JOURNAL] and RUN.fullmatch(name) is not None
+
+
+def may_discard(path: str, log_dir: str) -> bool:
+    """Return whether `Discard` accepts this: a run in the journal beside the log dir, or a folder beside it with the
+    bytes that salvage rejected."""
+    up, _, name = path.partition("/")
+    is_rejected = up == os.pardir and is_plain_name(name) and name.endswith(REJECTED)
+    return is_rejected or is_journal_entry(path, log_dir)
+
+
 def tells_of_loss(answer: Mapping[str, Any]) -> bool:
     """Return whether a plan's answer reports records that are lost without a request, or are gone already: by loading a
     damaged log (`verify --recover`, and every command that loads one), or in the rejected bytes of `salvage`; or that a
@@ -122,7 +146,7 @@ def tells_of_loss(answer: Mapping[str, Any]) -> bool:
 def names_of(step: Step) -> tuple[str, ...]:
     """Return the paths of the files that a step changes, relative to the plan's. A step about a folder changes none."""
     match step:
-        case RenameFolder():
+        case RenameFolder() | Discard():
             return ()
         case Rename():
             return step.path, step.to
@@ -144,7 +168,7 @@ class Plan(Struct, frozen=True):
 
     question: what was asked, so that it can be asked again. answer: as in docs/contract.md, as JSON types. notes: where
     values came from that nobody gave. on_disk: by how much the disk has more room afterwards, if the decision measured
-    that; else sizes of files count.
+    that; else sizes of files count. on_disk_for_good: the part of it that is discarded, never kept for undo.
     """
 
     command: str
@@ -156,6 +180,7 @@ class Plan(Struct, frozen=True):
     answer: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     on_disk: int | None = None
+    on_disk_for_good: int = 0
 
     @property
     def id(self) -> str:
@@ -180,7 +205,7 @@ class Plan(Struct, frozen=True):
     @property
     def bytes_held(self) -> int:
         """Bytes that leave the folder and are kept for undo, until `undo --discard`."""
-        return 0 if self.is_for_good else self.bytes_leaving
+        return 0 if self.is_for_good else self.bytes_leaving - self.on_disk_for_good
 
     @property
     def bytes_leaving(self) -> int:
@@ -272,7 +297,7 @@ def step_as_json(step: Step) -> dict[str, Any]:
             return {**known, "size": step.size}
         case Rename() | RenameFolder():
             return {**known, "to": step.to}
-        case Delete():
+        case Delete() | Discard():
             return known
 
 

@@ -16,7 +16,18 @@ from klogtool.errors import Refused, StalePlan
 from klogtool.json_rows import restored, row_line
 from klogtool.plans.decisions import decide, question_type
 from klogtool.plans.fields import MOST, Fields, WrongField
-from klogtool.plans.plan import KINDS, Plan, Rename, RenameFolder, Step, Truncate, Write, may_rename_folder
+from klogtool.plans.plan import (
+    KINDS,
+    Discard,
+    Plan,
+    Rename,
+    RenameFolder,
+    Step,
+    Truncate,
+    Write,
+    may_discard,
+    may_rename_folder,
+)
 from klogtool.plans.question import Question, read_question
 
 if TYPE_CHECKING:
@@ -28,6 +39,7 @@ KEPT_BYTES = 256 << 20  # contents in memory, of all plans; other plans are deci
 LIGHT_BYTES = 64 << 10  # contents of a plan up to this size are always kept
 SUM = "sum"
 RENAME_FOLDER = KINDS[RenameFolder]
+DISCARD = KINDS[Discard]
 
 
 class SavedStep(Struct, frozen=True):
@@ -41,7 +53,7 @@ class SavedStep(Struct, frozen=True):
     @property
     def names(self) -> tuple[str, ...]:
         """Paths of the files that it changes, relative to the plan's. A step about a folder changes none."""
-        if self.kind == RENAME_FOLDER:
+        if self.kind in (RENAME_FOLDER, DISCARD):
             return ()
         return (self.path,) if self.to is None else (self.path, self.to)
 
@@ -71,6 +83,16 @@ class SavedPlan(Struct, frozen=True):
     def renames_folders(self) -> bool:
         """Whether a step renames a folder."""
         return any(step.kind == RENAME_FOLDER for step in self.steps)
+
+    @property
+    def discards(self) -> bool:
+        """Whether a step deletes a folder of klogtool's own for good."""
+        return any(step.kind == DISCARD for step in self.steps)
+
+    @property
+    def changes_log_dir(self) -> bool:
+        """Whether there is any other step."""
+        return any(step.kind != DISCARD for step in self.steps)
 
     def decided(self, make_spool: MakeSpool | None = None) -> Plan:
         """Return the plan with all its content. Raises StalePlan if the same question now has another answer.
@@ -240,9 +262,12 @@ def _parse_fact(fields: Fields) -> Fact:
 
 
 def _parse_step(fields: Fields, plan_path: str) -> SavedStep:
-    kind, path = fields.text("step"), fields.inside("path")
+    kind = fields.text("step")
     if kind not in KINDS.values():
         raise WrongField(f"{fields.name_of('step')} is not a known step: {kind}")
+    if kind == DISCARD:
+        return _parse_discard(fields, plan_path)
+    path = fields.inside("path")
     if kind == RENAME_FOLDER:
         if not may_rename_folder(path, fields.text("to"), plan_path):
             raise WrongField(f"{fields.name_of('to')}: a folder can only be renamed in its log dir, or moved out of it")
@@ -253,6 +278,13 @@ def _parse_step(fields: Fields, plan_path: str) -> SavedStep:
         for part in fields.objects("from"):
             part.text("path") if "path" in part.row else part.number("size")
     return SavedStep(kind, path, to, size)
+
+
+def _parse_discard(fields: Fields, plan_path: str) -> SavedStep:
+    path = fields.text("path")
+    if not may_discard(path, plan_path):
+        raise WrongField(f"{fields.name_of('path')}: this is no folder of klogtool's own beside the log dir")
+    return SavedStep(DISCARD, path)
 
 
 def _absolute(path: str) -> str:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 
 from klogtool.escape import escaped, joined
-from klogtool.plans.plan import Delete, Plan, Rename, RenameFolder, Step, Truncate, Write
+from klogtool.plans.plan import Delete, Discard, Plan, Rename, RenameFolder, Step, Truncate, Write
 from klogtool.render.terminal import columns
 
 LEAST_WIDTH = 28  # of the last cell of a table
@@ -50,6 +50,8 @@ def _step_cells(step: Step, sizes: Mapping[str, int]) -> tuple[str, str, str]:
             return "rename", step.path, f"to {os.path.basename(step.to)}"
         case Delete():
             return "delete", step.path, ""
+        case Discard():
+            return "delete", step.path, "for good"
         case RenameFolder():
             is_out = step.to != os.path.basename(step.to)
             return "move folder" if is_out else "rename folder", step.path, f"to {step.to}"

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,11 +14,13 @@ import pytest
 from bad_input import writable_copy
 from hypothesis import given
 from hypothesis import strategies as st
-from running import run_here
+from running import Done, run_here
 
 from klogtool.broker.file_facts import Fact
+from klogtool.plans.fields import Fields, WrongField
 from klogtool.plans.free_choice import Candidate, Choice, Name, Tally, choose
 from klogtool.plans.free_kinds import CLEANED, DELETED, KINDS, NAMES, STRAY
+from klogtool.plans.saved_plan import _parse_step
 
 NOW = ["--now", "2026-11-22"]
 ID = "0123456789abcdef0123456789abcdef"
@@ -285,3 +288,113 @@ def test_kinds_after_the_last_one_needed_are_not_asked_for() -> None:
         raise AssertionError((CLEANED, STRAY))
 
     assert choose(kinds(), 4096).on_disk == 4096
+
+
+# What klogtool itself keeps beside the log dir.
+
+
+def run(*words: object) -> Done:
+    return run_here([str(word) for word in words], pathlib.Path("/"))
+
+
+@pytest.fixture
+def worked_on(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A log dir with two finished runs in its journal, and bytes that salvage rejected."""
+    log_dir = writable_copy("killed-mid-append/logdir", tmp_path / "logs")
+    (tmp_path / "mended").mkdir()
+    assert run("salvage", log_dir / "flip-bit-0", "--output", tmp_path / "mended" / "flip-bit-0").status == 1
+    (tmp_path / "mended" / "flip-bit-0.rejected").rename(tmp_path / "flip-bit-0.rejected")
+    for to in (20, 10):
+        assert run("truncate", log_dir / "torn-tail-0", "--to", to, *NOW, "--apply").status in (0, 1)
+    return log_dir
+
+
+def test_journals_and_rejected_bytes_go_as_a_whole(worked_on: pathlib.Path) -> None:
+    place = worked_on.parent
+    (answer,) = free([worked_on], "--only", "journal", "--only", "rejected")
+    assert [item["kind"] for item in answer["items"]] == ["rejected", "journal", "journal"]
+    assert not any(item["undo"] for item in answer["items"])
+    before = recovered(worked_on)
+    words = ["free", worked_on, *NOW, "--only", "journal", "--only", "rejected", "--bytes", answer["freed_bytes"]]
+    done = run(*words, "--apply", "--no-undo")
+    assert done.status == 0, done.err
+    assert done.out.decode().count("Deleted for good") == 3
+    assert sorted(os.listdir(place)) == ["logs", "mended"]
+    assert recovered(worked_on) == before
+
+
+def test_hard_links_in_the_journal_are_freed_with_it(tmp_path: pathlib.Path) -> None:
+    """retain keeps what it deletes in .deleted files and, by hard links, in the journal: both have to go."""
+    log_dir = writable_copy("leader-epochs/logdir", tmp_path / "logs")
+    assert run("retain", log_dir / "t-0", "--config", "retention.bytes=1", *NOW, "--apply").status == 0
+    (alone,) = free([log_dir], "--only", "deleted")
+    assert not [item["path"] for item in alone["items"] if os.stat(item["path"]).st_nlink > 1]
+    (both,) = free([log_dir], "--only", "deleted", "--only", "journal")
+    assert {item["kind"] for item in both["items"]} == {"deleted", "journal"}
+    links = [path for path in (log_dir / "t-0").glob("*.deleted") if path.stat().st_nlink == 2]
+    assert links
+    assert sum(item["bytes"] for item in both["items"] if item["kind"] == "journal") >= 4096 * len(links)
+
+
+def test_runs_that_are_not_finished_and_folders_of_others_stay(worked_on: pathlib.Path) -> None:
+    place = worked_on.parent
+    (place / "flip-bit-0.rejected" / "a note of mine").write_bytes(bytes(5000))
+    (place / "other.rejected").mkdir()
+    for entry in (place / "logs.klogtool").iterdir():
+        manifest = entry / "manifest.json"
+        manifest.write_bytes(manifest.read_bytes().replace(b'"DONE"', b'"STAGED"'))
+    (answer,) = free([worked_on], "--only", "journal", "--only", "rejected")
+    assert answer["items"] == []
+
+
+def test_a_saved_plan_discards_nothing_else(worked_on: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """A plan is a file that somebody else may have written."""
+    saved = tmp_path / "plan"
+    words = ["free", worked_on, *NOW, "--only", "journal", "--bytes", "1", "--no-undo", "--plan-out", saved]
+    assert run(*words).status == 0
+    _, line = saved.read_text().splitlines()
+    row = json.loads(line)
+    for path in (
+        "../mended",
+        "..",
+        "../..",
+        "../logs.klogtool",
+        "/etc",
+        "../x/y.rejected",
+        "../logs.klogtool/../a.rejected",
+    ):
+        row["steps"][0]["path"] = path
+        with pytest.raises(WrongField, match="no folder of klogtool's own"):
+            _parse_step(Fields(row["steps"][0]), row["path"])
+    before = set(os.listdir(tmp_path))
+    done = run("apply", saved)
+    assert done.status == 0, done.err
+    assert before - set(os.listdir(tmp_path)) <= {"logs.klogtool"}
+
+
+def test_a_run_that_changed_is_not_discarded(worked_on: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    saved = tmp_path / "plan"
+    words = ["free", worked_on, *NOW, "--only", "journal", "--bytes", "1", "--no-undo", "--plan-out", saved]
+    assert run(*words).status == 0
+    for entry in (tmp_path / "logs.klogtool").iterdir():
+        (entry / "more").write_bytes(b"1")
+    assert run("apply", saved).status == 3
+    assert len(list((tmp_path / "logs.klogtool").iterdir())) == 2
+
+
+def test_undo_brings_back_all_but_what_is_discarded(worked_on: pathlib.Path) -> None:
+    elsewhere = pathlib.Path("/dev/shm")
+    if not os.access(elsewhere, os.W_OK) or elsewhere.stat().st_dev == worked_on.stat().st_dev:
+        pytest.skip("there is no other disk here")
+    with tempfile.TemporaryDirectory(dir=elsewhere) as to:
+        (worked_on / "torn-tail-0" / "x.deleted").write_bytes(bytes(9000))
+        before = {path: path.read_bytes() for path in worked_on.rglob("*") if path.is_file()}
+        done = run("free", worked_on, *NOW, "--bytes", "1TiB", "--apply", "--to", to, "--format", "json")
+        assert done.status == 1, done.err
+        plan = next(row for row in map(json.loads, done.out.splitlines()) if row["type"] == "plan")
+        lost = sum(item["bytes"] for item in plan["answer"]["items"] if not item["undo"])
+        assert plan["bytes_freed"] - plan["bytes_held"] == lost > 0
+        assert not (worked_on / "torn-tail-0" / "x.deleted").exists()
+        assert run("undo", "--journal", to).status == 0
+        assert {path: path.read_bytes() for path in worked_on.rglob("*") if path.is_file()} == before
+        assert not (worked_on.parent / "logs.klogtool").exists()
