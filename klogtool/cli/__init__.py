@@ -49,6 +49,8 @@ image                 klogtool image
 help                  klogtool help
 fleet                 klogtool fleet: the group
 fleet_collect         klogtool fleet collect
+fleet_apply           klogtool fleet apply
+fleet_check           klogtool fleet check
 fleet_metadata        klogtool fleet metadata
 fleet_plan            klogtool fleet plan
 spark                 klogtool spark: the group

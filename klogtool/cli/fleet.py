@@ -9,6 +9,8 @@ import click
 FLEET_COMMANDS = {
     "collect": ("klogtool.cli.fleet_collect", "On each broker: write what its log dirs have, as a small file."),
     "plan": ("klogtool.cli.fleet_plan", "Choose the best copy of each partition, and say what this loses."),
+    "apply": ("klogtool.cli.fleet_apply", "On each broker: do what the plan says about its copies."),
+    "check": ("klogtool.cli.fleet_check", "Check that the disks are as the plan wants them."),
     "metadata": ("klogtool.cli.fleet_metadata", "Rebuild a lost __cluster_metadata: all controllers are gone."),
 }
 

@@ -8,4 +8,6 @@ metadata_records  the same as records, and as the bytes of a snapshot
 histories   which leaders wrote a log, and where two logs part
 choosing    the best copy of one partition, and what becomes of the others
 planning    all partitions: who leads, in which order brokers start, what Kafka's tools are given
+sharing     one broker's share of a plan: what is done already, what is still to do
+checking    whether the disks are as the plan wants them
 """

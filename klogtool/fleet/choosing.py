@@ -377,7 +377,16 @@ def is_healthy(choice: Choice) -> bool:
     """Return whether nothing has to be done about a partition, and nothing is lost. Without metadata, that needs equal
     copies: which one will lead is not known."""
     quiet = all(share.action in ("lead", "follow", "leave") for share in choice.shares)
-    told = (choice.fills, choice.lost, choice.only_elsewhere, choice.missing, choice.rivals, choice.problems)
+    is_damaged = choice.best is not None and choice.best.copy.sound_end_offset < choice.best.copy.log_end_offset
+    told = (
+        is_damaged,
+        choice.fills,
+        choice.lost,
+        choice.only_elsewhere,
+        choice.missing,
+        choice.rivals,
+        choice.problems,
+    )
     if choice.best is None or not quiet or any(told):
         return False
     if choice.replicas:

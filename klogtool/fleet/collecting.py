@@ -77,7 +77,7 @@ def collect(paths: Sequence[str], how: Collecting) -> Collected:
     """Collect from all log dirs of one broker. Raises Refused if they belong to several brokers or clusters, KlogError
     for a path that is no log dir, Unreadable for one that cannot be listed."""
     log_dirs = [_log_dir(path) for path in dict.fromkeys(map(os.path.abspath, paths))]
-    facts = tuple(map(_log_dir_facts, log_dirs))
+    facts = tuple(map(log_dir_facts, log_dirs))
     node_id = _same("node id", [(log_dir.node_id, log_dir.path) for log_dir in facts])
     cluster_id = _same("cluster id", [(log_dir.cluster_id, log_dir.path) for log_dir in facts])
     metadata = _find_metadata(log_dirs)
@@ -102,7 +102,8 @@ def _log_dir(path: str) -> LogDir:
     return opened
 
 
-def _log_dir_facts(log_dir: LogDir) -> LogDirFacts:
+def log_dir_facts(log_dir: LogDir) -> LogDirFacts:
+    """Return what a log dir says of itself."""
     facts = LogDirFacts(log_dir.path)
     try:
         identity, marker = log_dir.meta_properties, log_dir.clean_shutdown
@@ -305,7 +306,11 @@ def _with_evidence(
     holes = [Hole(hole.first, hole.last) for hole in find_holes(stretches, evidence)]
     if len(holes) > MOST_HOLES:
         holes = [*holes[: MOST_HOLES - 1], Hole(holes[MOST_HOLES - 1].first)]
-    wounds = [Wound(bad.segment, bad.start, bad.stop, bad.cause) for bad in stretches if isinstance(bad, Rejected)]
+    wounds = [
+        Wound(bad.segment, bad.start, bad.stop, bad.cause if isinstance(bad, Rejected) else "batch-header")
+        for bad in stretches
+        if is_damaged(bad)
+    ]
     return replace(
         facts,
         holes=tuple(holes),
@@ -321,10 +326,15 @@ def _sound_end(stretches: Sequence[Stretch], holes: Sequence[Hole], end: int) ->
     found = min((hole.first for hole in holes), default=end)
     following = None
     for stretch in stretches:
-        if isinstance(stretch, Rejected):
+        if is_damaged(stretch):
             return max(0, min(found, stretch.segment if following is None else following, end))
-        following = stretch.last_offset + 1
+        following = (stretch.last_offset or 0) + 1
     return min(found, end)
+
+
+def is_damaged(stretch: Stretch) -> bool:
+    """Return whether a broker would stop there: also at a batch whose header `salvage` can correct."""
+    return isinstance(stretch, Rejected) or bool(stretch.mends)
 
 
 def _epochs(runs: Sequence[Run]) -> Iterator[Epoch]:

@@ -194,6 +194,12 @@ def needs_election(choice: Choice) -> bool:
     return leader in choice.replicas and leader not in choice.electable
 
 
+def is_damaged(choice: Choice) -> bool:
+    """Return whether the best copy must be salvaged: a broker would cut it at its damage, or lacks what others have."""
+    best = None if choice.best is None else choice.best.copy
+    return best is not None and (best.sound_end_offset < best.log_end_offset or bool(choice.fills))
+
+
 def _is_reordered(choice: Choice) -> bool:
     return needs_election(choice) and choice.replicas[:1] != (choice.leader,)
 

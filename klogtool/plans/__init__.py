@@ -46,6 +46,7 @@
     free_choice              free: what is taken, and how many bytes of the disk that frees
 
     mend                     doctor --fix: edits of single files and folders of a log dir
+    fleet_share              fleet apply: one broker's share of a plan over all brokers
 
     image                    image: what becomes of each file of a log dir
     image_log                image: a log without keys and values

@@ -29,6 +29,7 @@ DECISIONS = {
     "free": "klogtool.plans.free",
     "txns --drop-producer": "klogtool.plans.drop_producer",
     "doctor --fix": "klogtool.plans.mend",
+    "fleet apply": "klogtool.plans.fleet_share",
 }
 
 # These rewrite whole logs, and also take `make_spool`.

@@ -37,12 +37,13 @@ def decide(path: str, question: TruncateQuestion) -> Iterator[Plan]:
     if (to is None) == (start_at is None):
         raise KlogError("give either an offset to truncate to, or an offset to start at", path=path)
     if to is not None:
-        return plan_change(COMMAND, path, question, lambda log: _truncate(log, to))
+        return plan_change(COMMAND, path, question, lambda log: truncate_change(log, to))
     after = question.log_start_offset_after
     return plan_change(COMMAND, path, question, lambda log: _start(log, start_at or 0, after))
 
 
-def _truncate(log: LoadedLog, to: int) -> Change:
+def truncate_change(log: LoadedLog, to: int) -> Change:
+    """Cut a loaded log at an offset."""
     before, high_watermark = _Before(log), log.high_watermark
     truncated = truncate_to(log, to)
     found = end_at_next_start(log)

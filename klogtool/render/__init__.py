@@ -64,6 +64,7 @@ Other answers:
     image              image
     fleet_metadata     fleet metadata
     fleet_plan         `fleet plan`
+    fleet_apply        `fleet apply`, `fleet check`
     spark_text         the commands on Spark: counts and tables
     inventory          spark inventory
     inventory_page     spark inventory as an HTML page

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from klogtool.escape import escaped, quoted
 from klogtool.fleet.choosing import Choice, Placed, Share, is_healthy
 from klogtool.fleet.histories import last_epoch_of
-from klogtool.fleet.planning import BY_APPLY, FleetPlan, needs_election
+from klogtool.fleet.planning import BY_APPLY, FleetPlan, is_damaged, needs_election
 from klogtool.render.counts import count_text
 
 _WIDTH = 10
@@ -46,6 +46,10 @@ def choice_lines(choice: Choice) -> Iterator[str]:
         yield f"{name}  best: broker {choice.best.node_id}, {span_text(choice.best)}"
     for share in sorted(choice.shares, key=lambda share: share.placed.node_id):
         yield _line(f"broker {share.placed.node_id}", _share_text(share))
+    if choice.best is not None and choice.best.copy.sound_end_offset < choice.best.copy.log_end_offset:
+        yield _line(
+            "salvage", f"damaged at offset {choice.best.copy.sound_end_offset:,}: a broker cuts it there, or stops"
+        )
     for fill in choice.fills:
         yield _line("salvage", f"offsets {fill.first:,} to {fill.last:,} from broker {fill.node_id}")
     yield from (_line("", line) for line in _salvage_commands(choice))
@@ -93,13 +97,13 @@ def _share_text(share: Share) -> str:
 
 
 def _salvage_commands(choice: Choice) -> Iterator[str]:
-    """Yield the command that fills the holes of the best copy."""
-    if choice.best is None or not choice.fills:
+    """Yield the command that mends the best copy."""
+    if choice.best is None or not is_damaged(choice):
         return
     own = os.path.join(choice.best.copy.log_dir, choice.best.copy.folder)
     sources = dict.fromkeys(fill.node_id for fill in choice.fills)
-    replicas = " ".join(f"--replica COPY-OF-BROKER-{node_id}" for node_id in sources)
-    yield f"on broker {choice.best.node_id}: klogtool salvage {quoted(own)} {replicas} --output DIR"
+    replicas = "".join(f" --replica COPY-OF-BROKER-{node_id}" for node_id in sources)
+    yield f"on broker {choice.best.node_id}: klogtool salvage {quoted(own)}{replicas} --output DIR"
 
 
 def _steps(plan: FleetPlan) -> Iterator[str]:
@@ -119,7 +123,7 @@ def _walk_steps(plan: FleetPlan) -> Iterator[str]:
     if any(choice.only_elsewhere for choice in plan.choices):
         yield "To keep what is marked 'LOSES', copy those folders elsewhere first: brokers cut them at their start."
     by_hand = [share for choice in plan.choices for share in choice.shares if share.action == "replace"]
-    if by_hand or any(choice.fills for choice in plan.choices):
+    if by_hand or any(map(is_damaged, plan.choices)):
         yield "Do what is marked 'salvage' and 'BY HAND', then collect and plan again."
     acting = sorted({s.placed.node_id for c in plan.choices for s in c.shares if s.action in BY_APPLY})
     if acting:

@@ -6,6 +6,7 @@ import pathlib
 
 import pytest
 from fleets import collect_broker, make_fleet
+from running import ROOT
 
 from klogtool.fleet.planning import make_fleet_plan
 from klogtool.render.fleet_plan import fleet_plan_text
@@ -30,3 +31,9 @@ def test_a_scenario(scenario: pathlib.Path, tmp_path: pathlib.Path) -> None:
 
 def test_there_are_as_many_as_there_should_be() -> None:
     assert len(SCENARIOS) >= 20
+
+
+def test_the_page_shows_a_scenario() -> None:
+    page = (ROOT / "docs/fleet.md").read_text(encoding="utf-8")
+    shown = (pathlib.Path(__file__).parent / "scenarios/longest_of_one_epoch_wins.txt").read_text(encoding="utf-8")
+    assert f"```\n{shown.partition(RULE)[2]}```\n" in page

@@ -1,0 +1,76 @@
+"""klogtool fleet apply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from klogtool.broker.circumstances import Circumstances
+from klogtool.cli import circumstance_options, options
+from klogtool.cli.output import note
+from klogtool.cli.writing import Show, decide_and_carry_out
+from klogtool.cli.writing_options import output_format
+from klogtool.errors import Refused
+from klogtool.fleet.planning import read_fleet_plan
+from klogtool.fleet.sharing import Done, Todo, find_share
+from klogtool.plans.fleet_share import COMMAND, FleetShareQuestion
+from klogtool.render.fleet_apply import share_line, share_plan_text, share_row
+
+
+@click.command("apply")
+@click.argument("plan", type=click.Path(), metavar="PLAN")
+@click.argument("paths", nargs=-1, required=True, metavar="LOGDIR...")
+@click.option("--apply", is_flag=True, help="Change the files in place. klogtool undo takes it back.")
+@click.option("--plan-out", type=click.Path(), metavar="FILE", help="Save what is to be done, for klogtool apply.")
+@click.option(
+    "--journal",
+    type=click.Path(),
+    metavar="DIR",
+    help="Where --apply keeps what undo needs.  [default: a folder beside the log dir]",
+)
+@output_format
+@options.jobs
+@options.quiet
+@circumstance_options.circumstances
+@options.debug
+def command(plan: str, paths: tuple[str, ...], circumstances: Circumstances, **chosen: Any) -> int:
+    """Do what the plan of fleet plan says about this broker, before it starts. Name all its log dirs.
+
+    Copies that a broker would not cut right are cut; a copy beside a better one is moved out of the log dir; the best
+    copy of this broker gets the plain name. All other copies are left to the brokers. Without --apply nothing is
+    changed. Run again, after an error or an interrupt, it does what is left.
+
+    Exit status: 0 done, or nothing to do; 2 wrong usage, no such file; 3 refused, nothing changed: the plan is not
+    about this broker, or a copy was changed since it was collected; 4 could not go on.
+    """
+    chosen = {**chosen, "output": None}
+    found: list[Done | Todo] = []
+    try:
+        found = find_share(read_fleet_plan(plan), paths, circumstances)
+    except Refused as error:
+        show = Show(COMMAND, chosen)
+        show.refusal(error)
+        return 3
+    acts = tuple(each.act for each in found if isinstance(each, Todo))
+    question = FleetShareQuestion(circumstances=circumstances, jobs=chosen["jobs"], acts=acts)
+    if not chosen["quiet"] and not found:
+        note("klogtool: the plan leaves all copies of this broker to the broker itself")
+    return decide_and_carry_out(
+        COMMAND,
+        paths,
+        question,
+        chosen,
+        text_of=share_plan_text,
+        begin=lambda show: _begin(show, found, paths),
+        nothing_changed="Nothing was changed. --apply does it, with undo.",
+    )
+
+
+def _begin(show: Show, found: Sequence[Done | Todo], paths: Sequence[str]) -> Sequence[str]:
+    """Show what is done and what is to do; return the log dirs in which something is to do."""
+    for each in found:
+        show.row(share_row(each))
+        show.line(share_line(each))
+    return paths if any(isinstance(each, Todo) for each in found) else ()

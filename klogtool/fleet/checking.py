@@ -1,0 +1,131 @@
+"""After `fleet apply`: whether the disks are as the plan wants them, by files that were collected again. Pure.
+
+The brokers may have started meanwhile. So a copy holds if it fits the best copy, and not only if it is unchanged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from klogtool.fleet.choosing import Choice, Share
+from klogtool.fleet.collected import Collected, CopyFacts
+from klogtool.fleet.histories import extends, history_of, parting_offset
+from klogtool.fleet.planning import FleetPlan
+
+Place = tuple[int, str, str]  # broker, log dir, folder
+
+
+class Checked(Struct, frozen=True):
+    """One copy of the plan. why: what does not hold; None: it holds."""
+
+    topic: str
+    partition: int
+    node_id: int
+    folder: str
+    action: str
+    why: str | None = None
+
+
+def check(plan: FleetPlan, files: Sequence[Collected]) -> Iterator[Checked]:
+    """Yield each copy that leads, follows, or was to be changed."""
+    nodes = {file.broker.node_id for file in files}
+    copies = {place: copy for file in files for place, copy in _places(file)}
+    moved = {
+        log_dir.path: _now(plan, files, log_dir.directory_id, log_dir.path)
+        for broker in plan.fleet.brokers
+        for log_dir in broker.log_dirs
+    }
+    for choice in plan.choices:
+        leader = None
+        for share in sorted(
+            choice.shares, key=lambda share: share.placed is not choice.best and share.action != "lead"
+        ):
+            if share.action == "leave":
+                continue
+            node_id, folder = share.placed.node_id, share.placed.copy.folder
+            known = Checked(choice.topic, choice.partition, node_id, folder, share.action)
+            if node_id not in nodes:
+                yield _not(known, f"no file of broker {node_id} was given")
+                continue
+            log_dir = moved.get(share.placed.copy.log_dir, share.placed.copy.log_dir)
+            now = copies.get((node_id, log_dir, folder))
+            named = copies.get((node_id, log_dir, f"{choice.topic}-{choice.partition}"))
+            if _is_best(choice, share):
+                leader = named
+            why = _why_not(choice, share, now, named, leader)
+            yield known if why is None else _not(known, why)
+
+
+def _is_best(choice: Choice, share: Share) -> bool:
+    return choice.best is not None and share.placed == choice.best
+
+
+def _not(known: Checked, why: str) -> Checked:
+    return Checked(known.topic, known.partition, known.node_id, known.folder, known.action, why)
+
+
+def _places(file: Collected) -> Iterator[tuple[Place, CopyFacts]]:
+    for copy in file.copies:
+        yield (file.broker.node_id or 0, copy.log_dir, copy.folder), copy
+
+
+def _now(plan: FleetPlan, files: Sequence[Collected], directory_id: str | None, path: str) -> str:
+    """Return where a log dir is now, by its id."""
+    ids: Mapping[str | None, str] = {
+        log_dir.directory_id: log_dir.path for file in files for log_dir in file.broker.log_dirs if log_dir.directory_id
+    }
+    return ids.get(directory_id, path)
+
+
+def _why_not(
+    choice: Choice, share: Share, now: CopyFacts | None, named: CopyFacts | None, leader: CopyFacts | None
+) -> str | None:
+    """Return what does not hold about a copy; None if it holds."""
+    if share.action == "set-aside":
+        is_there = now is not None and now.fingerprint == share.placed.copy.fingerprint
+        return "it is still in the log dir" if is_there else None
+    if share.action in ("lead", "restore"):
+        return _why_not_kept(share, now if share.action == "lead" else named, is_best=_is_best(choice, share))
+    if named is None:
+        return "it is gone"
+    if named.problem is not None:
+        return named.problem
+    return _why_not_fitting(share, named, leader)
+
+
+def _why_not_kept(share: Share, now: CopyFacts | None, *, is_best: bool) -> str | None:
+    before = share.placed.copy
+    if now is None:
+        return "it is gone" if share.action == "lead" else "no folder has the plain name"
+    if now.problem is not None:
+        return now.problem
+    if is_best and not (extends(now, before) and now.log_end_offset >= before.log_end_offset):
+        return f"it ended at {before.log_end_offset:,}, and now ends at {now.log_end_offset:,}"
+    if is_best and now.sound_end_offset < min(now.log_end_offset, before.log_end_offset):
+        return f"it is damaged at offset {now.sound_end_offset:,}: salvage it"
+    return None
+
+
+def _why_not_fitting(share: Share, now: CopyFacts, leader: CopyFacts | None) -> str | None:
+    if leader is None:
+        return None
+    if share.action == "truncate" and share.to is not None:
+        parting = parting_offset(history_of(now), history_of(leader))
+        if now.log_end_offset > share.to and (parting < now.log_end_offset or now.sound_end_offset < parting):
+            return f"it is not cut at {share.to:,}: it ends at {now.log_end_offset:,}"
+    if share.action == "replace" and not extends(now, leader):
+        return f"the best copy was not brought here: it ends at {now.log_end_offset:,}"
+    return None
+
+
+def counts(found: Sequence[Checked]) -> dict[str, int]:
+    """Return how many copies hold, and how many do not."""
+    return {"holds": sum(each.why is None for each in found), "fails": sum(each.why is not None for each in found)}
+
+
+def place_text(found: Checked) -> str:
+    """Return `broker 1, t-0`."""
+    return f"broker {found.node_id}, {os.path.basename(found.folder)}"
