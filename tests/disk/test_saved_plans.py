@@ -21,9 +21,10 @@ from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.file_facts import sum_of
 from klogtool.disk.facts import with_digests
 from klogtool.plans.decisions import DECISIONS, decide, question_type
+from klogtool.plans.fleet_share import Cut, FleetShareQuestion, Move
 from klogtool.plans.mend import MendQuestion, MoveFolder, RenameFile
 from klogtool.plans.plan import moved_out
-from klogtool.plans.question import read_question
+from klogtool.plans.question import Question, read_question
 from klogtool.plans.saved_plan import SavedPlan, build_saved_plans
 
 NOW = "--now 1700000400000"
@@ -40,6 +41,7 @@ COMMANDS = {
     "txns --drop-producer": ("transactions/logdir/t-0", f"0 {NOW}"),
     "free": ("transactions/logdir/t-0", f"--bytes 1 --config retention.bytes=1 {NOW}"),
     "doctor --fix": ("transactions/logdir/t-0", ""),
+    "fleet apply": ("transactions/logdir/t-0", ""),
 }
 STRAY = "t-0.0123456789abcdef0123456789abcdef-stray"
 EDITS = (
@@ -65,8 +67,8 @@ def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         shutil.copytree(file, box / "logs" / name) if file.name == name else None
         shutil.copy2(file, box / "logs") if file.is_file() else None
     (box / "records").write_text('{"key":"a","value":"b"}\n')
-    if request.param == "doctor --fix":
-        save_edits(box)
+    if request.param in SAVED:
+        SAVED[request.param](box)
         yield box
         shutil.rmtree(box)
         return
@@ -82,10 +84,25 @@ def save_edits(box: pathlib.Path) -> None:
     """Save a plan that also renames folders."""
     (box / "logs" / "foo").mkdir()
     (box / "logs" / "t-0" / "one.deleted").write_bytes(b"old")
-    question = MendQuestion(circumstances=Circumstances(0), edits=EDITS)
-    plans = [SavedPlan.of(plan) for plan in decide("doctor --fix", str(box / "logs"), question)]
-    head = {"type": "klogtool", "version": "0", "schema": 1, "command": "doctor --fix", "paths": [str(box / "logs")]}
+    save(box, "doctor --fix", MendQuestion(circumstances=Circumstances(0), edits=EDITS))
+
+
+def save_share(box: pathlib.Path) -> None:
+    """Save a plan that cuts a partition and sets a folder aside."""
+    (box / "logs" / "t-1").mkdir()
+    log_dir = str(box / "logs")
+    acts = (Cut(log_dir, "t-0", 5), Move(log_dir, "t-1", moved_out(log_dir, "t-1")))
+    save(box, "fleet apply", FleetShareQuestion(circumstances=Circumstances(0), acts=acts))
+
+
+def save(box: pathlib.Path, command: str, question: Question) -> None:
+    """Save the plans of a question about the log dir."""
+    plans = [SavedPlan.of(plan) for plan in decide(command, str(box / "logs"), question)]
+    head = {"type": "klogtool", "version": "0", "schema": 1, "command": command, "paths": [str(box / "logs")]}
     (box / "plan").write_bytes(build_saved_plans(head, with_digests(plans)))
+
+
+SAVED = {"doctor --fix": save_edits, "fleet apply": save_share}
 
 
 def rows_of(path: pathlib.Path) -> Rows:
