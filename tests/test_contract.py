@@ -40,10 +40,11 @@ QUESTIONS = {
     "offsets": "offsets fixtures/transactions/logdir",
     "hash": f"hash {SOUND}",
     "fleet metadata": "fleet metadata {klog}",
+    "txns --audit": "txns --audit fixtures/killed-mid-append/logdir",
     "txns --drop-producer": f"txns --drop-producer 0 {SOUND}",
     "image": f"image {SOUND} --output {{output}}",
 }
-TYPES = ("answer", "plan", "transaction", "committed", "image")
+TYPES = ("answer", "plan", "transaction", "committed", "audit", "image")
 NOT_HERE = {
     "error",
     "transaction",

@@ -103,6 +103,7 @@ ASKED = {
     "raw": ["read", "--offset", "5", "--raw", "-", "--framing", "message-set"],
     "json": ["read", "--offset", "5", "--format", "json", "--last-stop", "clean"],
     "txns": ["txns"],
+    "audit": ["txns", "--audit"],
     "hash": ["hash"],
 }
 

@@ -33,6 +33,7 @@ read                  klogtool read
 offsets               klogtool offsets
 hash                  klogtool hash
 txns                  klogtool txns, also with --drop-producer
+txns_audit            klogtool txns --audit
 salvage               klogtool salvage
 rebuild_index         klogtool rebuild-index
 append                klogtool append

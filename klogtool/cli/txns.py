@@ -19,6 +19,7 @@ from klogtool.cli import circumstance_options, options
 from klogtool.cli.loading import load_and_tell
 from klogtool.cli.output import Output, error_lines, note
 from klogtool.cli.status import DONE, FOUND
+from klogtool.cli.txns_audit import run_audit
 from klogtool.cli.writing import decide_and_carry_out, is_refusal
 from klogtool.cli.writing_options import header, writing
 from klogtool.errors import KlogError
@@ -42,7 +43,7 @@ from klogtool.render.txns import (
 )
 
 COMMAND = "txns"
-_ONLY_TO_LOOK = ("transaction_state", "verbose")
+_ONLY_TO_LOOK = ("transaction_state", "verbose", "audit")
 _ONLY_TO_DROP = ("apply", "output", "plan_out", "journal")
 
 
@@ -60,6 +61,7 @@ _ONLY_TO_DROP = ("apply", "output", "plan_out", "journal")
     metavar="ID",
     help="Remove one producer from the producer snapshots of partition dirs, and say what that exposes.",
 )
+@click.option("--audit", is_flag=True, help="Find transactions that were torn, lost or wrongly ended.")
 @writing
 @options.jobs
 @options.verbose
@@ -75,13 +77,18 @@ def command(
     klogtool loads each partition as a broker would load it, then reads all of it. It writes nothing. It joins open
     transactions with the __transaction_state of the same log dirs, and says who will end them.
 
+    With --audit, klogtool compares all partitions of the PATHs and what the coordinators decided. Several log dirs of
+    one cluster may be given.
+
     With --drop-producer, PATH is a partition dir. klogtool prints the plan and stops. With --apply or --output, it
     carries the plan out.
 
-    Exit status: 0 done; 1 damage was met, or a broker refuses to load a partition; 2 wrong usage, no such path; 3 with
-    --drop-producer: refused, nothing written; 4 a file could not be read.
+    Exit status: 0 done; 1 damage was met, a broker refuses to load a partition, or --audit found something; 2 wrong
+    usage, no such path; 3 with --drop-producer: refused, nothing written; 4 a file could not be read.
     """
     _check_options(ctx, chosen)
+    if chosen["audit"]:
+        return run_audit(paths, form, circumstances, chosen)
     if chosen["drop_producer"] is not None:
         return _drop_producer(paths, form, circumstances, chosen)
     found = [(path, open_path(path)) for path in paths]

@@ -61,6 +61,7 @@ Other answers:
     offsets            offsets
     hash               hash
     drop_producer      txns --drop-producer
+    txns_audit         txns --audit
     image              image
     fleet_metadata     fleet metadata
     fleet_plan         `fleet plan`

@@ -78,7 +78,7 @@ MORE: dict[tuple[str, ...], list[list[str]]] = {
     ("roll",): [["--force"]],
     ("delete-records",): [["--before", "3"]],
     ("compact",): [[], ["--why"], ["--force"]],
-    ("txns",): [[], ["--drop-producer", "0"]],
+    ("txns",): [[], ["--drop-producer", "0"], ["--audit"]],
     ("retain",): [[], ["--config", "retention.ms=1"]],
 }
 

@@ -24,7 +24,7 @@ NEEDED = {
     "read": [["--offset", "0"]],
     "offsets": [[], ["--format", "csv"]],
     "hash": [[]],
-    "txns": [[], ["--drop-producer", "0"], ["--drop-producer", "0", "--apply"]],
+    "txns": [[], ["--drop-producer", "0"], ["--drop-producer", "0", "--apply"], ["--audit"]],
     "doctor": [[], ["--quick"], ["--matrix"], ["--fix"]],
     "image": [["--output", "OUT"]],
     "salvage": [[], ["--output", "OUT"]],

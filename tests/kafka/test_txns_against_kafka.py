@@ -163,3 +163,34 @@ def drop(partition: Path, producer_id: int, *, exposes: list[int] | None) -> Non
     (plan,) = (row for row in map(json.loads, done.out.splitlines()) if row["type"] == "plan")
     assert plan["answer"]["visible"] == exposes
     assert plan["answer"]["open_since"] == 2
+
+
+def test_the_audit_finds_a_marker_that_no_coordinator_decided() -> None:
+    """An abort marker on one of two partitions, while the transaction is open: what a late marker does. Then the
+    transaction is committed, and consumers get one half of it."""
+    with a_scratch_folder() as scratch, a_broker("4.3.1", scratch / "broker") as broker:
+        record = sys.modules[type(broker).__module__].Record
+        broker.start()
+        broker.create_topic("a", 2, retention_ms=-1)
+        producer = broker.producer("app", transactional_id="app")
+        for n in range(2):
+            producer.begin()
+            for partition in range(2):
+                producer.send("a", partition, record(key=b"k", value=b"%d" % n))
+            producer.flush()
+            if n:
+                time.sleep(3)  # brokers' clocks may differ by a second
+                where = ("--topic", "a", "--partition", 0)
+                broker.tool(TOOL, "--bootstrap-server", broker.bootstrap, "abort", *where, "--start-offset", 2)
+                time.sleep(3)
+            producer.commit()
+        values = [[one.value for one in broker.consume("a", n, isolation="read_committed")] for n in range(2)]
+        assert values == [[b"0"], [b"0", b"1"]]
+        broker.stop()
+        done = klogtool("txns", "--audit", broker.log_dirs[0], "--format", "json")
+        _, row, answer = map(json.loads, done.out.splitlines())
+        assert (done.status, answer["findings"], row["id"], row["transactional_id"]) == (1, 1, "late-marker", "app")
+        part = row["parts"][0]
+        assert [part[name] for name in ("topic", "partition", "first_offset", "marker_offset", "status")] == [
+            *("a", 0, 2, 3, "aborted")
+        ]

@@ -3,5 +3,8 @@
 transaction_state  the state of transactional ids, replayed from a partition of `__transaction_state`
 coordinators       the coordinators at hand: all partitions of `__transaction_state` in some log dirs
 open_transactions  open transactions of a partition, and whether somebody will still end them
+transaction_parts  each transaction of one partition with its markers, for the audit
+decided_ends       what coordinators decided, and when
+audit              transactions that the logs show torn, lost or wrongly ended
 committed_offsets  offsets that groups have committed, from `__consumer_offsets`, at any time
 """

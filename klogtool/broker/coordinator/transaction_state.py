@@ -84,9 +84,9 @@ class TransactionMetadata(Struct, frozen=True):
 
 class CoordinatorPartition(Struct, frozen=True):
     """A partition of `__transaction_state`, loaded. path: its dir. end_offset: the log end. latest: by transactional
-    id, without those that a tombstone removed. ends: every record in the last run of offsets without a gap (from
-    `whole_from` on) that decides how a transaction ends, and every record that says that it has ended, in their
-    order."""
+    id, without those that a tombstone removed. ends: every record in the last run of offsets without a gap that decides
+    how a transaction ends, and every record that says that it has ended, in their order. whole_from, whole_from_ms:
+    offset and timestamp of the first record of that run; None if there is no record."""
 
     path: str
     partition: int
@@ -94,6 +94,7 @@ class CoordinatorPartition(Struct, frozen=True):
     latest: dict[str, TransactionMetadata]
     ends: tuple[TransactionMetadata, ...] = ()
     whole_from: int = 0
+    whole_from_ms: int | None = None
 
 
 def _state_of(number: int) -> TransactionState:
@@ -128,12 +129,13 @@ def load_transactions(log: LoadedLog, partition: int, *, with_ends: bool = False
     latest: dict[bytes, tuple[int, int, bytes]] = {}
     ends: list[TransactionMetadata] = []
     whole_from = next_offset = log.log_start_offset
+    whole_from_ms = None
     for entry in _walk(log):
         for record in entry.records():
             if record.key is None:
                 raise _without_key(entry)
-            if record.offset != next_offset:
-                whole_from = record.offset
+            if record.offset != next_offset or whole_from_ms is None:
+                whole_from, whole_from_ms = record.offset, record.timestamp
                 ends.clear()
             next_offset = record.offset + 1
             latest.pop(record.key, None)
@@ -146,7 +148,9 @@ def load_transactions(log: LoadedLog, partition: int, *, with_ends: bool = False
     by_id = {one.transactional_id: one for one in known if one is not None}
     if "" in by_id:  # no broker accepts an empty id (TransactionCoordinator.handleInitProducerId)
         return None
-    return CoordinatorPartition(log.draft.path, partition, log.log_end_offset, by_id, tuple(ends), whole_from)
+    return CoordinatorPartition(
+        log.draft.path, partition, log.log_end_offset, by_id, tuple(ends), whole_from, whole_from_ms
+    )
 
 
 def _walk(log: LoadedLog) -> Iterator[Entry]:

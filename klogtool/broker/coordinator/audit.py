@@ -1,0 +1,228 @@
+"""Transactions that the logs show torn, lost or wrongly ended.
+
+Until KIP-890, all transactions of a producer have the same epoch, and nothing in a marker says to which of them it
+belongs. A marker or a batch that comes late then counts for a later transaction (Jepsen, Bufstream 0.1.0, 2024). Since
+KIP-890 (transaction version 2), a marker's epoch is above that of its data, so each epoch has one transaction.
+docs/txns.md defines each kind, its evidence and its limits.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
+
+from klogtool.broker.coordinator.decided_ends import CLOCKS_APART_MS, DecidedEnds, End
+from klogtool.broker.unified_log.log_transactions import Status
+
+if TYPE_CHECKING:
+    from klogtool.broker.coordinator.coordinators import Coordinators
+    from klogtool.broker.coordinator.transaction_parts import Part, PartitionParts
+
+_Transaction: TypeAlias = tuple[int, int]  # producer id, epoch of the data
+
+
+class Anomaly(Enum):
+    """What is wrong with a transaction."""
+
+    TORN = "torn"
+    LATE_MARKER = "late-marker"
+    WRONG_FATE = "wrong-fate"
+    JOINED = "joined"
+    STALE_DATA = "stale-data"
+    LOST_END = "lost-end"
+    HANGING = "hanging"
+
+
+class AuditFinding(Struct, frozen=True):
+    """One of them. parts: the evidence. transactional_id: None if no coordinator at hand knows the producer."""
+
+    anomaly: Anomaly
+    detail: str
+    parts: tuple[Part, ...]
+    producer_id: int
+    transactional_id: str | None = None
+
+
+def audit(partitions: Sequence[PartitionParts], coordinators: Coordinators) -> Iterator[AuditFinding]:
+    """Yield what is wrong: first what several partitions show together, then partition after partition."""
+    ends = DecidedEnds(coordinators)
+    parts = [part for partition in partitions for part in partition.parts]
+    late = _late_epochs(parts)
+    for found in (*_torn(parts), *late, *_torn_in_time(parts)):
+        yield _named(found, coordinators)
+    told = {id(part) for found in late for part in found.parts}
+    for partition in partitions:
+        lost = list(_lost_ends(partition, ends))
+        told |= {id(part) for found in lost for part in found.parts}
+        yield from (_named(found, coordinators) for found in lost)
+        for part in partition.parts:
+            here = [*_of_epochs(part)]
+            here += [] if id(part) in told else [*_hanging(part, coordinators), *_against(part, ends)]
+            yield from (_named(found, coordinators) for found in here)
+
+
+def _named(found: AuditFinding, coordinators: Coordinators) -> AuditFinding:
+    known = coordinators.find(found.producer_id) or coordinators.find_former(found.producer_id)
+    named = None if known is None else known.transactional_id
+    return AuditFinding(found.anomaly, found.detail, found.parts, found.producer_id, named)
+
+
+def _finding(anomaly: Anomaly, detail: str, *parts: Part) -> AuditFinding:
+    return AuditFinding(anomaly, detail, parts, parts[0].producer_id)
+
+
+# What the logs say by themselves.
+
+
+def _of_epochs(part: Part) -> Iterator[AuditFinding]:
+    """Yield what the epochs of one part contradict."""
+    if part.first_offset is None:
+        return
+    if part.epoch < part.ended_epoch:
+        detail = f"data of epoch {part.epoch} follow a marker of epoch {part.ended_epoch}, which ended that epoch"
+        yield _finding(Anomaly.STALE_DATA, detail, part)
+    if part.epoch != part.last_epoch:
+        detail = f"it has data of epoch {part.epoch} and of epoch {part.last_epoch}, without a marker between them"
+        yield _finding(Anomaly.JOINED, detail, part)
+    if part.marker_epoch is not None and part.marker_epoch < part.last_epoch:
+        detail = f"a marker of epoch {part.marker_epoch} ended data of epoch {part.last_epoch}, which is later"
+        yield _finding(Anomaly.LATE_MARKER, detail, part)
+
+
+def _torn(parts: Iterable[Part]) -> Iterator[AuditFinding]:
+    """Yield transactions with several fates: same producer, same epoch of data, same higher epoch of the marker. There
+    is only one such transaction, in each version: the last one of its epoch."""
+    groups: dict[tuple[int, int, int], list[Part]] = {}
+    for part in parts:
+        if part.first_offset is not None and part.marker_epoch is not None and part.marker_epoch > part.last_epoch:
+            groups.setdefault((part.producer_id, part.last_epoch, part.marker_epoch), []).append(part)
+    for (_, epoch, _), group in groups.items():
+        if len({part.fate for part in group}) > 1:
+            detail = f"the transaction of epoch {epoch} is committed on some partitions and aborted on others"
+            yield _finding(Anomaly.TORN, detail, *_one_of_each_fate(group))
+
+
+def _one_of_each_fate(group: Sequence[Part]) -> Iterator[Part]:
+    yield from {part.fate: part for part in reversed(group)}.values()
+
+
+def _late_epochs(parts: Iterable[Part]) -> list[AuditFinding]:
+    """Return markers of transaction version 2 that ended the next transaction: a marker of epoch N was for the data of
+    epoch N-1, so it ends no data of epoch N."""
+    found: list[AuditFinding] = []
+    bumped: dict[_Transaction, Part] = {}
+    for part in parts:
+        if part.first_offset is not None and part.fate is Status.COMMITTED and part.marker_epoch == part.last_epoch + 1:
+            bumped.setdefault((part.producer_id, part.last_epoch), part)
+    for part in parts:
+        before = bumped.get((part.producer_id, part.last_epoch - 1))
+        if part.first_offset is None or part.marker_epoch != part.last_epoch or before is None:
+            continue
+        if part.fate is Status.COMMITTED or (part.producer_id, part.last_epoch) in bumped:
+            detail = (
+                f"a marker of epoch {part.marker_epoch} ended data of the same epoch, but that marker belongs to the "
+                f"transaction of epoch {before.last_epoch}, which was committed with it"
+            )
+            found.append(_finding(Anomaly.LATE_MARKER, detail, part, before))
+    return found
+
+
+def _torn_in_time(parts: Iterable[Part]) -> Iterator[AuditFinding]:
+    """Yield parts of one epoch with LogAppendTime of which one was ended while the other was open, with another
+    fate."""
+    groups: dict[_Transaction, list[Part]] = {}
+    for part in parts:
+        if part.first_offset is not None and part.marker_epoch == part.last_epoch:
+            groups.setdefault((part.producer_id, part.last_epoch), []).append(part)
+    for (_, epoch), group in groups.items():
+        by_fate = {fate: _by_marker(group, fate) for fate in (Status.COMMITTED, Status.ABORTED)}
+        for part in group:
+            others = by_fate[Status.ABORTED if part.fate is Status.COMMITTED else Status.COMMITTED]
+            if (other := _ended_meanwhile(part, others)) is not None:
+                detail = (
+                    f"both parts of epoch {epoch} were open at the same time, and ended with different fates: a marker "
+                    "came late, or the coordinator did not know one of them"
+                )
+                yield _finding(Anomaly.TORN, detail, part, other)
+
+
+def _by_marker(group: Iterable[Part], fate: Status) -> list[Part]:
+    return sorted((part for part in group if part.fate is fate), key=_marker_ms)
+
+
+def _marker_ms(part: Part) -> int:
+    return -1 if part.marker_ms is None else part.marker_ms
+
+
+def _ended_meanwhile(part: Part, others: Sequence[Part]) -> Part | None:
+    """Return the first of other parts, by marker, that was ended while this one was open, by the brokers' clocks."""
+    if part.appended_ms is None:
+        return None
+    first = bisect_right(others, part.appended_ms + CLOCKS_APART_MS, key=_marker_ms)
+    is_meanwhile = first < len(others) and _marker_ms(others[first]) < _marker_ms(part) - CLOCKS_APART_MS
+    return others[first] if is_meanwhile else None
+
+
+# What the coordinators say beside.
+
+
+def _hanging(part: Part, coordinators: Coordinators) -> Iterator[AuditFinding]:
+    if part.fate is not Status.OPEN:
+        return
+    known = coordinators.find(part.producer_id)
+    if known is None and not coordinators.is_whole:
+        return
+    if known is None or part.partition not in known.partitions:
+        after = "" if part.ended_epoch < part.epoch else f", after a marker of epoch {part.ended_epoch}"
+        detail = f"data of epoch {part.epoch} are open{after}, and no coordinator has a transaction on this partition"
+        yield _finding(Anomaly.HANGING, detail, part)
+
+
+def _against(part: Part, ends: DecidedEnds) -> Iterator[AuditFinding]:
+    """Yield a marker that is not what the coordinator decided. A marker without data does no harm."""
+    known_from_ms = ends.known_from_ms(part.producer_id)
+    if part.marker_ms is None or part.first_offset is None or known_from_ms is None:
+        return
+    if part.marker_ms - CLOCKS_APART_MS < known_from_ms:
+        return
+    fitting = ends.fitting(part.producer_id, part.partition, part.marker_ms)
+    if not fitting:
+        detail = (
+            f"the coordinator decided nothing when this {'abort' if part.fate is Status.ABORTED else 'commit'} marker "
+            "was written: it came late, or somebody aborted by hand"
+        )
+        yield _finding(Anomaly.LATE_MARKER, detail, part)
+    elif all(end.fate is not part.fate for end in fitting):
+        decided = fitting[0].record
+        told = f"{decided.state.told} at offset {decided.offset}"
+        detail = f"the marker says {part.fate.value}, but the coordinator decided {told}"
+        yield _finding(Anomaly.WRONG_FATE, detail, part)
+
+
+def _lost_ends(partition: PartitionParts, ends: DecidedEnds) -> Iterator[AuditFinding]:
+    """Yield the open transactions of a partition whose end a coordinator completed, though no marker is there."""
+    for part in partition.parts:
+        if part.fate is Status.OPEN and ends.of_producer.get(part.producer_id):
+            markers = sorted(
+                other.marker_ms
+                for other in partition.parts
+                if other.producer_id == part.producer_id and other.marker_ms is not None
+            )
+            decided = (end for end in ends.of_producer[part.producer_id] if _is_lost(end, part, markers))
+            if (end := next(decided, None)) is not None:
+                told = f"{end.record.state.told} at offset {end.record.offset}"
+                detail = f"the coordinator decided {told} and completed it, but the marker is not in this log"
+                yield _finding(Anomaly.LOST_END, detail, part)
+
+
+def _is_lost(end: End, part: Part, markers: Sequence[int]) -> bool:
+    """Return whether a decision was about this data, was completed, and none of the markers can be its own."""
+    if end.prepared is None or end.completed is None or part.partition not in end.prepared.partitions:
+        return False
+    is_of_its_epoch = end.prepared.producer_epoch - part.last_epoch in (0, 1)
+    next_marker = bisect_left(markers, end.since_ms)
+    return is_of_its_epoch and (next_marker == len(markers) or markers[next_marker] > end.until_ms)

@@ -1,0 +1,136 @@
+"""The parts of transactions in one partition: data, and the marker that ended them, with the epochs of both.
+
+A transaction has a part in each partition that it wrote to. log_transactions has the same as a broker tells it; here is
+what an audit needs beside: a marker's own epoch and time, and epochs that differ within a part.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.broker.unified_log.log_segment import walk_entries
+from klogtool.broker.unified_log.log_transactions import Status
+from klogtool.errors import KlogError
+from klogtool.format.batch import LOG_APPEND_TIME, RecordBatch
+from klogtool.format.control import parse_end_transaction_marker
+
+if TYPE_CHECKING:
+    from klogtool.broker.unified_log.loaded_partition import LoadedPartition
+    from klogtool.format.names import TopicPartition
+    from klogtool.log.entries import Entry
+
+
+class Part(Struct, frozen=True):
+    """A part of a transaction. epoch, last_epoch: of its first and last batch of data; without data, of the marker.
+
+    first_offset, last_offset: of its data; None without data. appended_ms: when its first batch was appended, if the
+    log says so (LogAppendTime). marker_offset, marker_epoch, marker_ms: None while it is open. ended_epoch: the highest
+    epoch of a marker of this producer before the data, or -1.
+    """
+
+    path: str
+    partition: TopicPartition | None
+    producer_id: int
+    epoch: int
+    last_epoch: int
+    first_offset: int | None
+    last_offset: int | None
+    appended_ms: int | None
+    ended_epoch: int
+    fate: Status = Status.OPEN
+    marker_offset: int | None = None
+    marker_epoch: int | None = None
+    marker_ms: int | None = None
+
+
+class PartitionParts(Struct):
+    """All parts of one partition, in the order of their markers, open ones last. whole_from: the offset from which on
+    no offset is missing. damage: why the rest could not be read, or None."""
+
+    path: str
+    partition: TopicPartition | None
+    parts: list[Part]
+    whole_from: int
+    damage: KlogError | None = None
+
+
+def read_parts(loaded: LoadedPartition, partition: TopicPartition | None) -> PartitionParts:
+    """Read a partition from its log start to its end, or up to damage. Needs memory for each transaction."""
+    reader = _Reader(PartitionParts(loaded.path, partition, [], loaded.log_start_offset), loaded.log_start_offset)
+    try:
+        for segment in loaded.log.segments.values(loaded.log_start_offset):
+            with segment.open_log() as file:
+                for entry in walk_entries(file):
+                    reader.take(entry)
+    except KlogError as error:
+        reader.found.damage = error.at_path(loaded.path)
+        return reader.found  # what is open at the damage may have its marker behind it
+    reader.close()
+    return reader.found
+
+
+class _Reader:
+    """Takes batch after batch."""
+
+    def __init__(self, found: PartitionParts, log_start_offset: int) -> None:
+        self.found, self._start, self._next = found, log_start_offset, log_start_offset
+        self._open: dict[int, Part] = {}
+        self._ended: dict[int, int] = {}  # the highest epoch of a marker, by producer
+
+    def take(self, entry: Entry) -> None:
+        """Take an entry of the log. Raises Corrupt or Unsupported for a marker that cannot be read."""
+        if entry.last_offset < self._start or not isinstance(entry, RecordBatch):
+            return
+        if entry.base_offset > self._next:
+            self.found.whole_from = entry.base_offset
+        if entry.records_count <= entry.last_offset_delta:
+            self.found.whole_from = entry.last_offset + 1
+        self._next = entry.last_offset + 1
+        if entry.is_transactional:
+            (self._marker if entry.is_control else self._data)(entry)
+
+    def close(self) -> None:
+        """Add what is open."""
+        self.found.parts += sorted(self._open.values(), key=lambda part: part.first_offset or 0)
+
+    def _data(self, batch: RecordBatch) -> None:
+        part = self._open.get(batch.producer_id)
+        if part is None:
+            part = self._part(batch, batch.base_offset)
+        self._open[batch.producer_id] = replace(part, last_offset=batch.last_offset, last_epoch=batch.producer_epoch)
+
+    def _part(self, batch: RecordBatch, first_offset: int | None) -> Part:
+        appended_ms = batch.max_timestamp if batch.timestamp_type == LOG_APPEND_TIME else None
+        ended, epoch = self._ended.get(batch.producer_id, -1), batch.producer_epoch
+        return Part(
+            self.found.path,
+            self.found.partition,
+            batch.producer_id,
+            epoch,
+            epoch,
+            first_offset,
+            first_offset,
+            appended_ms,
+            ended,
+        )
+
+    def _marker(self, batch: RecordBatch) -> None:
+        record = next(iter(batch.records()), None)
+        marker = None if record is None else parse_end_transaction_marker(record.key, record.value)
+        if record is None or marker is None:
+            return
+        part = self._open.pop(batch.producer_id, None) or self._part(batch, None)
+        fate = Status.ABORTED if marker.is_abort else Status.COMMITTED
+        self.found.parts.append(
+            replace(
+                part,
+                fate=fate,
+                marker_offset=batch.base_offset,
+                marker_epoch=batch.producer_epoch,
+                marker_ms=record.timestamp,
+            )
+        )
+        self._ended[batch.producer_id] = max(batch.producer_epoch, self._ended.get(batch.producer_id, -1))
