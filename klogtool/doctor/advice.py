@@ -19,7 +19,10 @@ from klogtool.doctor.log_options import cut_options, early_end_options, gap_opti
 from klogtool.doctor.messages import situation_of
 from klogtool.doctor.patient import Patient
 
-_REPLICA = "is another replica of this partition whole? Then a broker can fetch all of it again"
+_REPLICA = (
+    "is another replica of this partition whole? Then a broker can fetch all of it again (klogtool hash on each host "
+    "compares them)"
+)
 _UNMOUNTED = "is the disk mounted, and is it the right one?"
 _LOOK_AT: dict[What, tuple[str, ...]] = {
     What.TRUNCATED: (_REPLICA,),
@@ -27,12 +30,15 @@ _LOOK_AT: dict[What, tuple[str, ...]] = {
     What.ENDS_EARLY: (_REPLICA, "who made .kafka_cleanshutdown? A broker that was killed leaves none"),
     What.DAMAGED: (_REPLICA,),
     What.STRAY: ("was the topic deleted or recreated while the broker was down? Then the broker is right",),
-    What.METADATA_LOST: ("does another controller of the cluster live? Copy its folder __cluster_metadata-0",),
+    What.METADATA_LOST: (
+        "does another controller of the cluster live? Copy its folder __cluster_metadata-0",
+        "are all controllers lost? klogtool fleet metadata builds the metadata from the brokers' disks",
+    ),
     What.FUTURE_EMPTIED: ("was the partition being moved between log dirs? Is the other disk mounted?",),
     What.MISNAMED: ("who renamed the folder? The files in it are not those of the topic of this name",),
     What.LEFT_OUT: (_UNMOUNTED, "name all log dirs of the broker"),
     What.MISSING: (_REPLICA,),
-    What.NO_ROOM: ("what else fills this disk?",),
+    What.NO_ROOM: ("what else fills this disk? klogtool free says what may go",),
 }
 _LOOK_AT_FINDING = {
     "meta-properties-missing": (_UNMOUNTED,),
