@@ -42,6 +42,7 @@
     free_kinds               free: the kinds of files that can be given up, and what is said about each
     free_candidates          free: what names alone show
     free_retention           free: segments past retention
+    free_compaction          free: what compact would free
     free_ours                free: what klogtool itself keeps beside a log dir
     free_choice              free: what is taken, and how many bytes of the disk that frees
 

@@ -18,7 +18,8 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.plans.free_candidates import PartitionDir, find_by_names, partition_dirs
 from klogtool.plans.free_choice import Candidate, Choice, Taken, Tally, choose
-from klogtool.plans.free_kinds import JOURNAL, KINDS, REJECTED, RETENTION, Kind
+from klogtool.plans.free_compaction import Compactable, find_compactable
+from klogtool.plans.free_kinds import COMPACTION, JOURNAL, KINDS, REJECTED, RETENTION, Kind
 from klogtool.plans.free_ours import find_rejected, find_runs
 from klogtool.plans.free_retention import LeftOut, find_past_retention
 from klogtool.plans.plan import Delete, Discard, Plan, Step
@@ -55,7 +56,7 @@ def decide(path: str, question: FreeQuestion) -> Iterator[Plan]:
     search = _Search(group, question)
     choice = choose(search.kinds(), question.asked_bytes)
     for log_dir in group:
-        yield _plan(log_dir, question, choice, search.left_out)
+        yield _plan(log_dir, question, choice, search)
 
 
 def _on_one_disk(path: str, log_dirs: Sequence[str]) -> list[str]:
@@ -71,11 +72,13 @@ def _on_one_disk(path: str, log_dirs: Sequence[str]) -> list[str]:
 
 
 class _Search(Struct):
-    """Finds candidates in log dirs, when a kind is asked for. left_out: partition dirs that nobody can judge."""
+    """Finds candidates in log dirs, when a kind is asked for. left_out: partition dirs that nobody can judge.
+    compactable: logs that could be made smaller."""
 
     log_dirs: Sequence[str]
     question: FreeQuestion
     left_out: list[LeftOut] = field(default_factory=list)
+    compactable: list[Compactable] = field(default_factory=list)
 
     def kinds(self) -> Iterator[tuple[Kind, Sequence[Candidate]]]:
         """Yield each kind that may be taken, with its candidates."""
@@ -92,21 +95,27 @@ class _Search(Struct):
             return find_runs(log_dir, self.question.runs)
         if kind is REJECTED:
             return find_rejected(log_dir)
+        asked = folders, log_dir, self.question.circumstances, self.question.jobs
+        if kind is COMPACTION:
+            compactable, left_out = find_compactable(*asked)
+            self.compactable += compactable
+            self.left_out += left_out
+            return ()
         if kind is not RETENTION:
             return find_by_names(kind, folders)
-        found, left_out = find_past_retention(folders, log_dir, self.question.circumstances, self.question.jobs)
+        found, left_out = find_past_retention(*asked)
         self.left_out += left_out
         return found
 
 
-def _plan(log_dir: str, question: FreeQuestion, choice: Choice, left_out: Sequence[LeftOut]) -> Plan:
+def _plan(log_dir: str, question: FreeQuestion, choice: Choice, search: _Search) -> Plan:
     taken = [item for item in choice.taken if item.candidate.log_dir == log_dir]
     names = [name for item in taken for name in item.candidate.names]
     relied = (fact for item in taken for fact in item.candidate.facts)
     by_path = {fact.path: fact for fact in (*relied, *(name.fact for name in names))}
     facts = tuple(replace(fact, path=os.path.relpath(fact.path, log_dir)) for fact in by_path.values())
     steps = tuple(step for item in sorted(taken, key=_comes_late) for step in _steps(item.candidate))
-    answer = _answer(log_dir, question, choice, taken, left_out)
+    answer = _answer(log_dir, question, choice, taken, search)
     for_good = sum(item.on_disk for item in taken if not item.candidate.kind.undo)
     on_disk = answer["freed_bytes"]
     return Plan(COMMAND, log_dir, question, facts, steps, (), answer, on_disk=on_disk, on_disk_for_good=for_good)
@@ -125,7 +134,7 @@ def _steps(candidate: Candidate) -> Iterator[Step]:
 
 
 def _answer(
-    log_dir: str, question: FreeQuestion, choice: Choice, taken: Sequence[Taken], left_out: Sequence[LeftOut]
+    log_dir: str, question: FreeQuestion, choice: Choice, taken: Sequence[Taken], search: _Search
 ) -> dict[str, Any]:
     asked = question.asked_bytes
     return {
@@ -134,8 +143,9 @@ def _answer(
         "disk_freed_bytes": choice.on_disk,
         "reached": asked is None or choice.on_disk >= asked,
         "items": [_item(item) for item in taken],
-        "kinds": [_kind_row(seen.kind, seen.candidates, choice, log_dir) for seen in choice.seen],
-        "left_out": [{"path": one.path, "why": one.why} for one in left_out if _is_in(one.path, log_dir)],
+        "kinds": [_kind_row(seen.kind, seen.candidates, choice, log_dir, search) for seen in choice.seen],
+        "compaction": [one.as_json() for one in search.compactable if _is_in(one.path, log_dir)],
+        "left_out": [{"path": one.path, "why": one.why} for one in search.left_out if _is_in(one.path, log_dir)],
     }
 
 
@@ -154,13 +164,16 @@ def _item(item: Taken) -> dict[str, Any]:
     }
 
 
-def _kind_row(kind: Kind, candidates: Sequence[Candidate], choice: Choice, log_dir: str) -> Mapping[str, Any]:
+def _kind_row(
+    kind: Kind, candidates: Sequence[Candidate], choice: Choice, log_dir: str, search: _Search
+) -> Mapping[str, Any]:
     here = [candidate for candidate in candidates if candidate.log_dir == log_dir]
     taken = [item for item in choice.taken if item.candidate.kind is kind and item.candidate.log_dir == log_dir]
+    sizes = [one.freed_bytes for one in search.compactable if kind is COMPACTION and _is_in(one.path, log_dir)]
     return {
         "kind": kind.name,
-        "found": len(here),
-        "found_bytes": Tally(here).on_disk,
+        "found": len(here) + len(sizes),
+        "found_bytes": Tally(here).on_disk + sum(sizes),
         "taken": len(taken),
         "taken_bytes": sum(item.on_disk for item in taken),
         "loses": kind.loses,

@@ -53,6 +53,13 @@ RETENTION = Kind(
     "deletes them at its first check of retention: 30 seconds after its start (log.initial.task.delay.ms)",
     "these records can no longer be read, as after that check",
 )
+COMPACTION = Kind(
+    "compaction",
+    "logs that klogtool compact would make smaller",
+    "the log cleaner would remove these records too: a newer record has the same key",
+    "compacts them when it runs, if they are due",
+    "superseded values; free does not do it, because it needs room for the new segments first",
+)
 ORPHANED = Kind(
     "orphaned",
     "indexes without a .log",
@@ -87,5 +94,5 @@ STRAY = Kind(
     "LOSES the records in them, which may be the only copy",
     loses=True,
 )
-KINDS = (DELETED, DELETE_FOLDER, CLEANED, RETENTION, ORPHANED, REJECTED, JOURNAL, STRAY)
+KINDS = (DELETED, DELETE_FOLDER, CLEANED, RETENTION, COMPACTION, ORPHANED, REJECTED, JOURNAL, STRAY)
 NAMES = tuple(kind.name for kind in KINDS)

@@ -44,9 +44,9 @@ def find_past_retention(
     checkpoints = Checkpoints(log_dir if is_log_dir(log_dir) else None)
     found, left_out = list[Candidate](), list[LeftOut]()
     for folder in folders:
-        if folder.state is not PartitionDirState.CURRENT or _is_metadata(folder):
+        if folder.state is not PartitionDirState.CURRENT or is_metadata(folder):
             continue
-        if (why := _why_unclear(folder)) is not None:
+        if (why := why_unclear(folder)) is not None:
             left_out.append(LeftOut(folder.path, why))
             continue
         try:
@@ -60,7 +60,8 @@ def find_past_retention(
     return found, left_out
 
 
-def _why_unclear(folder: PartitionDir) -> str | None:
+def why_unclear(folder: PartitionDir) -> str | None:
+    """Return why segments of a partition should not go before a start, or None."""
     if folder.is_between:
         return "a cleaning was interrupted: the next start completes it"
     if folder.orphans:
@@ -68,8 +69,8 @@ def _why_unclear(folder: PartitionDir) -> str | None:
     return None
 
 
-def _is_metadata(folder: PartitionDir) -> bool:
-    """Whether it is the log of a cluster's metadata: its snapshots decide what is deleted."""
+def is_metadata(folder: PartitionDir) -> bool:
+    """Return whether it is the log of a cluster's metadata: its snapshots decide what is deleted."""
     name = find_partition_dir_name(own_name(folder.path))
     return name is not None and TopicPartition(name.topic, name.partition) == TopicPartition(METADATA_TOPIC, 0)
 

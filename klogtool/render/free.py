@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from klogtool.escape import joined
+from klogtool.escape import joined, quoted
 from klogtool.plans.free_kinds import KINDS, Kind
 from klogtool.plans.plan import Plan
 from klogtool.render.counts import count_text
@@ -38,6 +38,7 @@ def _lines(plan: Plan) -> Iterator[str]:
         items = [item for item in answer["items"] if item["kind"] == kind.name]
         if items:
             yield from _about(kind, items, plan.path)
+    yield from _compaction(answer["compaction"], plan.question.circumstances.settings)
     yield from _left_out(answer["left_out"])
 
 
@@ -64,7 +65,7 @@ def _about(kind: Kind, items: Sequence[Mapping[str, Any]], log_dir: str) -> Iter
     undo = "" if kind.undo else "; for good, also with --to"
     told = [("why safe", kind.why), ("a broker", kind.broker), ("costs", kind.costs + undo)]
     yield from wrapped_table(told)
-    shown = items[:_MOST_ITEMS]
+    shown = sorted(items, key=lambda item: -item["bytes"])[:_MOST_ITEMS]
     yield from wrapped_table([(size_text(item["bytes"]), _item(item, kind, log_dir)) for item in shown])
     if len(items) > len(shown):
         yield f"  and {len(items) - len(shown):,} more (--format json shows all)"
@@ -75,10 +76,26 @@ def _item(item: Mapping[str, Any], kind: Kind, log_dir: str) -> str:
     return f"{os.path.relpath(item['path'], log_dir)}{reason}"
 
 
+def _compaction(rows: Sequence[Mapping[str, Any]], config: Mapping[str, str]) -> Iterator[str]:
+    """Say what free does not do, and with which command. config: the settings that were given."""
+    if not rows:
+        return
+    total = sum(row["bytes"] for row in rows)
+    yield f"not done, but possible: klogtool compact would free {size_text(total)} more"
+    shown = sorted(rows, key=lambda row: -row["bytes"])[:_MOST_ITEMS]
+    given = "".join(f" --config {quoted(f'{name}={value}')}" for name, value in config.items())
+    for row in shown:
+        freed, needed = size_text(row["bytes"]), size_text(row["needed_bytes"])
+        yield f"  frees {freed}, needs {needed} first:"
+        yield f"    klogtool compact {quoted(row['path'])}{given} --purge --no-undo --apply"
+    if len(rows) > len(shown):
+        yield f"  and {len(rows) - len(shown):,} more (--format json shows all)"
+
+
 def _left_out(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if not rows:
         return
-    yield f"retention of {count_text(len(rows), 'partition')} is not known, so they are left alone"
+    yield f"left alone, because klogtool cannot tell what may go: {count_text(len(rows), 'partition')}"
     yield from wrapped_table([(os.path.basename(row["path"]), row["why"]) for row in rows[:_MOST_LEFT_OUT]])
     if len(rows) > _MOST_LEFT_OUT:
         yield f"  and {len(rows) - _MOST_LEFT_OUT:,} more (--format json shows all)"

@@ -33,6 +33,10 @@ def free(log_dirs: Sequence[pathlib.Path], *words: str) -> list[dict[str, Any]]:
     return [row["answer"] for row in map(json.loads, done.out.splitlines()) if row["type"] == "plan"]
 
 
+def run(*words: object) -> Done:
+    return run_here([str(word) for word in words], pathlib.Path("/"))
+
+
 def names_of(answer: dict[str, Any], log_dir: pathlib.Path) -> list[str]:
     return [os.path.relpath(item["path"], log_dir) for item in answer["items"]]
 
@@ -234,6 +238,30 @@ def recovered(log_dir: pathlib.Path) -> dict[str, dict[str, Any]]:
     return {row["path"]: row["answer"] for row in rows if row["type"] == "plan" and row["answer"]}
 
 
+def test_compaction_is_told_as_compact_plans_it(tmp_path: pathlib.Path) -> None:
+    log_dir = writable_copy("transactions/logdir", tmp_path / "logs")
+    asked = ["--config", "cleanup.policy=compact", "--now", "2027-01-01"]
+    done = run("compact", log_dir, *asked, "--purge", "--format", "json")
+    plans = [row for row in map(json.loads, done.out.splitlines()) if row["type"] == "plan"]
+    wanted = {row["path"]: row["bytes_freed"] for row in plans if "passes" in row["answer"] and row["bytes_freed"] > 0}
+    (answer,) = free([log_dir], *asked)
+    assert {row["path"]: row["bytes"] for row in answer["compaction"]} == wanted
+    assert len(wanted) > 1
+    assert (answer["items"], answer["freed_bytes"]) == ([], 0)
+    text = run("free", log_dir, *asked, "--bytes", "1MiB").out.decode()
+    commands = [line.split() for line in text.splitlines() if line.startswith("    klogtool compact")]
+    assert {words[2] for words in commands} == wanted.keys()
+    for words in commands:
+        assert run(*words[1:], "--now", "2027-01-01").status == 0
+    (answer,) = free([log_dir], *asked, "--bytes", "1MiB")
+    assert (answer["compaction"], answer["reached"]) == ([], False)
+
+
+def test_compaction_is_not_looked_at_if_the_kinds_before_are_enough(log_dir: pathlib.Path) -> None:
+    (answer,) = free([log_dir], "--bytes", "1")
+    assert [row["kind"] for row in answer["kinds"]] == ["deleted"]
+
+
 # What is chosen, over made-up files.
 
 
@@ -291,10 +319,6 @@ def test_kinds_after_the_last_one_needed_are_not_asked_for() -> None:
 
 
 # What klogtool itself keeps beside the log dir.
-
-
-def run(*words: object) -> Done:
-    return run_here([str(word) for word in words], pathlib.Path("/"))
 
 
 @pytest.fixture

@@ -1,0 +1,55 @@
+"""free: how much `compact` would free, as it decides now. free only tells that: to compact a log, a disk needs room for
+its new segments before the old ones can go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
+from klogtool.broker.spools import OnlyTold
+from klogtool.errors import KlogError
+from klogtool.format.names import PartitionDirState
+from klogtool.log.file import Unreadable
+from klogtool.plans.compact import CompactQuestion, plan_one, why_left_alone
+from klogtool.plans.free_candidates import PartitionDir
+from klogtool.plans.free_retention import LeftOut, is_metadata, why_unclear
+
+
+class Compactable(Struct, frozen=True):
+    """A log that `compact` would make smaller. freed_bytes: by how much; needed_bytes: room for its new segments."""
+
+    path: str
+    freed_bytes: int
+    needed_bytes: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields."""
+        return {"path": self.path, "bytes": self.freed_bytes, "needed_bytes": self.needed_bytes}
+
+
+def find_compactable(
+    folders: Sequence[PartitionDir], log_dir: str, circumstances: Circumstances, jobs: int | None
+) -> tuple[list[Compactable], list[LeftOut]]:
+    """Return the logs that are due for the cleaner and become smaller; and those of which nobody can tell. Reads these
+    logs as a whole. Raises Unreadable."""
+    question = CompactQuestion(circumstances=circumstances, jobs=jobs, purge=True)
+    checkpoints = Checkpoints(log_dir if is_log_dir(log_dir) else None)
+    found, left_out = list[Compactable](), list[LeftOut]()
+    for folder in folders:
+        if folder.state is not PartitionDirState.CURRENT or is_metadata(folder) or why_unclear(folder) is not None:
+            continue
+        try:
+            if why_left_alone(folder.path, folder.state, None, question, checkpoints) is not None:
+                continue
+            plan, _ = plan_one(folder.path, question, checkpoints, OnlyTold)
+        except Unreadable:
+            raise
+        except KlogError as error:
+            left_out.append(LeftOut(folder.path, error.reason))
+            continue
+        if plan.bytes_freed > 0 and any("stats" in row for row in plan.answer["passes"]):
+            found.append(Compactable(folder.path, plan.bytes_freed, plan.bytes_written))
+    return found, left_out
