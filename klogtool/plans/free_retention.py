@@ -27,6 +27,16 @@ from klogtool.plans.plan import Delete, Plan
 from klogtool.plans.recover_log_dir import METADATA_TOPIC
 from klogtool.plans.retain import RetainQuestion, plan_one
 
+# The .log goes last: an index without it would look like the trace of a lost segment. The offset index goes first: a
+# segment that lacks it is recovered by the next start, which builds the others, too.
+_ORDER = (
+    FileKind.OFFSET_INDEX,
+    FileKind.TIME_INDEX,
+    FileKind.TXN_INDEX,
+    FileKind.PRODUCER_SNAPSHOT,
+    FileKind.LOG,
+)
+
 
 class LeftOut(Struct, frozen=True):
     """A partition dir that is left alone, and why."""
@@ -97,12 +107,12 @@ def _candidate(
 
 
 def _files_by_base(plan: Plan, folder: str) -> Mapping[int, list[Name]]:
-    """Return the files of segments that the plan deletes, by base offset."""
+    """Return the files of segments that the plan deletes, by base offset, in the order in which they go."""
     found: dict[int, list[Name]] = {}
-    for step in plan.steps:
-        file = parse_file_name(step.path)
-        if isinstance(step, Delete) and file.kind.has_base_offset and not file.suffix and file.base_offset is not None:
-            name = find_name(os.path.join(folder, step.path))
-            if name is not None:
-                found.setdefault(file.base_offset, []).append(name)
+    files = [parse_file_name(step.path) for step in plan.steps if isinstance(step, Delete)]
+    of_segments = [file for file in files if file.kind in _ORDER and not file.suffix]
+    for file in sorted(of_segments, key=lambda file: _ORDER.index(file.kind)):
+        name = find_name(os.path.join(folder, file.name))
+        if name is not None and file.base_offset is not None:
+            found.setdefault(file.base_offset, []).append(name)
     return found

@@ -189,12 +189,7 @@ def test_log_dirs_on_one_disk_count_together(log_dir: pathlib.Path, tmp_path: pa
 )
 def test_what_is_left_loads_as_before(fixture: str, tmp_path: pathlib.Path) -> None:
     """verify --recover answers the same, but for the start of logs of which retention removed segments."""
-    log_dir = writable_copy(fixture, tmp_path / "logs")
-    for folder in [path for path in log_dir.iterdir() if path.is_dir()]:
-        (folder / f"{1:020d}.log.deleted").write_bytes(bytes(9000))
-        (folder / f"{1:020d}.index").write_bytes(bytes(9000))
-        (folder / f"{2:020d}.log.cleaned").write_bytes(bytes(9000))
-        (folder / f"{2:020d}.txnindex").write_bytes(bytes(9000))
+    log_dir = with_leftovers(fixture, tmp_path / "logs")
     before = recovered(log_dir)
     words = ["free", str(log_dir), *NOW, "--config", "retention.ms=1000", "--bytes", "1TiB", "--except", "stray"]
     done = run_here([*words, "--format", "json"], tmp_path)
@@ -209,6 +204,36 @@ def test_what_is_left_loads_as_before(fixture: str, tmp_path: pathlib.Path) -> N
         if path in after and "skipped" not in answer:
             assert after[path] == answer, path
     assert run_here(["verify", str(log_dir), "--fail-on", "warning"], tmp_path).status == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fixture", ["retention/logdir", "transactions/logdir", "leader-epochs/logdir"])
+def test_after_a_kill_at_any_step_it_loads_as_before(fixture: str, tmp_path: pathlib.Path) -> None:
+    """Up to the start of a log, and segments that the start has to recover because their index is gone."""
+    log_dir = with_leftovers(fixture, tmp_path / "logs")
+    done = run("free", log_dir, *NOW, "--config", "retention.ms=1000", "--except", "stray", "--format", "json")
+    plan = next(row for row in map(json.loads, done.out.splitlines()) if row["type"] == "plan")
+    before = {path: settled(answer) for path, answer in recovered(log_dir).items()}
+    assert len(plan["steps"]) > 5
+    for step in plan["steps"]:
+        (log_dir / step["path"]).unlink()
+        after = {path: settled(answer) for path, answer in recovered(log_dir).items()}
+        assert after == {path: before[path] for path in after}, step
+    assert run("verify", log_dir, "--fail-on", "warning").status == 0
+
+
+def settled(answer: dict[str, Any]) -> dict[str, Any]:
+    """What no step may change: where the log ends, what is lost."""
+    names = ("log_end_offset", "truncated", "deleted_segments", "behind_end", "missing", "loses_records", "skipped")
+    return {name: answer.get(name) for name in names}
+
+
+def with_leftovers(fixture: str, to: pathlib.Path) -> pathlib.Path:
+    log_dir = writable_copy(fixture, to)
+    for folder in [path for path in log_dir.iterdir() if path.is_dir()]:
+        for name in (f"{1:020d}.log.deleted", f"{1:020d}.index", f"{2:020d}.log.cleaned", f"{2:020d}.txnindex"):
+            (folder / name).write_bytes(bytes(9000))
+    return log_dir
 
 
 def test_an_index_goes_before_the_log_that_it_was_of(log_dir: pathlib.Path) -> None:
