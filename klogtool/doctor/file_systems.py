@@ -43,7 +43,7 @@ def _read_only(path: str, *, has_metadata: bool) -> Ahead:
 
 
 def _full(path: str, *, has_metadata: bool) -> Ahead:
-    cure = f"df -h {quoted(path)}  # then free space: a recovery writes small files"
+    cure = f"klogtool free {quoted(path)}  # says what can be given up: a recovery writes small files"
     detail = f"no space is left, and a start has to write: a broker {_outcome(has_metadata=has_metadata)}"
     what = What.REFUSES if has_metadata else What.NO_ROOM
     stop = _stop("No space left on device", has_metadata=has_metadata)

@@ -241,13 +241,15 @@ def _room(dirs: Sequence[HostDir]) -> Iterator[HostPoint]:
     free_files = [one.free_files for one in dirs if one.free_files is not None]
     if free:
         ahead = sum(one.bytes_ahead for one in dirs)
+        severity = _by_limit(min(free), ahead, ahead + ROOM_TO_KEEP_BYTES)
+        short = "" if severity is Severity.INFO else " klogtool free says what can be given up, the safest first."
         yield HostPoint(
             "free space",
             f"{min(free):,} bytes; {ahead:,} bytes will be written",
             f"at least {ahead + ROOM_TO_KEEP_BYTES:,} bytes",
             "Recovery, rolls and compaction write before they delete. On a full disk a broker takes the log dir "
-            "offline; a broker that has to recover the log dir cannot start on it.",
-            _by_limit(min(free), ahead, ahead + ROOM_TO_KEEP_BYTES),
+            f"offline; a broker that has to recover the log dir cannot start on it.{short}",
+            severity,
             place,
         )
     if free_files:

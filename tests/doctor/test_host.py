@@ -138,6 +138,7 @@ def test_the_device_of_a_mount() -> None:
 def test_room(free: int, severity: Severity) -> None:
     found = point("free space", [HostDir("/kafka/d0", bytes_ahead=2 * GIB, free_bytes=free)], TUNED)
     assert found.severity is severity
+    assert ("klogtool free" in found.why) == (severity is not INFO)
 
 
 def test_log_dirs_of_one_file_system_share_its_room() -> None:

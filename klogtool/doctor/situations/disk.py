@@ -141,9 +141,9 @@ SITUATIONS = (
         Outcome.OFFLINE,
         "The disk is full, or has no inodes left. The broker takes the log dir offline at the first write that fails. "
         "A broker that has to recover this log dir cannot start on it. A metadata log dir ends the broker.",
-        "Is it space or inodes? Free space outside the log dir first. Never delete segments by hand: klogtool deletes "
-        "what retention would delete anyway.",
-        ("df -h {dir}", "df -i {dir}", "klogtool retain {folder} --purge", REHEARSE),
+        "Is it space or inodes? Free space outside the log dir first. Never delete segments by hand: klogtool free "
+        "says what can be given up, the safest first.",
+        ("df -h {dir}", "df -i {dir}", "klogtool free {dir}", REHEARSE),
     ),
     Situation(
         "input-output-error",
