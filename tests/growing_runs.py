@@ -54,6 +54,7 @@ COMMANDS = {
     "verify --recover --apply": "verify --recover {log} --last-stop unclean --recovery-point 0 --apply",
     "verify --recover --output": "verify --recover {log} --last-stop unclean --output {out} --format json",
     "salvage": "salvage {log} --output {out}",
+    "transplant": "transplant {log} --output {out} --topic-id AAAAAAAAAAAAAAAAAAAAAw --topic t --partition 0",
     "salvage --replica": "salvage {log} --output {out} --replica {log}",
     "lookup --offset": "lookup {log} --offset {middle}",
     "lookup --timestamp": "lookup {log} --timestamp 9700000000000",

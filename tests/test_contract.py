@@ -25,6 +25,7 @@ QUESTIONS = {
     "verify --recover": f"verify --recover {DAMAGED}",
     "rebuild-index": f"rebuild-index {SOUND}",
     "salvage": f"salvage {DAMAGED}",
+    "transplant": f"transplant {SOUND} --check",
     "lookup --offset": f"lookup {DAMAGED} --offset 45 --offset 47",
     "lookup --timestamp": f"lookup {DAMAGED} --timestamp latest",
     "lookup --leader-epoch": f"lookup {DAMAGED} --leader-epoch 0",

@@ -35,6 +35,7 @@ hash                  klogtool hash
 txns                  klogtool txns, also with --drop-producer
 txns_audit            klogtool txns --audit
 salvage               klogtool salvage
+transplant            klogtool transplant
 rebuild_index         klogtool rebuild-index
 append                klogtool append
 truncate              klogtool truncate

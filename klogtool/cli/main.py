@@ -35,6 +35,7 @@ COMMANDS = {
     "offsets": ("klogtool.cli.offsets", "Show committed offsets of groups, now or at a past time, and their lag."),
     "hash": ("klogtool.cli.hash", "Print a digest of records, to compare copies of a partition by eye."),
     "salvage": ("klogtool.cli.salvage", "Copy every good batch of a damaged partition."),
+    "transplant": ("klogtool.cli.transplant", "Make a copied partition ready for another cluster, or a new topic."),
     "rebuild-index": (
         "klogtool.cli.rebuild_index",
         "Rebuild indexes, producer snapshots and leader epochs from the logs.",
@@ -71,7 +72,7 @@ GROUPS = {
         "offsets",
         "hash",
     ),
-    "Mend": ("rebuild-index", "salvage", "fleet"),
+    "Mend": ("rebuild-index", "salvage", "transplant", "fleet"),
     "Do what a running broker does": ("append", "truncate", "roll", "retain", "delete-records", "compact", "free"),
     "Plans": ("apply", "undo"),
     "Workshop": ("image",),

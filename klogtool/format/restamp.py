@@ -2,7 +2,7 @@
 batch.
 
 The CRC is computed again only if bytes under it change (MutableRecordBatch.setLastOffset, setMaxTimestamp,
-setPartitionLeaderEpoch).
+setPartitionLeaderEpoch). Setting only the leader epoch, of very many batches, is in kernels/_restamp.pxi, too.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from klogtool.format.batch import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     RecordBatch,
+    parse_batch,
 )
 from klogtool.format.checksums import crc32, crc32c
 from klogtool.format.fields import field_names, numbers
+from klogtool.format.framing import Frame, find_frame
 from klogtool.format.java_numbers import wrap_long
 from klogtool.format.layouts import BATCH_HEADER, ENTRY_HEAD, MESSAGE_V1_HEAD
 from klogtool.format.message import CRC_COVERS_FROM as MESSAGE_CRC_COVERS_FROM
@@ -42,6 +44,25 @@ def restamp_batch(
         fields["max_timestamp"] = max_timestamp
         fields["crc"] = crc32c((_BATCH_HEADER.pack(*fields.values()) + body)[CRC_COVERS_FROM:])
     return _BATCH_HEADER.pack(*fields.values()) + body
+
+
+def set_leader_epochs(data: memoryview, at: int, stop: int, epoch: int) -> tuple[int, int]:
+    """Give the batches that begin in data[at:stop] this leader epoch, in place, up to the first entry that is not
+    whole. Return where that begins, and how many batches had another epoch. Messages of magic 0 and 1 have none.
+
+    The epoch is not under the checksum.
+    """
+    changed = 0
+    while at < stop and isinstance(frame := find_frame(data, at, len(data)), Frame):
+        if frame.magic >= 2 and frame.size >= RECORD_BATCH_OVERHEAD:
+            batch = parse_batch(data, at)
+            if batch.partition_leader_epoch != epoch:
+                fields = {name: getattr(batch, name) for name in _BATCH_FIELDS}
+                fields["partition_leader_epoch"] = epoch
+                _BATCH_HEADER.pack_into(data, at, *fields.values())
+                changed += 1
+        at += frame.size
+    return at, changed
 
 
 def restamp_message(message: Message, offset: int, timestamp_type: str, timestamp: int) -> bytes:

@@ -45,6 +45,7 @@ A rule of Kafka's that is in a kernel is in its reference, too: change both. Par
                                                                                   broker/cleaning/record_filter
     _offsets.pxi       commits of groups                                          format/commit_replay
     _heads.pxi         headers of batches as columns                              spark/heads
+    _restamp.pxi       leader epochs of batches                                   format/restamp
     _blank.pxi         keys and values taken out of batches                       format/blanking
     _digest.pxi        fingerprints of records, what copies are compared by       format/record_digests
                                                                                   format/xxh64

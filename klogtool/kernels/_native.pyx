@@ -68,6 +68,7 @@ include "_json_records.pxi"
 include "_snappy.pxi"
 include "_heads.pxi"
 include "_blank.pxi"
+include "_restamp.pxi"
 include "_digest.pxi"
 
 make_crc_tables()

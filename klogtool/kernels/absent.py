@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-from klogtool.format import checksums, commit_replay, framing, indexes, producer_replay, resync, succession
+from klogtool.format import checksums, commit_replay, framing, indexes, producer_replay, restamp, resync, succession
 from klogtool.format.batch_filling import BatchFilling
 from klogtool.format.buffers import Buffer
 from klogtool.format.codecs import snappy
@@ -226,6 +226,11 @@ def walk_unproved(data: Buffer, at: int, lowest: int, end: int, last_offset: int
 def blank_batches(data: bytearray | memoryview, at: int, stop: int, open_from_ms: int) -> tuple[int, int]:
     """None of them."""
     return at, _answer(at, stop)
+
+
+def set_leader_epochs(data: bytearray | memoryview, at: int, stop: int, epoch: int) -> tuple[int, int]:
+    """As the reference."""
+    return restamp.set_leader_epochs(memoryview(data), at, stop, epoch)
 
 
 class ProducerReplay(producer_replay.ProducerReplay):

@@ -53,6 +53,7 @@
     image_log                image: a log without keys and values
     image_names              image: other names for topics
 
+    transplant               transplant
     salvage                  salvage
     salvage_answer           the answer of salvage
     rejected_files           the bytes that salvage rejects, as files

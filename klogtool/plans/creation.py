@@ -23,7 +23,7 @@ from klogtool.plans.question import PathText, Question
 
 _METADATA = FileKind.PARTITION_METADATA.value
 _MOST_METADATA_BYTES = 1 << 16
-_TOPIC = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
+TOPIC_NAME = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 
 
 class CreationQuestion(Question, frozen=True):
@@ -51,7 +51,7 @@ def plan_creation(command: str, path: str, question: CreationQuestion, change: C
     `plan_change`.
     """
     name = find_partition_dir_name(own_name(path))
-    if name is None or name.state is not PartitionDirState.CURRENT or not _TOPIC.fullmatch(name.topic):
+    if name is None or name.state is not PartitionDirState.CURRENT or not TOPIC_NAME.fullmatch(name.topic):
         raise Refused("not the name of a partition dir: a topic, a hyphen and a number", path=path)
     if not os.path.isdir(os.path.dirname(path)):
         raise KlogError("no such folder", path=os.path.dirname(path))
@@ -67,7 +67,7 @@ def plan_creation(command: str, path: str, question: CreationQuestion, change: C
 
 def _topic_id(path: str, topic: str, log_dir: str | None, question: CreationQuestion) -> tuple[bytes, str]:
     """Return the topic id, and where it comes from."""
-    known, where = _known_topic_id(topic, log_dir or os.path.dirname(path))
+    known, where = known_topic_id(topic, log_dir or os.path.dirname(path))
     if question.topic_id is not None:
         topic_id = parse_uuid(question.topic_id)
         if known not in (None, topic_id):
@@ -81,8 +81,9 @@ def _topic_id(path: str, topic: str, log_dir: str | None, question: CreationQues
     return parse_uuid(made), f"{made}, generated: nothing here knows the topic"
 
 
-def _known_topic_id(topic: str, log_dir: str) -> tuple[bytes | None, str]:
-    """Return the topic id from the cluster's own metadata, or from another partition of the topic."""
+def known_topic_id(topic: str, log_dir: str, but: str = "") -> tuple[bytes | None, str]:
+    """Return the topic id from the cluster's own metadata, or from a partition of the topic; None if neither knows it.
+    Also return where it is from. but: the name of a partition dir that is not asked."""
     cluster = ClusterConfig.of(log_dir).metadata
     by_cluster = None if cluster is None else cluster.topic_ids.get(topic)
     if by_cluster is not None:
@@ -90,7 +91,7 @@ def _known_topic_id(topic: str, log_dir: str) -> tuple[bytes | None, str]:
     for other in list_folder(log_dir).folders:
         name = find_partition_dir_name(other)
         metadata = os.path.join(log_dir, other, _METADATA)
-        if name is not None and name.topic == topic and os.path.isfile(metadata):
+        if name is not None and name.topic == topic and other != but and os.path.isfile(metadata):
             try:
                 return parse_partition_metadata(read_whole(metadata, limit=_MOST_METADATA_BYTES)).topic_id, other
             except Corrupt:  # verify reports it

@@ -26,6 +26,7 @@ DECISIONS = {
     "retain": "klogtool.plans.retain",
     "delete-records": "klogtool.plans.delete_records",
     "compact": "klogtool.plans.compact",
+    "transplant": "klogtool.plans.transplant",
     "free": "klogtool.plans.free",
     "txns --drop-producer": "klogtool.plans.drop_producer",
     "doctor --fix": "klogtool.plans.mend",
@@ -33,7 +34,7 @@ DECISIONS = {
 }
 
 # These rewrite whole logs, and also take `make_spool`.
-SPOOLING = ("compact",)
+SPOOLING = ("compact", "transplant")
 
 
 def question_type(command: str) -> type[Question]:

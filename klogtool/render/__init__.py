@@ -46,6 +46,7 @@ Plans, as each command shows them:
     free               free
     roll               roll
     salvage            salvage
+    transplant         transplant
     truncate           truncate
 
 Other answers:

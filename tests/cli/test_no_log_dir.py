@@ -29,6 +29,7 @@ NEEDED = {
     "image": [["--output", "OUT"]],
     "salvage": [[], ["--output", "OUT"]],
     "rebuild-index": [[], ["--apply"]],
+    "transplant": [["--check"], ["--topic-id", "AAAAAAAAAAAAAAAAAAAAAw", "--output", "OUT"]],
     "append": [["--records", "/dev/null"], ["--records", "/dev/null", "--apply"]],
     "truncate": [["--to", "0"], ["--to", "0", "--apply"]],
     "roll": [[], ["--force", "--apply"]],

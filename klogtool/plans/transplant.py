@@ -1,0 +1,265 @@
+"""transplant: a copied partition as another cluster, or a topic that was created again, can adopt it.
+
+Records, offsets and timestamps stay. What the old cluster has counted goes: the topic's id, leader epochs, and unless
+asked otherwise producers. The log is recovered here, so a damaged copy is refused, and side files are a broker's own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from klogtool import kernels
+from klogtool.broker.circumstances import UNCLEAN, Checkpoints, terms_of
+from klogtool.broker.draft import Draft
+from klogtool.broker.file_facts import facts_of
+from klogtool.broker.spools import MakeSpool
+from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.broker.unified_log.content_writer import ContentWriter
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.rolling import roll
+from klogtool.errors import KlogError, Refused
+from klogtool.format.checkpoints import EpochEntry, build_leader_epoch_checkpoint
+from klogtool.format.identity import PartitionMetadata, build_partition_metadata
+from klogtool.format.java_numbers import MAX_INT
+from klogtool.format.names import FileKind, PartitionDirState, TopicPartition, build_file_name, parse_file_name
+from klogtool.format.producer_snapshot import build_producer_snapshot
+from klogtool.format.uuids import build_uuid, parse_uuid
+from klogtool.log.folder import find_partition_dir_name, own_name
+from klogtool.log.opened import open_path
+from klogtool.log.partition import Partition
+from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
+from klogtool.plans.creation import TOPIC_NAME, known_topic_id
+from klogtool.plans.plan import Plan, SegmentVerdict
+from klogtool.plans.question import PathText, Question
+from klogtool.plans.recover_answer import losses_of_loading
+from klogtool.plans.recover_log_dir import METADATA_TOPIC
+from klogtool.plans.recover_reach import find_behind_end
+from klogtool.plans.salvage_steps import order_steps
+from klogtool.verify.cures import salvage
+
+COMMAND = "transplant"
+FIRST_EPOCH = 0  # of a new topic: no leader of the adopting cluster is below it
+PIECE_BYTES = 4 << 20
+_METADATA, _EPOCHS = FileKind.PARTITION_METADATA.value, FileKind.LEADER_EPOCH_CHECKPOINT.value
+
+
+class TransplantQuestion(Question, frozen=True):
+    """topic_id: in Kafka's text form. log_dir: one of the adopting broker, which may know the id. topic, partition: the
+    new name; None: the name stays.
+
+    keep_producers: the adopting cluster is the one that wrote the copy. check: the topic id need not be known.
+    forget_open: records of open transactions may count as committed. in_place: the copy already lies in the log dir of
+    the adopting broker.
+    """
+
+    topic_id: PathText | None = None
+    log_dir: PathText | None = None
+    topic: PathText | None = None
+    partition: Annotated[int, Meta(ge=0, le=MAX_INT)] | None = None
+    keep_producers: bool = False
+    check: bool = False
+    forget_open: bool = False
+    in_place: bool = False
+
+
+QUESTION = TransplantQuestion
+
+
+def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None = None) -> Iterator[Plan]:
+    """Plan for one partition dir. make_spool: for segments whose batches get another leader epoch.
+
+    Raises Refused for a damaged log, a name that Kafka refuses, or a topic id that is unknown or contradicts a known
+    one; Corrupt or Unsupported, with Kafka's class, if a broker refuses to load it; KlogError for what is no partition
+    dir.
+    """
+    if not isinstance(open_path(path), Partition):
+        raise KlogError("not a partition dir", path=path)
+    topic, number = _new_name(path, question)
+    beside = Checkpoints.beside(path)
+    topic_id, by = _topic_id(path, topic, question, beside.log_dir if question.in_place else None)
+    draft = Draft.of(path)
+    draft.make_spool = make_spool
+    found, source_id = facts_of(draft), Partition(path).topic_id
+    log = _recovered(draft, path, question)
+    open_txns = len(log.producers.ongoing_txns)
+    if open_txns and not (question.keep_producers or question.forget_open or question.check):
+        raise Refused(
+            f"{open_txns:,} transactions have no marker: their records would count as committed. Confirm that with "
+            "--forget-open-transactions",
+            path=path,
+        )
+    end, start = log.log_end_offset, log.log_start_offset
+    log_start_line = log.log_start_checkpoint
+    if log.segments.last.size:
+        roll(log)
+    log.stop()
+    producers = len(log.producers.snapshot_entries())
+    changed = _set_epochs(draft, start)
+    if not question.keep_producers:
+        _forget_producers(draft, end)
+    if topic_id is not None:
+        draft.write(_METADATA, build_partition_metadata(PartitionMetadata(0, topic_id)))
+    answer = {
+        "topic": topic,
+        "partition": number,
+        "topic_id": None if topic_id is None else build_uuid(topic_id),
+        "topic_id_by": by,
+        "source_topic_id": source_id,
+        "log_start_offset": start,
+        "log_end_offset": end,
+        "batches_restamped": sum(changed.values()),
+        "producers": producers,
+        "producers_kept": question.keep_producers,
+        "open_transactions": open_txns,
+        "checkpoints": {
+            FileKind.RECOVERY_POINT_CHECKPOINT.value: end,
+            FileKind.REPLICATION_CHECKPOINT.value: end,
+            FileKind.LOG_START_CHECKPOINT.value: log_start_line,
+        },
+    }
+    plan = Plan(
+        COMMAND,
+        path,
+        question,
+        found,
+        order_steps(draft),
+        tuple(_verdicts(draft, changed)),
+        answer,
+        tuple(_notes(open_txns, producers, question, log_start_line)),
+    )
+    if not question.in_place or beside.log_dir is None:
+        yield plan
+        return
+    lines = CheckpointLines(TopicPartition(topic, number), start, end, log_start_line, first_dirty_at_most=start)
+    before, after = plan_checkpoints(COMMAND, beside.log_dir, question, [lines])
+    yield from (one for one in (before, plan, after) if one is not None)
+
+
+def _new_name(path: str, question: TransplantQuestion) -> tuple[str, int]:
+    """Return the topic and the partition's number. Raises Refused, or KlogError if they are not known."""
+    name = find_partition_dir_name(own_name(path))
+    # Of a folder that is being deleted or is a stray, the topic may be cut short.
+    is_whole = name is not None and name.state in (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
+    topic = question.topic if question.topic is not None else name.topic if name and is_whole else None
+    number = question.partition if question.partition is not None else name.partition if name else None
+    if topic is None or number is None:
+        raise KlogError("the folder's name does not say the topic and the partition: give --topic and --partition")
+    if not TOPIC_NAME.fullmatch(topic):
+        raise Refused(f"Kafka refuses this name of a topic: {topic}", path=path)
+    if question.in_place and own_name(path) != f"{topic}-{number}":
+        raise Refused(f"the folder is to be called {topic}-{number} first: in place, its name stays", path=path)
+    if METADATA_TOPIC in (topic, name.topic if name else None):
+        raise Refused(f"{METADATA_TOPIC} belongs to its cluster, and cannot be transplanted", path=path)
+    return topic, number
+
+
+def _topic_id(
+    path: str, topic: str, question: TransplantQuestion, around: str | None
+) -> tuple[bytes | None, str | None]:
+    """Return the id, and where it is from; None of a check that does not know it. around: a log dir around the copy,
+    if that is the adopting broker's."""
+    log_dir = question.log_dir or around
+    but = own_name(path) if log_dir == around else ""
+    known, where = (None, "") if log_dir is None else known_topic_id(topic, log_dir, but)
+    if question.topic_id is not None:
+        given = parse_uuid(question.topic_id)
+        if known not in (None, given):
+            raise Refused(f"the topic {topic} has another id in {log_dir}, by {where}", path=path)
+        return given, "as given"
+    if known is None and not question.check:
+        at = "" if log_dir is None else f": nothing in {log_dir} knows the topic {topic}"
+        raise Refused(f"the topic id is not known{at}. Give it (--topic-id)", path=path)
+    return known, None if known is None else f"by {where} in {log_dir}"
+
+
+def _recovered(draft: Draft, path: str, question: TransplantQuestion) -> LoadedLog:
+    """Load the log as after a kill, from its first byte. Raises Refused if that loses records."""
+    circumstances = replace(question.circumstances, recovery_point=0, last_stop=UNCLEAN)
+    log = LoadedLog(draft, replace(terms_of(path, circumstances), is_clean=False), jobs=question.threads)
+    behind = find_behind_end(log)
+    if losses_of_loading(log, behind):
+        said = "a broker would lose records of it" if behind is None else behind.sentence
+        raise Refused(f"damaged, so it is not transplanted: {said}", path=path, cure=salvage(path))
+    log.run_scheduled()
+    return log
+
+
+def _forget_producers(draft: Draft, end: int) -> None:
+    """Leave one snapshot, of no producer, at the end. Without it, a start after a kill would read producers from the
+    batches before the end. An empty log needs none."""
+    for name in draft.names():
+        if parse_file_name(name).kind is FileKind.PRODUCER_SNAPSHOT:
+            draft.delete(name)
+    if any(parse_file_name(name).kind is FileKind.LOG and draft.size(name) for name in draft.names()):
+        draft.write(build_file_name(FileKind.PRODUCER_SNAPSHOT, end), build_producer_snapshot([]))
+
+
+def _set_epochs(draft: Draft, start: int) -> dict[int, int]:
+    """Give all batches the first epoch. Return how many had another one, by base offset of their segment."""
+    changed = {}
+    has_entries = False
+    for name in draft.names():
+        file = parse_file_name(name)
+        if file.kind is not FileKind.LOG or file.suffix or file.base_offset is None:
+            continue
+        has_entries = has_entries or draft.size(name) > 0
+        count = _restamp(draft, name, None)
+        if count:
+            writer = ContentWriter(draft.new_spool())
+            _restamp(draft, name, writer)
+            draft.write(name, writer.content(), draft.files[name].mtime_ns)
+        changed[file.base_offset] = count
+    entries = [EpochEntry(FIRST_EPOCH, start)] if has_entries else []
+    draft.write(_EPOCHS, build_leader_epoch_checkpoint(entries))
+    return changed
+
+
+def _restamp(draft: Draft, name: str, writer: ContentWriter | None) -> int:
+    """Read a sound log, and write it with the first epoch. writer None: only count the batches with another one."""
+    at = changed = 0
+    size = PIECE_BYTES
+    with ContentFile(os.path.join(draft.path, name), draft.files[name].content) as file:
+        while at < file.size:
+            piece = bytearray(file.read(at, size))
+            reached, count = kernels.native.set_leader_epochs(piece, 0, len(piece), FIRST_EPOCH)
+            if reached == 0 and at + len(piece) < file.size:
+                size *= 2
+                continue
+            if reached == 0:
+                raise Refused("changed while it was read", path=file.path, position=at)
+            if writer is not None:
+                writer.write(bytes(memoryview(piece)[:reached]))
+            at, changed, size = at + reached, changed + count, PIECE_BYTES
+    return changed
+
+
+def _verdicts(draft: Draft, changed: Mapping[int, int]) -> Iterator[SegmentVerdict]:
+    for base_offset, count in sorted(changed.items()):
+        name = build_file_name(FileKind.LOG, base_offset)
+        more: dict[str, Any] = {"size": draft.size(name)}
+        if name not in draft.before:
+            yield SegmentVerdict(base_offset, "create", "empty: what the new cluster appends begins with it", more)
+        elif count:
+            yield SegmentVerdict(base_offset, "rewrite", f"{count:,} batches get leader epoch {FIRST_EPOCH}", more)
+        else:
+            yield SegmentVerdict(base_offset, "keep", "records and offsets as they are", more)
+
+
+def _notes(open_txns: int, producers: int, question: TransplantQuestion, log_start_line: int | None) -> Iterator[str]:
+    if open_txns:
+        yield (
+            f"transactions without a marker: {open_txns:,}. "
+            + ("They stay open" if question.keep_producers else "Their records count as committed")
+        )
+    if producers and not question.keep_producers:
+        yield (
+            f"producers that are forgotten: {producers:,}. Another cluster gives their ids to other producers "
+            "(--keep-producers: it is the same cluster)"
+        )
+    if log_start_line is not None:
+        yield f"the log starts at offset {log_start_line:,}, inside a segment: log-start-offset-checkpoint needs a line"

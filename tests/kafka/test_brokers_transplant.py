@@ -1,0 +1,112 @@
+"""Another cluster serves a transplanted partition, appends to it, and does not mix up its producers with the old ones.
+
+One cluster writes a partition over several lives: records of several leader epochs, an idempotent producer, committed
+and aborted transactions. klogtool makes a copy ready for the topic of a second cluster, once to another folder, and
+once in place.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import sys
+from typing import Any
+
+import pytest
+from running import run_here
+
+from klogtool.log.partition import Partition
+
+from .brokers import VERSIONS, a_broker, served
+from .kafka import scratch_folder
+
+HERE = pathlib.Path(__file__).resolve().parent
+pytestmark = [pytest.mark.kafka, pytest.mark.shared]
+
+
+def done(*words: object) -> None:
+    told = run_here([str(word) for word in words], HERE)
+    assert told.status == 0, told.err + told.out.decode()
+
+
+def write_the_old_one(broker: Any, record: Any) -> tuple[Any, Any]:
+    """Three lives; what is served uncommitted and committed."""
+    rows = [record(key=b"k%d" % n, value=b"value " * 9) for n in range(5)]
+    broker.start()
+    broker.create_topic("old", 1, retention_ms=-1, internal_segment_bytes=2000)
+    for life in range(3):
+        broker.produce("old", 0, rows, enable_idempotence="true")
+        producer = broker.producer("tx", transactional_id="tx")
+        for ends in (True, False):
+            producer.begin()
+            for row in rows:
+                producer.send("old", 0, row)
+            producer.flush()
+            producer.commit() if ends else producer.abort()
+        producer.close()
+        if life < 2:
+            broker.stop()
+            broker.start()
+    found = served(broker, "old"), served(broker, "old", isolation="read_committed")
+    broker.stop()
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_another_cluster_adopts_it(version: str) -> None:
+    scratch = scratch_folder("klogtool-brokers-transplant-")
+    try:
+        with a_broker(version, scratch / "old") as broker:
+            record = sys.modules[type(broker).__module__].Record
+            everything, committed = write_the_old_one(broker, record)
+            copy = scratch / "copy" / "old-0"
+            shutil.copytree(broker.partition_dir("old", 0), copy)
+        assert len(everything) > len(committed) > 0
+        assert len(Partition(str(copy)).leader_epochs or ()) > 1
+
+        with a_broker(version, scratch / "new") as broker:
+            broker.start()
+            small = {"retention_ms": -1, "internal_segment_bytes": 2000}
+            ids = {topic: broker.create_topic(topic, 1, **small) for topic in ("adopted", "old")}
+            broker.stop()
+            (log_dir,) = broker.log_dirs
+            # As docs/transplant.md says: to another folder, by the id; and in place, where the log dir knows the id.
+            moved_out = scratch / "moved-out"
+            moved_out.mkdir()
+            result = scratch / "result"
+            done("transplant", copy, "--output", result, "--topic", "adopted", "--topic-id", ids["adopted"])
+            (log_dir / "adopted-0").rename(moved_out / "adopted-0")
+            result.rename(log_dir / "adopted-0")
+            (log_dir / "old-0").rename(moved_out / "old-0")
+            shutil.copytree(copy, log_dir / "old-0")
+            metadata = ("--topic-id", ids["old"])
+            done("transplant", log_dir / "old-0", "--apply", *metadata)
+
+            broker.start()
+            more = [record(key=b"new", value=b"of the new cluster")] * 4
+            for topic in ids:
+                assert "stray" not in broker.log_text()
+                assert served(broker, topic) == everything, topic
+                assert served(broker, topic, isolation="read_committed") == committed, topic
+                # The ids of the new cluster's producers begin where the old cluster's did.
+                end = broker.offsets(topic, 0)[1]
+                for n in range(3):
+                    offsets = broker.produce(topic, 0, more, enable_idempotence="true")
+                    assert offsets == [end + 4 * n + m for m in range(4)], topic
+                producer = broker.producer(f"tx-{topic}", transactional_id=f"tx-{topic}")
+                producer.begin()
+                producer.send(topic, 0, more[0])
+                producer.flush()
+                producer.commit()
+                producer.close()
+            broker.kill()  # the next life recovers what was appended
+            broker.start()
+            for topic in ids:
+                assert served(broker, topic)[: len(everything)] == everything
+                assert len(served(broker, topic, isolation="read_committed")) == len(committed) + 13, topic
+            broker.stop()
+            for topic in ids:
+                done("verify", "--deep", log_dir / f"{topic}-0")
+    finally:
+        shutil.rmtree(scratch)
