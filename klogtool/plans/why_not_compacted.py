@@ -240,7 +240,8 @@ def _open_transaction(log: LoadedLog, producer_id: int, first_offset: int, path:
     )
     name = find_partition_dir_name(own_name(path))
     where = f"--topic {name.topic} --partition {name.partition}" if name else "--topic ... --partition ..."
-    cure = f"kafka-transactions.sh --bootstrap-server ... abort {where} --start-offset {first_offset}"
+    abort = f"kafka-transactions.sh --bootstrap-server ... abort {where} --start-offset {first_offset}"
+    cure = f"{abort}  # if it hangs: klogtool txns {quoted(path)} says so"
     more = {
         "producer_id": producer_id,
         "producer_epoch": producer.producer_epoch,

@@ -66,6 +66,7 @@ def test_an_open_transaction_and_its_producer(disk: pathlib.Path) -> None:
     assert (found["transaction"].more["first_offset"], found["transaction"].more["producer_epoch"]) == (1, 3)
     assert found["transaction"].cure == (
         "kafka-transactions.sh --bootstrap-server ... abort --topic t --partition 0 --start-offset 1"
+        f"  # if it hangs: klogtool txns {folder} says so"
     )
     text = standing_text(standing)
     assert "producer 9 epoch 3 started it at offset 1, 1 d ago" in text

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from klogtool.log.entries import Entry
 
 TOPIC = "__transaction_state"
+_Found: TypeAlias = tuple[int, int, bytes]  # offset, timestamp, value of a record
 _UNKNOWN_VERSION = "UnknownRecordVersionException"
 
 
@@ -126,8 +127,8 @@ def load_transactions(log: LoadedLog, partition: int, *, with_ends: bool = False
     memory for each transaction. Raises Corrupt or Unsupported if a batch or a record cannot be read: a coordinator
     stops loading there, and knows nothing behind it.
     """
-    latest: dict[bytes, tuple[int, int, bytes]] = {}
-    ends: list[TransactionMetadata] = []
+    latest: dict[bytes, _Found] = {}
+    run: list[tuple[bytes, _Found]] = []
     whole_from = next_offset = log.log_start_offset
     whole_from_ms = None
     for entry in _walk(log):
@@ -136,21 +137,18 @@ def load_transactions(log: LoadedLog, partition: int, *, with_ends: bool = False
                 raise _without_key(entry)
             if record.offset != next_offset or whole_from_ms is None:
                 whole_from, whole_from_ms = record.offset, record.timestamp
-                ends.clear()
+                run.clear()
             next_offset = record.offset + 1
             latest.pop(record.key, None)
             if record.value is not None:
-                found = record.offset, record.timestamp, record.value
-                latest[record.key] = found
-                if with_ends and (end := _parsed(record.key, partition, found, entry)) and end.state in _HISTORY:
-                    ends.append(end)
-    known = (_parsed(key, partition, found, None) for key, found in latest.items())
-    by_id = {one.transactional_id: one for one in known if one is not None}
+                latest[record.key] = record.offset, record.timestamp, record.value
+                if with_ends:
+                    run.append((record.key, latest[record.key]))
+    by_id = {one.transactional_id: one for one in _walk_parsed(latest.items(), partition)}
     if "" in by_id:  # no broker accepts an empty id (TransactionCoordinator.handleInitProducerId)
         return None
-    return CoordinatorPartition(
-        log.draft.path, partition, log.log_end_offset, by_id, tuple(ends), whole_from, whole_from_ms
-    )
+    ends = tuple(one for one in _walk_parsed(run, partition) if one.state in _HISTORY)
+    return CoordinatorPartition(log.draft.path, partition, log.log_end_offset, by_id, ends, whole_from, whole_from_ms)
 
 
 def _walk(log: LoadedLog) -> Iterator[Entry]:
@@ -162,24 +160,19 @@ def _walk(log: LoadedLog) -> Iterator[Entry]:
                     yield entry
 
 
-def _parsed(
-    key: bytes, partition: int, found: tuple[int, int, bytes], entry: Entry | None
-) -> TransactionMetadata | None:
-    """Return what a record says; None if a coordinator passes over it."""
-    offset, timestamp, value = found
-    try:
-        key_message, value_message = parse_coordinator_record(TRANSACTION, key, value)
-        if value_message is None:
-            return None
-        return TransactionMetadata.of(key_message, value_message, (partition, offset, timestamp))
-    except UnknownRecordType:
-        return None
-    except KlogError as error:
-        if error.kafka_class == _UNKNOWN_VERSION:
-            return None
-        error.reason = f"the record at offset {offset}: {error.reason}"
-        error.position = None if entry is None else entry.position
-        raise
+def _walk_parsed(records: Iterable[tuple[bytes, _Found]], partition: int) -> Iterator[TransactionMetadata]:
+    """Yield what records say, without those that a coordinator passes over."""
+    for key, (offset, timestamp, value) in records:
+        try:
+            key_message, value_message = parse_coordinator_record(TRANSACTION, key, value)
+            if value_message is not None:
+                yield TransactionMetadata.of(key_message, value_message, (partition, offset, timestamp))
+        except UnknownRecordType:
+            continue
+        except KlogError as error:
+            if error.kafka_class != _UNKNOWN_VERSION:
+                error.reason = f"the record at offset {offset}: {error.reason}"
+                raise
 
 
 def _without_key(entry: Entry) -> Corrupt:
