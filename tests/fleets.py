@@ -77,6 +77,7 @@ class Fleet:
 
     brokers: list[BrokerLines] = field(default_factory=list)
     known: list[PartitionFacts] = field(default_factory=list)
+    features: dict[str, int] = field(default_factory=dict)
 
 
 def topic_id_of(topic: str, letter: str = "A") -> bytes:
@@ -95,6 +96,8 @@ def parse_fleet(text: str) -> Fleet:
             fleet.brokers.append(BrokerLines(int(words[1]), "clean" in words))
         elif words[0] == "metadata":
             fleet.known.append(_known(words[1:]))
+        elif words[0] == "features":
+            fleet.features = {name: int(level) for name, _, level in (word.partition("=") for word in words[1:])}
         elif words[0] == "disk":
             fleet.brokers[-1].disks.add(words[1])
         else:
@@ -220,7 +223,7 @@ def collect_broker(log_dirs: list[pathlib.Path], fleet: Fleet) -> Collected:
     found = collect(list(map(str, log_dirs)), Collecting(Circumstances(now_ms=FIRST_MS), 1))
     if not fleet.known:
         return found
-    metadata = MetadataFacts(str(log_dirs[0]), 100)
+    metadata = MetadataFacts(str(log_dirs[0]), 100, fleet.features)
     return replace(
         found, broker=replace(found.broker, metadata=metadata), partitions=tuple(fleet.known), path=f"b{os.getpid()}"
     )

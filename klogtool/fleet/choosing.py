@@ -9,7 +9,7 @@ that has all of it and goes on as it did. What it lacks in the middle is filled 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
@@ -97,24 +97,29 @@ class Choice(Struct, frozen=True, tag="choice"):
 
 
 def choose(
-    placed: Sequence[Placed], known: PartitionFacts | None, brokers: Sequence[int], key: tuple[str, int]
+    placed: Sequence[Placed],
+    known: PartitionFacts | None,
+    brokers: Sequence[int],
+    key: tuple[str, int],
+    unclean: Collection[int] = (),
 ) -> Choice:
     """Choose for one partition. placed: all its copies, readable or not. known: what the metadata says of it. brokers:
-    whose files were given."""
+    whose files were given. unclean: brokers that the controller takes out of ISR and ELR when they start."""
     topic_id, candidates, others = _candidates(placed, known)
     replicas = known.replicas if known is not None else ()
     missing = tuple(node_id for node_id in replicas if node_id not in brokers)
     problems = [f"broker {each.node_id}: {each.copy.problem}" for each in placed if each.copy.problem is not None]
     choice = Choice(*key, topic_id, None, missing=missing, replicas=replicas, problems=tuple(problems))
     if known is not None:
-        choice = replace(choice, electable=known.isr or known.elr)
+        choice = replace(choice, electable=electable_of(known, unclean))
     if not candidates:
         return replace(choice, shares=tuple(others))
+    order = sorted(replicas, key=lambda node_id: node_id not in choice.electable)
     own = {
-        node_id: _best_of([each for each in candidates if each.node_id == node_id], replicas)
+        node_id: _best_of([each for each in candidates if each.node_id == node_id], order)
         for node_id in dict.fromkeys(each.node_id for each in candidates)
     }
-    base, best = _best(list(own.values()), known)
+    base, best = _best(list(own.values()), known, order)
     shares = [*_shares(best, own, candidates, replicas), *others]
     rest = [each for each in candidates if each is not best]
     fills, lost = _fill(base, best, rest)
@@ -129,6 +134,17 @@ def choose(
         only_elsewhere=(*older, *parted) if is_head_lost else parted,
         older=() if is_head_lost else older,
     )
+
+
+def electable_of(known: PartitionFacts, unclean: Collection[int]) -> tuple[int, ...]:
+    """Return the brokers that the controller elects by itself: the ISR; if that is empty, the ELR; if all of these
+    stopped uncleanly, the last leader (PartitionChangeBuilder, with eligible.leader.replicas.version 1)."""
+    for brokers in (known.isr, known.elr):
+        left = tuple(node_id for node_id in brokers if node_id not in unclean)
+        if left:
+            return left
+    last = (known.leader,) if known.leader >= 0 else known.last_known_elr
+    return last if unclean and len(last) == 1 else ()
 
 
 def _candidates(placed: Sequence[Placed], known: PartitionFacts | None) -> tuple[str | None, list[Placed], list[Share]]:
@@ -155,15 +171,14 @@ def _newest_id(placed: Sequence[Placed]) -> str | None:
     return None if newest is None else newest.topic_id
 
 
-def _best_of(placed: Sequence[Placed], replicas: Sequence[int]) -> Placed:
-    return max(placed, key=lambda each: _rank(each, replicas))
+def _best_of(placed: Sequence[Placed], order: Sequence[int]) -> Placed:
+    return max(placed, key=lambda each: _rank(each, order))
 
 
-def _best(placed: Sequence[Placed], known: PartitionFacts | None) -> tuple[Placed, Placed]:
+def _best(placed: Sequence[Placed], known: PartitionFacts | None, order: Sequence[int]) -> tuple[Placed, Placed]:
     """Return the base, and the copy that leads: see the head of this file."""
-    replicas = () if known is None else known.replicas
-    base = max(placed, key=lambda e: (_may_lead(e, placed, known), latest_epoch_of(e.copy), *_rank(e, replicas)))
-    return base, _best_of([each for each in placed if each is base or extends(each.copy, base.copy)], replicas)
+    base = max(placed, key=lambda e: (_may_lead(e, placed, known), latest_epoch_of(e.copy), *_rank(e, order)))
+    return base, _best_of([each for each in placed if each is base or extends(each.copy, base.copy)], order)
 
 
 def _may_lead(each: Placed, placed: Sequence[Placed], known: PartitionFacts | None) -> bool:
@@ -173,11 +188,11 @@ def _may_lead(each: Placed, placed: Sequence[Placed], known: PartitionFacts | No
     return each.node_id in (known.isr or known.elr)
 
 
-def _rank(each: Placed, replicas: Sequence[int]) -> tuple[int, ...]:
+def _rank(each: Placed, order: Sequence[int]) -> tuple[int, ...]:
     """Return what decides, most important first: epoch of the last batch, end; then the lowest start, fewest holes, a
-    folder that needs no new name, and the order of the replicas."""
+    folder that needs no new name, and the order in which the controller elects."""
     copy = each.copy
-    place = replicas.index(each.node_id) if each.node_id in replicas else len(replicas)
+    place = order.index(each.node_id) if each.node_id in order else len(order)
     holes = sum(hole.last is not None for hole in copy.holes)
     return (
         last_epoch_of(copy),

@@ -131,6 +131,7 @@ class PartitionFacts(Struct, frozen=True, tag="partition"):
     leader_epoch: Int = -1
     partition_epoch: Int = -1
     directories: Annotated[tuple[Uuid, ...], Meta(max_length=MOST_LISTED)] = ()
+    last_known_elr: Brokers = ()
 
 
 class CopyFacts(Struct, frozen=True, tag="copy"):

@@ -174,6 +174,7 @@ def _partition_facts(topic: str, topic_id: str, partition: int, replicas: Replic
         replicas.leader_epoch,
         replicas.partition_epoch,
         replicas.directories,
+        replicas.last_known_elr,
     )
 
 

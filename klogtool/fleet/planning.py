@@ -22,6 +22,7 @@ from klogtool.fleet.histories import brokers_cut
 COMMAND = "fleet plan"
 FORMAT = 1
 METADATA_TOPIC = "__cluster_metadata"
+ELR = "eligible.leader.replicas.version"  # a feature
 BY_APPLY = ("truncate", "set-aside", "restore")
 
 
@@ -74,9 +75,9 @@ class FleetPlan(Struct, frozen=True):
         return {"partitions": [{"topic": choice.topic, "partition": choice.partition} for choice in unclean]}
 
     def reassignments(self) -> dict[str, Any]:
-        """Return the JSON for `kafka-reassign-partitions.sh --reassignment-json-file`: an unclean election takes the
-        first live replica, so the best copy becomes the first."""
-        return {"version": 1, "partitions": [_reassignment(choice) for choice in self.choices if _is_reordered(choice)]}
+        """Return the JSON for `kafka-reassign-partitions.sh --reassignment-json-file`: partitions without the brokers
+        that are missing, the best copy first. The tool refuses brokers that do not run."""
+        return {"version": 1, "partitions": [_reassignment(each) for each in self.choices if _is_reassigned(each)]}
 
     def shares_of(self, node_id: int) -> Iterator[tuple[Choice, Share]]:
         """Yield the copies of a broker."""
@@ -105,7 +106,8 @@ def make_fleet_plan(files: Sequence[Collected]) -> FleetPlan:
     known, metadata_from = _known_partitions(brokers)
     placed = _placed(brokers)
     keys = sorted({*placed, *known})
-    choices = [choose(placed.get(key, ()), known.get(key), tuple(brokers), key) for key in keys]
+    unclean = _unclean(brokers, metadata_from)
+    choices = [choose(placed.get(key, ()), known.get(key), tuple(brokers), key, unclean) for key in keys]
     choices = [replace(choice, rivals=tuple(_rivals(choice, tuple(brokers)))) for choice in choices]
     waves, conflicts = start_order(choices, tuple(brokers))
     in_conflict: dict[tuple[str, int], set[int]] = defaultdict(set)
@@ -164,6 +166,15 @@ def _known_partitions(brokers: Mapping[int, Collected]) -> tuple[dict[tuple[str,
     return {(known.topic, known.partition): known for known in brokers[newest].partitions}, newest
 
 
+def _unclean(brokers: Mapping[int, Collected], metadata_from: int | None) -> set[int]:
+    """Return brokers that register without their last epoch, because a log dir has no clean marker: with
+    eligible.leader.replicas.version 1 the controller takes them out of ISR and ELR (KIP-966)."""
+    metadata = None if metadata_from is None else brokers[metadata_from].broker.metadata
+    if metadata is None or metadata.features.get(ELR, 0) < 1:
+        return set()
+    return {n for n, file in brokers.items() if not all(log_dir.is_clean for log_dir in file.broker.log_dirs)}
+
+
 def _placed(brokers: Mapping[int, Collected]) -> dict[tuple[str, int], list[Placed]]:
     found: dict[tuple[str, int], list[Placed]] = defaultdict(list)
     for node_id, file in brokers.items():
@@ -200,23 +211,32 @@ def is_damaged(choice: Choice) -> bool:
     return best is not None and (best.sound_end_offset < best.log_end_offset or bool(choice.fills))
 
 
-def _is_reordered(choice: Choice) -> bool:
-    return needs_election(choice) and choice.replicas[:1] != (choice.leader,)
+def _is_reassigned(choice: Choice) -> bool:
+    return bool(choice.missing) and choice.leader in choice.replicas
 
 
 def _reassignment(choice: Choice) -> dict[str, Any]:
     leader = choice.leader
-    others = [node_id for node_id in choice.replicas if node_id != leader]
+    others = [node_id for node_id in choice.replicas if node_id != leader and node_id not in choice.missing]
     return {"topic": choice.topic, "partition": choice.partition, "replicas": [leader, *others]}
 
 
+def _before_the_best(choice: Choice) -> tuple[int, ...]:
+    """Return the brokers that lead if they run: those that the controller elects by itself; and if an unclean election
+    is needed, which takes the first live replica, those that come first."""
+    if not needs_election(choice) or choice.leader is None:
+        return choice.electable
+    first = choice.replicas[: choice.replicas.index(choice.leader)]
+    return tuple(dict.fromkeys((*choice.electable, *first)))
+
+
 def _rivals(choice: Choice, brokers: Sequence[int]) -> Iterator[int]:
-    """Yield brokers that the controller may elect, and whose copy would cut the best one."""
+    """Yield brokers that may be elected before the best one, and whose copy would cut it."""
     if choice.best is None or choice.leader not in choice.replicas:
         return
     best = choice.best.copy
     own = {share.placed.node_id: share.placed for share in choice.shares if share.action in ("follow", "truncate")}
-    for node_id in choice.electable:
+    for node_id in _before_the_best(choice):
         if node_id == choice.leader or node_id not in brokers:
             continue
         rival = own.get(node_id)

@@ -30,8 +30,9 @@ _WANTED = frozenset({*_OF_TOPICS, "FeatureLevelRecord", "ConfigRecord", _BEGIN, 
 class Replicas(Struct, frozen=True):
     """The brokers that have a partition, and the directory id of each there; directories is empty if unknown.
 
-    isr: the in-sync ones; elr: those that may lead although they are not in sync (KIP-966). leader, leader_epoch,
-    partition_epoch: -1 if there is none, or it is unknown (PartitionRegistration).
+    isr: the in-sync ones; elr: those that may lead although they are not in sync (KIP-966); last_known_elr: the last
+    leader, while nobody may lead. leader, leader_epoch, partition_epoch: -1 if there is none, or it is unknown
+    (PartitionRegistration).
     """
 
     brokers: tuple[int, ...]
@@ -41,6 +42,7 @@ class Replicas(Struct, frozen=True):
     leader: int = -1
     leader_epoch: int = -1
     partition_epoch: int = -1
+    last_known_elr: tuple[int, ...] = ()
 
     def directory_of(self, broker: int) -> str | None:
         """Return the id of the log dir that has the partition on this broker; None if unknown."""
@@ -108,6 +110,7 @@ class ClusterMetadata(Struct):
             leader if leads else before.leader,
             values.get("leaderEpoch", before.leader_epoch + leads),
             values.get("partitionEpoch", before.partition_epoch + 1),
+            _told(values, "lastKnownElr", before.last_known_elr),
         )
 
     def _remove_topic(self, topic_id: str) -> None:

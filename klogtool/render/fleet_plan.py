@@ -128,12 +128,19 @@ def _walk_steps(plan: FleetPlan) -> Iterator[str]:
     acting = sorted({s.placed.node_id for c in plan.choices for s in c.shares if s.action in BY_APPLY})
     if acting:
         yield f"Run klogtool fleet apply PLAN LOGDIR... --apply on {_brokers(acting)}."
-    if len(plan.fleet.waves) > 1:
-        yield f"Start in this order: {'; then '.join(map(_brokers, plan.fleet.waves))}."
-    if plan.elections()["partitions"]:
-        if plan.reassignments()["partitions"]:
-            yield "Once they run: kafka-reassign-partitions.sh --execute --reassignment-json-file (of --reassignments)."
-        yield "Then: kafka-leader-election.sh --election-type UNCLEAN --path-to-json-file (of --elections)."
+    is_elected = bool(plan.elections()["partitions"])
+    waves = plan.fleet.waves if len(plan.fleet.waves) > 1 or is_elected else ()
+    for n, wave in enumerate(waves, 1):
+        yield f"Start {_brokers(wave)}."
+        if is_elected and n == 1:
+            yield "Run kafka-leader-election.sh --election-type UNCLEAN --path-to-json-file (of --elections)."
+        elif is_elected and n < len(waves):
+            yield "Run the elections again."
+    if plan.reassignments()["partitions"]:
+        yield (
+            "If the missing brokers are gone for good, run kafka-reassign-partitions.sh --execute "
+            "--reassignment-json-file (of --reassignments)."
+        )
 
 
 def _brokers(brokers: Sequence[int]) -> str:
