@@ -39,6 +39,7 @@ QUESTIONS = {
     "free": "free fixtures/retention/logdir --now 2026-11-22",
     "txns": f"txns {DAMAGED}",
     "offsets": "offsets fixtures/transactions/logdir",
+    "diff": f"diff {DAMAGED} {SOUND}",
     "hash": f"hash {SOUND}",
     "fleet metadata": "fleet metadata {klog}",
     "txns --audit": "txns --audit fixtures/killed-mid-append/logdir",

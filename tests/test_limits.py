@@ -76,6 +76,7 @@ COMMANDS = {
     "salvage --deep": "salvage {log} --deep --output {out}",
     "txns": "txns {log}",
     "hash": "hash {log}",
+    "diff": f"diff --deep {{log}} {ROOT}/fixtures/every-codec/logdir/append-4",
     "lookup --timestamp": "lookup {log} --timestamp 1",
     "read --records": "read {log} --offset 0 --max-bytes 1000000000 --records",
 }

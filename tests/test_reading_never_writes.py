@@ -105,6 +105,7 @@ ASKED = {
     "txns": ["txns"],
     "audit": ["txns", "--audit"],
     "hash": ["hash"],
+    "diff": ["diff", "--deep", str(FIXTURES / "every-codec/logdir/append-4")],
 }
 
 

@@ -31,6 +31,7 @@ dump_columns          klogtool dump-log: Arrow and Parquet
 lookup                klogtool lookup
 read                  klogtool read
 offsets               klogtool offsets
+diff                  klogtool diff
 hash                  klogtool hash
 txns                  klogtool txns, also with --drop-producer
 txns_audit            klogtool txns --audit

@@ -1,5 +1,11 @@
 """Copies of a partition, on several brokers or disks, compared. Nothing is written.
 
+verdict         what a comparison means: equal, a prefix, diverging, ...
+comparison      two copies compared: bytes first, and batches or records where bytes differ
+copy_log        one copy, read at a cursor: bytes, items, damage
+leadership      which copy a leader keeps, by Kafka's rule
+pairing         the partitions of two log dirs, matched
+
 record_hash     a digest of a partition's records, the same for every copy of them
 digest_spans    the rows of that digest, span by span
 """

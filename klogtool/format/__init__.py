@@ -30,6 +30,7 @@ producer_replay    producers and transactions, from a walk over batch headers
 commit_replay      committed offsets of groups, record by record
 batch_filling      a batch that is filled record by record
 blanking           keys and values taken out of an entry, in place
+item_merge         two copies' records or batches, merged by their offsets
 record_digests     fingerprints of records, and what of two copies is compared
 restamp            a batch with another last offset, leader epoch and time
 

@@ -47,6 +47,7 @@ A rule of Kafka's that is in a kernel is in its reference, too: change both. Par
     _heads.pxi         headers of batches as columns                              spark/heads
     _restamp.pxi       leader epochs of batches                                   format/restamp
     _blank.pxi         keys and values taken out of batches                       format/blanking
+    _merge.pxi         bytes that two copies share, and their items merged            format/item_merge
     _digest.pxi        fingerprints of records, what copies are compared by       format/record_digests
                                                                                   format/xxh64
 """

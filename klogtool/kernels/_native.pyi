@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from klogtool.format import commit_replay, producer_replay, succession
+from klogtool.format import commit_replay, item_merge, producer_replay, succession
 from klogtool.format.buffers import Buffer
 
 # Why a kernel stopped in front of an entry, or a line.
@@ -304,6 +304,10 @@ class Digests:
     ) -> tuple[int, int]: ...
     def add(self, rows: bytes, records: int, first_offset: int, last_offset: int, before: int) -> None: ...
     def fetch(self) -> bytes: ...
+
+class ItemMerge(item_merge.ItemMerge): ...
+
+def equal_entries(a: Buffer, b: Buffer, before: int) -> tuple[int, int, int, int, int]: ...
 
 class Watch:
     def __init__(self, view: memoryview, fetch: bool) -> None: ...

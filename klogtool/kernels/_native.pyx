@@ -70,5 +70,6 @@ include "_heads.pxi"
 include "_blank.pxi"
 include "_restamp.pxi"
 include "_digest.pxi"
+include "_merge.pxi"
 
 make_crc_tables()

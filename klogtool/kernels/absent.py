@@ -10,7 +10,17 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-from klogtool.format import checksums, commit_replay, framing, indexes, producer_replay, restamp, resync, succession
+from klogtool.format import (
+    checksums,
+    commit_replay,
+    framing,
+    indexes,
+    item_merge,
+    producer_replay,
+    restamp,
+    resync,
+    succession,
+)
 from klogtool.format.batch_filling import BatchFilling
 from klogtool.format.buffers import Buffer
 from klogtool.format.codecs import snappy
@@ -395,6 +405,18 @@ class Digests:
         """The rows since the last call."""
         rows, self._rows = bytes(self._rows), bytearray()
         return rows
+
+
+# Copies compared: format/item_merge.
+
+
+class ItemMerge(item_merge.ItemMerge):
+    """As the reference."""
+
+
+def equal_entries(a: Buffer, b: Buffer, before: int) -> tuple[int, int, int, int, int]:
+    """As the reference."""
+    return item_merge.equal_entries(a, b, before)
 
 
 class NeverMade:

@@ -60,6 +60,7 @@ Other answers:
     read               read
     txns               txns
     offsets            offsets
+    diff               diff
     hash               hash
     drop_producer      txns --drop-producer
     txns_audit         txns --audit

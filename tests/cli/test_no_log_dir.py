@@ -25,6 +25,7 @@ NEEDED = {
     "offsets": [[], ["--format", "csv"]],
     "hash": [[]],
     "txns": [[], ["--drop-producer", "0"], ["--drop-producer", "0", "--apply"], ["--audit"]],
+    "diff": [[str(DISKS)]],
     "doctor": [[], ["--quick"], ["--matrix"], ["--fix"]],
     "image": [["--output", "OUT"]],
     "salvage": [[], ["--output", "OUT"]],
