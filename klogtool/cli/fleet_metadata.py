@@ -188,18 +188,19 @@ def command(files: tuple[str, ...], output: str | None, form: str, now: int | No
     Exit status: 0 done; 1 a partition has no copy on any disk, and begins empty; 2 wrong usage, no such path; 3
     refused, nothing written: files of different clusters, or a choice that is yours; 4 could not go on.
     """
-    rebuilt = rebuild([read_collected(path) for path in files], _wishes(chosen))
-    timestamp_ms = time.time_ns() // 1_000_000 if now is None else now
-    snapshot = snapshot_bytes(rebuilt, timestamp_ms)
+    now_ms = time.time_ns() // 1_000_000 if now is None else now
+    rebuilt = rebuild([read_collected(path) for path in files], _wishes(now_ms, chosen))
+    snapshot = snapshot_bytes(rebuilt, now_ms)
     if output is not None:
         write_folder(output, {snapshot_name(rebuilt): (snapshot,)}, files[0])
     _print(rebuilt, chosen["kafka"], form, output, len(snapshot))
     return FOUND if any(one.is_new for topic in rebuilt.topics for one in topic.partitions) else DONE
 
 
-def _wishes(chosen: dict[str, Any]) -> Wishes:
+def _wishes(now_ms: int, chosen: dict[str, Any]) -> Wishes:
     listener = chosen["controller_listener"]
     return Wishes(
+        now_ms=now_ms,
         release=chosen["kafka"],
         settings=chosen["settings"],
         sections=chosen["sections"],

@@ -2,8 +2,8 @@
 
 Every value is from a disk, given by the user, or chosen here; `guessed` names what was chosen and `unknown` what no
 disk knows. The rule for what is chosen: no broker may lose a record by it. So no record is deleted by time or size
-until somebody sets the retention of its topic again (`HELD`), and numbers that must not go backwards jump ahead by
-`MARGIN`.
+until somebody sets the retention of its topic again (`HELD`). Numbers that must never come twice begin at the time:
+ahead of all that a cluster has used, also of those of an earlier rebuilding.
 Sources: org.apache.kafka.image (TopicImage, ClusterImage), org.apache.kafka.controller ReplicationControlManager.
 """
 
@@ -23,10 +23,13 @@ from klogtool.errors import Refused
 from klogtool.fleet.collected import Collected, CopyFacts, LogDirFacts
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
+from klogtool.format.uuids import METADATA_TOPIC_ID, ZERO_UUID, parse_uuid
 
-MARGIN = 1_000_000  # how far numbers jump ahead that must not go backwards
+MARGIN = 1_000_000  # how far the snapshot's offset is ahead of every one that a disk has
 EPOCH_MARGIN = 100  # likewise leader epochs: an election without records leaves no trace on the other disks
-FIRST_PRODUCER_ID = 10**12  # above every id that a cluster can have given
+MOST_EPOCH = 2**31 - 1 - 2 * EPOCH_MARGIN
+MOST_OFFSET = 2**62
+_MS_OF_MINUTE, _IDS_OF_MS = 60_000, 1000
 UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"  # DirectoryId.UNASSIGNED
 _MIN_ISR = "min.insync.replicas"
 CLEANUP, COMPACT = "cleanup.policy", "compact"
@@ -81,17 +84,19 @@ MOST_NAME_BYTES = 255  # a broker cuts the name of a -stray folder to this
 _TOPIC = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 LEAST_LEVEL = 7  # of metadata.version, for which records are written: 3.3-IV3
 MOST_MISSING = 10_000  # partitions of a topic that begin empty
+_NO_START = "Move this one away: a broker with two does not start"
 _METADATA_TOPIC = "__cluster_metadata"
 
 
 class Wishes(Struct, frozen=True, kw_only=True):
-    """What the user knows. settings: by topic. sections: of a --config-file. features: their levels. topic_ids:
-    which id to take for a topic.
+    """What the user knows. now_ms: the clock. settings: by topic. sections: of a --config-file. features:
+    their levels. topic_ids: which id to take for a topic.
 
     hold: keep all records of topics whose settings are unknown. adopt_stray: take folders that a broker has renamed to
     -stray. rebuild_anyway: even if a broker still has `__cluster_metadata`.
     """
 
+    now_ms: int
     release: Release = REFERENCE
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     sections: Sections = ()
@@ -194,6 +199,7 @@ def rebuild(collected: Sequence[Collected], wishes: Wishes) -> Rebuilt:
     for one in collected:
         found.add(one)
     topics = tuple(found.topics({name: dict(settings) for name, settings in _known_settings(collected).items()}))
+    _check_ids(topics)
     if not topics:
         raise Refused("no file has a partition dir that a broker could adopt", path=collected[0].path)
     return Rebuilt(
@@ -202,9 +208,9 @@ def rebuild(collected: Sequence[Collected], wishes: Wishes) -> Rebuilt:
         log_dirs={_node(one): _directory_ids(one) for one in collected},
         features=features,
         topics=topics,
-        next_producer_id=FIRST_PRODUCER_ID if wishes.next_producer_id is None else wishes.next_producer_id,
-        offset=MARGIN + max((0, *(_broker_epoch(one) or 0 for one in collected), *map(_metadata_end, collected))),
-        epoch=MARGIN,
+        next_producer_id=_next_producer_id(wishes),
+        offset=max(wishes.now_ms, MARGIN + max(map(_newest_offset, collected))),
+        epoch=min(wishes.now_ms // _MS_OF_MINUTE, MOST_EPOCH),
         voters=wishes.voters,
         not_adopted=tuple(found.not_adopted),
         renamings=tuple(found.renamings),
@@ -233,8 +239,20 @@ def _check(collected: Sequence[Collected], wishes: Wishes) -> str:
     return next(iter(ids)) or ""
 
 
+def _check_ids(topics: Iterable[Topic]) -> None:
+    """Raises Refused if two topics have one id."""
+    names: dict[str, str] = {}
+    for topic in topics:
+        other = names.setdefault(topic.topic_id, topic.name)
+        if other != topic.name:
+            raise Refused(
+                f"{other} and {topic.name} have the same topic id, {topic.topic_id}",
+                cure="Somebody has renamed a partition dir: give it its name back, and collect again.",
+            )
+
+
 def _check_one(one: Collected) -> None:
-    if one.broker.node_id is None or one.broker.cluster_id is None:
+    if one.broker.node_id is None or one.broker.node_id < 0 or one.broker.cluster_id is None:
         raise Refused("the broker's node id or cluster id is not known: meta.properties is missing", path=one.path)
 
 
@@ -255,8 +273,14 @@ def _node(one: Collected) -> int:
     return -1 if one.broker.node_id is None else one.broker.node_id
 
 
-def _metadata_end(one: Collected) -> int:
-    return 0 if one.broker.metadata is None else one.broker.metadata.end_offset
+def _newest_offset(one: Collected) -> int:
+    """Return the highest offset of the lost metadata log that a broker knows of. Broker epochs are such offsets."""
+    metadata = 0 if one.broker.metadata is None else one.broker.metadata.end_offset
+    return min(MOST_OFFSET, max([0, metadata, *(found.broker_epoch or 0 for found in one.broker.log_dirs)]))
+
+
+def _next_producer_id(wishes: Wishes) -> int:
+    return wishes.now_ms * _IDS_OF_MS if wishes.next_producer_id is None else wishes.next_producer_id
 
 
 def _directory_ids(one: Collected) -> tuple[str, ...]:
@@ -266,7 +290,8 @@ def _directory_ids(one: Collected) -> tuple[str, ...]:
 def _broker_epoch(one: Collected) -> int | None:
     """Return the epoch of a broker that has stopped cleanly (CleanShutdownFileHandler); all its log dirs must agree."""
     epochs = {found.broker_epoch if found.is_clean else None for found in one.broker.log_dirs}
-    return next(iter(epochs)) if len(epochs) == 1 else None
+    epoch = next(iter(epochs)) if len(epochs) == 1 else None
+    return epoch if epoch is not None and epoch >= 0 else None
 
 
 def _features(wishes: Wishes) -> dict[str, int]:
@@ -337,6 +362,10 @@ class _Found:
             return "a move between log dirs was not finished"
         if copy.topic_id is None:
             return "its partition.metadata is missing or damaged: a broker renames it to -stray"
+        if parse_uuid(copy.topic_id) in (ZERO_UUID, METADATA_TOPIC_ID):
+            return f"no topic can have the id {copy.topic_id}"
+        if _newest_epoch(copy) > MOST_EPOCH:
+            return f"its leader epoch, {_newest_epoch(copy):,}, is impossible"
         if copy.state == "stray" and not self._wishes.adopt_stray:
             return "a broker has set it aside: --adopt-stray takes it"
         if copy.state == "stray" and len(os.fsencode(copy.folder)) >= MOST_NAME_BYTES:
@@ -410,7 +439,7 @@ class _Found:
         for replica in sorted(replicas, key=lambda found: (found.copy.state == "current", found.reach)):
             if replica.broker in best:
                 beaten = best[replica.broker]
-                self._leave(replica.broker, beaten.copy, f"the broker has a better copy in {replica.copy.log_dir}")
+                self._leave(replica.broker, beaten.copy, f"a better copy is in {replica.copy.log_dir}. {_NO_START}")
             best[replica.broker] = replica
         return best
 
@@ -489,7 +518,7 @@ def _guessed(wishes: Wishes, features: Mapping[str, int], topics: Sequence[Topic
         yield f"{', '.join(usual)}: as in a new cluster of that level"
     yield f"leader epochs: {EPOCH_MARGIN} above the newest that a disk has"
     if wishes.next_producer_id is None:
-        yield f"the next producer id: {FIRST_PRODUCER_ID:,}, above all that a cluster can have given"
+        yield f"the next producer id: {_next_producer_id(wishes):,}, above all that a cluster can have given"
     yield "the order of replicas, and so the preferred leaders: begun at another broker for each partition"
     for why, settings in WHYS.items():
         names = [topic.name for topic in topics if any(setting.why == why for setting in topic.settings)]

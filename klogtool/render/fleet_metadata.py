@@ -103,7 +103,7 @@ def _lines(rebuilt: Rebuilt, output: str | None, size: int) -> Iterator[str]:
     yield from _table("Behind: these copies are shorter, and follow", _behind_cells(rebuilt.topics))
     yield from _table("SET by klogtool, because no disk says it", ((line,) for line in rebuilt.guessed))
     yield from _table("UNKNOWN: set these again before clients come back", ((line,) for line in rebuilt.unknown))
-    yield from _list("NOT ADOPTED: these folders stay as they are", map(_left_line, rebuilt.not_adopted))
+    yield from _list("NOT ADOPTED: these folders stay as they are", map(_left_lines, rebuilt.not_adopted))
     yield from _list("RENAME before these brokers start", map(_renaming_line, rebuilt.renamings))
     yield ""
     if output is None:
@@ -121,11 +121,13 @@ def _table(heading: str, rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
         yield from _rest(len(found))
 
 
-def _list(heading: str, lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines with paths, which are never wrapped."""
-    found = list(lines)
+def _list(heading: str, items: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    """Yield items of one or two lines with paths, which are never wrapped."""
+    found = list(items)
     if found:
-        yield from ["", heading, *(f"  {line}" for line in found[:MOST_SHOWN])]
+        yield from ["", heading]
+        for first, *more in found[:MOST_SHOWN]:
+            yield from [f"  {first}", *(f"      {line}" for line in more)]
         yield from _rest(len(found))
 
 
@@ -156,10 +158,10 @@ def _behind_cells(topics: Iterable[Topic]) -> Iterator[tuple[str, ...]]:
                 yield f"{topic.name}-{partition.partition}", where
 
 
-def _left_line(one: NotAdopted) -> str:
-    return f"broker {one.broker}: {one.log_dir}/{one.folder}: {one.why}"
+def _left_lines(one: NotAdopted) -> tuple[str, ...]:
+    return f"broker {one.broker}: {one.log_dir}/{one.folder}", one.why
 
 
-def _renaming_line(one: Renaming) -> str:
+def _renaming_line(one: Renaming) -> tuple[str, ...]:
     old, new = (quoted(f"{one.log_dir}/{name}") for name in (one.folder, one.to))
-    return f"broker {one.broker}: mv -n {old} {new}"
+    return (f"broker {one.broker}: mv -n {old} {new}",)

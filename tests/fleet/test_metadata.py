@@ -10,10 +10,11 @@ import pytest
 from klogtool.errors import Refused
 from klogtool.fleet.collected import BrokerFacts, Collected, CopyFacts, Epoch, LogDirFacts, MetadataFacts, TopicFacts
 from klogtool.fleet.metadata import EPOCH_MARGIN, MARGIN, UNASSIGNED, Partition, Topic, Wishes, rebuild
-from klogtool.fleet.metadata_records import MetadataRecord, walk_records
+from klogtool.fleet.metadata_records import MetadataRecord, snapshot_bytes, walk_records
 
 OLD, NEW, OTHER = (letter * 22 for letter in "ONX")
 NOTHING = "0" * 32
+NOW = 1_700_000_000_000
 
 
 def copy(name: str, end: int = 10, *, epoch: int = 0, **more: Any) -> CopyFacts:
@@ -21,7 +22,8 @@ def copy(name: str, end: int = 10, *, epoch: int = 0, **more: Any) -> CopyFacts:
     topic, _, number = name.rpartition("-")
     state = more.pop("state", "current")
     folder = name if state == "current" else f"{name}.{NOTHING}-{state}"
-    facts = {"topic_id": OLD, "log_end_offset": end, "sound_end_offset": end, "epochs": (Epoch(epoch, 0),), **more}
+    topic_id = OLD if topic == "t" else f"{len(topic):022d}"
+    facts = {"topic_id": topic_id, "log_end_offset": end, "sound_end_offset": end, "epochs": (Epoch(epoch, 0),), **more}
     return CopyFacts(topic, int(number), "/data", folder, state, NOTHING, **facts)
 
 
@@ -34,7 +36,7 @@ def broker(node: int, *copies: CopyFacts, cluster: str | None = "C", **more: Any
 
 def topics(*brokers: Collected, **wishes: Any) -> dict[str, Topic]:
     """The topics that are rebuilt, by name."""
-    return {topic.name: topic for topic in rebuild(brokers, Wishes(**wishes)).topics}
+    return {topic.name: topic for topic in rebuild(brokers, Wishes(now_ms=NOW, **wishes)).topics}
 
 
 def only_partition(*brokers: Collected, **wishes: Any) -> Partition:
@@ -50,7 +52,7 @@ def settings(topic: Topic) -> Mapping[str, str]:
 
 def records(*brokers: Collected, name: str, **wishes: Any) -> list[MetadataRecord]:
     """The records of one kind."""
-    return [record for record in walk_records(rebuild(brokers, Wishes(**wishes))) if record.name == name]
+    return [record for record in walk_records(rebuild(brokers, Wishes(now_ms=NOW, **wishes))) if record.name == name]
 
 
 def test_a_topic_keeps_its_id_and_its_replicas_on_their_disks() -> None:
@@ -98,12 +100,13 @@ def test_a_partition_without_a_copy_begins_empty_with_as_many_replicas() -> None
 
 def test_a_partition_number_that_no_topic_has_is_refused() -> None:
     with pytest.raises(Refused, match="has a copy of partition 2,147,483,647"):
-        rebuild([broker(1, copy("t-2147483647"))], Wishes())
+        rebuild([broker(1, copy("t-2147483647"))], Wishes(now_ms=NOW))
 
 
 def test_of_two_ids_the_one_with_the_newest_record_is_taken_and_the_other_told() -> None:
     found = rebuild(
-        [broker(1, copy("t-0", newest_timestamp=5)), broker(2, copy("t-0", topic_id=NEW, newest_timestamp=9))], Wishes()
+        [broker(1, copy("t-0", newest_timestamp=5)), broker(2, copy("t-0", topic_id=NEW, newest_timestamp=9))],
+        Wishes(now_ms=NOW),
     )
     assert [(topic.topic_id, topic.partitions[0].replicas) for topic in found.topics] == [(NEW, (2,))]
     (left,) = found.not_adopted
@@ -114,7 +117,7 @@ def test_a_given_id_is_taken_and_must_be_there() -> None:
     brokers = broker(1, copy("t-0", newest_timestamp=5)), broker(2, copy("t-0", topic_id=NEW, newest_timestamp=9))
     assert topics(*brokers, topic_ids={"t": OLD})["t"].topic_id == OLD
     with pytest.raises(Refused, match=f"no copy of t has the topic id {OTHER}"):
-        rebuild(brokers, Wishes(topic_ids={"t": OTHER}))
+        rebuild(brokers, Wishes(now_ms=NOW, topic_ids={"t": OTHER}))
 
 
 @pytest.mark.parametrize(
@@ -131,13 +134,15 @@ def test_a_given_id_is_taken_and_must_be_there() -> None:
     ids=["delete", "future", "stray", "no-id", "unread", "blank", "bytes"],
 )
 def test_what_is_not_adopted_is_told(left: CopyFacts, why: str) -> None:
-    found = rebuild([broker(1, left, copy("u-0"))], Wishes(adopt_stray=False))
+    found = rebuild([broker(1, left, copy("u-0"))], Wishes(now_ms=NOW, adopt_stray=False))
     assert [topic.name for topic in found.topics] == ["u"]
     assert why in found.not_adopted[0].why
 
 
 def test_a_folder_that_was_set_aside_gets_its_name_back() -> None:
-    found = rebuild([broker(1, copy("t-0", state="stray")), broker(2, copy("t-0"))], Wishes(adopt_stray=True))
+    found = rebuild(
+        [broker(1, copy("t-0", state="stray")), broker(2, copy("t-0"))], Wishes(now_ms=NOW, adopt_stray=True)
+    )
     assert sorted(found.topics[0].partitions[0].replicas) == [1, 2]
     (renaming,) = found.renamings
     assert (renaming.broker, renaming.folder, renaming.to) == (1, f"t-0.{NOTHING}-stray", "t-0")
@@ -146,13 +151,13 @@ def test_a_folder_that_was_set_aside_gets_its_name_back() -> None:
 def test_a_set_aside_topic_and_a_new_one_of_its_name_are_the_users_choice() -> None:
     brokers = [broker(1, copy("t-0", state="stray"), copy("t-0", topic_id=NEW))]
     with pytest.raises(Refused, match="t has a folder that was set aside") as refused:
-        rebuild(brokers, Wishes(adopt_stray=True))
+        rebuild(brokers, Wishes(now_ms=NOW, adopt_stray=True))
     assert refused.value.cure == "Say which one is wanted: --topic-id t=ID."
     assert topics(*brokers, adopt_stray=True, topic_ids={"t": OLD})["t"].topic_id == OLD
 
 
 def test_of_two_copies_on_one_broker_the_better_one_is_taken() -> None:
-    found = rebuild([broker(1, copy("t-0", 5), copy("t-0", 9))], Wishes())
+    found = rebuild([broker(1, copy("t-0", 5), copy("t-0", 9))], Wishes(now_ms=NOW))
     assert found.topics[0].partitions[0].end_offset == 9
     assert "a better copy" in found.not_adopted[0].why
 
@@ -172,7 +177,9 @@ def test_sections_of_a_file_fit_topics_by_pattern() -> None:
 
 
 def test_a_line_of_the_cleaner_proves_compaction_and_gaps_do_not() -> None:
-    found = rebuild([broker(1, copy("proved-0", cleaner_offset=4), copy("gaps-0", is_compacted=True))], Wishes())
+    found = rebuild(
+        [broker(1, copy("proved-0", cleaner_offset=4), copy("gaps-0", is_compacted=True))], Wishes(now_ms=NOW)
+    )
     by_name = {topic.name: settings(topic) for topic in found.topics}
     assert by_name["proved"]["cleanup.policy"] == "compact"
     assert "cleanup.policy" not in by_name["gaps"]
@@ -188,32 +195,49 @@ def test_internal_topics_are_as_brokers_create_them() -> None:
 
 def test_brokers_of_other_clusters_and_a_broker_named_twice_are_refused() -> None:
     with pytest.raises(Refused, match="different clusters"):
-        rebuild([broker(1, copy("t-0")), broker(2, copy("t-0"), cluster="D")], Wishes())
+        rebuild([broker(1, copy("t-0")), broker(2, copy("t-0"), cluster="D")], Wishes(now_ms=NOW))
     with pytest.raises(Refused, match="two files are of broker 1"):
-        rebuild([broker(1, copy("t-0"))] * 2, Wishes())
+        rebuild([broker(1, copy("t-0"))] * 2, Wishes(now_ms=NOW))
     with pytest.raises(Refused, match=r"meta\.properties is missing"):
-        rebuild([broker(1, copy("t-0"), cluster=None)], Wishes())
+        rebuild([broker(1, copy("t-0"), cluster=None)], Wishes(now_ms=NOW))
 
 
 def test_disks_without_a_partition_are_refused() -> None:
     with pytest.raises(Refused, match="no file has a partition dir"):
-        rebuild([broker(1, copy("t-0", state="delete"))], Wishes())
+        rebuild([broker(1, copy("t-0", state="delete"))], Wishes(now_ms=NOW))
 
 
 def test_metadata_that_is_still_there_is_better() -> None:
     metadata = {"metadata": MetadataFacts("/data", 500), "topics": (TopicFacts("t", OLD, {"retention.ms": "3"}),)}
     alive = broker(1, copy("t-0"), **metadata)
     with pytest.raises(Refused, match="still has __cluster_metadata up to offset 500"):
-        rebuild([alive], Wishes())
+        rebuild([alive], Wishes(now_ms=NOW))
     assert settings(topics(alive, rebuild_anyway=True)["t"]) == {"retention.ms": "3"}
     # Metadata of a new cluster, started by mistake, knows none of the old topics.
-    rebuild([broker(1, copy("t-0", topic_id=NEW), **metadata)], Wishes())
+    rebuild([broker(1, copy("t-0", topic_id=NEW), **metadata)], Wishes(now_ms=NOW))
 
 
-def test_numbers_jump_ahead_of_all_that_a_disk_has() -> None:
-    found = rebuild([broker(7, copy("t-0"), metadata=MetadataFacts("/data", 30))], Wishes())
-    assert found.offset == 30 + MARGIN
-    assert rebuild([broker(7, copy("t-0"))], Wishes()).offset == 17 + MARGIN
+def test_numbers_that_must_not_come_twice_begin_at_the_time() -> None:
+    found = rebuild([broker(7, copy("t-0"), metadata=MetadataFacts("/data", 30))], Wishes(now_ms=NOW))
+    assert (found.offset, found.epoch, found.next_producer_id) == (NOW, NOW // 60_000, NOW * 1000)
+    ahead = rebuild([broker(7, copy("t-0"), metadata=MetadataFacts("/data", NOW + 5))], Wishes(now_ms=NOW))
+    assert ahead.offset == NOW + 5 + MARGIN
+    assert rebuild([broker(7, copy("t-0"))], Wishes(now_ms=NOW, next_producer_id=5)).next_producer_id == 5
+
+
+def test_numbers_that_no_broker_writes_do_no_harm() -> None:
+    highest = (1 << 63) - 1
+    metadata = MetadataFacts("/data", highest)
+    far = rebuild([broker(7, copy("t-0", highest), metadata=metadata)], Wishes(now_ms=NOW))
+    assert snapshot_bytes(far, NOW)
+    wild = copy("t-0", epoch=(1 << 31) - 1)
+    found = rebuild([broker(1, wild, copy("t-0")), broker(2, copy("t-0"))], Wishes(now_ms=NOW))
+    assert "impossible" in found.not_adopted[0].why
+
+
+def test_two_topics_with_one_id_are_refused() -> None:
+    with pytest.raises(Refused, match="t and u have the same topic id"):
+        rebuild([broker(1, copy("t-0"), copy("u-0", topic_id=OLD))], Wishes(now_ms=NOW))
 
 
 @pytest.mark.parametrize(("release", "level", "version"), [("3.6.2", 14, 0), ("3.9.2", 21, 1), ("4.3.1", 30, 2)])
@@ -231,7 +255,7 @@ def test_records_have_the_version_of_the_level(release: str, level: int, version
 
 def test_a_level_that_the_release_does_not_know_is_refused() -> None:
     with pytest.raises(Refused, match=r"Kafka 3\.9\.2 does not know level 30"):
-        rebuild([broker(1, copy("t-0"))], Wishes(release="3.9.2", features={"metadata.version": 30}))
+        rebuild([broker(1, copy("t-0"))], Wishes(now_ms=NOW, release="3.9.2", features={"metadata.version": 30}))
 
 
 def test_with_eligible_leaders_every_complete_copy_may_lead() -> None:

@@ -58,7 +58,7 @@ def test_klogtool_reads_the_snapshot_that_it_writes(klog: pathlib.Path) -> None:
     output = klog.parent / "__cluster_metadata-0"
     done = metadata(klog, "--output", output, "--topic-config", "t:retention.ms=5", "--now", 1_700_000_000_000)
     assert done.status == 0, done.err
-    assert [path.name for path in output.iterdir()] == ["00000000000001000094-0001000000.checkpoint"]
+    assert [path.name for path in output.iterdir()] == ["00000001700000000000-0028333333.checkpoint"]
     found = read_cluster_metadata(str(output))
     assert found.problem is None
     assert found.topics == {"t": {"retention.bytes": "-1", "retention.ms": "5"}}

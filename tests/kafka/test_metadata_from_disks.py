@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -41,12 +42,15 @@ EVERY = os.environ.get("KLOGTOOL_LOST_METADATA") == "1"
 @dataclass(frozen=True)
 class Way:
     """A way to lose the metadata and come back. words: of `fleet metadata`. is_killed: the nodes did not stop cleanly.
-    keeps: nodes that keep their old metadata log."""
+    keeps: nodes that keep their old metadata log. is_dynamic: a dynamic quorum. sets_aside: empty controllers are
+    started first, by mistake."""
 
     words: tuple[str, ...] = ()
     version: str = "4.3.1"
     is_killed: bool = False
     keeps: tuple[int, ...] = ()
+    is_dynamic: bool = False
+    sets_aside: bool = False
 
 
 WAYS = {
@@ -57,6 +61,8 @@ WAYS = {
             "killed": Way(is_killed=True),
             "eligible leaders": Way(("--feature", "eligible.leader.replicas.version=1")),
             "eligible leaders, killed": Way(("--feature", "eligible.leader.replicas.version=1"), is_killed=True),
+            "a dynamic quorum": Way(is_dynamic=True),
+            "set aside by empty controllers": Way(("--adopt-stray",), sets_aside=True),
             "an old metadata log on one node": Way(("--rebuild-anyway",), keeps=(3,)),
         }
         if EVERY
@@ -142,15 +148,30 @@ def lose(cluster: Cluster, keeps: Sequence[int]) -> None:
             broker.metadata_dir.with_name("kept").rename(broker.metadata_dir / METADATA)
 
 
+def set_aside(cluster: Cluster) -> None:
+    """Start with empty controllers: every partition dir is renamed. Then delete the metadata again."""
+    cluster.start()
+    cluster.stop()
+    for broker in cluster.brokers:
+        folders = [path.name for path in broker.log_dirs[0].iterdir() if path.is_dir()]
+        assert folders
+        assert all(name.endswith("-stray") for name in folders)
+    lose(cluster, ())
+
+
 def rebuild(cluster: Cluster, folder: Path, words: Sequence[str], keeps: Sequence[int]) -> None:
     """Collect on each node, build the snapshot, put it on each node that has no metadata."""
     for broker in cluster.brokers:
         done = run_here(["fleet", "collect", *map(str, broker.log_dirs)], folder)
         assert done.status == 0, done.err
         (folder / f"broker{broker.node_id}.klog").write_bytes(done.out)
+    if cluster.is_dynamic:
+        words = (*words, "--initial-controllers", cluster.voters(cluster.metadata_directory_ids()))
     files = [str(folder / f"broker{broker.node_id}.klog") for broker in cluster.brokers]
     built = run_here(["fleet", "metadata", *files, "--output", str(folder / "rebuilt"), *words], folder)
     assert built.status == 0, built.err
+    for line in re.findall(r"^  broker \d: (mv -n .*)$", built.out.decode(), flags=re.MULTILINE):
+        subprocess.run(["bash", "-c", line], check=True)
     for broker in cluster.brokers:
         if broker.node_id not in keeps:
             shutil.copytree(folder / "rebuilt", broker.metadata_dir / METADATA)
@@ -170,7 +191,7 @@ def in_sync(told: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_a_cluster_without_metadata_comes_back(way: Way, folder: Path) -> None:
-    with a_cluster(way.version, folder, 3, EAGER) as cluster:
+    with a_cluster(way.version, folder, 3, EAGER, is_dynamic=way.is_dynamic) as cluster:
         cluster.start()
         feed(cluster)
         before = seen(cluster)
@@ -178,6 +199,8 @@ def test_a_cluster_without_metadata_comes_back(way: Way, folder: Path) -> None:
         assert all(before.values.values())
         cluster.kill() if way.is_killed else cluster.stop()
         lose(cluster, way.keeps)
+        if way.sets_aside:
+            set_aside(cluster)
         rebuild(cluster, folder, way.words, way.keeps)
         cluster.start()
         assert seen(cluster) == before
@@ -185,7 +208,7 @@ def test_a_cluster_without_metadata_comes_back(way: Way, folder: Path) -> None:
         told = described(cluster)
         assert all(replicas == isr for replicas, isr in in_sync(told)), told
         for broker in cluster.brokers:
-            assert "stray" not in broker.log_text()
+            assert "Found stray" not in broker.log_text()
             assert not [path.name for path in broker.log_dirs[0].iterdir() if path.name.endswith(("-stray", "-delete"))]
         # Retention has looked by now, and kept all.
         after = values(cluster)
