@@ -316,12 +316,14 @@ class _Found:
 
     def __init__(self, wishes: Wishes) -> None:
         self._wishes = wishes
+        self._brokers: list[int] = []
         self._copies: list[tuple[int, LogDirFacts | None, CopyFacts]] = []
         self.not_adopted: list[NotAdopted] = []
         self.renamings: list[Renaming] = []
 
     def add(self, one: Collected) -> None:
         """Take the copies of a broker that can be adopted."""
+        self._brokers = sorted([*self._brokers, _node(one)])
         log_dirs = {found.path: found for found in one.broker.log_dirs}
         for copy in one.copies:
             why = self._why_not(copy)
@@ -408,13 +410,12 @@ class _Found:
                 cure="If that folder is no partition of this cluster, move it away and collect again.",
             )
         number_of_replicas = max(len({r.broker for r in replicas}) for replicas in by_number.values())
-        brokers = sorted({broker for broker, _, _ in self._copies})
         for number in range(max(by_number) + 1):
             turn = first_turn + number
             if number in by_number:
                 yield self._placed(number, by_number[number], turn)
             else:
-                yield _new(number, _turned(brokers, turn)[:number_of_replicas])
+                yield _new(number, _turned(self._brokers, turn)[:number_of_replicas])
 
     def _placed(self, number: int, replicas: Sequence[Replica], turn: int) -> Partition:
         best = self._one_for_each_broker(replicas)

@@ -89,9 +89,13 @@ def _brokers(rebuilt: Rebuilt, level: int) -> Iterator[MetadataRecord]:
 
 
 def _partition(topic: Topic, partition: Partition, level: int, *, has_elr: bool) -> MetadataRecord:
-    """Return the record of a partition. One broker is in the ISR: a controller takes the others out when they register
-    (handleBrokerShutdown), and what is in the ISR last must come back. The other complete ones join within seconds, or
-    are eligible leaders if there is that."""
+    """Return the record of a partition.
+
+    One broker is in the ISR: a controller takes the others out when they register (handleBrokerShutdown), and the last
+    one would have to come back. The other complete ones join within seconds, or are eligible leaders. Nobody leads yet:
+    a follower does not begin to fetch from a leader that is not up. But a controller with eligible leaders remembers
+    who has led (lastKnownElr), and can elect it.
+    """
     leader, *others = partition.complete
     version = sum(level >= least for least in _PARTITION_LEVELS)
     values: dict[str, Any] = {
@@ -99,7 +103,7 @@ def _partition(topic: Topic, partition: Partition, level: int, *, has_elr: bool)
         "topicId": topic.topic_id,
         "replicas": list(partition.replicas),
         "isr": [leader],
-        "leader": leader,
+        "leader": leader if has_elr else NO_BROKER,
         "leaderEpoch": partition.leader_epoch,
         "partitionEpoch": partition.leader_epoch,
     }

@@ -263,7 +263,8 @@ def test_with_eligible_leaders_every_complete_copy_may_lead() -> None:
     elr = {"features": {"eligible.leader.replicas.version": 1}}
     brokers = broker(1, copy("t-0")), broker(2, copy("t-0")), broker(3, copy("t-0", 5))
     (partition,) = records(*brokers, name="PartitionRecord", **elr)
-    assert (partition.values["isr"], partition.values["eligibleLeaderReplicas"]) == ([1], [2])
+    told = partition.values
+    assert (told["leader"], told["isr"], told["eligibleLeaderReplicas"]) == (1, [1], [2])
     registered = records(*brokers, name="RegisterBrokerRecord", **elr)
     assert [(one.version, one.values["brokerId"], one.values["brokerEpoch"]) for one in registered] == [
         (4, 1, 11),
@@ -271,3 +272,5 @@ def test_with_eligible_leaders_every_complete_copy_may_lead() -> None:
         (4, 3, 13),
     ]
     assert records(*brokers, name="RegisterBrokerRecord") == []
+    (partition,) = records(*brokers, name="PartitionRecord")
+    assert (partition.values["leader"], partition.values["isr"]) == (-1, [1])

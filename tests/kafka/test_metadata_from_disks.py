@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -183,6 +184,13 @@ def described(cluster: Cluster) -> str:
     return told
 
 
+def wait_for_replicas(cluster: Cluster) -> None:
+    """Until every replica is in sync."""
+    end = time.monotonic() + 90
+    while any(replicas != isr for replicas, isr in in_sync(described(cluster))):
+        assert time.monotonic() < end, described(cluster)
+
+
 def in_sync(told: str) -> list[tuple[str, str]]:
     """Replicas and in-sync replicas of each partition, as sets in text."""
     found = re.findall(r"Replicas: (\S+)\tIsr: (\S*)", told)
@@ -205,8 +213,7 @@ def test_a_cluster_without_metadata_comes_back(way: Way, folder: Path) -> None:
         cluster.start()
         assert seen(cluster) == before
         go_on(cluster)
-        told = described(cluster)
-        assert all(replicas == isr for replicas, isr in in_sync(told)), told
+        wait_for_replicas(cluster)
         for broker in cluster.brokers:
             assert "Found stray" not in broker.log_text()
             assert not [path.name for path in broker.log_dirs[0].iterdir() if path.name.endswith(("-stray", "-delete"))]
