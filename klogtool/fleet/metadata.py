@@ -16,11 +16,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Sections, settings_by_file
 from klogtool.broker.releases import REFERENCE, Release, rules_of
 from klogtool.errors import Refused
+from klogtool.fleet.choosing import Placed, choose
 from klogtool.fleet.collected import Collected, CopyFacts, LogDirFacts
+from klogtool.fleet.histories import history_of, latest_epoch_of, parting_offset
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
 from klogtool.format.uuids import METADATA_TOPIC_ID, ZERO_UUID, parse_uuid
@@ -109,14 +112,23 @@ class Wishes(Struct, frozen=True, kw_only=True):
     next_producer_id: int | None = None
 
 
+class Damaged(Struct, frozen=True):
+    """A copy that a broker is to adopt although a part of it is damaged or missing. It counts up to there."""
+
+    broker: int
+    log_dir: str
+    folder: str
+    sound_end_offset: int
+    log_end_offset: int
+
+
 class Replica(Struct, frozen=True):
-    """A copy of a partition that a broker is to adopt. reach: its last leader epoch and its end, which say how
-    complete it is."""
+    """A copy of a partition that a broker is to adopt. sound: the same, up to its first damage."""
 
     broker: int
     directory_id: str
     copy: CopyFacts
-    reach: tuple[int, int]
+    sound: CopyFacts
 
 
 class Partition(Struct, frozen=True):
@@ -186,6 +198,7 @@ class Rebuilt(Struct, frozen=True):
     epoch: int
     voters: tuple[Voter, ...] = ()
     not_adopted: tuple[NotAdopted, ...] = ()
+    damaged: tuple[Damaged, ...] = ()
     renamings: tuple[Renaming, ...] = ()
     guessed: tuple[str, ...] = ()
     unknown: tuple[str, ...] = UNKNOWN
@@ -213,6 +226,7 @@ def rebuild(collected: Sequence[Collected], wishes: Wishes) -> Rebuilt:
         epoch=min(wishes.now_ms // _MS_OF_MINUTE, MOST_EPOCH),
         voters=wishes.voters,
         not_adopted=tuple(found.not_adopted),
+        damaged=tuple(found.damaged),
         renamings=tuple(found.renamings),
         guessed=tuple(_guessed(wishes, features, topics)),
     )
@@ -319,6 +333,7 @@ class _Found:
         self._brokers: list[int] = []
         self._copies: list[tuple[int, LogDirFacts | None, CopyFacts]] = []
         self.not_adopted: list[NotAdopted] = []
+        self.damaged: list[Damaged] = []
         self.renamings: list[Renaming] = []
 
     def add(self, one: Collected) -> None:
@@ -401,7 +416,7 @@ class _Found:
         by_number: dict[int, list[Replica]] = {}
         for broker, log_dir, copy in copies:
             directory = UNASSIGNED if log_dir is None or log_dir.directory_id is None else log_dir.directory_id
-            by_number.setdefault(copy.partition, []).append(Replica(broker, directory, copy, _reach(copy)))
+            by_number.setdefault(copy.partition, []).append(Replica(broker, directory, copy, _sound(copy)))
         if max(by_number) - len(by_number) >= MOST_MISSING:
             name = copies[0][2].topic
             raise Refused(
@@ -420,8 +435,9 @@ class _Found:
     def _placed(self, number: int, replicas: Sequence[Replica], turn: int) -> Partition:
         best = self._one_for_each_broker(replicas)
         order = _turned(sorted(best), turn)
-        top = max(replica.reach for replica in best.values())
-        complete = tuple(broker for broker in order if best[broker].reach == top)
+        top = _leading([best[broker] for broker in order])
+        complete = tuple(broker for broker in order if _is_as_complete(best[broker], top))
+        self.damaged.extend(_damaged(best.values()))
         self.renamings.extend(_renamings(best.values()))
         newest = max(_newest_epoch(replica.copy) for replica in replicas)
         return Partition(
@@ -430,14 +446,14 @@ class _Found:
             tuple(best[broker].directory_id for broker in order),
             complete,
             newest + EPOCH_MARGIN,
-            top[1],
-            behind={broker: best[broker].reach[1] for broker in order if best[broker].reach != top},
+            top.sound.log_end_offset,
+            behind={broker: best[broker].sound.log_end_offset for broker in order if broker not in complete},
         )
 
     def _one_for_each_broker(self, replicas: Sequence[Replica]) -> dict[int, Replica]:
         """Return the most complete copy of each broker. A broker refuses to start with two."""
         best: dict[int, Replica] = {}
-        for replica in sorted(replicas, key=lambda found: (found.copy.state == "current", found.reach)):
+        for replica in sorted(replicas, key=lambda found: (found.copy.state == "current", _reach(found))):
             if replica.broker in best:
                 beaten = best[replica.broker]
                 self._leave(replica.broker, beaten.copy, f"a better copy is in {replica.copy.log_dir}. {_NO_START}")
@@ -451,11 +467,37 @@ def _newest(copies: Iterable[CopyFacts]) -> tuple[int, int]:
     return max(-1 if copy.newest_timestamp is None else copy.newest_timestamp for copy in found), len(found)
 
 
-def _reach(copy: CopyFacts) -> tuple[int, int]:
-    """Return the last leader epoch and the end, before the first damage: how replicas compare."""
+def _sound(copy: CopyFacts) -> CopyFacts:
+    """Return what a copy is up to its first damage: a broker that recovers it cuts it there."""
     end = copy.sound_end_offset
-    epochs = [epoch.epoch for epoch in (*copy.epochs, *(copy.checkpoint_epochs or ())) if epoch.start_offset <= end]
-    return max(epochs, default=-1), end
+    epochs = tuple(epoch for epoch in copy.epochs if epoch.start_offset < end)
+    return replace(copy, log_end_offset=end, epochs=epochs, holes=())
+
+
+def _reach(replica: Replica) -> tuple[int, int]:
+    return latest_epoch_of(replica.sound), replica.sound.log_end_offset
+
+
+def _leading(replicas: Sequence[Replica]) -> Replica:
+    """Return the copy that is to lead, by the rule of `fleet plan`; of several as good, the first."""
+    placed = [Placed(replica.broker, replica.sound) for replica in replicas]
+    leader = choose(placed, None, (), replicas[0].copy.key).leader
+    best = next(replica for replica in replicas if replica.broker == leader)
+    return next(replica for replica in replicas if _is_as_complete(replica, best))
+
+
+def _is_as_complete(replica: Replica, best: Replica) -> bool:
+    """Return whether a copy has all that the best one has, and nothing else."""
+    one, other = history_of(replica.sound), history_of(best.sound)
+    return one.end == other.end == parting_offset(one, other)
+
+
+def _damaged(replicas: Iterable[Replica]) -> Iterator[Damaged]:
+    for replica in replicas:
+        copy = replica.copy
+        if copy.sound_end_offset < copy.log_end_offset:
+            folder = copy.log_dir, copy.folder
+            yield Damaged(replica.broker, *folder, copy.sound_end_offset, copy.log_end_offset)
 
 
 def _newest_epoch(copy: CopyFacts) -> int:

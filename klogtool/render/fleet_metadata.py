@@ -13,6 +13,7 @@ from klogtool.fleet.metadata import (
     HOLD,
     INTERNAL_TOPIC,
     KNOWN,
+    Damaged,
     NotAdopted,
     Partition,
     Rebuilt,
@@ -31,6 +32,7 @@ _WHYS = {
     CLEANED: "compacted",
     HOLD: "keeps all",
 }
+DAMAGED = ("broker", "log_dir", "folder", "sound_end_offset", "log_end_offset")
 NOT_WRITTEN = "Nothing was written. --output DIR writes the snapshot into a new folder."
 
 
@@ -50,6 +52,7 @@ def metadata_row(rebuilt: Rebuilt, kafka: Release, output: str | None, size: int
         "voters": [voter.id for voter in rebuilt.voters],
         "topics": [_topic_row(topic) for topic in rebuilt.topics],
         "not_adopted": [_row(found, ("broker", "log_dir", "folder", "why")) for found in rebuilt.not_adopted],
+        "damaged": [_row(found, DAMAGED) for found in rebuilt.damaged],
         "renamings": [_row(found, ("broker", "log_dir", "folder", "to")) for found in rebuilt.renamings],
         "guessed": list(rebuilt.guessed),
         "unknown": list(rebuilt.unknown),
@@ -103,6 +106,7 @@ def _lines(rebuilt: Rebuilt, output: str | None, size: int) -> Iterator[str]:
     yield from _table("Behind: these copies are shorter, and follow", _behind_cells(rebuilt.topics))
     yield from _table("SET by klogtool, because no disk says it", ((line,) for line in rebuilt.guessed))
     yield from _table("UNKNOWN: set these again before clients come back", ((line,) for line in rebuilt.unknown))
+    yield from _list("DAMAGED: run klogtool fleet plan first, which saves more", map(_damaged_lines, rebuilt.damaged))
     yield from _list("NOT ADOPTED: these folders stay as they are", map(_left_lines, rebuilt.not_adopted))
     yield from _list("RENAME before these brokers start", map(_renaming_line, rebuilt.renamings))
     yield ""
@@ -156,6 +160,11 @@ def _behind_cells(topics: Iterable[Topic]) -> Iterator[tuple[str, ...]]:
             for broker, end in partition.behind.items():
                 where = f"broker {broker} ends at {end:,}, broker {partition.complete[0]} at {partition.end_offset:,}"
                 yield f"{topic.name}-{partition.partition}", where
+
+
+def _damaged_lines(one: Damaged) -> tuple[str, ...]:
+    what = f"sound up to offset {one.sound_end_offset:,}, its end is {one.log_end_offset:,}"
+    return f"broker {one.broker}: {one.log_dir}/{one.folder}", what
 
 
 def _left_lines(one: NotAdopted) -> tuple[str, ...]:

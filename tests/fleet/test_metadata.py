@@ -70,15 +70,17 @@ def test_the_most_complete_copy_leads_by_leader_epoch_before_the_end() -> None:
     assert (newest.complete, newest.end_offset) == ((2,), 12)
 
 
-def test_an_election_without_records_counts() -> None:
-    """Broker 2 was elected at offset 10 and wrote nothing: what broker 1 has above that was never acknowledged."""
-    elected = copy("t-0", 10, checkpoint_epochs=(Epoch(0, 0), Epoch(6, 10)))
-    assert only_partition(broker(1, copy("t-0", 12)), broker(2, elected)).complete == (2,)
-
-
 def test_a_copy_counts_up_to_its_first_damage() -> None:
     damaged = copy("t-0", 20, sound_end_offset=5)
-    assert only_partition(broker(1, damaged), broker(2, copy("t-0", 9))).complete == (2,)
+    found = rebuild([broker(1, damaged), broker(2, copy("t-0", 9))], Wishes(now_ms=NOW))
+    assert found.topics[0].partitions[0].complete == (2,)
+    assert [(one.broker, one.sound_end_offset, one.log_end_offset) for one in found.damaged] == [(1, 5, 20)]
+
+
+def test_of_two_histories_as_long_one_leads() -> None:
+    """What broker 1 wrote from offset 5 on is not what broker 2 has there, although both end at 10."""
+    one = copy("t-0", 10, epochs=(Epoch(0, 0), Epoch(2, 5)))
+    assert only_partition(broker(1, copy("t-0", 10)), broker(2, one)).complete == (2,)
 
 
 def test_the_leader_epoch_is_above_every_one_on_a_disk() -> None:
