@@ -108,7 +108,8 @@ def _lines(rebuilt: Rebuilt, output: str | None, size: int) -> Iterator[str]:
     yield from _table("UNKNOWN: set these again before clients come back", ((line,) for line in rebuilt.unknown))
     yield from _list("DAMAGED: run klogtool fleet plan first, which saves more", map(_damaged_lines, rebuilt.damaged))
     yield from _list("NOT ADOPTED: these folders stay as they are", map(_left_lines, rebuilt.not_adopted))
-    yield from _list("RENAME before these brokers start", map(_renaming_line, rebuilt.renamings))
+    if rebuilt.renamings:  # all of them: they are commands to run
+        yield from ["", "RENAME before these brokers start", *map(_renaming_line, rebuilt.renamings)]
     yield ""
     if output is None:
         yield NOT_WRITTEN
@@ -171,6 +172,6 @@ def _left_lines(one: NotAdopted) -> tuple[str, ...]:
     return f"broker {one.broker}: {one.log_dir}/{one.folder}", one.why
 
 
-def _renaming_line(one: Renaming) -> tuple[str, ...]:
+def _renaming_line(one: Renaming) -> str:
     old, new = (quoted(f"{one.log_dir}/{name}") for name in (one.folder, one.to))
-    return (f"broker {one.broker}: mv -n {old} {new}",)
+    return f"  broker {one.broker}: mv -n {old} {new}"

@@ -80,6 +80,16 @@ def test_a_set_aside_folder_is_adopted_with_a_line_that_renames_it(klog: pathlib
     assert f"mv -n {DISKS}/d1/ghost-0." in done.out.decode()
 
 
+def test_every_folder_to_rename_is_shown(tmp_path: pathlib.Path) -> None:
+    """They are commands to run: the other lists of the text are cut short, this one is not."""
+    shutil.copytree(DISKS / "d1", tmp_path / "d1")
+    (stray,) = (tmp_path / "d1").glob("*-stray")
+    for n in range(1, 50):
+        shutil.copytree(stray, stray.with_name(stray.name.replace("ghost-0", f"ghost-{n}")))
+    klog = collected(tmp_path, "broker1.klog", tmp_path / "d1")
+    assert metadata(klog, "--adopt-stray").out.decode().count("mv -n") == 50
+
+
 def test_a_partition_without_a_copy_is_a_loss(tmp_path: pathlib.Path) -> None:
     shutil.copytree(DISKS, tmp_path / "disks")
     (gone,) = (tmp_path / "disks").glob("*/t-0")
