@@ -16,12 +16,12 @@ from msgspec.structs import replace
 from klogtool.errors import KlogError
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
-from klogtool.plans.free_candidates import PartitionDir, find_by_names, partition_dirs
+from klogtool.plans.free_candidates import LeftOut, PartitionDir, find_by_names, partition_dirs
 from klogtool.plans.free_choice import Candidate, Choice, Taken, Tally, choose
 from klogtool.plans.free_compaction import Compactable, find_compactable
 from klogtool.plans.free_kinds import COMPACTION, JOURNAL, KINDS, REJECTED, RETENTION, Kind
 from klogtool.plans.free_ours import find_rejected, find_runs
-from klogtool.plans.free_retention import LeftOut, find_past_retention
+from klogtool.plans.free_retention import find_past_retention
 from klogtool.plans.plan import Delete, Discard, Plan, Step
 from klogtool.plans.question import PathText, Question
 
@@ -82,13 +82,18 @@ class _Search(Struct):
 
     def kinds(self) -> Iterator[tuple[Kind, Sequence[Candidate]]]:
         """Yield each kind that may be taken, with its candidates."""
-        folders = {log_dir: partition_dirs(log_dir) for log_dir in self.log_dirs}
+        folders = {log_dir: self._partition_dirs(log_dir) for log_dir in self.log_dirs}
         for kind in KINDS:
             if kind.name in self.question.kinds:
                 yield (
                     kind,
                     [found for log_dir in self.log_dirs for found in self._find(kind, log_dir, folders[log_dir])],
                 )
+
+    def _partition_dirs(self, log_dir: str) -> Sequence[PartitionDir]:
+        found, left_out = partition_dirs(log_dir)
+        self.left_out += left_out
+        return found
 
     def _find(self, kind: Kind, log_dir: str, folders: Sequence[PartitionDir]) -> Sequence[Candidate]:
         if kind is JOURNAL:

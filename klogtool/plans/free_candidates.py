@@ -1,7 +1,6 @@
 """free: what can be given up in a log dir and beside it, kind by kind, by names alone.
 
 Only regular files on the log dir's own file system count: a link, or a folder on another disk, frees nothing here.
-Folders that cannot be listed are errors.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
-from klogtool.broker.file_facts import folder_fact
+from klogtool.broker.file_facts import folder_fact, listing_of
+from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, FileName, PartitionDirState, build_file_name, parse_file_name
 from klogtool.log.file import unreadable
 from klogtool.log.folder import find_partition_dir_name, names_in
@@ -25,6 +25,13 @@ _KRAFT_DELETED = ".checkpoint.deleted"
 _OTHER_LOGS = (".deleted", ".cleaned", ".swap")
 # What a run of klogtool that was cut short has left waiting: `apply --resume` needs it.
 _OF_A_RUN = re.compile(r"\.[0-9a-f]{12}-[1-9][0-9]*\.([0-9]+\.[0-9]+|undo)\.deleted$")
+
+
+class LeftOut(Struct, frozen=True):
+    """A partition dir that is left alone, and why."""
+
+    path: str
+    why: str
 
 
 class PartitionDir(Struct, frozen=True):
@@ -74,18 +81,23 @@ class PartitionDir(Struct, frozen=True):
                 yield parse_file_name(name), found
 
 
-def partition_dirs(log_dir: str) -> list[PartitionDir]:
-    """Return the partition dirs on the log dir's own file system, by name. Raises KlogError for what cannot be read."""
-    found = []
+def partition_dirs(log_dir: str) -> tuple[list[PartitionDir], list[LeftOut]]:
+    """Return the partition dirs on the log dir's own file system, by name; and those that cannot be listed. Raises
+    KlogError if the log dir cannot be."""
+    found, left_out = list[PartitionDir](), list[LeftOut]()
     device = os.stat(log_dir).st_dev
     for name in names_in(log_dir):
         path, parsed = os.path.join(log_dir, name), find_partition_dir_name(name)
         if parsed is None or os.path.islink(path) or not os.path.isdir(path):
             continue
-        about = os.stat(path)
-        if about.st_dev == device:
-            found.append(PartitionDir(path, log_dir, parsed.state, frozenset(names_in(path)), about.st_mtime_ns))
-    return found
+        try:
+            mtime_ns, names = listing_of(path)
+        except KlogError as error:
+            left_out.append(LeftOut(path, error.reason))
+            continue
+        if os.stat(path).st_dev == device:
+            found.append(PartitionDir(path, log_dir, parsed.state, names, mtime_ns))
+    return found, left_out
 
 
 def find_by_names(kind: Kind, folders: Sequence[PartitionDir]) -> list[Candidate]:

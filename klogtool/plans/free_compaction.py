@@ -12,10 +12,9 @@ from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
 from klogtool.broker.spools import OnlyTold
 from klogtool.errors import KlogError
 from klogtool.format.names import PartitionDirState
-from klogtool.log.file import Unreadable
 from klogtool.plans.compact import CompactQuestion, plan_one, why_left_alone
-from klogtool.plans.free_candidates import PartitionDir
-from klogtool.plans.free_retention import LeftOut, is_metadata, why_unclear
+from klogtool.plans.free_candidates import LeftOut, PartitionDir
+from klogtool.plans.free_retention import is_metadata, why_unclear
 
 
 class Compactable(Struct, frozen=True):
@@ -34,7 +33,7 @@ def find_compactable(
     folders: Sequence[PartitionDir], log_dir: str, circumstances: Circumstances, jobs: int | None
 ) -> tuple[list[Compactable], list[LeftOut]]:
     """Return the logs that are due for the cleaner and become smaller; and those of which nobody can tell. Reads these
-    logs as a whole. Raises Unreadable."""
+    logs as a whole."""
     question = CompactQuestion(circumstances=circumstances, jobs=jobs, purge=True)
     checkpoints = Checkpoints(log_dir if is_log_dir(log_dir) else None)
     found, left_out = list[Compactable](), list[LeftOut]()
@@ -45,8 +44,6 @@ def find_compactable(
             if why_left_alone(folder.path, folder.state, None, question, checkpoints) is not None:
                 continue
             plan, _ = plan_one(folder.path, question, checkpoints, OnlyTold)
-        except Unreadable:
-            raise
         except KlogError as error:
             left_out.append(LeftOut(folder.path, error.reason))
             continue

@@ -11,16 +11,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
 from klogtool.broker.file_facts import Fact
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition, parse_file_name
-from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name, own_name
-from klogtool.plans.free_candidates import PartitionDir
+from klogtool.plans.free_candidates import LeftOut, PartitionDir
 from klogtool.plans.free_choice import Candidate, Name, find_name
 from klogtool.plans.free_kinds import RETENTION
 from klogtool.plans.plan import Delete, Plan
@@ -38,18 +36,11 @@ _ORDER = (
 )
 
 
-class LeftOut(Struct, frozen=True):
-    """A partition dir that is left alone, and why."""
-
-    path: str
-    why: str
-
-
 def find_past_retention(
     folders: Sequence[PartitionDir], log_dir: str, circumstances: Circumstances, jobs: int | None
 ) -> tuple[list[Candidate], list[LeftOut]]:
     """Return the segments past retention, the oldest of a partition first; and the partitions of which nobody can
-    tell. Raises Unreadable."""
+    tell, also because they cannot be read."""
     question = RetainQuestion(circumstances=circumstances, jobs=jobs, purge=True)
     checkpoints = Checkpoints(log_dir if is_log_dir(log_dir) else None)
     found, left_out = list[Candidate](), list[LeftOut]()
@@ -61,8 +52,6 @@ def find_past_retention(
             continue
         try:
             plan, _ = plan_one(folder.path, question, checkpoints)
-        except Unreadable:
-            raise
         except KlogError as error:
             left_out.append(LeftOut(folder.path, error.reason))
             continue
