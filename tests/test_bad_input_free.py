@@ -111,6 +111,6 @@ def test_odd_folders(log_dir: Path, name: str, unchanged: Unchanged) -> None:
 def test_an_empty_log_dir_and_none(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "meta.properties").write_text("version=1\n")
-    assert asked(tmp_path / "logs").out.startswith(b"logs: 0 B can be freed\n")
+    assert asked(tmp_path / "logs").out.startswith(os.fsencode(tmp_path) + b"/logs: 0 B can be freed\n")
     done = run_here(["free", str(tmp_path / "none")], ROOT)
     assert (done.status, done.out) == (2, b"")

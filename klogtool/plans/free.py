@@ -163,9 +163,10 @@ def _item(item: Taken) -> dict[str, Any]:
         "files": len(candidate.names),
         "why": candidate.why or kind.why,
         "broker": kind.broker,
-        "costs": candidate.costs or kind.costs,
+        "costs": kind.costs,
         "loses": kind.loses,
         "undo": kind.undo,
+        **({"settings": list(candidate.settings)} if kind is RETENTION else {}),
     }
 
 

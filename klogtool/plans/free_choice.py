@@ -33,7 +33,7 @@ class Candidate(Struct, frozen=True):
     """What can be given up as a whole. path: absolute, of the file or folder; log_dir: to which it belongs.
 
     facts: what the decision relied on, beside the files. chain: candidates of one chain can only go in their order, the
-    first ones first. why, costs: in place of the kind's words.
+    first ones first. why: in place of the kind's words. settings: by which retention decides, and where they came from.
     """
 
     kind: Kind
@@ -43,7 +43,7 @@ class Candidate(Struct, frozen=True):
     facts: tuple[Fact, ...] = ()
     chain: str | None = None
     why: str | None = None
-    costs: str | None = None
+    settings: tuple[str, ...] = ()
 
 
 class Taken(Struct, frozen=True):

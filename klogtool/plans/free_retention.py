@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
-from klogtool.broker.file_facts import Fact
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition, parse_file_name
 from klogtool.log.folder import find_partition_dir_name, own_name
@@ -86,13 +85,16 @@ def _candidates(plan: Plan, folder: PartitionDir) -> Iterator[Candidate]:
         names = files.get(base, ())
         logs = [name for name in names if name.fact.path.endswith(FileKind.LOG.value)]
         if logs:
-            yield _candidate(folder, logs[0], names, facts, going[base])
-
-
-def _candidate(
-    folder: PartitionDir, log: Name, names: Sequence[Name], facts: tuple[Fact, ...], reason: str
-) -> Candidate:
-    return Candidate(RETENTION, log.fact.path, folder.log_dir, tuple(names), facts, folder.path, reason)
+            yield Candidate(
+                RETENTION,
+                logs[0].fact.path,
+                folder.log_dir,
+                tuple(names),
+                facts,
+                chain=folder.path,
+                why=going[base],
+                settings=tuple(plan.answer["settings"]),
+            )
 
 
 def _files_by_base(plan: Plan, folder: str) -> Mapping[int, list[Name]]:

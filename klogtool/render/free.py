@@ -20,6 +20,7 @@ HOW_TO_APPLY = (
 HOW_TO_APPLY_FOR_GOOD = "Nothing was changed. --apply does it, and it cannot be taken back."
 _MOST_ITEMS = 8
 _MOST_LEFT_OUT = 5
+_MOST_SETTINGS = 4
 _HEADS = ("kind", "found", "bytes", "taken", "loses")
 
 
@@ -43,7 +44,7 @@ def _lines(plan: Plan) -> Iterator[str]:
 
 
 def _headline(plan: Plan) -> str:
-    answer, name = plan.answer, os.path.basename(plan.path)
+    answer, name = plan.answer, plan.path
     asked, freed, on_disk = answer["asked_bytes"], answer["freed_bytes"], answer["disk_freed_bytes"]
     if asked is None:
         return f"{name}: {size_text(freed)} can be freed"
@@ -64,6 +65,8 @@ def _about(kind: Kind, items: Sequence[Mapping[str, Any]], log_dir: str) -> Iter
     yield f"{kind.what}: {size_text(total)} in {count_text(len(items), 'item')}"
     undo = "" if kind.undo else "; for good, also with --to"
     told = [("why safe", kind.why), ("a broker", kind.broker), ("costs", kind.costs + undo)]
+    settings = dict.fromkeys("; ".join(item["settings"]) for item in items if item.get("settings"))
+    told += [("settings", text.removeprefix("settings: ")) for text in list(settings)[:_MOST_SETTINGS]]
     yield from wrapped_table(told)
     shown = sorted(items, key=lambda item: -item["bytes"])[:_MOST_ITEMS]
     yield from wrapped_table([(size_text(item["bytes"]), _item(item, kind, log_dir)) for item in shown])
