@@ -40,6 +40,7 @@ COMMANDS = {
     "compact": ("transactions/logdir/t-0", f"--config cleanup.policy=compact --force {NOW}"),
     "txns --drop-producer": ("transactions/logdir/t-0", f"0 {NOW}"),
     "free": ("transactions/logdir/t-0", f"--bytes 1 --config retention.bytes=1 {NOW}"),
+    "transplant": ("leader-epochs/logdir/t-0", f"--topic-id AAAAAAAAAAAAAAAAAAAAAw {NOW}"),
     "doctor --fix": ("transactions/logdir/t-0", ""),
     "fleet apply": ("transactions/logdir/t-0", ""),
 }

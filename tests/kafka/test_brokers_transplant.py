@@ -29,11 +29,15 @@ def done(*words: object) -> None:
     assert told.status == 0, told.err + told.out.decode()
 
 
+def small_segments(version: str) -> dict[str, int]:
+    return {"retention_ms": -1, **({"internal_segment_bytes": 2000} if version == "4.3.1" else {"segment_bytes": 2000})}
+
+
 def write_the_old_one(broker: Any, record: Any) -> tuple[Any, Any]:
     """Three lives; what is served uncommitted and committed."""
     rows = [record(key=b"k%d" % n, value=b"value " * 9) for n in range(5)]
     broker.start()
-    broker.create_topic("old", 1, retention_ms=-1, internal_segment_bytes=2000)
+    broker.create_topic("old", 1, **small_segments(broker.version))
     for life in range(3):
         broker.produce("old", 0, rows, enable_idempotence="true")
         producer = broker.producer("tx", transactional_id="tx")
@@ -67,8 +71,7 @@ def test_another_cluster_adopts_it(version: str) -> None:
 
         with a_broker(version, scratch / "new") as broker:
             broker.start()
-            small = {"retention_ms": -1, "internal_segment_bytes": 2000}
-            ids = {topic: broker.create_topic(topic, 1, **small) for topic in ("adopted", "old")}
+            ids = {topic: broker.create_topic(topic, 1, **small_segments(version)) for topic in ("adopted", "old")}
             broker.stop()
             (log_dir,) = broker.log_dirs
             # As docs/transplant.md says: to another folder, by the id; and in place, where the log dir knows the id.

@@ -8,8 +8,8 @@ import shutil
 from typing import Any
 
 import pytest
-from bad_input import writable_copy
-from running import FIXTURES, Done, run_here, tree_of
+from bad_input import FILES_OF_A_PARTITION, MEMORY_BYTES, garbage_for, writable_copy
+from running import FIXTURES, Done, run_apart, run_here, tree_of, with_memory
 
 from klogtool.format.checkpoints import EpochEntry
 from klogtool.format.names import FileKind
@@ -198,3 +198,17 @@ def test_an_empty_log_and_a_saved_plan(tmp_path: pathlib.Path) -> None:
     assert asked(empty, "--topic-id", ID, "--plan-out", plan).status == 0
     assert run_here(["apply", str(plan)], FIXTURES).status == 0
     assert Partition(str(empty)).topic_id == ID
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES_OF_A_PARTITION)
+def test_garbage_in_a_file(tmp_path: pathlib.Path, name: str) -> None:
+    partition = writable_copy("transactions/logdir/t-0", tmp_path / "t-0")
+    for n, data in enumerate(garbage_for(partition / name)):
+        (partition / name).write_bytes(data)
+        output = tmp_path / f"out-{n}"
+        words = ("--topic-id", ID, "--forget-open-transactions", "--output", output)
+        done = run_apart("transplant", partition, *words, before=with_memory(MEMORY_BYTES))
+        assert "Traceback" not in done.err
+        assert done.status in (0, 1, 3)
+        assert (done.status < 3) == output.exists()
