@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
-from klogtool.broker.coordinator.coordinators import Coordinators, find_coordinators
+from klogtool.broker.coordinator.coordinators import Coordinators, clusters_of, find_coordinators
 from klogtool.broker.coordinator.open_transactions import OpenTransaction, find_open
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition
 from klogtool.broker.unified_log.log_transactions import Status, Transaction, TransactionState
@@ -87,6 +87,9 @@ def command(
     usage, no such path; 3 with --drop-producer: refused, nothing written; 4 a file could not be read.
     """
     _check_options(ctx, chosen)
+    clusters = clusters_of([*paths, *chosen["transaction_state"]])
+    if len(clusters) > 1:
+        raise click.UsageError(f"The paths are of several clusters: {', '.join(clusters)}. Give those of one cluster.")
     if chosen["audit"]:
         return run_audit(paths, form, circumstances, chosen)
     if chosen["drop_producer"] is not None:

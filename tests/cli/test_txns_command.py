@@ -183,3 +183,17 @@ def test_options_that_do_not_go_together(log_dir: Path) -> None:
         assert (done.status, "--drop-producer" in done.err) == (2, True)
     assert run_here(["txns", ".", "--drop-producer", "1"], log_dir).status == 2
     assert run_here(["txns", "t-0", "--drop-producer", "1", "--last-stop", "unclean"], log_dir).status == 3
+
+
+def test_paths_of_two_clusters_are_refused(log_dir: Path, tmp_path: Path) -> None:
+    """Each cluster has producer ids of its own."""
+    other = tmp_path / "other"
+    other.mkdir()
+    add_states(other)
+    for name, cluster in ((log_dir, "one"), (other, "two")):
+        (name / "meta.properties").write_text(f"version=1\nnode.id=1\ncluster.id={cluster}\n")
+    for words in (["t-0", "--transaction-state", str(other)], [".", str(other)], ["--audit", ".", str(other)]):
+        done = run_here(["txns", *words], log_dir)
+        assert (done.status, "several clusters: one, two." in done.err) == (2, True)
+    (other / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=one\n")
+    assert rows(log_dir, "t-0", "--transaction-state", str(other))[1]["verdict"] == "ongoing"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import random
 import sys
 import time
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 
 from klogtool.format.batch import Record, build_batch
 
-from .brokers import a_broker
+from .brokers import VERSIONS, a_broker
 from .test_brokers_start_on_it import a_scratch_folder, klogtool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.shared]
@@ -194,3 +195,40 @@ def test_the_audit_finds_a_marker_that_no_coordinator_decided() -> None:
         assert [part[name] for name in ("topic", "partition", "first_offset", "marker_offset", "status")] == [
             *("a", 0, 2, 3, "aborted")
         ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_audit_accuses_nothing_that_a_broker_decided(version: str) -> None:
+    """Committed, aborted, fenced and timed out transactions over three partitions, and one that stays open."""
+    config = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
+    with a_scratch_folder() as scratch, a_broker(version, scratch / "broker", config=config) as broker:
+        record, chance = sys.modules[type(broker).__module__].Record, random.Random(24)
+        broker.start()
+        broker.create_topic("a", 3, retention_ms=-1)
+
+        def send(producer: Any) -> None:
+            for partition in chance.sample(range(3), chance.randint(1, 3)):
+                producer.send("a", partition, record(key=b"k", value=b"v"))
+            producer.flush()
+
+        for n in range(2):
+            producers = [broker.producer(f"{name}{n}", transactional_id=name) for name in ("one", "two")]
+            for _ in range(10):
+                for producer in producers:
+                    producer.begin()
+                    send(producer)
+                for producer in producers:
+                    chance.choice((producer.commit, producer.abort))()
+            producers[0].begin()  # the next of its name fences it
+            send(producers[0])
+        late = broker.producer("late", transactional_id="late", transaction_timeout_ms=500)
+        late.begin()
+        send(late)
+        time.sleep(3)
+        broker.client.kill()
+        broker.stop()
+        done = klogtool("txns", "--audit", broker.log_dirs[0])
+        assert (done.status, done.out.decode().splitlines()[-1].startswith("nothing is wrong; ")) == (0, True)
+        told = klogtool("txns", broker.log_dirs[0], "--format", "json").out.decode()
+        verdicts = {row["verdict"] for row in map(json.loads, told.splitlines()) if row.get("status") == "open"}
+        assert verdicts == {"ongoing"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 
 from msgspec.structs import replace
@@ -87,6 +88,17 @@ def find_coordinators(
         except KlogError as error:
             problems.append(error.at_path(path))
     return Coordinators(loaded, _expected(known.values()), problems)
+
+
+def clusters_of(paths: Sequence[str]) -> list[str]:
+    """Return the ids of the clusters that these log dirs and partition dirs belong to, as far as meta.properties says.
+    Producer ids mean something only within one cluster. Raises KlogError if a path is neither kind of dir."""
+    found = set()
+    for folder in dict.fromkeys(map(_folder_of, paths)):
+        with suppress(KlogError):  # a broken meta.properties is verify's
+            identity = LogDir(folder).meta_properties
+            found.add(None if identity is None else identity.cluster_id)
+    return sorted(one for one in found if one)
 
 
 def _folder_of(path: str) -> str:
