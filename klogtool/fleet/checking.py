@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from klogtool.fleet.choosing import Choice, Share
+from klogtool.fleet.choosing import Choice, Share, hidden_damage
 from klogtool.fleet.collected import Collected, CopyFacts
 from klogtool.fleet.histories import extends, history_of, parting_offset
 from klogtool.fleet.planning import FleetPlan
@@ -104,7 +104,8 @@ def _why_not_kept(share: Share, now: CopyFacts | None, *, is_best: bool) -> str 
         return now.problem
     if is_best and not (extends(now, before) and now.log_end_offset >= before.log_end_offset):
         return f"it ended at {before.log_end_offset:,}, and now ends at {now.log_end_offset:,}"
-    if is_best and now.sound_end_offset < min(now.log_end_offset, before.log_end_offset):
+    is_hurt = hidden_damage(share.placed) is not None and now.wounds_count > 0
+    if is_best and (is_hurt or now.sound_end_offset < min(now.log_end_offset, before.log_end_offset)):
         return f"it is damaged at offset {now.sound_end_offset:,}: salvage it"
     return None
 
@@ -114,6 +115,8 @@ def _why_not_fitting(share: Share, now: CopyFacts, leader: CopyFacts | None) -> 
         return None
     if share.action == "truncate" and share.to is not None:
         parting = parting_offset(history_of(now), history_of(leader))
+        if now.fingerprint == share.placed.copy.fingerprint:
+            return f"it is not cut at {share.to:,}: it ends at {now.log_end_offset:,}"
         if now.log_end_offset > share.to and (parting < now.log_end_offset or now.sound_end_offset < parting):
             return f"it is not cut at {share.to:,}: it ends at {now.log_end_offset:,}"
     if share.action == "replace" and not extends(now, leader):

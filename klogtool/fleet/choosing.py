@@ -10,7 +10,6 @@ that has all of it and goes on as it did. What it lacks in the middle is filled 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -250,11 +249,21 @@ def _why_best(best: Placed, own: dict[int, Placed]) -> str:
     return "as good as the others"
 
 
+def hidden_damage(placed: Placed) -> int | None:
+    """Return the offset from which on a copy is damaged in a way that its broker does not mend when it follows or
+    leads; None if there is none. A start after a clean stop does not look at batches, not even at the last ones."""
+    copy = placed.copy
+    if copy.sound_end_offset < copy.log_end_offset or (copy.wounds_count and placed.is_clean):
+        return copy.sound_end_offset
+    return None
+
+
 def _follower(each: Placed, best: Placed) -> Share:
     copy, parting = each.copy, parting_offset(history_of(each.copy), history_of(best.copy))
     by_broker = brokers_cut(copy, best.copy, is_clean=each.is_clean)
-    if copy.sound_end_offset < min(parting, copy.log_end_offset):
-        return Share(each, "truncate", "damaged: behind this offset it fetches everything again", copy.sound_end_offset)
+    damage = hidden_damage(each)
+    if damage is not None and damage <= parting:
+        return Share(each, "truncate", "damaged: behind this offset it fetches everything again", damage)
     if by_broker > parting:
         why = f"its broker would cut it to {by_broker:,} only, because its leader-epoch-checkpoint does not say more"
         return Share(each, "truncate", why, parting)
@@ -373,26 +382,25 @@ def _parted(best: Placed, others: Sequence[Placed], fills: Sequence[Offsets]) ->
     for other in others:
         theirs = history_of(other.copy)
         first = max(parting_offset(theirs, ours), theirs.start, ours.start)
-        edges = [first, *(epoch.start_offset for epoch in theirs.epochs if epoch.start_offset > first), theirs.end]
-        spans = [(one, two - 1) for one, two in pairwise(edges) if one < two]
-        for span in spans:
-            for one, two in _without(_held_within(other.copy, [span]), filled):
-                yield Offsets(other.node_id, one, two, _why_parted(theirs, ours, one))
+        span = [(first, theirs.end - 1)] if first < theirs.end else []
+        for one, two in _without(_held_within(other.copy, span), filled):
+            yield Offsets(other.node_id, one, two, _why_parted(theirs, ours, one, two))
 
 
-def _why_parted(theirs: History, ours: History, offset: int) -> str:
-    epoch = theirs.epoch_at(offset)
-    written = "" if epoch < 0 else f"written in leader epoch {epoch}, "
-    if offset >= ours.end:
+def _why_parted(theirs: History, ours: History, first: int, last: int) -> str:
+    one, two = theirs.epoch_at(first), theirs.epoch_at(last)
+    epochs = f"leader epoch {one}" if one == two else f"leader epochs {one} to {two}"
+    written = "" if two < 0 else f"written in {epochs}, "
+    if first >= ours.end:
         return f"{written}behind the end of the best copy"
-    return f"{written}where the best copy has others, of epoch {ours.epoch_at(offset)}"
+    return f"{written}where the best copy has others, of epoch {ours.epoch_at(first)}"
 
 
 def is_healthy(choice: Choice) -> bool:
     """Return whether nothing has to be done about a partition, and nothing is lost. Without metadata, that needs equal
     copies: which one will lead is not known."""
     quiet = all(share.action in ("lead", "follow", "leave") for share in choice.shares)
-    is_damaged = choice.best is not None and choice.best.copy.sound_end_offset < choice.best.copy.log_end_offset
+    is_damaged = choice.best is not None and hidden_damage(choice.best) is not None
     told = (
         is_damaged,
         choice.fills,

@@ -164,7 +164,7 @@ class CopyFacts(Struct, frozen=True, tag="copy"):
     reached_offset: Offset = 0
     epochs: Epochs = ()
     checkpoint_epochs: Epochs | None = None
-    holes: Annotated[tuple[Hole, ...], Meta(max_length=MOST_LISTED)] = ()
+    holes: Annotated[tuple[Hole, ...], Meta(max_length=1 << 11)] = ()
     wounds: Annotated[tuple[Wound, ...], Meta(max_length=MOST_LISTED)] = ()
     wounds_count: Size = 0
     recovery_point: Offset | None = None

@@ -51,7 +51,7 @@ from klogtool.salvage.partition_files import PartitionFiles, read_partition_file
 from klogtool.salvage.stretches import NO_EPOCH, Rejected, Run, Stretch
 
 MOST_WOUNDS = 100
-MOST_HOLES = 10_000
+MOST_HOLES = 1000
 HIGHEST = 1 << 62  # no log reaches this offset: a source that says so is wrong
 NO_FINGERPRINT = "0" * 32
 _STATES = {

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from klogtool.errors import Refused
-from klogtool.fleet.choosing import Choice, Placed, Share, choose
+from klogtool.fleet.choosing import Choice, Placed, Share, choose, hidden_damage
 from klogtool.fleet.collected import MOST_LISTED, Brokers, Collected, Int, LogDirFacts, Name, PartitionFacts, Word
 from klogtool.fleet.framed import End, Frame
 from klogtool.fleet.histories import brokers_cut
@@ -207,8 +207,7 @@ def needs_election(choice: Choice) -> bool:
 
 def is_damaged(choice: Choice) -> bool:
     """Return whether the best copy must be salvaged: a broker would cut it at its damage, or lacks what others have."""
-    best = None if choice.best is None else choice.best.copy
-    return best is not None and (best.sound_end_offset < best.log_end_offset or bool(choice.fills))
+    return choice.best is not None and (hidden_damage(choice.best) is not None or bool(choice.fills))
 
 
 def _is_reassigned(choice: Choice) -> bool:

@@ -14,16 +14,18 @@ from msgspec import Struct
 from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.draft import Draft
 from klogtool.errors import KlogError, Refused
-from klogtool.fleet.choosing import Choice, Placed, Share
+from klogtool.escape import escaped
+from klogtool.fleet.choosing import Choice, Placed, Share, hidden_damage
 from klogtool.fleet.collected import CopyFacts, LogDirFacts
 from klogtool.fleet.collecting import collect_copy, fingerprint_of, log_dir_facts
 from klogtool.fleet.histories import history_of, parting_offset
 from klogtool.fleet.planning import BY_APPLY, FleetPlan, PlannedBroker
+from klogtool.log.folder import find_partition_dir_name
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.plans.fleet_share import Act, Cut, Move
-from klogtool.plans.plan import moved_out
+from klogtool.plans.plan import is_plain_name, moved_out
 
 
 class Done(Struct, frozen=True):
@@ -111,6 +113,8 @@ def _places(broker: PlannedBroker, facts: Sequence[LogDirFacts], file: str) -> I
 def _judge(choice: Choice, share: Share, log_dir: str, circumstances: Circumstances) -> Iterator[Done | Todo]:
     """Yield what is to do about a copy. Raises Refused if it is neither as planned nor done."""
     copy = share.placed.copy
+    if not is_plain_name(copy.folder) or find_partition_dir_name(copy.folder) is None:
+        raise Refused(f"the plan names a folder that is no partition dir: {escaped(copy.folder)}", path=log_dir)
     path = os.path.join(log_dir, copy.folder)
     is_as_planned = fingerprint_at(path) == copy.fingerprint
     if share.action not in BY_APPLY:
@@ -128,7 +132,7 @@ def _judge(choice: Choice, share: Share, log_dir: str, circumstances: Circumstan
 def _act(choice: Choice, share: Share, log_dir: str) -> Act:
     copy = share.placed.copy
     if share.action == "truncate":
-        return Cut(log_dir, copy.folder, share.to or 0, copy.sound_end_offset < copy.log_end_offset)
+        return Cut(log_dir, copy.folder, share.to or 0, hidden_damage(share.placed) is not None)
     if share.action == "restore":
         return Move(log_dir, copy.folder, plain_name(choice))
     return Move(log_dir, copy.folder, moved_out(os.path.realpath(log_dir), copy.folder))
@@ -155,7 +159,11 @@ def _is_done(choice: Choice, share: Share, log_dir: str, circumstances: Circumst
 
 def is_cut(now: CopyFacts, before: Placed, to: int) -> bool:
     """Return whether a copy ends where it was to be cut, has no damage, and is the same before."""
-    is_whole = now.sound_end_offset == now.log_end_offset and not any(hole.last is not None for hole in now.holes)
+    is_whole = (
+        not now.wounds_count
+        and now.sound_end_offset == now.log_end_offset
+        and not any(hole.last is not None for hole in now.holes)
+    )
     is_short = now.log_end_offset <= to and now.topic_id == before.copy.topic_id
     same = parting_offset(history_of(now), history_of(before.copy)) >= now.log_end_offset
     return is_whole and is_short and same

@@ -20,14 +20,14 @@ from klogtool.broker.content import read_content
 from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import file_fact
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.errors import Corrupt
+from klogtool.errors import Corrupt, Refused
 from klogtool.format.checkpoints import build_offset_checkpoint, parse_offset_checkpoint
 from klogtool.format.names import FileKind, TopicPartition
 from klogtool.log.partition import Partition
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.mend import MendQuestion, MoveFolder
 from klogtool.plans.mend import decide as decide_moves
-from klogtool.plans.plan import Plan, Write
+from klogtool.plans.plan import Plan, Write, is_plain_name
 from klogtool.plans.plan_change import Change, plan_partition
 from klogtool.plans.question import PathText, Question
 from klogtool.plans.truncate import truncate_change
@@ -91,6 +91,8 @@ def decide(path: str, question: FleetShareQuestion) -> Iterator[Plan]:
     lines: list[CheckpointLines] = []
     for cut in acts:
         if isinstance(cut, Cut):
+            if not is_plain_name(cut.folder):
+                raise Refused("not a folder of the log dir", path=os.path.join(base, cut.folder))
             plan, line = _plan_cut(os.path.join(base, cut.folder), question, cut, checkpoints)
             plans.append(plan)
             lines += [] if line is None else [line]
