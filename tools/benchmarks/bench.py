@@ -34,6 +34,7 @@ WALKS = ("walk",)
 RESYNCS = ("resync",)
 CRCS = ("crc",)
 DEEPS = ("verify-deep",)
+COPIES = ("diff", "hash")
 PYTHON_READERS = ("kafka-python", "aiokafka")
 READERS_MIB = 32  # of each log: the slower of them takes minutes for a GiB
 STARTS = ("help", "small", "verify-small")
@@ -206,6 +207,30 @@ def deep_verifications(setup: Setup, only: Callable[[str], bool]) -> Table:
             *(python_rate(log, p) for p in PYTHON_READERS),
             "million records a processor second",
         )
+    return table
+
+
+def copies(setup: Setup, only: Callable[[str], bool]) -> Table:
+    """`diff` of two copies beside `cmp` and `cat` of both; `hash` beside `verify --deep`."""
+    table = Table("data", "command", "s", "beside", "s of that", "ratio", "klogtool MB")
+    for name in filter(only, DATA_SETS):
+        log = setup.log(name)
+        copy = setup.data / "copy" / f"{name}-0" / os.path.basename(log)
+        if not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(log, copy)
+        folders = os.path.dirname(log), str(copy.parent)
+        asked = {
+            "diff": ([*folders], {"cmp": ["/usr/bin/cmp", log, str(copy)], "cat": ["/usr/bin/cat", log, str(copy)]}),
+            "hash": ([folders[0]], {"verify --deep": [KLOGTOOL, "verify", "--deep", "-q", folders[0]]}),
+        }
+        for command, (paths, others) in ((c, a) for c, a in asked.items() if only(c)):
+            ours = Samples([KLOGTOOL, command, *paths])
+            theirs = {what: Samples(other, (0, 1)) for what, other in others.items()}
+            in_turn(setup.runs, ours, *theirs.values())
+            for what, other in theirs.items():
+                ratio = f"{ours.median / other.median:.2f}"
+                table.add(name, command, f"{ours.median:.3f}", what, f"{other.median:.3f}", ratio, f"{ours.peak:.0f}")
     return table
 
 
@@ -451,6 +476,7 @@ PARTS = (
     Part(resyncs, RESYNCS),
     Part(crcs, CRCS, ()),
     Part(deep_verifications, DEEPS),
+    Part(copies, COPIES),
     Part(lookups, LOOKUPS, ()),
     Part(growths, GROWTHS, ()),
     Part(reads, FETCHES),
