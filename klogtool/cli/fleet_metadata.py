@@ -30,6 +30,7 @@ from klogtool.render.fleet_metadata import metadata_row, metadata_text
 COMMAND = "fleet metadata"
 _VOTER = re.compile(r"(\d{1,9})@(\[[0-9a-fA-F:.%]+\]|[^:@\s]+):(\d{1,5}):([A-Za-z0-9_-]{22})")
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+_FEATURE, _LEVEL = re.compile(r"[a-z0-9.]{1,249}"), re.compile(r"[0-9]{1,5}")
 MOST_LEVEL = 32767
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -48,8 +49,8 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 def _levels(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
     levels = {}
     for name, text in _pairs(ctx, param, values).items():
-        if not text.isascii() or not text.isdecimal() or int(text[:6]) > MOST_LEVEL:
-            raise click.BadParameter(f"'{text}' is no level of a feature.", ctx, param)
+        if _LEVEL.fullmatch(text) is None or int(text) > MOST_LEVEL or _FEATURE.fullmatch(name) is None:
+            raise click.BadParameter(f"'{name}={text}' is no level of a feature.", ctx, param)
         levels[name] = int(text)
     return levels
 
@@ -70,6 +71,8 @@ def _topic_configs(ctx: click.Context, param: click.Parameter, values: tuple[str
         key, equals, text = pair.partition("=")
         if not (topic and colon and equals):
             raise click.BadParameter(f"'{value}' is not TOPIC:KEY=VALUE.", ctx, param)
+        if not _is_unicode(text):
+            raise click.BadParameter(f"'{value}' is not UTF-8.", ctx, param)
         settings.setdefault(topic, {})[key] = text
     try:
         for of_topic in settings.values():
@@ -78,6 +81,11 @@ def _topic_configs(ctx: click.Context, param: click.Parameter, values: tuple[str
     except KlogError as error:
         raise click.BadParameter(error.reason, ctx, param) from None
     return settings
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether Kafka could write the text: bytes of the command line may be something else."""
+    return not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def _file_of_topics(ctx: click.Context, param: click.Parameter, path: str | None) -> Sections:

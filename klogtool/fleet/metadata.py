@@ -213,6 +213,7 @@ def rebuild(collected: Sequence[Collected], wishes: Wishes) -> Rebuilt:
         found.add(one)
     topics = tuple(found.topics({name: dict(settings) for name, settings in _known_settings(collected).items()}))
     _check_ids(topics)
+    _check_names(wishes, topics)
     if not topics:
         raise Refused("no file has a partition dir that a broker could adopt", path=collected[0].path)
     return Rebuilt(
@@ -263,6 +264,14 @@ def _check_ids(topics: Iterable[Topic]) -> None:
                 f"{other} and {topic.name} have the same topic id, {topic.topic_id}",
                 cure="Somebody has renamed a partition dir: give it its name back, and collect again.",
             )
+
+
+def _check_names(wishes: Wishes, topics: Iterable[Topic]) -> None:
+    """Raises Refused if something is given for a topic that is not there: its name may be misspelt."""
+    names = {topic.name for topic in topics}
+    for name in (*wishes.settings, *wishes.topic_ids):
+        if name not in names:
+            raise Refused(f"something is given for topic {name}, but no disk has a copy of it that can be adopted")
 
 
 def _check_one(one: Collected) -> None:

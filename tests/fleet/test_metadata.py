@@ -204,6 +204,12 @@ def test_brokers_of_other_clusters_and_a_broker_named_twice_are_refused() -> Non
         rebuild([broker(1, copy("t-0"), cluster=None)], Wishes(now_ms=NOW))
 
 
+@pytest.mark.parametrize("wishes", [{"settings": {"tt": {"retention.ms": "5"}}}, {"topic_ids": {"tt": OLD}}])
+def test_a_topic_that_no_disk_has_may_be_misspelt(wishes: dict[str, Any]) -> None:
+    with pytest.raises(Refused, match="something is given for topic tt"):
+        rebuild([broker(1, copy("t-0"))], Wishes(now_ms=NOW, **wishes))
+
+
 def test_disks_without_a_partition_are_refused() -> None:
     with pytest.raises(Refused, match="no file has a partition dir"):
         rebuild([broker(1, copy("t-0", state="delete"))], Wishes(now_ms=NOW))
