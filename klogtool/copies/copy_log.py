@@ -119,6 +119,7 @@ class CopyLog:
         """Leave out the segments before the last one."""
         if self._number < len(self._paths) - 1:
             self.seek((len(self._paths) - 1, 0), self._bases[-1] - 1)
+            self.end_offset = max(self.end_offset, self._bases[-1])  # it may be empty
 
     def close(self) -> None:
         """Close the open segment."""

@@ -258,3 +258,13 @@ def test_partitions_of_log_dirs_are_matched_by_name(tmp_path: Path) -> None:
     assert [(a is None, b is None) for a, b in found.values()] == [(False, True), (False, False), (True, False)]
     with pytest.raises(KlogError, match="both need to be the same"):
         list(find_pairs(str(tmp_path / "a"), str(tmp_path / "b/t-1")))
+
+
+def test_a_longer_copy_whose_active_segment_is_empty(tmp_path: Path) -> None:
+    batches = list(Copy(random_records(random.Random(1), 40), random.Random(1)).batches())
+    short = write_copy(tmp_path / "a/t-0", batches[:1])
+    for batch in batches:
+        long = write_copy(tmp_path / "b/t-0", [batch])
+    (long / f"{40:020d}.log").touch()
+    found = judge(str(short), str(long))
+    assert (found.word, found.compared.b.log_end_offset) == (Word.A_IS_PREFIX, 40)
