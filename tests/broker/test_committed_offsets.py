@@ -206,6 +206,12 @@ def test_of_copies_the_one_in_use_counts_and_then_the_longest(tmp_path: pathlib.
     assert [pathlib.Path(other).parent for other in told.others] == [dirs[0], dirs[2]]
 
 
+def test_a_path_that_is_given_twice_is_one_copy() -> None:
+    log_dir = LogDir(str(FIXTURES / "groups/logdir"))
+    (told,) = load_offsets([log_dir, log_dir]).logs
+    assert told.others == ()
+
+
 def test_a_stray_is_read_if_there_is_nothing_else_and_a_deleted_one_never(tmp_path: pathlib.Path) -> None:
     log = OffsetsLog()
     log.commit(1, 100)

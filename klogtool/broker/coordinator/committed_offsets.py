@@ -6,6 +6,7 @@ format/commit_replay. Unlike Kafka, this goes on behind damage, and says what it
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -132,10 +133,15 @@ def find_copies(opened: Iterable[LogDir | Partition], topic: str) -> dict[int, l
     That is the one in a folder without suffix, before one that is being moved, before a stray; then the longest one.
     """
     found: dict[int, list[Partition]] = {}
+    seen: set[str] = set()
     for one in opened:
         for partition in one.partitions if isinstance(one, LogDir) else (one,):
-            if partition.topic == topic and partition.partition is not None and partition.state in _RANKS:
+            if partition.topic != topic or partition.partition is None or partition.state not in _RANKS:
+                continue
+            place = os.path.realpath(partition.path)
+            if place not in seen:
                 found.setdefault(partition.partition, []).append(partition)
+            seen.add(place)
     for copies in found.values():
         if len(copies) > 1:
             copies.sort(key=lambda copy: (_RANKS.index(copy.state), -_end_or_none(copy), copy.path))
