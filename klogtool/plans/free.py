@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
+from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.errors import KlogError
 from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
@@ -108,7 +109,8 @@ class _Search(Struct):
             return ()
         if kind is not RETENTION:
             return find_by_names(kind, folders)
-        found, left_out = find_past_retention(*asked)
+        cluster = next((known for path in self.log_dirs if (known := ClusterConfig.of(path)).metadata), None)
+        found, left_out = find_past_retention(*asked, cluster)
         self.left_out += left_out
         return found
 

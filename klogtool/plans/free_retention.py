@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
+from klogtool.broker.cluster_config import ClusterConfig
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition, parse_file_name
 from klogtool.log.folder import find_partition_dir_name, own_name
@@ -36,12 +37,16 @@ _ORDER = (
 
 
 def find_past_retention(
-    folders: Sequence[PartitionDir], log_dir: str, circumstances: Circumstances, jobs: int | None
+    folders: Sequence[PartitionDir],
+    log_dir: str,
+    circumstances: Circumstances,
+    jobs: int | None,
+    cluster: ClusterConfig | None = None,
 ) -> tuple[list[Candidate], list[LeftOut]]:
     """Return the segments past retention, the oldest of a partition first; and the partitions of which nobody can
-    tell, also because they cannot be read."""
+    tell: they cannot be read, or nobody gave the time. cluster: if another log dir has `__cluster_metadata`."""
     question = RetainQuestion(circumstances=circumstances, jobs=jobs, purge=True)
-    checkpoints = Checkpoints(log_dir if is_log_dir(log_dir) else None)
+    checkpoints = Checkpoints(log_dir if is_log_dir(log_dir) else None, cluster)
     found, left_out = list[Candidate](), list[LeftOut]()
     for folder in folders:
         if folder.state is not PartitionDirState.CURRENT or is_metadata(folder):
@@ -50,7 +55,7 @@ def find_past_retention(
             left_out.append(LeftOut(folder.path, why))
             continue
         try:
-            plan, _ = plan_one(folder.path, question, checkpoints)
+            plan, _ = plan_one(folder.path, question, checkpoints, needs_known_time=True)
         except KlogError as error:
             left_out.append(LeftOut(folder.path, error.reason))
             continue

@@ -78,6 +78,18 @@ def check_retention(
         raise _refused(log, _guess_of(doomed, setting, why), cure)
 
 
+def check_time_is_known(log: LoadedLog, deleted: Sequence[Deletion]) -> None:
+    """Raises Refused if segments are deleted by time, and nobody gave the time. Seven days is Kafka's default; a
+    broker's own default is in its server.properties, which no log dir has."""
+    by_time = [deletion for deletion in deleted if deletion.by == TIME]
+    if by_time and "retention.ms" not in log.terms.sources:
+        raise _refused(
+            log,
+            _guess_of(by_time, "retention.ms", "give it with --config, or in --config-file"),
+            "Set it with --config retention.ms=604800000 for seven days, or with a --config-file that has log.retention.hours.",
+        )
+
+
 def check_kept_for_longer(log: LoadedLog, deleted: Sequence[Deletion], ages: Mapping[int, Age]) -> None:
     """Do the same, by time only: for a topic that is known to be compacted, without remote storage."""
     for setting, why, cure in _kept_for_longer(log, deleted, ages):

@@ -16,7 +16,7 @@ from made import contents, picture
 from running import FIXTURES, Done, run_here
 
 SOURCE = FIXTURES / "retention" / "logdir"
-NOW = ["--now", "2026-11-22"]
+NOW = ["--now", "2026-11-22", "--config", "retention.ms=604800000"]  # nothing goes by a default
 STRAY = "time-0.0123456789abcdef0123456789abcdef-stray"
 
 

@@ -22,7 +22,7 @@ from klogtool.plans.free_choice import Candidate, Choice, Name, Tally, choose
 from klogtool.plans.free_kinds import CLEANED, DELETED, KINDS, NAMES, STRAY
 from klogtool.plans.saved_plan import _parse_step
 
-NOW = ["--now", "2026-11-22"]
+NOW = ["--now", "2026-11-22", "--config", "retention.ms=604800000"]  # nothing goes by a default
 ID = "0123456789abcdef0123456789abcdef"
 
 
@@ -243,6 +243,15 @@ def test_an_index_goes_before_the_log_that_it_was_of(log_dir: pathlib.Path) -> N
     (answer,) = free([log_dir], "--only", "deleted", "--only", "cleaned")
     by_name = {os.path.basename(item["path"]): item["files"] for item in answer["items"] if "start-0" in item["path"]}
     assert [by_name[f"{n:020d}.log.{end}"] for n, end in ((5, "deleted"), (7, "deleted"), (7, "cleaned"))] == [2, 2, 1]
+
+
+def test_nothing_goes_by_a_time_that_nobody_gave(log_dir: pathlib.Path) -> None:
+    """Seven days are a default; the broker may have another one in its server.properties."""
+    done = run_here(["free", str(log_dir), "--now", "2026-11-22", "--format", "json"], log_dir.parent)
+    (answer,) = [row["answer"] for row in map(json.loads, done.out.splitlines()) if row["type"] == "plan"]
+    paths = [item["path"] for item in answer["items"] if item["kind"] == "retention"]
+    assert not [path for path in paths if "/inside-0/" in path]
+    assert any("inside-0" in row["path"] and "retention.ms is a guess" in row["why"] for row in answer["left_out"])
 
 
 def test_retention_waits_where_a_segment_is_lost(log_dir: pathlib.Path) -> None:
