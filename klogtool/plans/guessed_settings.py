@@ -86,7 +86,7 @@ def check_time_is_known(log: LoadedLog, deleted: Sequence[Deletion]) -> None:
         raise _refused(
             log,
             _guess_of(by_time, "retention.ms", "give it with --config, or in --config-file"),
-            "Set it with --config retention.ms=604800000 for seven days, or with a --config-file that has log.retention.hours.",
+            "Set it with --config retention.ms=604800000 for seven days, or with log.retention.hours in --config-file.",
         )
 
 
