@@ -21,7 +21,7 @@ from klogtool.disk.manifest import Progress
 from klogtool.errors import KlogError
 from klogtool.format.typed import ungrouped
 from klogtool.plans.free import COMMAND, MOST_ASKED, FreeQuestion
-from klogtool.plans.free_kinds import NAMES
+from klogtool.plans.free_kinds import NAMES, STRAY
 from klogtool.plans.plan import Plan
 from klogtool.render.free import HOW_TO_APPLY, HOW_TO_APPLY_FOR_GOOD, free_text
 
@@ -66,7 +66,7 @@ def _no_output(ctx: click.Context, _: click.Parameter, value: str | None) -> Non
     metavar="DIR",
     help="With --apply: move what is removed to this folder on another disk. klogtool undo takes it back from there.",
 )
-@click.option("--no-undo", is_flag=True, help="With --apply: delete for good, and keep nothing for undo.")
+@click.option("--no-undo", is_flag=True, help="With --apply: delete for good. -stray folders only with --only stray.")
 @click.option("--plan-out", type=click.Path(), metavar="FILE", help="Save the plan, for klogtool apply.")
 @click.option("--output", callback=_no_output, metavar="DIR", hidden=True, expose_value=False)
 @options.jobs
@@ -94,7 +94,8 @@ def command(
     if asked is None and (chosen["apply"] or chosen["plan_out"]):
         raise click.UsageError("--apply and --plan-out need --bytes: how much to free.")
     log_dirs = tuple(dict.fromkeys(map(os.path.realpath, paths)))
-    kinds = tuple(name for name in NAMES if (not only or name in only) and name not in without)
+    kinds = tuple(name for name in NAMES if (name in only if only else not _needs_naming(name, chosen["no_undo"])))
+    kinds = tuple(name for name in kinds if name not in without)
     if not kinds:
         raise click.UsageError("--only and --except leave no kind.")
     question = FreeQuestion(
@@ -115,6 +116,11 @@ def command(
         status_of=_status,
         nothing_changed=HOW_TO_APPLY_FOR_GOOD if chosen["no_undo"] else HOW_TO_APPLY,
     )
+
+
+def _needs_naming(kind: str, no_undo: bool) -> bool:
+    """Return whether a kind goes only if the user names it: records that may be the only copy, for good."""
+    return no_undo and kind == STRAY.name
 
 
 def _finished_runs(log_dir: str) -> Iterator[Entry]:

@@ -254,6 +254,13 @@ def test_nothing_goes_by_a_time_that_nobody_gave(log_dir: pathlib.Path) -> None:
     assert any("inside-0" in row["path"] and "retention.ms is a guess" in row["why"] for row in answer["left_out"])
 
 
+def test_records_that_may_be_the_only_copy_go_for_good_only_if_they_are_named(log_dir: pathlib.Path) -> None:
+    (answer,) = free([log_dir], "--no-undo")
+    assert "stray" not in {row["kind"] for row in answer["kinds"]}
+    (answer,) = free([log_dir], "--no-undo", "--only", "stray")
+    assert {item["kind"] for item in answer["items"]} == {"stray"}
+
+
 def test_retention_waits_where_a_segment_is_lost(log_dir: pathlib.Path) -> None:
     (log_dir / "inside-0" / f"{20:020d}.index").write_bytes(bytes(16))
     (answer,) = free([log_dir])
