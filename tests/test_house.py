@@ -252,3 +252,10 @@ def test_no_machine_and_no_workplace_is_named() -> None:
         text = path.read_text(encoding="utf-8")
         assert "/ro" + "ot/" not in text, path
         assert "/wo" + "rk/" not in text.replace(".wo" + "rk/", ""), path
+
+
+def test_no_two_modules_of_the_tests_have_one_name() -> None:
+    """Folders of tests are no packages, except some: pytest imports their modules by name, from any folder."""
+    folders = [path for path in (ROOT / "tests").rglob("*.py") if not (path.parent / "__init__.py").exists()]
+    names = [path.name for path in folders if path.name != "conftest.py"]
+    assert sorted(name for name in set(names) if names.count(name) > 1) == []

@@ -21,7 +21,7 @@ BLOCK = re.compile(r"^```text\n\$ (klogtool spark [^\n]*)\n(.*?)^```$", re.DOTAL
 SCRIPT = """
 import json, sys
 from functools import partial
-import dying
+import dying_jobs
 from klogtool.spark.exporting import HowToExport, begin_export
 from klogtool.spark.starting import open_session
 from klogtool.spark.spreading import spread

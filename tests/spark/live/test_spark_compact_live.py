@@ -17,7 +17,7 @@ from test_spark_commands import files_of
 HERE = pathlib.Path(__file__).parent
 SCRIPT = """
 import json, sys
-import dying
+import dying_jobs
 from klogtool.disk.assembling import Assembly
 from klogtool.plans.compact import CompactQuestion
 from klogtool.plans.question import read_question
