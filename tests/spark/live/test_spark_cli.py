@@ -29,7 +29,7 @@ from klogtool.spark.spreading import spread
 out, marks, source = sys.argv[1:]
 export = begin_export(out, HowToExport({"paths": json.dumps([source]), "minPartitions": "6"}), [])
 with open_session("local[2]") as session:
-    work = partial(dying.export_at_second_try, marks, export.dataset.path, export.how)
+    work = partial(dying_jobs.export_at_second_try, marks, export.dataset.path, export.how)
     export.dataset.commit(spread(session, work, list(enumerate(export.splits))))
 print(len(export.splits))
 """

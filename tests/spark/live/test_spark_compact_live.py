@@ -28,7 +28,7 @@ marks, log_dir, output, settings = sys.argv[1:]
 settings = read_question(CompactQuestion, json.loads(settings))
 sharing.TASK_BYTES, sharing.TASKS_A_SLOT, sharing.LARGEST_SENT_BYTES = 1, 1000, 50
 if marks:
-    compacting.TaskCrew = dying.crew_with(marks)
+    compacting.TaskCrew = dying_jobs.crew_with(marks)
 assembly = Assembly.begin(output, [log_dir])
 with open_session("local[2]") as session:
     folders = compacting.find_folders(log_dir, settings)
