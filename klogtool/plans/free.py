@@ -109,7 +109,8 @@ class _Search(Struct):
             return ()
         if kind is not RETENTION:
             return find_by_names(kind, folders)
-        cluster = next((known for path in self.log_dirs if (known := ClusterConfig.of(path)).metadata), None)
+        clusters = map(ClusterConfig.of, self.question.log_dirs or self.log_dirs)
+        cluster = next((known for known in clusters if known.metadata is not None), None)
         found, left_out = find_past_retention(*asked, cluster)
         self.left_out += left_out
         return found

@@ -44,7 +44,7 @@ def find_past_retention(
     cluster: ClusterConfig | None = None,
 ) -> tuple[list[Candidate], list[LeftOut]]:
     """Return the segments past retention, the oldest of a partition first; and the partitions of which nobody can
-    tell: they cannot be read, or nobody gave the time. cluster: if another log dir has `__cluster_metadata`."""
+    tell: they cannot be read, or a setting may not be the topic's. cluster: if another log dir has the metadata."""
     question = RetainQuestion(circumstances=circumstances, jobs=jobs, purge=True)
     checkpoints = Checkpoints(log_dir if is_log_dir(log_dir) else None, cluster)
     found, left_out = list[Candidate](), list[LeftOut]()
@@ -55,7 +55,7 @@ def find_past_retention(
             left_out.append(LeftOut(folder.path, why))
             continue
         try:
-            plan, _ = plan_one(folder.path, question, checkpoints, needs_known_time=True)
+            plan, _ = plan_one(folder.path, question, checkpoints, needs_known_settings=True)
         except KlogError as error:
             left_out.append(LeftOut(folder.path, error.reason))
             continue

@@ -12,13 +12,14 @@ from itertools import islice
 
 from msgspec import Struct
 
-from klogtool.broker.circumstances import Checkpoints
+from klogtool.broker.circumstances import Checkpoints, Circumstances, settings_by_file
+from klogtool.broker.cluster_config import AS_GIVEN, ClusterConfig
 from klogtool.broker.config import DAY_MS
 from klogtool.broker.content import read_content
 from klogtool.broker.timestamps import duration_text
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment, walk_entries
-from klogtool.broker.unified_log.retention import LOG_START, TIME, Deletion
+from klogtool.broker.unified_log.retention import LOG_START, SIZE, TIME, Deletion
 from klogtool.broker.unified_log.segment_age import Age
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
@@ -78,16 +79,43 @@ def check_retention(
         raise _refused(log, _guess_of(doomed, setting, why), cure)
 
 
-def check_time_is_known(log: LoadedLog, deleted: Sequence[Deletion]) -> None:
-    """Raises Refused if segments are deleted by time, and nobody gave the time. Seven days is Kafka's default; a
-    broker's own default is in its server.properties, which no log dir has."""
-    by_time = [deletion for deletion in deleted if deletion.by == TIME]
-    if by_time and "retention.ms" not in log.terms.sources:
-        raise _refused(
-            log,
-            _guess_of(by_time, "retention.ms", "give it with --config, or in --config-file"),
-            "Set it with --config retention.ms=604800000 for seven days, or with log.retention.hours in --config-file.",
-        )
+class KnownSettings(Struct, frozen=True):
+    """Which settings of a topic are known, and not only those of its broker. given: names as the user wrote them.
+    is_topic_known: whether whole metadata of the cluster has the topic, so that it has all settings of the topic."""
+
+    given: frozenset[str]
+    is_topic_known: bool
+
+    @classmethod
+    def of(cls, path: str, circumstances: Circumstances, cluster: ClusterConfig) -> KnownSettings:
+        """Look up the topic of a partition dir."""
+        name = find_partition_dir_name(own_name(path))
+        topic = "" if name is None else name.topic
+        metadata = cluster.metadata
+        is_known = metadata is not None and metadata.problem is None and topic in metadata.topic_ids
+        return cls(frozenset({*circumstances.settings, *settings_by_file(topic, circumstances.sections)}), is_known)
+
+    def has(self, name: str, source: str | None) -> bool:
+        """Return whether a setting is known. A broker's setting in --config comes before the topic's own, so it says
+        nothing of the topic."""
+        return name in self.given or (self.is_topic_known and source not in (None, AS_GIVEN))
+
+
+def check_settings_are_known(log: LoadedLog, deleted: Sequence[Deletion], known: KnownSettings) -> None:
+    """Raises Refused if segments are deleted by a setting that may not be the topic's.
+
+    Seven days is Kafka's default. A broker's own default is in its server.properties, which no log dir has. A topic's
+    own setting is in `__cluster_metadata`, and comes before both.
+    """
+    for by, name in ((TIME, "retention.ms"), (SIZE, "retention.bytes")):
+        doomed = [deletion for deletion in deleted if deletion.by == by]
+        if doomed and not known.has(name, log.terms.sources.get(name)):
+            source = "its broker's server.properties (--config-file)" if known.is_topic_known else "__cluster_metadata"
+            raise _refused(
+                log,
+                _guess_of(doomed, name, f"it is not known without {source}"),
+                f"Give {source}, or the topic's {name} with --config-file or --config.",
+            )
 
 
 def check_kept_for_longer(log: LoadedLog, deleted: Sequence[Deletion], ages: Mapping[int, Age]) -> None:

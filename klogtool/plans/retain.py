@@ -24,7 +24,13 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
-from klogtool.plans.guessed_settings import REMOTE_STORAGE, Beside, check_retention, check_time_is_known
+from klogtool.plans.guessed_settings import (
+    REMOTE_STORAGE,
+    Beside,
+    KnownSettings,
+    check_retention,
+    check_settings_are_known,
+)
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.plan_change import Change, plan_change, plan_partition
 from klogtool.plans.question import Question
@@ -87,22 +93,23 @@ def _plan_log_dir(path: str, question: RetainQuestion) -> Iterator[Plan]:
 
 
 def plan_one(
-    folder: str, question: Question, checkpoints: Checkpoints, *, needs_known_time: bool = False
+    folder: str, question: Question, checkpoints: Checkpoints, *, needs_known_settings: bool = False
 ) -> tuple[Plan, CheckpointLines | None]:
-    """Plan one partition dir of a log dir, with its checkpoint lines. needs_known_time: refuse to delete by Kafka's
-    default of retention.ms. Raises as `decide` does."""
-    retain = partial(_retain, beside=Beside.of(folder, checkpoints), needs_known_time=needs_known_time)
+    """Plan one partition dir of a log dir, with its checkpoint lines. needs_known_settings: refuse to delete
+    by a setting that may not be the topic's. Raises as `decide` does."""
+    known = KnownSettings.of(folder, question.circumstances, checkpoints.cluster) if needs_known_settings else None
+    retain = partial(_retain, beside=Beside.of(folder, checkpoints), known=known)
     return plan_partition(COMMAND, folder, question, retain, checkpoints)
 
 
-def _retain(log: LoadedLog, beside: Beside, *, needs_known_time: bool = False) -> Change:
+def _retain(log: LoadedLog, beside: Beside, known: KnownSettings | None = None) -> Change:
     """Run retention once, at the log's clock. Raises Refused if it would delete by a guessed setting."""
     start_before, ages = log.log_start_offset, ages_of(log)
     segments = {segment.base_offset: segment for segment in log.segments.all}
     deleted = delete_old_segments(log)
     check_retention(log, deleted, segments, ages, beside)
-    if needs_known_time:
-        check_time_is_known(log, deleted)
+    if known is not None:
+        check_settings_are_known(log, deleted, known)
     kept = list(explain_kept(log, ages))
     settings = [*log.terms.setting_notes(SETTINGS), *_tiered_note(log, min(ages))]
     answer = {

@@ -109,7 +109,7 @@ def _sentence(found: Verdict) -> str:
         Word.B_IS_PREFIX: f"B is a prefix of A, which goes on at offset {at}",
         Word.DIVERGE: f"diverge at offset {at}: {a} in A, {b} in B",
         Word.OTHER_BATCHES: f"different batches from offset {at} on; --deep tells whether the records differ",
-        Word.GAPS: "equal where both have records, but some records are only in one, as after compaction",
+        Word.GAPS: "equal where both have records, but some records are only in one: compacted, or lost",
         Word.DAMAGED: f"{damaged} damaged; equal as far as both can be read",
         Word.NOTHING_IN_COMMON: "no offset in common",
     }[found.word]

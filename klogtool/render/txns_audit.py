@@ -53,7 +53,7 @@ def audit_text(found: AuditFinding) -> str:
 
 def audit_closing(findings: int, partitions: int, transactions: int, at_hand: str) -> str:
     """Return the last line."""
-    found = f"{count_text(findings, 'finding')}" if findings else "nothing is wrong"
+    found = f"{count_text(findings, 'finding')}" if findings else "nothing wrong was found"
     return f"{found}; {count_text(partitions, 'partition')}, {count_text(transactions, 'transaction')}, {at_hand}"
 
 

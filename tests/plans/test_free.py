@@ -16,10 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from running import Done, run_here
 
+from klogtool.broker.cluster_config import AS_GIVEN, BY_CLUSTER, BY_FILE
 from klogtool.broker.file_facts import Fact
 from klogtool.plans.fields import Fields, WrongField
 from klogtool.plans.free_choice import Candidate, Choice, Name, Tally, choose
 from klogtool.plans.free_kinds import CLEANED, DELETED, KINDS, NAMES, STRAY
+from klogtool.plans.guessed_settings import KnownSettings
 from klogtool.plans.saved_plan import _parse_step
 
 NOW = ["--now", "2026-11-22", "--config", "retention.ms=604800000"]  # nothing goes by a default
@@ -252,6 +254,35 @@ def test_nothing_goes_by_a_time_that_nobody_gave(log_dir: pathlib.Path) -> None:
     paths = [item["path"] for item in answer["items"] if item["kind"] == "retention"]
     assert not [path for path in paths if "/inside-0/" in path]
     assert any("inside-0" in row["path"] and "retention.ms is a guess" in row["why"] for row in answer["left_out"])
+
+
+def test_a_brokers_time_is_not_the_topics(log_dir: pathlib.Path) -> None:
+    """Without __cluster_metadata, a topic may have a longer time of its own."""
+    properties = log_dir.parent / "server.properties"
+    properties.write_text("log.retention.hours=168\nlog.retention.bytes=1\n")
+    for words in (["--config-file", str(properties)], ["--config", "log.retention.hours=168"]):
+        done = run_here(["free", str(log_dir), "--now", "2026-11-22", *words, "--format", "json"], log_dir.parent)
+        (answer,) = [row["answer"] for row in map(json.loads, done.out.splitlines()) if row["type"] == "plan"]
+        paths = [item["path"] for item in answer["items"] if item["kind"] == "retention"]
+        assert not [path for path in paths if "/inside-0/" in path]
+        assert any("is not known without __cluster_metadata" in row["why"] for row in answer["left_out"])
+
+
+@pytest.mark.parametrize(
+    ("given", "is_topic_known", "source", "is_known"),
+    [
+        ((), True, BY_CLUSTER, True),
+        ((), True, BY_FILE, True),
+        ((), True, None, False),
+        (("log.retention.hours",), True, AS_GIVEN, False),  # it comes before the topic's own
+        (("retention.ms",), False, AS_GIVEN, True),
+        (("log.retention.hours",), False, BY_FILE, False),
+    ],
+)
+def test_which_settings_are_known(
+    given: tuple[str, ...], is_topic_known: bool, source: str | None, is_known: bool
+) -> None:
+    assert KnownSettings(frozenset(given), is_topic_known).has("retention.ms", source) is is_known
 
 
 def test_records_that_may_be_the_only_copy_go_for_good_only_if_they_are_named(log_dir: pathlib.Path) -> None:
