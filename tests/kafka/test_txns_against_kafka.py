@@ -228,7 +228,7 @@ def test_the_audit_accuses_nothing_that_a_broker_decided(version: str) -> None:
         broker.client.kill()
         broker.stop()
         done = klogtool("txns", "--audit", broker.log_dirs[0])
-        assert (done.status, done.out.decode().splitlines()[-1].startswith("nothing is wrong; ")) == (0, True)
+        assert (done.status, done.out.decode().splitlines()[-1].startswith("nothing wrong was found; ")) == (0, True)
         told = klogtool("txns", broker.log_dirs[0], "--format", "json").out.decode()
         verdicts = {row["verdict"] for row in map(json.loads, told.splitlines()) if row.get("status") == "open"}
         assert verdicts == {"ongoing"}
