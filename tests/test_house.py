@@ -21,13 +21,14 @@ FLOORS |= {
     "verify": 5,
     "copies": 5,
     "salvage": 6,
+    "building": 6,
     "plans": 7,
     "disk": 8,
     "doctor": 8,
     "fleet": 8,
 }
-FLOORS |= {"clock": 8}
-FLOORS |= {"render": 9, "objects": 9, "spark": 10, "cli": 11}
+FLOORS |= {"clock": 8, "decoding": 8}
+FLOORS |= {"render": 9, "objects": 9, "spark": 10, "cli": 11, "testing": 11}
 ROOF = 12
 DOORS = {
     "construct": "klogtool/format/",
