@@ -120,6 +120,27 @@ def test_lookups_and_fetches(
     assert all(one.out and one.status in (0, 1) and "Traceback" not in one.err for one in done)
 
 
+ASKED_OF_LOG_DIRS = {
+    "doctor": ["doctor"],
+    "diff": ["diff", "--deep", str(FIXTURES / "killed-mid-append/logdir")],
+    "hash": ["hash"],
+    "txns": ["txns", "--audit"],
+    "free": ["free", "--bytes", "1"],
+    "collect": ["fleet", "collect"],
+}
+
+
+@pytest.mark.parametrize("way", ASKED_OF_LOG_DIRS)
+def test_questions_about_a_log_dir(
+    unchanged: Callable[[pathlib.Path], AbstractContextManager[None]], log_dir: pathlib.Path, way: str
+) -> None:
+    with unchanged(log_dir):
+        done = run_here([*ASKED_OF_LOG_DIRS[way], str(log_dir)], ROOT)
+    assert done.out
+    assert done.status in (0, 1)
+    assert "Traceback" not in done.err
+
+
 @pytest.mark.parametrize("way", ASKED)
 def test_lookups_and_fetches_in_a_read_only_folder(
     unchanged: Callable[[pathlib.Path], AbstractContextManager[None]], read_only_folder: pathlib.Path, way: str

@@ -16,7 +16,11 @@ from running import FIXTURES, Done, run_apart, run_here, with_memory, without_po
 from klogtool.errors import KlogError
 from klogtool.fleet.checking import check
 from klogtool.fleet.collected import parse_collected, read_collected
+from klogtool.fleet.metadata import Wishes, rebuild
+from klogtool.fleet.metadata_records import snapshot_bytes, snapshot_name
 from klogtool.fleet.planning import make_fleet_plan, read_fleet_plan
+from klogtool.log.cluster_metadata import read_cluster_metadata
+from klogtool.render.fleet_metadata import metadata_text
 from klogtool.render.fleet_plan import fleet_plan_text
 
 Path = pathlib.Path
@@ -98,6 +102,24 @@ def test_facts_that_no_disk_has(tmp_path: Path) -> None:
                 with contextlib.suppress(KlogError):
                     plan = make_fleet_plan([read_collected(str(file)), read_collected(str(other))])
                     assert list(fleet_plan_text(plan, is_verbose=True))
+
+
+def test_metadata_of_facts_that_no_disk_has(tmp_path: Path) -> None:
+    """`fleet metadata` refuses them, or writes a snapshot that is read back."""
+    file, folder = tmp_path / "broker.klog", tmp_path / "__cluster_metadata-0"
+    folder.mkdir()
+    disks = (str(FIXTURES / "two-disks/logdir" / name) for name in ("d1", "d2"))
+    file.write_bytes(run_here(["fleet", "collect", *disks], tmp_path).out)
+    rows = rows_of(file)
+    wishes = Wishes(now_ms=1_700_000_000_000, adopt_stray=True, rebuild_anyway=True)
+    for row, name, value in ((n, name, value) for n in range(len(rows)) for name in rows[n] for value in VALUES):
+        file.write_bytes(signed([{**each, **({name: value} if n == row else {})} for n, each in enumerate(rows)]))
+        with contextlib.suppress(KlogError):
+            rebuilt = rebuild([read_collected(str(file))], wishes)
+            snapshot = snapshot_bytes(rebuilt, wishes.now_ms)
+            assert metadata_text(rebuilt, None, len(snapshot))
+            (folder / snapshot_name(rebuilt)).write_bytes(snapshot)
+            assert read_cluster_metadata(str(folder)).problem is None, (row, name, value)
 
 
 def test_a_plan_with_any_value(tmp_path: Path) -> None:
