@@ -20,6 +20,7 @@ from klogtool.errors import KlogError
 from klogtool.format import codecs, framing
 from klogtool.format.batch import CODEC_NAMES, Header, Record, parse_batch
 from klogtool.format.batch import inflate as inflate_batch
+from klogtool.format.batch_encoding import BatchForm, BytesColumn, HeadersColumn, RecordColumns, encode_batches
 from klogtool.format.message import inflate as inflate_message
 from klogtool.format.message import parse_message
 
@@ -375,6 +376,27 @@ RECORD_LINES = (
     b'{"type":"record","offset":5,"timestamp":-1,"key":{"utf8":"a\\u00e9\\ud83d\\ude00\\n"},"value":{"base64":"AAA="}}',
     b'{"headers":[["h",{"utf8":"x"}],["\xc3\xa9",null]],"decoded":{"a":[1,{"b":true}]},"is_control":false,"key":"k"}',
 )
+
+
+def try_encode(data: bytes) -> None:
+    native = kernels.native
+    form, stops = BatchForm(300), Guarded(64)
+    for size in range(0, len(data) + 1, 7):
+        for last in (size, size + 1):
+            starts = array("i", [0, size // 2, size, last]).tobytes()
+            column = BytesColumn(stops.holding(starts).cast("i"), IN.holding(data[:size]), BODY.holding(b"\1\0\1"))
+            columns = RecordColumns(array("q", [0, 1, 2]), array("q", [0, 0, 0]), column, column)
+            listed = HeadersColumn(stops.last(len(starts)).cast("i")[1:], column, column)
+            for some in (columns, RecordColumns(columns.offsets, columns.timestamps, column, None, listed)):
+                answers = []
+                for encode in (native.encode_batches, encode_batches):
+                    try:
+                        answers.append(encode(some, 0, 3, form))
+                    except ValueError as error:
+                        answers.append(str(error))
+                assert answers[0] == answers[1]
+
+
 KERNELS: dict[str, Callable[[bytes], None]] = {
     "checksums": try_checksums,
     "walk": try_walk,
@@ -393,6 +415,7 @@ KERNELS: dict[str, Callable[[bytes], None]] = {
     "clean": try_clean,
     "compress": try_compress,
     "record-lines": try_record_lines,
+    "encode": try_encode,
 }
 
 

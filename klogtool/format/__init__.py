@@ -28,6 +28,7 @@ resync             finds the next sound batch in bytes
 producers          what is remembered of one producer
 producer_replay    producers and transactions, from a walk over batch headers
 commit_replay      committed offsets of groups, record by record
+batch_encoding     columns of records, made into batches
 batch_filling      a batch that is filled record by record
 blanking           keys and values taken out of an entry, in place
 item_merge         two copies' records or batches, merged by their offsets

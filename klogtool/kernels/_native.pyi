@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from klogtool.format import commit_replay, item_merge, producer_replay, succession
+from klogtool.format.batch_encoding import BatchForm, Compress, RecordColumns
 from klogtool.format.buffers import Buffer
 
 # Why a kernel stopped in front of an entry, or a line.
@@ -218,6 +219,10 @@ class RecordLines:
     def is_empty(self) -> bool: ...
     def records(self) -> bytes: ...
     def fetch(self, body: bytes, attributes: int) -> bytes: ...
+
+def encode_batches(
+    columns: RecordColumns, at: int, stop: int, form: BatchForm, compress: Compress | None = None
+) -> bytes: ...
 
 class OffsetMap:
     slots: int

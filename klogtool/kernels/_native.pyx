@@ -71,5 +71,6 @@ include "_blank.pxi"
 include "_restamp.pxi"
 include "_digest.pxi"
 include "_merge.pxi"
+include "_encode.pxi"
 
 make_crc_tables()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from klogtool.format import (
+    batch_encoding,
     checksums,
     commit_replay,
     framing,
@@ -21,6 +22,7 @@ from klogtool.format import (
     resync,
     succession,
 )
+from klogtool.format.batch_encoding import BatchForm, Compress, RecordColumns
 from klogtool.format.batch_filling import BatchFilling
 from klogtool.format.buffers import Buffer
 from klogtool.format.codecs import snappy
@@ -369,6 +371,13 @@ class RecordLines(BatchFilling):
     def take(self, data: bytes, at: int) -> tuple[int, int]:
         """None of them. CUT_OFF: the line has no end."""
         return at, (REFERENCE if data.find(b"\n", at) >= 0 else CUT_OFF)
+
+
+def encode_batches(
+    columns: RecordColumns, at: int, stop: int, form: BatchForm, compress: Compress | None = None
+) -> bytes:
+    """As the reference."""
+    return batch_encoding.encode_batches(columns, at, stop, form, compress)
 
 
 # Digests: format/xxh64, format/record_digests.
