@@ -7,6 +7,7 @@
    - by tables, slicing by 8. */
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #define CRC_INSTRUCTION 1
 /* clang keeps the instruction apart from the rest of SSE 4.2; gcc before 11 does not know that name. */
@@ -18,12 +19,25 @@
 #define CRC_TARGET __attribute__((target(CRC_FEATURES)))
 #define CRC64(c, v) _mm_crc32_u64((c), (v))
 #define CRC8(c, v) _mm_crc32_u8((c), (v))
-static int crc_instruction(void) { return __builtin_cpu_supports("sse4.2") != 0; }
+/* By CPUID itself: __builtin_cpu_supports says no to everything where clang comes without its start-up code. */
+static int crc_instruction(void) {
+    unsigned int a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_2) != 0;
+}
 #if defined(__clang__) || __GNUC__ >= 10
 #define CRC_FOLDING 1
+/* Whether the system saves the registers of AVX-512: XCR0, bits 1, 2 and 5 to 7. */
+static int crc_wide_registers(void) {
+    unsigned int a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & bit_OSXSAVE) == 0) return 0;
+    __asm__("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+    return (a & 0xe6) == 0xe6;
+}
 static int crc_folding(void) {
-    return crc_instruction() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
-        && __builtin_cpu_supports("vpclmulqdq");
+    unsigned int a, b, c, d;
+    const unsigned int wide = 1u << 16 | 1u << 30, products = 1u << 10; /* AVX512F, AVX512BW; VPCLMULQDQ */
+    return crc_instruction() && crc_wide_registers() && __get_cpuid_count(7, 0, &a, &b, &c, &d)
+        && (b & wide) == wide && (c & products) != 0;
 }
 #else
 static int crc_folding(void) { return 0; }
