@@ -29,6 +29,7 @@ WAYS = {
     "verify": ["--verify-index-only"],
     "resync": ["--resync"],
     "json": ["--format", "json"],
+    "csv": ["--format", "csv"],
 }
 EXPORTS = ("arrow", "parquet")
 

@@ -76,6 +76,7 @@ WAYS: dict[str, list[str]] = {
     "text": ["dump-log", NAME],
     "deep": ["dump-log", NAME, "--deep-iteration", "--print-data-log"],
     "json": ["dump-log", NAME, "--format", "json"],
+    "csv": ["dump-log", NAME, "--format", "csv"],
     "resync": ["dump-log", NAME, "--resync"],
     "resync-json": ["dump-log", NAME, "--resync", "--format", "json"],
     "verify": ["verify", ".", "--deep", "--format", "json"],

@@ -26,7 +26,7 @@ recover               klogtool verify --recover
 explain               klogtool explain
 doctor_page           klogtool doctor --html, --from
 dump_log              klogtool dump-log: options
-dumping               klogtool dump-log: text and JSON
+dumping               klogtool dump-log: text, JSON and CSV
 dump_columns          klogtool dump-log: Arrow and Parquet
 lookup                klogtool lookup
 read                  klogtool read

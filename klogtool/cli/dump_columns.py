@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -12,8 +14,10 @@ from klogtool.cli.kafka_options import KafkaOptions
 from klogtool.cli.output import error_lines, note
 from klogtool.cli.output_file import output_file
 from klogtool.cli.status import DONE, FOUND, status_of
+from klogtool.disk.standard_input import NAME as STDIN
+from klogtool.disk.standard_input import open_standard_input
 from klogtool.errors import KlogError, Refused
-from klogtool.log.file import unreadable
+from klogtool.log.file import LogFile, unreadable
 from klogtool.render.arrow import Tally, find_left_out, find_logs, walk_files, write_arrow, write_parquet
 from klogtool.render.selection import Selection
 
@@ -28,10 +32,23 @@ def dump_columns(paths: Sequence[str], form: str, selection: Selection | None, c
     if not chosen["output"]:
         raise click.UsageError(f"--format {form} needs --output FILE.")
     options = KafkaOptions(chosen)
-    logs = (
-        options.files() if chosen["files"] else [log for path in paths for log in _logs_of(path, quiet=chosen["quiet"])]
-    )
-    _check_place(chosen["output"], logs if chosen["files"] else paths)
+    named = options.files() if chosen["files"] else paths
+    _check_place(chosen["output"], [path for path in named if chosen["files"] or path != STDIN])
+    with standard_input_of([] if chosen["files"] else paths) as stdin:
+        logs = list(named) if chosen["files"] else _every_log(paths, stdin, quiet=chosen["quiet"])
+        return _write(logs, form, selection, chosen, options)
+
+
+def _every_log(paths: Sequence[str], stdin: LogFile | None, *, quiet: bool) -> list[str | LogFile]:
+    logs: list[str | LogFile] = []
+    for path in paths:
+        logs += [stdin.again()] if stdin is not None and path == STDIN else logs_of(path, quiet=quiet)
+    return logs
+
+
+def _write(
+    logs: Sequence[str | LogFile], form: str, selection: Selection | None, chosen: dict[str, Any], options: KafkaOptions
+) -> int:
     statuses = [DONE]
 
     def tell(error: KlogError) -> None:
@@ -55,7 +72,19 @@ def dump_columns(paths: Sequence[str], form: str, selection: Selection | None, c
     return max(*statuses, FOUND if tally.invalid else DONE)
 
 
-def _logs_of(path: str, *, quiet: bool) -> list[str]:
+@contextmanager
+def standard_input_of(paths: Sequence[str]) -> Iterator[LogFile | None]:
+    """Open standard input if it is one of the paths; else give None."""
+    if STDIN not in paths:
+        yield None
+        return
+    if list(paths).count(STDIN) > 1:
+        raise click.UsageError("Standard input can be read once only.")
+    with open_standard_input(None if sys.stdin is None else sys.stdin.buffer) as stdin:
+        yield stdin
+
+
+def logs_of(path: str, *, quiet: bool) -> list[str]:
     """Return the logs under a path. Raises KlogError if it does not exist; files that are left out are noted."""
     try:
         os.lstat(path)

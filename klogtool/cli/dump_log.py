@@ -11,7 +11,7 @@ from klogtool.cli.dumping import dump_files
 from klogtool.cli.kafka_options import KAFKA_NAMES, as_kafka_reads, kafka_options
 from klogtool.cli.output import note
 
-FORMATS = ("text", "json", "arrow", "parquet")
+FORMATS = ("text", "json", "csv", "arrow", "parquet")
 
 
 class DumpLogCommand(click.Command):
@@ -56,20 +56,22 @@ def _heading(name: str) -> str:
 @options.debug
 def command(paths: tuple[str, ...], form: str, **chosen: Any) -> int:
     """Print files of a log dir, byte for byte as kafka-dump-log of that release prints them, or as JSON Lines,
-    Arrow or Parquet.
+    CSV, Arrow or Parquet.
 
     FILE is a file, a partition dir or a log dir; of a folder, all files are printed. A bad file does not end the dump.
+    - is the bytes of a segment on standard input.
     With --files, klogtool does exactly what kafka-dump-log does: F are files, and the first file that cannot be read
     ends the dump.
 
     JSON Lines have every batch and every record with all fields. Internal topics are decoded without further options.
+    CSV, Arrow and Parquet have a row for each record.
 
     Exit status: 0 done; 1 damage was found; 2 wrong usage, no such path; 3 the output exists already, or would lie in
     a folder that is read; 4 a file could not be read or written.
     """
     if not chosen["files"] and not paths:
         raise click.UsageError("Nothing to dump: name files or folders, or --files F,F as for kafka-dump-log.")
-    if chosen["output"] and form in ("text", "json"):
+    if chosen["output"] and form in ("text", "json", "csv"):
         raise click.UsageError(f"--output is for arrow and parquet; {form} goes to stdout: > {chosen['output']}")
     if chosen["files"] and paths and not chosen["quiet"]:
         others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""

@@ -1,16 +1,20 @@
-"""The work of dump-log, after its options are parsed: text as Kafka prints it, or JSON lines."""
+"""The work of dump-log, after its options are parsed: text as Kafka prints it, JSON lines, or CSV."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from klogtool.cli.dump_columns import logs_of, standard_input_of
 from klogtool.cli.kafka_options import KafkaOptions
 from klogtool.cli.output import Output, error_lines
 from klogtool.cli.status import DONE, FOUND, status_of
 from klogtool.cli.version import VERSION
+from klogtool.disk.standard_input import NAME as STDIN
 from klogtool.errors import KlogError
 from klogtool.log.cores import usable_cores
+from klogtool.render.csv_dump import CsvDump
 from klogtool.render.file_dump import TextDump, walk_files
 from klogtool.render.json_dump import JsonDump
 from klogtool.render.json_lines import json_line
@@ -18,14 +22,23 @@ from klogtool.render.kafka_dump import KafkaDump
 from klogtool.render.progress_bar import with_progress_bar
 
 if TYPE_CHECKING:
+    from klogtool.log.file import LogFile
     from klogtool.render.selection import Selection
 
 
 def dump_files(paths: Sequence[str], form: str, chosen: dict[str, Any], selection: Selection | None = None) -> int:
-    """Dump `chosen["files"]` as Kafka's tool would, or else the paths, as text or JSON; returns the exit status.
+    """Dump `chosen["files"]` as Kafka's tool would, or else the paths, as text, JSON or CSV; returns the exit status.
 
-    chosen: Kafka's options (see KafkaOptions), and klogtool's jobs, quiet, no_progress, resync, if given.
+    The path `-` is standard input. chosen: Kafka's options (see KafkaOptions), and klogtool's jobs, quiet, no_progress,
+    resync, if given.
     """
+    with standard_input_of([] if chosen["files"] else paths) as stdin:
+        return _dump(paths, form, chosen, selection, stdin)
+
+
+def _dump(
+    paths: Sequence[str], form: str, chosen: dict[str, Any], selection: Selection | None, stdin: LogFile | None
+) -> int:
     output, quiet = Output(), bool(chosen.get("quiet"))
 
     def tell(error: KlogError) -> None:
@@ -33,18 +46,19 @@ def dump_files(paths: Sequence[str], form: str, chosen: dict[str, Any], selectio
 
     dump = KafkaDump(
         KafkaOptions(chosen),
-        output.write_json if form == "json" else output.write,
+        {"json": output.write_json, "csv": output.write_csv}.get(form, output.write),
         (lambda _: None) if quiet else output.note,
         selection=selection,
         go_on=bool(chosen.get("resync")),
         jobs=chosen.get("jobs") or usable_cores(),
     )
+    dump.stdin = stdin
 
     def work(on_progress: Callable[[int], None] | None) -> int:
         dump.on_progress = on_progress
         if chosen["files"]:
             return _as_kafka(dump, form, tell, output, quiet=quiet)
-        return _own_way(paths, dump, form, tell, output)
+        return _own_way(paths, dump, form, tell, output, quiet=quiet)
 
     status = with_progress_bar(work, _logs(paths, chosen), wanted=not (quiet or chosen.get("no_progress")))
     for line in dump.reports.lines() if form == "text" and status == DONE and not quiet else ():
@@ -62,6 +76,8 @@ def _logs(paths: Iterable[str], chosen: dict[str, Any]) -> Iterator[str]:
             return  # reported when it is read
     else:
         for path in paths:
+            if path == STDIN:
+                continue
             yield from (file for file in walk_files(path, lambda _: None) if file.endswith(".log"))
 
 
@@ -82,7 +98,7 @@ def _as_kafka(dump: KafkaDump, form: str, tell: Callable[[KlogError], None], out
 
 
 def _own_way(
-    paths: Iterable[str], dump: KafkaDump, form: str, tell: Callable[[KlogError], None], output: Output
+    paths: Iterable[str], dump: KafkaDump, form: str, tell: Callable[[KlogError], None], output: Output, *, quiet: bool
 ) -> int:
     """Dump all files of all paths; return the worst status."""
     options = dump.options
@@ -92,6 +108,7 @@ def _own_way(
         options.max_message_size(),
     )  # wrong values are reported before anything is read
     one = TextDump(dump).file if form == "text" else _one_file(dump, form)
+    walk = partial(_walk_logs, quiet=quiet) if form == "csv" else walk_files
     status = DONE
     for path in paths:
         tried: list[int] = []
@@ -100,12 +117,20 @@ def _own_way(
             tell(error)
             tried.append(status_of(error))
 
-        for file in walk_files(path, failed):
+        for file in [STDIN] if path == STDIN else walk(path, failed):
             tried.append(_tried(one, file, failed))
-        if not tried:
+        if not tried and form != "csv":
             output.note(f"klogtool: {path}: no files in it")
         status = max([status, *tried])
     return status
+
+
+def _walk_logs(path: str, failed: Callable[[KlogError], None], *, quiet: bool) -> Iterator[str]:
+    """Yield the logs under a path, as the other tables have them."""
+    try:
+        yield from logs_of(path, quiet=quiet)
+    except KlogError as error:
+        failed(error)
 
 
 def _tried(one: Callable[[str], None], path: str, failed: Callable[[KlogError], None]) -> int:
@@ -119,6 +144,10 @@ def _tried(one: Callable[[str], None], path: str, failed: Callable[[KlogError], 
 def _one_file(dump: KafkaDump, form: str) -> Callable[[str], None]:
     if form == "text":
         return dump.file
+    if form == "csv":
+        csv = CsvDump(dump)
+        csv.heading()
+        return csv.file
     first = {"type": "klogtool", "version": VERSION, "schema": 1, "command": "dump-log"}
     dump.write(json_line(first))
     return JsonDump(dump).file

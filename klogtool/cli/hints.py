@@ -53,6 +53,8 @@ def _of_other_folder(error: Any) -> str:
 
 
 def _of_missing(path: str) -> str | None:
+    if path == "-":
+        return "Only dump-log, append and explain read standard input. ./- is a file of this name."
     if "," in path and all(map(os.path.exists, path.split(","))):
         return "Separate files with blanks: FILE FILE. Only --files takes commas."
     if os.sep not in path and "." not in path:
@@ -66,7 +68,7 @@ def _of_damaged_log(path: str) -> str:
 
 
 def _of_damage(error: Corrupt, path: str, chosen: Mapping[str, Any]) -> str | None:
-    form, kind = chosen.get("form"), parse_file_name(os.path.basename(path)).kind
+    form, kind = chosen.get("form"), FileKind.LOG if path == "-" else parse_file_name(os.path.basename(path)).kind
     if not chosen:  # not the command dump-log
         return _of_damaged_log(path) if kind is not FileKind.FOREIGN or os.path.isdir(path) else None
     if form == "text" and error.kafka_class == "NoSuchFileException":

@@ -61,6 +61,13 @@ class Output:
             return
         self.write(escaped_json(bytes(data).decode()).encode())
 
+    def write_csv(self, data: bytes | memoryview) -> None:
+        """Write CSV; on a terminal, characters that it would not show are escaped, and lines end as its lines do."""
+        if self._is_file or not sys.stdout.isatty():
+            self.write(data)
+            return
+        self.write(escaped_json(bytes(data).decode(errors="replace").replace("\r\n", "\n")).encode())
+
     def flush(self) -> None:
         """Write everything that is buffered."""
         if self._gathered:

@@ -30,6 +30,7 @@ belonging    which log dir a journal belongs to, wherever both are now
 states       which steps of a run are done, judged by the files themselves
 
 scratch      a temporary folder that lives as long as a command
+standard_input  standard input as a file that can be read at any position
 dataset      a folder of files that Spark tasks write; all files appear together at the end
 assembling   builds a log dir from partition dirs that Spark tasks wrote
 """

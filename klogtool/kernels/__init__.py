@@ -25,6 +25,7 @@ A rule of Kafka's that is in a kernel is in its reference, too: change both. Par
     _text.pxi          numbers as text, for _dump.pxi and _json.pxi
     _dump.pxi          lines of kafka-dump-log                                    render/kafka_text
     _json.pxi          lines of JSON                                              render/json_lines
+    _csv.pxi           rows of CSV                                                render/csv_lines
     _columns.pxi       columns of Arrow                                           render/arrow_reference
     _scan.pxi          verify: entries that prove themselves                      format/batch_proof
                                                                                   format/succession

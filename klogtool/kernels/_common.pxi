@@ -47,9 +47,11 @@ cdef struct Job:
     int64_t body_size
     int64_t invalid, first_invalid  # entries whose checksum does not match, position of the first
     Select select
-    Bytes file                      # JSON: the file's name, quoted
+    Bytes file                      # JSON: the file's name, quoted; CSV: topic and partition
     int64_t file_size
-    Piece head, middle, tail        # JSON: what all record lines of a batch share
+    Bytes segment                   # CSV: the file's name
+    int64_t segment_size
+    Piece head, middle, tail        # JSON, CSV: what all record lines of a batch share
     Scratch scratch
     int64_t needed                  # room for the entry that did not fit
 

@@ -1,6 +1,6 @@
 # The text of kafka-dump-log (render/kafka_text is the reference).
 
-DEEP, PRINT_DATA, SKIP_METADATA, JSON, SCALA = 1, 2, 4, 8, 16       # its flags
+DEEP, PRINT_DATA, SKIP_METADATA, JSON, SCALA, CSV = 1, 2, 4, 8, 16, 32      # its flags
 
 cdef int64_t NO_FIRST_OFFSET = -0x7FFFFFFFFFFFFFFF
 
@@ -10,6 +10,7 @@ cdef enum:
     _SKIP_METADATA = 4
     _JSON = 8
     _SCALA = 16
+    _CSV = 32
     LINE_ROOM = 1024                # a batch line, or a record line without header keys, key and value
     RECORD_ROOM = 320
     JSON_ROOM = 1024
@@ -34,6 +35,8 @@ cdef inline bint fits(Job* job, int64_t lines, int64_t size) noexcept nogil:
     """Room for an entry with so many records and bytes, whatever is in them."""
     if job.flags & _JSON:           # two bytes of an empty header become 17, one byte of text six; a line names the file
         job.needed = JSON_ROOM + job.file_size + (JSON_ROOM + job.file_size) * lines + 9 * size
+    elif job.flags & _CSV:          # two bytes of an empty header become 25
+        job.needed = JSON_ROOM + (JSON_ROOM + job.file_size + job.segment_size) * lines + 13 * size
     else:
         job.needed = LINE_ROOM + RECORD_ROOM * lines + 4 * size
     return job.needed <= job.out_end - job.out.at and lines <= job.gap_room - job.gap_count
@@ -172,6 +175,13 @@ cdef inline bint record_text(Job* job, Batch* h, Record* r, int64_t offset, int6
     text(o, b"\n")
     return True
 
+cdef inline bint record_line(Job* job, Batch* h, Record* r, int64_t offset, int64_t timestamp) noexcept nogil:
+    if job.flags & _JSON:
+        return record_json(job, h, r, offset, timestamp)
+    if job.flags & _CSV:
+        return record_csv(job, h, r, offset, timestamp)
+    return record_text(job, h, r, offset, timestamp)
+
 cdef int record_lines(Job* job, Batch* h, Bytes body, int64_t size) noexcept nogil:
     """All wanted records of a batch; the batch's own line goes if there are none."""
     cdef Out start = job.out
@@ -184,6 +194,8 @@ cdef int record_lines(Job* job, Batch* h, Bytes body, int64_t size) noexcept nog
     if job.flags & _JSON:
         begin_records(job, h.position, 2, h.codec)
         end_records(job, h)
+    elif job.flags & _CSV:
+        begin_batch_csv(job, h)
     for i in range(h.count):
         if not next_record(&c, &r):
             return _REFERENCE
@@ -193,8 +205,7 @@ cdef int record_lines(Job* job, Batch* h, Bytes body, int64_t size) noexcept nog
         if not record_wanted(job, offset, timestamp, r.key, r.key_size, r.value, r.value_size):
             continue
         shown += 1
-        if not (record_json(job, h, &r, offset, timestamp) if job.flags & _JSON else
-                record_text(job, h, &r, offset, timestamp)):
+        if not record_line(job, h, &r, offset, timestamp):
             return _REFERENCE
     if h.count and c.at != c.end:
         return _REFERENCE
@@ -232,7 +243,7 @@ cdef void read_batch(Bytes b, int64_t size, int64_t position, Batch* h) noexcept
 cdef inline void batch_head(Job* job, Batch* h) noexcept nogil:
     if job.flags & _JSON:
         batch_json(job, h)
-    else:
+    elif not job.flags & _CSV:
         batch_line(&job.out, h)
 
 cdef int batch_text(Job* job, Bytes b, int64_t size, int64_t position) noexcept nogil:
@@ -317,6 +328,9 @@ cdef bint message_line(Job* job, Inner* outer, Inner* m, int64_t position) noexc
     if job.flags & _JSON:
         message_json(job, outer, m, position, valid)
         return True
+    if job.flags & _CSV:
+        message_csv(job, outer, m, valid)
+        return True
     if not job.flags & _SKIP_METADATA:
         named(o, b"| offset: ", m.offset)
         named(o, message_time_name(outer), m.timestamp)
@@ -334,7 +348,7 @@ cdef bint message_line(Job* job, Inner* outer, Inner* m, int64_t position) noexc
 cdef inline void message_head(Job* job, Inner* m, int64_t position, bint valid) noexcept nogil:
     if job.flags & _JSON:
         message_batch_json(job, m, position, valid)
-    else:
+    elif not job.flags & _CSV:
         message_batch_line(&job.out, m, position, valid)
 
 cdef int64_t walk_inner(Bytes p, Bytes end, Inner* m, int64_t* last_offset) noexcept nogil:
@@ -368,6 +382,8 @@ cdef int inner_lines(Job* job, Inner* outer, int64_t position) noexcept nogil:
     message_head(job, outer, position, True)
     if job.flags & _JSON:
         begin_records(job, position, outer.magic, outer.attributes & CODEC_MASK)
+    elif job.flags & _CSV:
+        begin_csv(job, position, False, 0, -1, -1)
     while body < end:
         if not read_message(body, end - body, &m):
             return _REFERENCE
@@ -404,6 +420,8 @@ cdef int message_text(Job* job, Bytes entry, int64_t size, int64_t position) noe
     message_head(job, &m, position, valid)
     if job.flags & _JSON:
         begin_records(job, position, m.magic, codec)
+    elif job.flags & _CSV:
+        begin_csv(job, position, codec == CODEC_NONE, m.offset, -1, -1)
     if job.flags & _DEEP and not message_line(job, &m, &m, position):
         job.out = start
     return _DONE
@@ -458,11 +476,12 @@ cdef class DumpState:
 
 def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base, int flags, DumpState state not None,
          int64_t[::1] gaps not None, uint8_t[::1] out not None, const uint8_t[::1] body=None, Selection select=None,
-         const uint8_t[::1] file=None, Workspace work=None):
+         const uint8_t[::1] file=None, Workspace work=None, const uint8_t[::1] segment=None):
     """The text of the entries from byte `at` on, up to `cut`, into `out`. Returns (at, bytes written, why).
 
     base: position of log[0] in its file. flags: DEEP, PRINT_DATA, SKIP_METADATA, SCALA (the words of the older tool),
-    JSON (with DEEP: JSON lines, `file` then is the file's name as JSON). gaps: pairs of offsets, flat. why: DONE; FULL: no room in `out` or `gaps`;
+    JSON (with DEEP: JSON lines, `file` then is the file's name as JSON), CSV (with DEEP: rows, `file` then is what goes
+    before the offset, `segment` what goes before the position). gaps: pairs of offsets, flat. why: DONE; FULL: no room in `out` or `gaps`;
     BODY: call again with the records of this entry inflated; REFERENCE: the entry at `at` is for the reference
     reader, nothing of it was written. work: where to inflate, if there is more to do after this call.
     """
@@ -486,6 +505,9 @@ def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base,
         job.body, job.body_size = (&body[0] if body.shape[0] else <Bytes> b""), body.shape[0]
     if file is not None and file.shape[0]:
         job.file, job.file_size = &file[0], file.shape[0]
+    job.segment, job.segment_size = NULL, 0
+    if segment is not None and segment.shape[0]:
+        job.segment, job.segment_size = &segment[0], segment.shape[0]
     job.select.asked = False
     if select is not None:
         job.select = select.select
@@ -493,12 +515,12 @@ def dump(const uint8_t[::1] log not None, int64_t at, int64_t cut, int64_t base,
         work = Workspace()
     work.take()
     job.scratch = work.scratch
-    job.head.start = <uint8_t*> malloc(job.file_size + 3 * PIECE_ROOM)
+    job.head.start = <uint8_t*> malloc(job.file_size + job.segment_size + 3 * PIECE_ROOM)
     if job.head.start == NULL:
         work.busy = False
         raise MemoryError
     job.middle.start = job.head.start + job.file_size + PIECE_ROOM
-    job.tail.start = job.middle.start + PIECE_ROOM
+    job.tail.start = job.middle.start + job.segment_size + PIECE_ROOM
     b = &log[0]
     with nogil:
         while at < cut:

@@ -186,14 +186,14 @@ cdef void end_records(Job* job, Batch* h) noexcept nogil:
     horizon_json(&o, h)
     job.tail.size = o.at - job.tail.start
 
-cdef bint headers_json(Out* o, Record* r) noexcept nogil:
+cdef bint header_pairs(Out* o, Record* r) noexcept nogil:
     """The headers; False if a key is not UTF-8, which the reference knows how to say."""
     cdef Cursor c
     cdef int64_t n = 0
     cdef int32_t i
     cdef Bytes start
     c.at, c.end, c.broken = r.headers, r.end, False
-    text(o, b',"headers":[')
+    text(o, b"[")
     for i in range(r.header_count):
         if i:
             text(o, b",")
@@ -235,8 +235,10 @@ cdef bint record_json(Job* job, Batch* h, Record* r, int64_t offset, int64_t tim
     bytes_json(o, r.value, r.value_size)
     if r.header_count == 0:
         text(o, b',"headers":[]')
-    elif not headers_json(o, r):
-        return False
+    else:
+        text(o, b',"headers":')
+        if not header_pairs(o, r):
+            return False
     same(o, &job.middle)
     number(o, sequence_of(h, r))
     same(o, &job.tail)

@@ -36,6 +36,7 @@ PRINT_DATA: int
 SKIP_METADATA: int
 JSON: int
 SCALA: int
+CSV: int
 
 # What `Digests` makes of entries.
 DIGEST_ROWS: int
@@ -93,6 +94,7 @@ def dump(
     select: Selection | None = None,
     file: Buffer | None = None,
     work: Workspace | None = None,
+    segment: Buffer | None = None,
 ) -> tuple[int, int, int]: ...
 
 class RecordReader:

@@ -30,7 +30,7 @@ from klogtool.format.xxh64 import xxh64 as reference_xxh64
 
 DONE, FULL, BODY, REFERENCE, CUT_OFF = 0, 1, 2, 3, 4
 LARGE, DECIDE, DEFLATE, IRREGULAR, MAP_FULL = 6, 7, 8, 9, 10
-DEEP, PRINT_DATA, SKIP_METADATA, JSON, SCALA = 1, 2, 4, 8, 16
+DEEP, PRINT_DATA, SKIP_METADATA, JSON, SCALA, CSV = 1, 2, 4, 8, 16, 32
 DIGEST_ROWS, RECORD_ITEMS, HEAD_ITEMS = 0, 1, 2
 CAN_WATCH = RUNS_IN_THREADS = False
 CRC32C_WAYS = ("the reference",)
@@ -130,6 +130,7 @@ def dump(
     select: Selection | None = None,
     file: Buffer | None = None,
     work: Workspace | None = None,
+    segment: Buffer | None = None,
 ) -> tuple[int, int, int]:
     """No line of them."""
     return at, 0, _answer(at, cut)

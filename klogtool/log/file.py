@@ -45,6 +45,19 @@ class LogFile:
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             raise unreadable(self.path, error) from error
+        self._look(or_folder=or_folder)
+
+    @classmethod
+    def over(cls, fd: int, path: str) -> LogFile:
+        """Return the file behind a descriptor, which it closes at its end. path: what it is called. Raises Unreadable
+        if that is not a regular file."""
+        file = cls.__new__(cls)
+        file.path, file._fd = path, fd
+        file._look()
+        return file
+
+    def _look(self, *, or_folder: bool = False) -> None:
+        """Take the size of what was opened. Raises Unreadable, and closes it, if that is not a regular file."""
         found = os.fstat(self._fd)
         kind = next((name for test, name in _KINDS if test(found.st_mode)), None)
         if kind is not None and not (or_folder and stat.S_ISDIR(found.st_mode)):
@@ -81,6 +94,10 @@ class LogFile:
         size = min(size, self.size - position)
         mapped = mmap.mmap(self._fd, before + size, prot=mmap.PROT_READ, offset=position - before)
         return memoryview(mapped)[before:]
+
+    def again(self) -> LogFile:
+        """Return the same open file for another reader, who closes it."""
+        return LogFile.over(os.dup(self._fd), self.path)
 
     def size_now(self) -> int:
         """Return the current size; if it is less than `size`, the file was cut."""

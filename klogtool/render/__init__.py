@@ -1,13 +1,15 @@
-"""Answers as text, JSON lines and Arrow.
+"""Answers as text, JSON lines, CSV and Arrow.
 
-dump-log, in text and JSON:
+dump-log, in text, JSON and CSV:
 
     kafka_dump         one file after another as kafka-dump-log prints it
     file_dump          every file under a path as text; a bad file does not end the dump
     json_dump          every file under a path as JSON lines
-    log_lines          the entries of a `.log` as lines: by the kernel on several threads, or by the next two
+    csv_dump           logs as CSV
+    log_lines          the entries of a `.log` as lines: by the kernel on several threads, or by a reference
     kafka_text         kafka-dump-log's lines of a batch and a record: the reference of the text kernel
     json_lines         rows of a batch and a record: the reference of the JSON kernel
+    csv_lines          rows of records: the reference of the CSV kernel
     side_text          kafka-dump-log's lines of producer snapshots and transaction indexes
     index_text         kafka-dump-log's lines of offset and time indexes, checked against the log
     side_rows          rows of all files other than logs

@@ -214,16 +214,17 @@ def columns(
     )
 
 
-def walk_files(paths: Iterable[str | os.PathLike[str]], **options: Any) -> Iterator[pa.RecordBatch]:
+def walk_files(paths: Iterable[str | os.PathLike[str] | LogFile], **options: Any) -> Iterator[pa.RecordBatch]:
     """Yield the records of log files, one file after another (see `walk_record_batches`).
 
-    Topic and partition come from the folder's name; they are null if it is not a partition dir.
+    Topic and partition come from the folder's name; they are null if it is not a partition dir. Of a file that is open
+    already, nobody knows them. It is closed after its last record.
     """
     _pyarrow()
     blocks = Blocks()
     for path in paths:
-        topic, partition = partition_of(path)
-        with LogFile(path) as file:
+        topic, partition = (None, None) if isinstance(path, LogFile) else partition_of(path)
+        with path if isinstance(path, LogFile) else LogFile(path) as file:
             yield from walk_record_batches(file, topic=topic, partition=partition, blocks=blocks, **options)
 
 

@@ -96,10 +96,10 @@ def _by_kernel(
             if lines.fatal or lines.errors or any(after < found.offset for _, after in lines.gaps):
                 break
             for piece in lines.pieces:
-                if isinstance(piece, LongLine):
-                    yield from piece.walk()
-                else:
+                if isinstance(piece, bytes | memoryview):
                     yield piece
+                else:
+                    yield from piece.walk()
                 if isinstance(piece, memoryview):
                     outs.give_back(piece)
             at = lines.reached

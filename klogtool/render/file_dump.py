@@ -69,7 +69,9 @@ class TextDump:
 
     def file(self, path: str) -> None:
         """Print a file. Raises KlogError where it cannot be read further."""
-        if path.endswith(".log"):
+        if self.kafka.is_stdin(path):
+            self.kafka.standard_input()
+        elif path.endswith(".log"):
             self.kafka.file(path)
         else:
             self._other_than_log(path)

@@ -6,7 +6,7 @@ import os
 
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, FileName, parse_file_name, parse_partition_dir_name
-from klogtool.log.file import LogFile, read_whole
+from klogtool.log.file import read_whole
 from klogtool.render.file_dump import FOREIGN
 from klogtool.render.json_lines import error_row, json_line
 from klogtool.render.kafka_dump import INT_MAX, KafkaDump
@@ -33,7 +33,7 @@ class JsonDump:
         """Write a file. If it cannot be read further, writes an error line and raises the KlogError."""
         name = parse_file_name(os.path.basename(path))
         try:
-            if name.kind.holds_batches:
+            if name.kind.holds_batches or self.kafka.is_stdin(path):
                 self._log(path)
             else:
                 self._side_file(path, name)
@@ -47,10 +47,10 @@ class JsonDump:
             kafka.options.records(),
             kafka.selection,
             json_file=path,
-            topic=internal_topic(path),
+            topic=None if kafka.is_stdin(path) else internal_topic(path),
             go_on=kafka.go_on,
         )
-        with LogFile(path) as log:
+        with kafka.open(path) as log:
             end = min(log.size, max(kafka.options.max_bytes(), 0))
             dump = LogDump(on_progress=kafka.on_progress)
             try:
@@ -58,7 +58,8 @@ class JsonDump:
             finally:
                 kafka.note_damage(dump, path)
         name = parse_file_name(os.path.basename(path))
-        if name.kind is not FileKind.BOOTSTRAP_SNAPSHOT and name.base_offset is None:
+        has_offset = name.kind is FileKind.BOOTSTRAP_SNAPSHOT or name.base_offset is not None
+        if not (has_offset or kafka.is_stdin(path)):
             kafka.note_name(path)
         if end > dump.valid_bytes and kafka.options.max_bytes() == INT_MAX:
             kafka.note_tail(end - dump.valid_bytes, path, dump.valid_bytes)

@@ -60,7 +60,7 @@ class LongLine:
 
     def walk(self) -> Iterator[bytes]:
         """Yield the same bytes as `json_line` makes of the record's row."""
-        yield from _walk_json(self._row)
+        yield from walk_json(self._row)
         yield b"\n"
 
 
@@ -72,28 +72,30 @@ class _Long:
 
     def walk(self) -> Iterator[bytes]:
         """Yield the same bytes as `json_line` makes of what `json_bytes` returns."""
-        if not _is_utf8(self.data):
+        if not is_utf8(self.data):
             yield b'{"base64":"'
-            yield from map(base64.b64encode, _walk_pieces(self.data))
+            yield from map(base64.b64encode, walk_pieces(self.data))
         else:
             import json
 
             yield b'{"utf8":"'
             decode = codecs.getincrementaldecoder("utf-8")().decode
-            for piece in _walk_pieces(self.data):
+            for piece in walk_pieces(self.data):
                 yield json.dumps(decode(piece), ensure_ascii=False).encode()[1:-1]
         yield b'"}'
 
 
-def _walk_pieces(data: bytes) -> Iterator[memoryview]:
+def walk_pieces(data: bytes) -> Iterator[memoryview]:
+    """Yield the bytes in pieces whose text is short enough to be in memory."""
     view = memoryview(data)
     return (view[at : at + LONG_PIECE_BYTES] for at in range(0, len(view), LONG_PIECE_BYTES))
 
 
-def _is_utf8(data: bytes) -> bool:
+def is_utf8(data: bytes) -> bool:
+    """Whether the bytes are UTF-8."""
     decode = codecs.getincrementaldecoder("utf-8")().decode
     try:
-        for piece in _walk_pieces(data):
+        for piece in walk_pieces(data):
             decode(piece)
         decode(b"", final=True)
     except UnicodeDecodeError:
@@ -109,7 +111,7 @@ def _long_ones(value: Any) -> Iterator[_Long]:
             yield from _long_ones(item)
 
 
-def _walk_json(value: Any) -> Iterator[bytes]:
+def walk_json(value: Any) -> Iterator[bytes]:
     """Yield the same bytes as `json_line`, without the line's end, in pieces."""
     if isinstance(value, _Long):
         yield from value.walk()
@@ -122,17 +124,18 @@ def _walk_json(value: Any) -> Iterator[bytes]:
         yield (b"{" if is_row else b"[") if n == 0 else b","
         if is_row:
             yield row_line(item[0], ascii_only=False).encode() + b":"
-        yield from _walk_json(item[1] if is_row else item)
+        yield from walk_json(item[1] if is_row else item)
     yield b"}" if is_row else b"]"
 
 
 def record_line(file: str, batch: RecordBatch | Message, record: Record, topic: str | None = None) -> bytes | LongLine:
     """Return a record's line; a LongLine if a key, value or header is long."""
-    row = record_row(file, batch, record, topic, _json_bytes_or_long)
+    row = record_row(file, batch, record, topic, json_bytes_or_long)
     return json_line(row) if next(_long_ones(row), None) is None else LongLine(row)
 
 
-def _json_bytes_or_long(data: bytes | None) -> Any:
+def json_bytes_or_long(data: bytes | None) -> Any:
+    """Return what `json_bytes` returns, or for long bytes something that only `walk_json` can write."""
     return _Long(data) if data is not None and len(data) >= LONG_BYTES else json_bytes(data)
 
 
@@ -229,7 +232,7 @@ def _further(
     if record.crc is not None:
         yield "crc", record.crc
         yield "crc_valid", record.crc_valid
-    keys = [json_bytes(h.key) for h in record.headers if not _is_utf8(h.key)]
+    keys = [json_bytes(h.key) for h in record.headers if not is_utf8(h.key)]
     if keys:  # `headers` shows them with replacement characters; this field keeps all bytes
         yield "header_keys", [json_bytes(h.key) for h in record.headers]
     if batch.is_control:

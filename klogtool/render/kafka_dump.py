@@ -64,7 +64,7 @@ class KafkaDump:
     """Prints files to `write` and complaints to `complain`, and collects the reports.
 
     selection: only these records. go_on: continue after damage, where Kafka's tool dies. jobs: threads. damaged:
-    whether anything was wrong so far.
+    whether anything was wrong so far. stdin: standard input, if it is dumped, under the path `-`.
     """
 
     def __init__(
@@ -81,6 +81,15 @@ class KafkaDump:
         self.selection, self.go_on, self.jobs = selection, go_on, jobs
         self.reports, self.damaged = Reports(as_scala=options.as_scala), False
         self.on_progress: Callable[[int], None] | None = None
+        self.stdin: LogFile | None = None
+
+    def open(self, path: str) -> LogFile:
+        """Open a log."""
+        return LogFile(path) if self.stdin is None or path != self.stdin.path else self.stdin.again()
+
+    def is_stdin(self, path: str) -> bool:
+        """Whether this is standard input. Its real name is not known, nor what lies beside it."""
+        return self.stdin is not None and path == self.stdin.path
 
     def file(self, path: str) -> None:
         """Print a file. Raises KlogError where Kafka's tool dies."""
@@ -107,11 +116,24 @@ class KafkaDump:
         except KlogError as error:
             raise error.at_path(path) from None
 
+    def standard_input(self) -> None:
+        """Print standard input as a log. The offset that its name has is taken from the first header."""
+        assert self.stdin is not None
+        self.print(f"Dumping {self.stdin.path}")
+        first = int.from_bytes(self.stdin.read(0, 8).ljust(8, b"\0"), "big", signed=True)
+        try:
+            self._entries(self.stdin.path, lambda: f"Log starting offset: {first}")
+        except KlogError as error:
+            raise error.at_path(self.stdin.path) from None
+
     def _log(self, path: str, name: str) -> None:
+        self._entries(path, lambda: _log_heading(name))
+
+    def _entries(self, path: str, heading: Callable[[], str]) -> None:
         form = Form(self.options.records(), self.selection, go_on=self.go_on)
         max_bytes = self.options.max_bytes()
-        self.print(_log_heading(name))
-        with LogFile(path) as log:
+        self.print(heading())
+        with self.open(path) as log:
             _check_log_size(log)
             if max_bytes < 0:
                 raise Corrupt(f"invalid size: {max_bytes}", kafka_class="IllegalArgumentException")
@@ -123,7 +145,8 @@ class KafkaDump:
             dump_log_lines(log, form, self.write, dump, end=end, jobs=self.jobs)
         finally:
             if dump.gaps and self.selection is None:
-                self.reports.gaps.setdefault(os.path.abspath(log.path), {}).update(dump.gaps)
+                where = log.path if self.is_stdin(log.path) else os.path.abspath(log.path)
+                self.reports.gaps.setdefault(where, {}).update(dump.gaps)
             self.note_damage(dump, log.path)
         if end > dump.valid_bytes and tail:
             self.print(f"Found {end - dump.valid_bytes} invalid bytes at the end of {os.path.basename(log.path)}")

@@ -1,4 +1,4 @@
-"""The entries of a log file as lines: kafka-dump-log's text, or JSON.
+"""The entries of a log file as lines: kafka-dump-log's text, JSON, or CSV.
 
 The kernel writes regular entries. The reference writes entries that the kernel is not sure of, and everything that
 needs a decoder. So damage is judged in one place.
@@ -20,6 +20,7 @@ from klogtool.log.file import LogFile
 from klogtool.log.resync import find_batch_behind
 from klogtool.log.span_maker import SpanMaker, walk_made
 from klogtool.log.windows import BufferPool
+from klogtool.render.csv_lines import LongRow, csv_row
 from klogtool.render.json_lines import LongLine, batch_row, error_row, json_line, record_line
 from klogtool.render.kafka_text import walk_batch_text, walk_records_text
 from klogtool.salvage.mended_entries import SetRight, mended
@@ -43,6 +44,8 @@ LONG_LINE_BYTES = 64 << 10
 LEAST_LINE_ROOM = 320  # the kernel asks for at least so many bytes for each record
 LONG_MASK = (1 << 64) - 1
 
+Text = bytes | memoryview | LongLine | LongRow
+
 
 class Lines:
     """The lines of a span of the file.
@@ -57,7 +60,7 @@ class Lines:
     def __init__(self, start: int | None = None, reached: int = 0, *, bounded: bool = False) -> None:
         self.start, self.reached, self.last = start, reached, False
         self.tail: Corrupt | None = None
-        self.pieces: list[bytes | memoryview | LongLine] = []
+        self.pieces: list[Text] = []
         self.gaps: list[tuple[int | None, int]] = []
         self.last_offset: int | None = None
         self.invalid = 0
@@ -72,7 +75,7 @@ class Lines:
         may become any amount of text."""
         return self.bounded and self.text_bytes >= MOST_SPAN_TEXT_BYTES
 
-    def add(self, piece: bytes | memoryview | LongLine) -> None:
+    def add(self, piece: Text) -> None:
         """Add text."""
         self.pieces.append(piece)
         self.text_bytes += len(piece)
@@ -108,7 +111,7 @@ class LineMaker(SpanMaker[Lines]):
         self._gaps: memoryview | array[int] = memoryview(mmap.mmap(-1, 16 * GAPS_AT_ONCE)).cast("q")
         self._state = self._kernel.DumpState()
         self._flags = _flags(form)
-        self._file = None if form.json_file is None else _json_text(form.json_file)
+        self._file, self._segment = _names(form)
         chosen = form.selection
         self._selection = chosen and kernels.native.Selection(
             chosen.offsets, chosen.timestamps, chosen.producer_id, chosen.key, chosen.grep
@@ -140,7 +143,7 @@ class LineMaker(SpanMaker[Lines]):
         state.last_offset = _before_nothing(window, at) if last_offset is None else last_offset
         at, self._written, why = self._kernel.dump(
             window.data, at, stop, window.base, self._flags, state, self._gaps, memoryview(self._out)[self._used :],
-            body, self._selection, self._file, self.work,
+            body, self._selection, self._file, self.work, self._segment,
         )  # fmt: skip
         self._used += self._written
         self._take(is_unknown=last_offset is None)
@@ -159,9 +162,8 @@ class LineMaker(SpanMaker[Lines]):
     def take_frame(self, window: Window, frame: Frame) -> None:
         """Let the reference write lines."""
         self._seal()
-        walk = _json_of_entry if self.form.json_file is not None else _text_of_entry
         try:
-            for piece in walk(self.made, window, frame, self.form):
+            for piece in _walk_of(self.form)(self.made, window, frame, self.form):
                 self.made.add(piece)
         except KlogError as error:
             if not self._may_go_on(window, frame):
@@ -189,7 +191,7 @@ class LineMaker(SpanMaker[Lines]):
 
     def _has_long_lines(self, window: Window, at: int) -> bool:
         """Whether few records of a batch need so much JSON that it must not be in memory as a whole."""
-        if self.form.json_file is None or self._state.needed < LONG_TEXT_BYTES:
+        if self.form.is_text or self._state.needed < LONG_TEXT_BYTES:
             return False
         frame = next(walk_frames(window.data, at, window.cut, base=window.base), None)
         if frame is None:
@@ -216,9 +218,9 @@ class LineMaker(SpanMaker[Lines]):
             self.made.add(b"\n")
 
     def _may_go_on(self, window: Window, frame: Frame) -> bool:
-        """Whether the dump continues after this error. Text ends where Kafka's tool dies. JSON continues after a batch
-        with a wrong checksum, which no reader accepts anyway."""
-        if self.form.go_on or self.form.json_file is None:
+        """Whether the dump continues after this error. Text ends where Kafka's tool dies. JSON and CSV continue after a
+        batch with a wrong checksum, which no reader accepts anyway."""
+        if self.form.go_on or self.form.is_text:
             return self.form.go_on
         try:
             return not _parse(window, frame).crc_valid
@@ -226,7 +228,7 @@ class LineMaker(SpanMaker[Lines]):
             return False
 
 
-def write_piece(piece: bytes | memoryview | LongLine, write: Callable[[bytes | memoryview], None]) -> None:
+def write_piece(piece: Text, write: Callable[[bytes | memoryview], None]) -> None:
     """Write a piece of `Lines`; a long line is made while it is written."""
     if isinstance(piece, bytes | memoryview):
         write(piece)
@@ -241,15 +243,23 @@ def _fit_for_kernel(form: Form) -> bool:
 
 def _flags(form: Form) -> int:
     native, options = kernels.native, form.options
-    is_json = form.json_file is not None
-    is_deep = options.deep or is_json or (form.selection is not None and form.selection.needs_records)
+    is_json, is_csv = form.json_file is not None, form.csv is not None
+    is_deep = options.deep or not form.is_text or (form.selection is not None and form.selection.needs_records)
     return (
         (native.DEEP if is_deep else 0)
         | (native.PRINT_DATA if options.print_data else 0)
         | (native.SKIP_METADATA if options.skip_metadata else 0)
         | (native.JSON if is_json else 0)
+        | (native.CSV if is_csv else 0)
         | (native.SCALA if options.as_scala else 0)
     )
+
+
+def _names(form: Form) -> tuple[bytes | None, bytes | None]:
+    """Return what the kernel takes as `file` and `segment`."""
+    if form.csv is not None:
+        return form.csv.before_offset, form.csv.before_position
+    return (None if form.json_file is None else _json_text(form.json_file)), None
 
 
 def _json_text(file: str) -> bytes:
@@ -265,6 +275,13 @@ def _before_nothing(window: Window, at: int) -> int:
 
 def _parse(window: Window, frame: Frame) -> RecordBatch | Message:
     return parse_entry(window.data, frame, base=window.base)
+
+
+def _walk_of(form: Form) -> Callable[[Lines, Window, Frame, Form], Iterator[Text]]:
+    """Return the reference of this form."""
+    if form.csv is not None:
+        return _csv_of_entry
+    return _text_of_entry if form.json_file is None else _json_of_entry
 
 
 def _text_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> Iterator[bytes]:
@@ -320,6 +337,20 @@ def _json_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> It
     except KlogError as error:
         yield json_line(error_row(form.json_file, error))
         raise
+
+
+def _csv_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> Iterator[bytes | LongRow]:
+    assert form.csv is not None
+    batch = _parse(window, frame)
+    if isinstance(batch, Message):
+        check_magic(batch)
+    found.checked(batch.crc_valid, batch.position)
+    if form.selection is not None and not form.selection.may_hold(batch):
+        return
+    for record in batch.records():
+        found.see(record.offset)
+        if _wanted(form, record):
+            yield csv_row(form.csv, batch, record)
 
 
 def _wanted(form: Form, record: Record) -> bool:

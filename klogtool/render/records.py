@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from klogtool.render.csv_lines import CsvPlace
     from klogtool.render.decoder_classes import Decoder
     from klogtool.render.selection import Selection
 
@@ -29,10 +30,10 @@ class RecordOptions:
 
 
 class Form:
-    """How the entries of one log file are shown.
+    """How the entries of one log file are shown: as kafka-dump-log's text, if neither json_file nor csv is given.
 
-    json_file: the file's name in JSON lines; None for kafka-dump-log's text. topic: the internal topic whose records
-    are decoded in JSON. go_on: continue after damage, where Kafka's tool dies.
+    json_file: the file's name in JSON lines. topic: the internal topic whose records are decoded in JSON. csv: the
+    columns of a file in CSV. go_on: continue after damage, where Kafka's tool dies.
     """
 
     def __init__(
@@ -42,6 +43,13 @@ class Form:
         json_file: str | None = None,
         topic: str | None = None,
         go_on: bool = False,
+        csv: CsvPlace | None = None,
     ) -> None:
         self.options, self.selection = options or RecordOptions(), selection
         self.json_file, self.topic, self.go_on = json_file, topic, go_on
+        self.csv = csv
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the lines are kafka-dump-log's."""
+        return self.json_file is None and self.csv is None

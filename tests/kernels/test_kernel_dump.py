@@ -59,8 +59,9 @@ class Asked:
         flags = sum(getattr(native, name) for name in self.flags.split())
         cut = len(self.data) if self.cut is None else self.cut
         self.stopped_at, written, self.why = native.dump(
-            self.data, self.at, cut, self.base, flags, self.state, self.gaps, self.out, self.body, self.select, b'"f"'
-        )
+            self.data, self.at, cut, self.base, flags, self.state, self.gaps, self.out, self.body, self.select, b'"f"',
+            segment=b",s,",
+        )  # fmt: skip
         self.text = bytes(self.out[:written])
 
     @property
@@ -161,7 +162,9 @@ def test_odd_records_are_read_here(native: Any, record: str) -> None:
 # ---------------------------------------------------------------- room
 
 
-@pytest.mark.parametrize("flags", ["", "DEEP", "DEEP PRINT_DATA", "DEEP PRINT_DATA SKIP_METADATA", "DEEP JSON"])
+@pytest.mark.parametrize(
+    "flags", ["", "DEEP", "DEEP PRINT_DATA", "DEEP PRINT_DATA SKIP_METADATA", "DEEP JSON", "DEEP CSV"]
+)
 def test_in_however_little_room_the_same_is_said(native: Any, flags: str) -> None:
     """Entry by entry in as much room as was asked for; before that nothing is written, and nothing counted."""
     data = b"".join(vector.data for vector in (*MESSAGES, *BATCHES) if vector.codec in ("none", "lz4", "snappy"))

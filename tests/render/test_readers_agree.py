@@ -24,6 +24,7 @@ from vectors import BATCH_GZIP
 
 from klogtool import kernels
 from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch
+from klogtool.render.csv_lines import CsvPlace
 from klogtool.render.records import Form, RecordOptions
 from klogtool.render.selection import LARGEST, SMALLEST, Selection
 
@@ -37,6 +38,7 @@ FORMS = (
     Form(PRINT_AS_SCALA),
     Form(PRINT_AS_SCALA_WITHOUT_METADATA),
     Form(json_file="t-0/0.log"),
+    Form(csv=CsvPlace.of("t", 0, "0.log")),
 )
 
 
@@ -77,7 +79,8 @@ def any_form(rng: random.Random) -> Form:
     deep, print_data, skip_metadata = (rng.random() < 0.5 for _ in range(3))
     options = RecordOptions(deep or print_data, print_data, skip_metadata)  # as the command line has it
     json_file = rng.choice((None, None, "ü/0.log"))
-    return Form(options, any_selection(rng), json_file, go_on=rng.random() < 0.3)
+    csv = CsvPlace.of("ü", 1, "0.log") if json_file is None and rng.random() < 0.2 else None
+    return Form(options, any_selection(rng), json_file, go_on=rng.random() < 0.3, csv=csv)
 
 
 @pytest.mark.parametrize("seed", range(40))

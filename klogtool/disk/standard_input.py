@@ -1,0 +1,47 @@
+"""Standard input as a file that can be read at any position, and twice.
+
+A pipe is copied into a temporary file that has no name: it is gone when klogtool ends, however it ends. Where it lies
+is the system's decision (TMPDIR). A file behind standard input is read where it is.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from typing import BinaryIO
+
+from klogtool.errors import AboveLimit, KlogError
+from klogtool.log.file import LogFile, unreadable
+
+NAME = "-"
+MOST_BYTES = 2**31 - 1  # of a segment, in Kafka
+PIECE_BYTES = 1 << 20
+
+
+def open_standard_input(stream: BinaryIO | None, *, most_bytes: int = MOST_BYTES) -> LogFile:
+    """Return all bytes of the stream as a file with the path `-`. Waits for the end of the stream.
+
+    Raises AboveLimit for more than `most_bytes`, Unreadable if the stream cannot be read, or the copy not be written.
+    """
+    if stream is None:
+        raise KlogError("standard input is closed", path=NAME)
+    try:
+        kind = os.fstat(stream.fileno()).st_mode
+        if stat.S_ISREG(kind) and stream.tell() == 0:
+            return LogFile.over(os.dup(stream.fileno()), NAME)
+        with tempfile.TemporaryFile(prefix="klogtool-") as copy:
+            _copy(stream, copy, most_bytes)
+            return LogFile.over(os.dup(copy.fileno()), NAME)
+    except OSError as error:
+        raise unreadable(NAME, error) from error
+
+
+def _copy(stream: BinaryIO, copy: BinaryIO, most_bytes: int) -> None:
+    size = 0
+    while piece := stream.read(PIECE_BYTES):
+        size += len(piece)
+        if size > most_bytes:
+            raise AboveLimit(f"more than {most_bytes} bytes, which is more than a segment can have", path=NAME)
+        copy.write(piece)
+    copy.flush()

@@ -1,0 +1,137 @@
+"""Records as rows of CSV (RFC 4180): the reference for the kernel, which writes the same bytes.
+
+Columns have the names and the order of Arrow's (render/arrow). A null is a field with nothing in it, an empty value is
+`""`: text is always quoted. Bytes that are no text are `\\x` and hex digits, as PostgreSQL writes a bytea. So are bytes
+that begin with `\\x`, so that every field has one meaning.
+
+This is the reference of kernels/_csv.pxi: change a rule in both places.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from klogtool.format.batch import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP, NO_TIMESTAMP_TYPE
+from klogtool.format.text import java_utf8
+from klogtool.render.json_lines import LONG_BYTES, is_utf8, json_bytes_or_long, walk_json, walk_pieces
+
+if TYPE_CHECKING:
+    from klogtool.format.batch import Record, RecordBatch
+    from klogtool.format.message import Message
+
+CSV_COLUMNS = (
+    *("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"),
+    *("_segment", "_position", "_batch_base_offset", "_producer_id", "_producer_epoch", "_sequence"),
+    *("_is_control", "_is_transactional", "_compression", "_crc_ok", "_partition_leader_epoch"),
+)
+HEADING = (",".join(CSV_COLUMNS) + "\r\n").encode()
+TIMESTAMP_TYPE_IDS = {NO_TIMESTAMP_TYPE: -1, CREATE_TIME: 0, LOG_APPEND_TIME: 1}
+HEX = b"\\x"
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+
+
+class CsvPlace(Struct, frozen=True):
+    """The columns with one value for a whole file, as bytes. before_offset: topic and partition; before_position: the
+    file's name. Each has the commas around it."""
+
+    before_offset: bytes
+    before_position: bytes
+
+    @classmethod
+    def of(cls, topic: str | None, partition: int | None, segment: str | None) -> CsvPlace:
+        """Return the columns of a file."""
+        number = b"" if partition is None else b"%d" % partition
+        return cls(b",%b,%b," % (_name(topic), number), b",%b," % _name(segment))
+
+
+def _name(name: str | None) -> bytes:
+    return csv_value(None if name is None else os.fsencode(name))
+
+
+class LongRow:
+    """The row of a record with a long key, value or header. Its text is made piece by piece while it is written.
+
+    len(): about the size of these bytes.
+    """
+
+    def __init__(self, place: CsvPlace, batch: RecordBatch | Message, record: Record) -> None:
+        self._parts = place, batch, record
+
+    def __len__(self) -> int:
+        return _size_of(self._parts[2])
+
+    def walk(self) -> Iterator[bytes]:
+        """Yield the row."""
+        return walk_row(*self._parts)
+
+
+def csv_row(place: CsvPlace, batch: RecordBatch | Message, record: Record) -> bytes | LongRow:
+    """Return a record's row; a LongRow if it is long."""
+    if _size_of(record) >= LONG_BYTES:
+        return LongRow(place, batch, record)
+    return b"".join(walk_row(place, batch, record))
+
+
+def _size_of(record: Record) -> int:
+    headers = sum(len(header.key) + len(header.value or b"") for header in record.headers)
+    return max(record.key_size, 0) + max(record.value_size, 0) + headers
+
+
+def walk_row(place: CsvPlace, batch: RecordBatch | Message, record: Record) -> Iterator[bytes]:
+    """Yield a record's row in pieces."""
+    yield from walk_value(record.key)
+    yield b","
+    yield from walk_value(record.value)
+    yield place.before_offset
+    timestamp = b"" if record.timestamp == NO_TIMESTAMP else b"%d" % record.timestamp
+    yield b"%d,%b,%d," % (record.offset, timestamp, TIMESTAMP_TYPE_IDS[batch.timestamp_type])
+    yield from _walk_headers(record)
+    yield place.before_position
+    own_offset = batch.last_offset if batch.codec == "none" else None
+    base_offset = getattr(batch, "base_offset", own_offset)
+    lineage = (
+        batch.position,
+        "" if base_offset is None else base_offset,
+        batch.producer_id,
+        batch.producer_epoch,
+        record.sequence,
+        _truth(batch.is_control),
+        _truth(batch.is_transactional),
+        batch.codec,
+        _truth(batch.crc_valid and record.crc_valid is not False),
+        batch.partition_leader_epoch,
+    )
+    yield (",".join(map(str, lineage)) + "\r\n").encode()
+
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _walk_headers(record: Record) -> Iterator[bytes]:
+    if record.headers:
+        yield b'"'
+        for piece in walk_json([[java_utf8(h.key), json_bytes_or_long(h.value)] for h in record.headers]):
+            yield piece.replace(b'"', b'""')
+        yield b'"'
+
+
+def csv_value(data: bytes | None) -> bytes:
+    """Return a field: text in quotes, or hex; nothing for a null."""
+    return b"".join(walk_value(data))
+
+
+def walk_value(data: bytes | None) -> Iterator[bytes]:
+    """Yield what `csv_value` returns, in pieces."""
+    if data is None:
+        return
+    is_text = not data.startswith(HEX) and _CONTROL.search(data) is None and is_utf8(data)
+    yield b'"' if is_text else b'"' + HEX
+    for piece in walk_pieces(data):
+        yield bytes(piece).replace(b'"', b'""') if is_text else piece.hex().encode()
+    yield b'"'

@@ -1,0 +1,136 @@
+"""`klogtool dump-log -`: the bytes of a segment on standard input, from a pipe or a file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import pytest
+from running import FIXTURES, ROOT
+
+from klogtool.disk import standard_input
+from klogtool.disk.standard_input import open_standard_input
+from klogtool.errors import KlogError
+
+LOG = FIXTURES / "transactions/logdir/t-0/00000000000000000000.log"
+KLOGTOOL = [sys.executable, "-m", "klogtool"]
+
+
+def dump(
+    *words: str, data: bytes | None = None, file: pathlib.Path | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    command = [*KLOGTOOL, "dump-log", *words]
+    if file is None:
+        return subprocess.run(command, input=data, capture_output=True, timeout=60, cwd=ROOT)
+    with file.open("rb") as stream:
+        return subprocess.run(command, stdin=stream, capture_output=True, timeout=60, cwd=ROOT)
+
+
+def of_the_file(*words: str) -> bytes:
+    return subprocess.run([*KLOGTOOL, "dump-log", str(LOG), *words], capture_output=True, timeout=60, cwd=ROOT).stdout
+
+
+@pytest.mark.parametrize("words", [[], ["--deep-iteration"], ["--print-data-log"], ["--format", "json"]], ids=str)
+def test_the_dump_is_that_of_the_file(words: list[str]) -> None:
+    expected = of_the_file(*words).replace(os.fsencode(LOG), b"-")
+    for done in (dump("-", *words, data=LOG.read_bytes()), dump("-", *words, file=LOG)):
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout == expected
+
+
+def test_nobody_knows_the_topic() -> None:
+    done = dump("-", "--format", "csv", data=LOG.read_bytes())
+    assert done.returncode == 0
+    expected = of_the_file("--format", "csv").replace(b',"t",0,', b",,,").replace(b'"%b"' % LOG.name.encode(), b'"-"')
+    assert done.stdout == expected
+
+
+def test_parquet_from_standard_input(tmp_path: pathlib.Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    output = tmp_path / "x.parquet"
+    done = dump("-", "--format", "parquet", "--output", str(output), data=LOG.read_bytes())
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert parquet.read_table(output).num_rows == of_the_file("--format", "json").count(b'"type":"record"')
+
+
+def test_nothing_and_damage() -> None:
+    empty = dump("-", data=b"")
+    assert (empty.returncode, empty.stdout) == (0, b"Dumping -\nLog starting offset: 0\n")
+    torn = dump("-", data=LOG.read_bytes()[:-5])
+    assert torn.returncode == 1
+    assert torn.stderr.startswith(b"klogtool: -: ")
+    assert b"Traceback" not in torn.stderr
+
+
+def test_what_reads_no_standard_input_says_what_does() -> None:
+    for command in ("verify", "lookup", "hash"):
+        words = ["--offset", "1"] if command == "lookup" else []
+        done = subprocess.run([*KLOGTOOL, command, "-", *words], input=b"", capture_output=True, timeout=60, cwd=ROOT)
+        assert done.returncode == 2
+        assert done.stderr.decode().splitlines() == [
+            "klogtool: -: no such file or directory",
+            "Only dump-log, append and explain read standard input. ./- is a file of this name.",
+        ]
+
+
+def test_twice_is_once_too_often() -> None:
+    done = dump("-", "-", data=b"")
+    assert done.returncode == 2
+    assert b"Standard input can be read once only." in done.stderr
+
+
+def test_kafkas_own_option_has_files_only() -> None:
+    done = dump("--files", "-", data=LOG.read_bytes())
+    assert done.stderr.startswith(b"Ignoring unknown file -")
+
+
+def test_no_end_is_waited_for_and_an_interrupt_ends_it() -> None:
+    command, pipe = [*KLOGTOOL, "dump-log", "-"], subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=ROOT)
+    assert process.stdin is not None
+    process.stdin.write(LOG.read_bytes())
+    process.stdin.flush()
+    deadline = time.monotonic() + 30
+    while not _copies(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    printed, told = process.communicate(timeout=30)
+    assert (process.returncode, printed, told) == (130, b"", b"")
+
+
+def _copies(pid: int) -> list[str]:
+    """The open files of a process that have no name."""
+    links = []
+    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            links.append(os.readlink(fd))
+    return [link for link in links if "(deleted)" in link]
+
+
+def test_a_limit_and_a_copy_without_a_name(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(standard_input, "PIECE_BYTES", 10)
+    reading, writing = os.pipe()
+    os.write(writing, bytes(range(100)))
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream, pytest.raises(KlogError, match="more than 99 bytes"):
+        open_standard_input(stream, most_bytes=99)
+    reading, writing = os.pipe()
+    os.write(writing, bytes(range(100)))
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream, open_standard_input(stream) as file:
+        assert list(tmp_path.iterdir()) == []
+        assert (file.path, file.size, file.read(3, 4)) == ("-", 100, bytes([3, 4, 5, 6]))
+        with file.again() as other:
+            assert other.read(0, 2) == b"\0\1"
+
+
+def test_standard_input_that_is_closed() -> None:
+    with pytest.raises(KlogError, match="standard input is closed"):
+        open_standard_input(None)
