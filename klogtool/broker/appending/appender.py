@@ -72,10 +72,13 @@ class Call(Struct, frozen=True):
 
 
 class Appender:
-    """Appends to one log, call by call. The high watermark follows the log's end, unless it was given."""
+    """Appends to one log, call by call. The high watermark follows the log's end, unless it was given.
 
-    def __init__(self, log: LoadedLog) -> None:
-        self._log, self._partition = log, own_name(log.draft.path)
+    rolls: False: the active segment takes everything, because the caller rolls.
+    """
+
+    def __init__(self, log: LoadedLog, *, rolls: bool = True) -> None:
+        self._log, self._partition, self._rolls = log, own_name(log.draft.path), rolls
         self._follows_end = log.terms.high_watermark is None
 
     def answer(self, call: Call) -> dict[str, Any]:
@@ -219,7 +222,8 @@ class Appender:
             )
 
     def _maybe_roll(self, size: int, info: AppendInfo) -> LogSegment:
-        if not should_roll(self._log, Incoming(size, info.max_timestamp, info.last_offset)).due:
+        incoming = Incoming(size, info.max_timestamp, info.last_offset)
+        if not self._rolls or not should_roll(self._log, incoming).due:
             return self._log.segments.last
         # The first offset of a set of magic 0 or 1 is known only when it is opened; this value is not above it.
         is_known = info.first_offset != UNKNOWN_OFFSET

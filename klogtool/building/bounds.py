@@ -1,0 +1,54 @@
+"""How much a spec may ask for: a log dir is made in memory, so its size is known before anything is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from klogtool.building.generated import value_sizes
+from klogtool.building.spec import Batch, File, Generated, Partition, Spec, Step
+from klogtool.building.spec_data import pieces_size
+from klogtool.errors import AboveLimit
+
+MOST_BYTES = 1 << 30
+RECORD_OVERHEAD_BYTES = 40
+ENTRY_BYTES = 128
+KEY_BYTES = 16
+
+
+def check_size(spec: Spec) -> None:
+    """Raises AboveLimit if the spec asks for more than a log dir in memory may have; KlogError for a wrong size."""
+    size = _files_size(spec.files) + sum(_partition_size(partition) for partition in spec.partitions)
+    if size > MOST_BYTES:
+        raise AboveLimit(f"this spec makes up to {size:,} bytes: more than klogtool builds ({MOST_BYTES:,})")
+
+
+def _partition_size(partition: Partition) -> int:
+    steps = [*partition.log, *(step for segment in partition.segments for step in segment.log)]
+    return _files_size(partition.files) + sum(_step_size(step) for step in steps if isinstance(step, Step))
+
+
+def _files_size(files: Iterable[File]) -> int:
+    return sum(pieces_size(file.content) for file in files)
+
+
+def _step_size(step: Step) -> int:
+    if step.generate is not None:
+        return _generated_size(step.generate)
+    if step.batch is not None:
+        return _batch_size(step.batch)
+    return ENTRY_BYTES + (0 if step.raw is None else pieces_size(step.raw))
+
+
+def _generated_size(asked: Generated) -> int:
+    return asked.records * (value_sizes(asked)[1] + KEY_BYTES + RECORD_OVERHEAD_BYTES) + ENTRY_BYTES
+
+
+def _batch_size(batch: Batch) -> int:
+    data = [
+        piece
+        for record in batch.records
+        for piece in (record.key, record.value, *(part for header in record.headers for part in header))
+        if piece is not None
+    ]
+    body = 0 if batch.body is None else pieces_size(batch.body)
+    return ENTRY_BYTES + body + RECORD_OVERHEAD_BYTES * len(batch.records) + sum(map(pieces_size, data))

@@ -1,0 +1,108 @@
+"""A whole log dir: its partitions, its own files as a clean stop leaves them, files as given, and wounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec import UNSET, Struct
+
+from klogtool.broker.draft import Draft
+from klogtool.building.bounds import check_size
+from klogtool.building.entries import clock_of
+from klogtool.building.partition import (
+    BuiltPartition,
+    Terms,
+    at_place,
+    build_partition,
+    check_name,
+    topic_id_of,
+)
+from klogtool.building.spec import LogDir, Spec
+from klogtool.building.spec_data import pieces_bytes
+from klogtool.building.wounds import inflict_wounds
+from klogtool.errors import KlogError
+from klogtool.format.checkpoints import build_offset_checkpoint
+from klogtool.format.identity import CleanShutdown, MetaProperties, build_clean_shutdown, build_meta_properties
+from klogtool.format.names import FileKind, TopicPartition
+from klogtool.format.uuids import parse_uuid
+
+METADATA_TOPIC = "__cluster_metadata"
+
+
+class BuiltLogDir(Struct, frozen=True):
+    """A log dir as made: a draft whose files are named by their paths below it, and its partitions."""
+
+    draft: Draft
+    partitions: tuple[BuiltPartition, ...]
+
+
+def build_log_dir(spec: Spec, path: str) -> BuiltLogDir:
+    """Make a log dir. The same spec gives the same bytes. path: where it will be, for errors about its files.
+
+    Raises KlogError, with the place in the spec, for what cannot be; AboveLimit for more than fits.
+    """
+    check_size(spec)
+    terms = Terms(spec.kafka, *clock_of(spec), spec.config)
+    built: list[BuiltPartition] = []
+    for n, partition in enumerate(spec.partitions):
+        with at_place(f"partitions[{n}]"):
+            made = build_partition(partition, terms)
+            if any(made.dir == other.dir for other in built):
+                raise KlogError(f"{made.dir} is there twice")
+            built.append(made)
+    files = {f"{made.dir}/{name}": file for made in built for name, file in made.draft.files.items()}
+    draft = Draft(path, {}, [made.dir for made in built])
+    draft.files |= files
+    if spec.log_dir is not None:
+        with at_place("log_dir"):
+            _add_own_files(draft, spec.log_dir, built)
+    _take_files_as_given(draft, spec)
+    inflict_wounds(draft, spec.wounds)
+    return BuiltLogDir(draft, tuple(built))
+
+
+def _add_own_files(draft: Draft, asked: LogDir, built: Iterable[BuiltPartition]) -> None:
+    """Add what a broker writes into a log dir when it stops."""
+    draft.write(FileKind.META_PROPERTIES.value, build_meta_properties(_identity_of(asked), date=None))
+    lines = [(made.topic_partition, made) for made in built if made.topic_partition is not None]
+    for kind, offset_of in _CHECKPOINTS.items():
+        offsets = {name: offset for name, made in lines if (offset := offset_of(name, made)) is not None}
+        if offsets or kind is not FileKind.CLEANER_CHECKPOINT:
+            draft.write(kind.value, build_offset_checkpoint(offsets))
+    if asked.stop == "clean":
+        version = None if asked.broker_epoch is None else 0
+        draft.write(FileKind.CLEAN_SHUTDOWN.value, build_clean_shutdown(CleanShutdown(version, asked.broker_epoch)))
+
+
+def _not_of_metadata(name: TopicPartition, offset: int | None) -> int | None:
+    """The log of a KRaft quorum has no line in the checkpoints of a broker."""
+    return None if name.topic == METADATA_TOPIC else offset
+
+
+_CHECKPOINTS: Mapping[FileKind, Callable[[TopicPartition, BuiltPartition], int | None]] = {
+    FileKind.RECOVERY_POINT_CHECKPOINT: lambda name, made: _not_of_metadata(name, made.recovery_point),
+    FileKind.REPLICATION_CHECKPOINT: lambda name, made: _not_of_metadata(name, made.high_watermark),
+    FileKind.LOG_START_CHECKPOINT: lambda name, made: _not_of_metadata(name, made.log_start_checkpoint),
+    FileKind.CLEANER_CHECKPOINT: lambda name, made: _not_of_metadata(name, made.first_dirty_offset),
+}
+
+
+def _identity_of(asked: LogDir) -> MetaProperties:
+    if asked.version == 1 and (asked.cluster_id is None or asked.node_id is None):
+        raise KlogError("version 1 has a cluster_id and a node_id")
+    if asked.directory_id is UNSET:
+        directory_id = topic_id_of(f"directory of node {asked.node_id}")
+    else:
+        directory_id = None if asked.directory_id is None else parse_uuid(str(asked.directory_id))
+    return MetaProperties(asked.version, asked.cluster_id, asked.node_id, directory_id)
+
+
+def _take_files_as_given(draft: Draft, spec: Spec) -> None:
+    for n, file in enumerate(spec.files):
+        with at_place(f"files[{n}]"):
+            check_name(file.name)
+            draft.write(file.name, pieces_bytes(file.content))
+    for name in spec.absent:
+        if name not in draft:
+            raise KlogError(f"absent: there would be no file of this name: {name}")
+        draft.delete(name)

@@ -1,0 +1,214 @@
+"""What a log dir holds, in words: the values of a spec file (docs/build.md).
+
+All are frozen, and name no byte positions except in wounds. What is not given follows from the rules of a broker.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from klogtool.broker.releases import REFERENCE, Release
+
+MAX_INT, MAX_LONG = (1 << 31) - 1, (1 << 63) - 1
+CLOCK_START_MS = 1_704_067_200_000  # 2024-01-01T00:00:00Z
+CLOCK_STEP_MS = 5
+CLUSTER_ID = "klogtool-built-cluster"
+
+Int: TypeAlias = Annotated[int, Meta(ge=-MAX_INT - 1, le=MAX_INT)]
+Long: TypeAlias = Annotated[int, Meta(ge=-MAX_LONG - 1, le=MAX_LONG)]
+Offset: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_LONG - 1)]
+Epoch: TypeAlias = Annotated[int, Meta(ge=-1, le=MAX_INT)]
+Short: TypeAlias = Annotated[int, Meta(ge=-1, le=(1 << 15) - 1)]
+Count: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_INT)]
+Codec: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+Magic: TypeAlias = Annotated[int, Meta(ge=0, le=2)]
+Moment: TypeAlias = Long | str  # epoch milliseconds or ISO 8601
+Setting: TypeAlias = str | int | float | bool
+
+
+class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A part of a spec. A field that is unknown is an error, because its value would be ignored."""
+
+
+class Coded(_Part, frozen=True):
+    """Bytes that are not plain text: one of these. zeros: how many."""
+
+    hex: str | None = None
+    base64: str | None = None
+    text: str | None = None
+    zeros: Annotated[int, Meta(ge=0, le=MAX_LONG)] | None = None
+
+
+Data: TypeAlias = str | Coded | None  # of a key or a value
+Pieces: TypeAlias = str | Coded | tuple[str | Coded, ...]  # of a file
+
+
+class Record(_Part, frozen=True):
+    """A record. timestamp: by default the clock, which then goes on; null is -1. offset: by default the next one."""
+
+    key: Data = None
+    value: Data = None
+    headers: tuple[tuple[str | Coded, Data], ...] = ()
+    timestamp: Moment | None | UnsetType = UNSET
+    offset: Offset | None = None
+
+
+class Batch(_Part, frozen=True):
+    """A record batch; below magic 2, messages, with a codec one wrapper.
+
+    offset, last_offset: by default the next offset of the log, and that of the last record. leader_epoch: holds for
+    the following batches too. producer, epoch, sequence: the sequence goes on by itself. log_append_time: the batch has
+    this time, and so have its records. records_count, body: compressed records as their bytes, in place of `records`.
+    """
+
+    records: tuple[Record, ...] = ()
+    magic: Magic | None = None
+    codec: Codec = "none"
+    offset: Offset | None = None
+    last_offset: Offset | None = None
+    leader_epoch: Epoch | None = None
+    producer: Annotated[int, Meta(ge=0, le=MAX_LONG)] | None = None
+    epoch: Annotated[int, Meta(ge=0, le=(1 << 15) - 1)] | None = None
+    sequence: Epoch | None = None
+    transactional: bool = False
+    control: bool = False
+    log_append_time: Moment | None = None
+    base_timestamp: Long | None = None
+    max_timestamp: Long | None = None
+    delete_horizon: Long | None = None
+    records_count: Annotated[int, Meta(ge=0, le=MAX_INT)] | None = None
+    body: Pieces | None = None
+
+
+class Generated(_Part, frozen=True):
+    """Records made by a seed. keys: how many different keys there are; 0: no keys. value_bytes: a size, or `100..200`.
+
+    batch_records: records in a batch.
+    """
+
+    records: Count
+    seed: Annotated[int, Meta(ge=0, le=MAX_LONG)] = 0
+    keys: Annotated[int, Meta(ge=0, le=MAX_INT)] = 0
+    value_bytes: int | str = 100
+    batch_records: Count = 100
+    codec: Codec = "none"
+    producer: Annotated[int, Meta(ge=0, le=MAX_LONG)] | None = None
+    epoch: Annotated[int, Meta(ge=0, le=(1 << 15) - 1)] | None = None
+    transactional: bool = False
+    leader_epoch: Epoch | None = None
+
+
+class End(_Part, frozen=True):
+    """The end of a producer's transaction. epoch: by default that of the producer's last batch."""
+
+    producer: Annotated[int, Meta(ge=0, le=MAX_LONG)]
+    epoch: Annotated[int, Meta(ge=0, le=(1 << 15) - 1)] | None = None
+    coordinator_epoch: Int = 0
+    timestamp: Moment | None | UnsetType = UNSET
+    offset: Offset | None = None
+    leader_epoch: Epoch | None = None
+
+
+class Roll(_Part, frozen=True):
+    """A new segment. at: its base offset; by default the log's end."""
+
+    at: Offset | None = None
+
+
+class Step(_Part, frozen=True):
+    """One thing that happens to a log; exactly one field is given.
+
+    gap: offsets that are missing, as after compaction. wait: milliseconds. raw: bytes that nothing derived knows of.
+    """
+
+    batch: Batch | None = None
+    generate: Generated | None = None
+    commit: End | int | None = None
+    abort: End | int | None = None
+    roll: Roll | None = None
+    gap: Count | None = None
+    wait: Annotated[int, Meta(ge=0, le=MAX_LONG)] | None = None
+    raw: Pieces | None = None
+
+
+class File(_Part, frozen=True):
+    """A file as it is, in place of what would be derived. name: relative to the partition dir, or to the log dir."""
+
+    name: str
+    content: Pieces = ""
+
+
+class Partition(_Part, frozen=True):
+    """A partition dir.
+
+    dir: its name, if that is not TOPIC-PARTITION. topic_id: by default made from the topic's name; null: there is no
+    partition.metadata. magic: of batches that do not say. start: the first base offset. log_start_offset,
+    high_watermark, recovery_point, first_dirty_offset: lines of the log dir's checkpoints; by default those of a clean
+    stop. log: what happened, with segments rolled as a broker rolls them. segments: the same with segments as given.
+    files: as they are, whatever would be derived; absent: names of files that are not there.
+    """
+
+    topic: str | None = None
+    partition: Annotated[int, Meta(ge=0, le=MAX_INT)] = 0
+    dir: str | None = None
+    topic_id: str | None | UnsetType = UNSET
+    config: dict[str, Setting] = {}
+    magic: Magic = 2
+    leader_epoch: Epoch = 0
+    start: Offset = 0
+    log_start_offset: Offset | None = None
+    high_watermark: Offset | None = None
+    recovery_point: Offset | None = None
+    first_dirty_offset: Offset | None = None
+    log: tuple[Step | Literal["roll"], ...] = ()
+    segments: tuple[Segment, ...] = ()
+    files: tuple[File, ...] = ()
+    absent: tuple[str, ...] = ()
+
+
+class Segment(_Part, frozen=True):
+    """A segment as given: nothing in it rolls. base: its base offset."""
+
+    base: Offset
+    log: tuple[Step, ...] = ()
+
+
+class Clock(_Part, frozen=True):
+    """The time of records that do not say: the first one, and how far it goes on after each."""
+
+    start: Moment = CLOCK_START_MS
+    step_ms: Annotated[int, Meta(ge=0, le=MAX_INT)] = CLOCK_STEP_MS
+
+
+class LogDir(_Part, frozen=True):
+    """What the log dir's own files say. stop: clean has a clean marker. directory_id: by default made from the node id;
+    null: there is none. broker_epoch: in the clean marker; null: an empty marker, as before 3.7."""
+
+    cluster_id: str | None = CLUSTER_ID
+    node_id: Int | None = 1
+    directory_id: str | None | UnsetType = UNSET
+    version: Annotated[int, Meta(ge=0, le=1)] = 1
+    stop: Literal["clean", "unclean"] = "clean"
+    broker_epoch: Long | None = 0
+
+
+class Spec(_Part, frozen=True):
+    """A log dir. kafka: the release whose rules derive side files. config: of every topic. log_dir: null: only partition
+    dirs. files: further files, by their path below the log dir. wounds: see wounds.py."""
+
+    kafka: Release = REFERENCE
+    clock: Clock | Moment = CLOCK_START_MS
+    config: dict[str, Setting] = {}
+    log_dir: LogDir | None = LogDir()
+    partitions: tuple[Partition, ...] = ()
+    files: tuple[File, ...] = ()
+    absent: tuple[str, ...] = ()
+    wounds: tuple[dict[str, Any], ...] = ()
+
+    def as_rows(self) -> dict[str, Any]:
+        """Return the spec as plain values, without what is a default."""
+        rows: dict[str, Any] = msgspec.to_builtins(self)
+        return rows
