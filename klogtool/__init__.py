@@ -14,6 +14,7 @@
     verify/     every damage found, as findings
     copies/     copies of a partition compared
     salvage/    every sound batch of a damaged partition kept
+    building/   log dirs made from a short description, and described
     doctor/     what a broker says and does when it starts, and what to do first
     plans/      decisions: what a command would write, as values
     fleet/      several brokers after a disaster: the best copy of each partition
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from klogtool.broker.unified_log.lookup import TimestampAndOffset as TimestampAndOffset
     from klogtool.broker.unified_log.lookup import TimestampFound as TimestampFound
     from klogtool.broker.unified_log.reading import Fetched as Fetched
+    from klogtool.disk.building import build as build
     from klogtool.errors import AboveLimit as AboveLimit
     from klogtool.errors import Corrupt as Corrupt
     from klogtool.errors import KlogError as KlogError
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "open": "objects.open_path",
     "columns": "render.arrow.columns",
+    "build": "disk.building.build",
     "LogDir": "objects.LogDir",
     "Partition": "objects.Partition",
     "Planned": "objects.Planned",

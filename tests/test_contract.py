@@ -44,6 +44,7 @@ QUESTIONS = {
     "fleet metadata": "fleet metadata {klog}",
     "txns --audit": "txns --audit fixtures/killed-mid-append/logdir",
     "txns --drop-producer": f"txns --drop-producer 0 {SOUND}",
+    "build": "build docs/orders.yaml --output {output}",
     "image": f"image {SOUND} --output {{output}}",
 }
 TYPES = ("answer", "plan", "transaction", "committed", "audit", "image")

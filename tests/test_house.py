@@ -39,6 +39,7 @@ DOORS = {
     "zlib": "klogtool/format/",
     **dict.fromkeys(("lz4", "snappy", "zstandard", "gzip"), "klogtool/format/codecs"),
     "rich": "klogtool/render/",
+    "yaml": "klogtool/building/",
     "pyarrow": ("klogtool/render/", "klogtool/spark/"),
     "click": "klogtool/cli/",
     "pyspark": "klogtool/spark/",

@@ -5,6 +5,7 @@ Nothing here writes, prints or reads the clock: a log dir is a draft, and a desc
 spec             the description: typed values, as in a spec file
 spec_text        a spec file read: YAML, with limits, every error with its place
 spec_data        keys, values and pieces of files in a spec: text, hex, base64, zeros
+places           where in a spec something is wrong
 bounds           how much a spec may ask for, checked before anything is made
 
 log_dir          a whole log dir: partitions, the log dir's own files, wounds
@@ -12,7 +13,21 @@ partition        one partition: its batches appended as a broker appends, its si
 entries          batches and messages in words, made into bytes
 generated        records made by a seed
 
-wounds           damage by name
-describing       a log dir or a partition dir, described
-describing_logs  batches and messages, described
 """
+
+from __future__ import annotations
+
+from klogtool.building.spec import Batch as Batch
+from klogtool.building.spec import Clock as Clock
+from klogtool.building.spec import Coded as Coded
+from klogtool.building.spec import End as End
+from klogtool.building.spec import File as File
+from klogtool.building.spec import Generated as Generated
+from klogtool.building.spec import LogDir as LogDir
+from klogtool.building.spec import Partition as Partition
+from klogtool.building.spec import Record as Record
+from klogtool.building.spec import Roll as Roll
+from klogtool.building.spec import Segment as Segment
+from klogtool.building.spec import Spec as Spec
+from klogtool.building.spec import Step as Step
+from klogtool.building.spec_text import read_spec as read_spec

@@ -67,7 +67,7 @@ class Course(Struct):
         self.now_ms = min(now_ms + self.step_ms, MAX_LONG)
         return now_ms
 
-    def time_of(self, timestamp: Moment | None | UnsetType) -> int:
+    def time_of(self, timestamp: Moment | UnsetType | None) -> int:
         """Return a timestamp in milliseconds: the clock, if there is none. Raises KlogError for a text that is no
         time."""
         if timestamp is UNSET:
@@ -101,7 +101,10 @@ def build_entries(batch: Batch, course: Course) -> bytes:
     last = batch.last_offset if batch.last_offset is not None else records[-1].offset if records else first
     if last < first or last - first > INT_MAX or (records and last < records[-1].offset):
         raise KlogError(f"a batch cannot go from offset {first} to {last}")
-    data = _build_messages(batch, records, magic) if magic < CURRENT_MAGIC else _build_batch(batch, records, last, course)
+    if magic < CURRENT_MAGIC:
+        data = _build_messages(batch, records, magic)
+    else:
+        data = _build_batch(batch, records, last, course)
     course.next_offset = last + 1
     return data
 

@@ -15,12 +15,13 @@ from klogtool import kernels
 from klogtool.building.entries import CURRENT_MAGIC, Course, take_producer
 from klogtool.building.spec import Generated
 from klogtool.errors import KlogError
-from klogtool.format.batch import CODEC_NAMES, INT_MAX, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TRANSACTIONAL_BIT
+from klogtool.format.batch import CODEC_NAMES, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TRANSACTIONAL_BIT
 from klogtool.format.batch_encoding import BatchForm, BytesColumn, RecordColumns
 from klogtool.format.java_numbers import MAX_LONG
 
 CHUNK_BYTES = 4 << 20  # about so many bytes of records are made at a time
 MOST_CHUNK_RECORDS = 1 << 16
+RECORD_BYTES = 40  # of a record beside its value, about
 MOST_VALUE_BYTES = 16 << 20
 _RANGE = re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})")
 _LETTERS = bytes(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"[n & 63] for n in range(256))
@@ -53,10 +54,10 @@ def walk_batches(asked: Generated, course: Course) -> Iterator[bytes]:
 
 
 def _chunk_records(asked: Generated) -> int:
-    """Return how many records are made at a time: whole batches."""
-    average = sum(value_sizes(asked)) // 2 + 32
-    wanted = min(MOST_CHUNK_RECORDS, max(1, CHUNK_BYTES // average))
-    return max(1, wanted // asked.batch_records) * asked.batch_records
+    """Return how many records are made at a time: whole batches, where their number of records is what ends them."""
+    largest = value_sizes(asked)[1] + RECORD_BYTES
+    wanted = min(MOST_CHUNK_RECORDS, max(1, max(CHUNK_BYTES, asked.batch_bytes) // largest))
+    return wanted - wanted % asked.batch_records or wanted
 
 
 def _chunk(asked: Generated, count: int, numbers: random.Random, course: Course) -> bytes:
@@ -77,7 +78,7 @@ def _form(asked: Generated, count: int, course: Course) -> BatchForm:
     if asked.producer is not None:
         producer = take_producer(course, asked.producer, asked.epoch, None, count)
     return BatchForm(
-        batch_bytes=INT_MAX,
+        batch_bytes=asked.batch_bytes,
         batch_records=asked.batch_records,
         attributes=CODEC_NAMES.index(asked.codec) | (TRANSACTIONAL_BIT if asked.transactional else 0),
         partition_leader_epoch=course.take_leader_epoch(asked.leader_epoch),

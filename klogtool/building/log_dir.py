@@ -12,14 +12,13 @@ from klogtool.building.entries import clock_of
 from klogtool.building.partition import (
     BuiltPartition,
     Terms,
-    at_place,
     build_partition,
     check_name,
     topic_id_of,
 )
+from klogtool.building.places import at_place
 from klogtool.building.spec import LogDir, Spec
 from klogtool.building.spec_data import pieces_bytes
-from klogtool.building.wounds import inflict_wounds
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import build_offset_checkpoint
 from klogtool.format.identity import CleanShutdown, MetaProperties, build_clean_shutdown, build_meta_properties
@@ -57,7 +56,6 @@ def build_log_dir(spec: Spec, path: str) -> BuiltLogDir:
         with at_place("log_dir"):
             _add_own_files(draft, spec.log_dir, built)
     _take_files_as_given(draft, spec)
-    inflict_wounds(draft, spec.wounds)
     return BuiltLogDir(draft, tuple(built))
 
 
@@ -90,11 +88,13 @@ _CHECKPOINTS: Mapping[FileKind, Callable[[TopicPartition, BuiltPartition], int |
 def _identity_of(asked: LogDir) -> MetaProperties:
     if asked.version == 1 and (asked.cluster_id is None or asked.node_id is None):
         raise KlogError("version 1 has a cluster_id and a node_id")
+    return MetaProperties(asked.version, asked.cluster_id, asked.node_id, _directory_id(asked))
+
+
+def _directory_id(asked: LogDir) -> bytes | None:
     if asked.directory_id is UNSET:
-        directory_id = topic_id_of(f"directory of node {asked.node_id}")
-    else:
-        directory_id = None if asked.directory_id is None else parse_uuid(str(asked.directory_id))
-    return MetaProperties(asked.version, asked.cluster_id, asked.node_id, directory_id)
+        return topic_id_of(f"directory of node {asked.node_id}")
+    return None if asked.directory_id is None else parse_uuid(str(asked.directory_id))
 
 
 def _take_files_as_given(draft: Draft, spec: Spec) -> None:

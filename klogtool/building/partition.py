@@ -7,8 +7,7 @@ gives raw go into the `.log`, and nothing derived knows of them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -23,6 +22,7 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.rolling import Incoming, roll, should_roll
 from klogtool.building.entries import Course, build_end, build_entries
 from klogtool.building.generated import walk_batches
+from klogtool.building.places import at_place
 from klogtool.building.spec import Partition, Roll, Segment, Setting, Step
 from klogtool.building.spec_data import pieces_bytes
 from klogtool.errors import KlogError
@@ -35,6 +35,7 @@ from klogtool.format.names import FileKind, PartitionDirState, TopicPartition, b
 from klogtool.format.uuids import UUID_SIZE, parse_uuid
 from klogtool.log.folder import find_partition_dir_name
 
+MOST_NAME_BYTES = 255  # of one name; the limit of the system
 _METADATA = FileKind.PARTITION_METADATA.value
 _KEEPS_ALL = MAX_INT  # in place of segment.bytes where a spec lists its segments
 
@@ -62,16 +63,6 @@ class BuiltPartition(Struct, frozen=True):
     high_watermark: int
     log_start_checkpoint: int | None
     first_dirty_offset: int | None
-
-
-@contextmanager
-def at_place(place: str) -> Iterator[None]:
-    """Put the place in a spec in front of an error's reason."""
-    try:
-        yield
-    except KlogError as error:
-        reason = str(error) if error.position is not None else error.reason
-        raise type(error)(f"{place}: {reason}", kafka_class=error.kafka_class) from error
 
 
 def dir_name(partition: Partition) -> str:
@@ -254,7 +245,8 @@ class LogInMaking:
         last = parse_batch(batches, list(walk_frames(batches, 0, len(batches)))[-1].position)
         segment, interval = self.log.segments.last, self.log.terms.config.index_interval_bytes
         entries = min(count, len(batches) // max(1, interval) + 1)
-        has_room = all(index.entries + entries < index.max_entries - 1 for index in (segment.offset_index, segment.time_index))
+        indexes = segment.offset_index, segment.time_index
+        has_room = all(index.entries + entries < index.max_entries - 1 for index in indexes)
         if self._partition.segments:
             return has_room
         return has_room and not should_roll(self.log, Incoming(len(batches), last.max_timestamp, last.last_offset)).due
@@ -264,7 +256,8 @@ def _kind_of(step: Step) -> str:
     """Return the only field of a step that is given."""
     given = [name for name in step.__struct_fields__ if getattr(step, name) is not None]
     if len(given) != 1:
-        raise KlogError(f"a step is one of {', '.join(step.__struct_fields__)}; here are {' and '.join(given) or 'none'}")
+        known = ", ".join(step.__struct_fields__)
+        raise KlogError(f"a step is one of {known}; here are {' and '.join(given) or 'none'}")
     return given[0]
 
 
@@ -286,5 +279,14 @@ def _take_files_as_given(draft: Draft, partition: Partition) -> None:
 
 def check_name(name: str) -> None:
     """Raises KlogError for a path that is not within its folder."""
-    if not all(is_plain_name(part) for part in name.split("/")):
-        raise KlogError(f"not a name of a file within its folder: {name!r}")
+    parts = name.split("/")
+    if "\0" in name or any(part in ("", ".", "..") or len(_as_bytes(part)) > MOST_NAME_BYTES for part in parts):
+        raise KlogError(f"not a name of a file within its folder: {name[:MOST_NAME_BYTES]!r}")
+
+
+def _as_bytes(name: str) -> bytes:
+    """Return a name as the system has it. Raises KlogError for one that it cannot have."""
+    try:
+        return os.fsencode(name)
+    except UnicodeEncodeError:
+        raise KlogError(f"not a name of a file: {name!r}") from None

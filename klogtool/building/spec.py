@@ -15,6 +15,7 @@ from klogtool.broker.releases import REFERENCE, Release
 MAX_INT, MAX_LONG = (1 << 31) - 1, (1 << 63) - 1
 CLOCK_START_MS = 1_704_067_200_000  # 2024-01-01T00:00:00Z
 CLOCK_STEP_MS = 5
+BATCH_BYTES = 16_384
 CLUSTER_ID = "klogtool-built-cluster"
 
 Int: TypeAlias = Annotated[int, Meta(ge=-MAX_INT - 1, le=MAX_INT)]
@@ -52,7 +53,7 @@ class Record(_Part, frozen=True):
     key: Data = None
     value: Data = None
     headers: tuple[tuple[str | Coded, Data], ...] = ()
-    timestamp: Moment | None | UnsetType = UNSET
+    timestamp: Moment | UnsetType | None = UNSET
     offset: Offset | None = None
 
 
@@ -86,14 +87,15 @@ class Batch(_Part, frozen=True):
 class Generated(_Part, frozen=True):
     """Records made by a seed. keys: how many different keys there are; 0: no keys. value_bytes: a size, or `100..200`.
 
-    batch_records: records in a batch.
+    batch_bytes: the most of a batch before compression, as a producer's batch.size; batch_records: the most records.
     """
 
     records: Count
     seed: Annotated[int, Meta(ge=0, le=MAX_LONG)] = 0
     keys: Annotated[int, Meta(ge=0, le=MAX_INT)] = 0
     value_bytes: int | str = 100
-    batch_records: Count = 100
+    batch_bytes: Count = BATCH_BYTES
+    batch_records: Count = MAX_INT
     codec: Codec = "none"
     producer: Annotated[int, Meta(ge=0, le=MAX_LONG)] | None = None
     epoch: Annotated[int, Meta(ge=0, le=(1 << 15) - 1)] | None = None
@@ -107,7 +109,7 @@ class End(_Part, frozen=True):
     producer: Annotated[int, Meta(ge=0, le=MAX_LONG)]
     epoch: Annotated[int, Meta(ge=0, le=(1 << 15) - 1)] | None = None
     coordinator_epoch: Int = 0
-    timestamp: Moment | None | UnsetType = UNSET
+    timestamp: Moment | UnsetType | None = UNSET
     offset: Offset | None = None
     leader_epoch: Epoch | None = None
 
@@ -154,7 +156,7 @@ class Partition(_Part, frozen=True):
     topic: str | None = None
     partition: Annotated[int, Meta(ge=0, le=MAX_INT)] = 0
     dir: str | None = None
-    topic_id: str | None | UnsetType = UNSET
+    topic_id: str | UnsetType | None = UNSET
     config: dict[str, Setting] = {}
     magic: Magic = 2
     leader_epoch: Epoch = 0
@@ -189,15 +191,15 @@ class LogDir(_Part, frozen=True):
 
     cluster_id: str | None = CLUSTER_ID
     node_id: Int | None = 1
-    directory_id: str | None | UnsetType = UNSET
+    directory_id: str | UnsetType | None = UNSET
     version: Annotated[int, Meta(ge=0, le=1)] = 1
     stop: Literal["clean", "unclean"] = "clean"
     broker_epoch: Long | None = 0
 
 
 class Spec(_Part, frozen=True):
-    """A log dir. kafka: the release whose rules derive side files. config: of every topic. log_dir: null: only partition
-    dirs. files: further files, by their path below the log dir. wounds: see wounds.py."""
+    """A log dir. kafka: the release whose rules derive side files. config: of every topic. log_dir: null: only
+    partition dirs. files: further files, by their path below the log dir. wounds: see wounds.py."""
 
     kafka: Release = REFERENCE
     clock: Clock | Moment = CLOCK_START_MS

@@ -1,6 +1,7 @@
 """A spec file read: YAML 1.2's plain types, with limits. Every error is one line with its place.
 
-Not taken: aliases (a few lines of them make billions of values), a key that is there twice, more than MOST_DEPTH levels.
+Not taken: aliases (a few lines of them make billions of values), tags, a key that is there twice, more than MOST_DEPTH
+levels.
 `12:30`, `no` and `2024-01-01` are texts, as in YAML 1.2.
 """
 
@@ -60,7 +61,9 @@ def read_spec(data: bytes, path: str | None = None) -> Spec:
     except msgspec.ValidationError as error:
         raise KlogError(_told(error), path=path) from None
     except KlogError as error:
-        raise error.at_path(path) if path is not None else error
+        if path is not None:
+            error.at_path(path)
+        raise
 
 
 def _load(data: bytes) -> Any:
@@ -68,7 +71,7 @@ def _load(data: bytes) -> Any:
         raise AboveLimit(f"a spec of more than {MOST_TEXT_BYTES:,} bytes")
     try:
         _check_shape(data)
-        return yaml.load(data, Loader=_Loader)  # noqa: S506 - made of SafeLoader
+        return yaml.load(data, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         reason = " ".join(filter(None, (error.context, error.problem)))
         raise _wrong(error.problem_mark or error.context_mark, reason) from None
@@ -82,8 +85,8 @@ def _check_shape(data: bytes) -> None:
     for event in yaml.parse(data, Loader=_Base):
         if isinstance(event, yaml.AliasEvent):
             raise _wrong(event.start_mark, "aliases are not taken: write the value again")
-        if isinstance(event, yaml.NodeEvent) and getattr(event, "tag", None) is not None:
-            raise _wrong(event.start_mark, f"tags are not taken: {event.tag}")
+        if (tag := getattr(event, "tag", None)) is not None:
+            raise _wrong(event.start_mark, f"tags are not taken: {tag}")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MOST_DEPTH:
@@ -108,6 +111,7 @@ def _told(error: msgspec.ValidationError) -> str:
     if unknown:
         return f"{where}: there is no {unknown[1]}{did_you_mean(unknown[1], _names())}"
     named = reason.replace("`int`", "a number").replace("`str`", "a text").replace("`object`", "an object")
+    named = named.replace("`array`", "a list").replace("`null`", "nothing").replace(" | ", " or ").replace("`", "")
     return f"{where}: {named[:1].lower()}{named[1:]}"
 
 

@@ -48,6 +48,7 @@ free                  klogtool free
 room                  klogtool free: whether what is removed leaves the disk
 apply                 klogtool apply
 undo                  klogtool undo
+build                 klogtool build
 image                 klogtool image
 help                  klogtool help
 fleet                 klogtool fleet: the group

@@ -54,6 +54,7 @@ COMMANDS = {
     "free": ("klogtool.cli.free", "Free space on a full disk: what can be given up, the safest first."),
     "apply": ("klogtool.cli.apply", "Carry out a saved plan, or finish a run that was interrupted."),
     "undo": ("klogtool.cli.undo", "Take back what --apply did, list such runs, or free their space."),
+    "build": ("klogtool.cli.build", "Make a log dir from a short description, the same bytes every time."),
     "image": (
         "klogtool.cli.image",
         "Copy a log dir without keys, values and names, for a bug report.",
@@ -77,7 +78,7 @@ GROUPS = {
     "Mend": ("rebuild-index", "salvage", "transplant", "fleet"),
     "Do what a running broker does": ("append", "truncate", "roll", "retain", "delete-records", "compact", "free"),
     "Plans": ("apply", "undo"),
-    "Workshop": ("image",),
+    "Workshop": ("build", "image"),
 }
 
 

@@ -5,6 +5,7 @@ for_good     carries out plans in place and keeps nothing for undo: for a full d
 discarding   deletes for good what klogtool keeps beside a log dir, after all other steps
 output       carries out plans into a new folder; the source does not change
 undo         undoes a run that wrote in place: contents, names, owner, mode and times as they were
+building     writes a log dir that was built from a spec
 image        writes an image of a log dir, and packs it
 
 disk         the calls that change files (write, rename, delete, sync, ...): all writing goes through them

@@ -112,14 +112,14 @@ def spools_beside(output: str, disk: Disk | None = None) -> SpoolFolder:
     return SpoolFolder(_passing_name(os.path.realpath(output)), disk or Disk())
 
 
-def check_place(output: str, source: str) -> None:
+def check_place(output: str, source: str | None) -> None:
     """Raises Refused if no output may be here, or if a broker has the log dir; KlogError if the parent does not
-    exist."""
-    place, read = os.path.realpath(output), os.path.realpath(source)
+    exist. source: None: there is none."""
+    place = os.path.realpath(output)
     parent = os.path.dirname(place)
     if not os.path.isdir(parent):
         raise KlogError("no such folder", path=parent)
-    if place == read or place.startswith(_with_slash(read)) or read.startswith(_with_slash(place)):
+    if source is not None and _overlap(place, os.path.realpath(source)):
         raise Refused(f"the output would be inside its source, or contain it: {source}", path=output)
     if any(map(is_partition_dir, _ancestors(place))):
         raise Refused("the output cannot be inside a partition dir", path=output)
@@ -131,6 +131,10 @@ def check_place(output: str, source: str) -> None:
             path=output,
         )
     _check_empty(place, output)
+
+
+def _overlap(place: str, read: str) -> bool:
+    return place == read or place.startswith(_with_slash(read)) or read.startswith(_with_slash(place))
 
 
 def _check_empty(place: str, output: str) -> None:

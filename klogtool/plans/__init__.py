@@ -49,6 +49,7 @@
     mend                     doctor --fix: edits of single files and folders of a log dir
     fleet_share              fleet apply: one broker's share of a plan over all brokers
 
+    build                    build: a log dir out of a spec
     image                    image: what becomes of each file of a log dir
     image_log                image: a log without keys and values
     image_names              image: other names for topics

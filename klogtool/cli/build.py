@@ -1,0 +1,78 @@
+"""klogtool build."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from klogtool.building.spec_text import MOST_TEXT_BYTES, read_spec
+from klogtool.cli import options
+from klogtool.cli.output import Output
+from klogtool.cli.writing import told_if_interrupted
+from klogtool.cli.writing_options import header, output_format
+from klogtool.disk.building import write_log_dir
+from klogtool.disk.output import check_place
+from klogtool.errors import AboveLimit, KlogError
+from klogtool.json_rows import row_line
+from klogtool.log.file import read_whole
+from klogtool.plans.build import COMMAND, BuildPlan, decide
+from klogtool.render.build import build_text
+
+STDIN, STANDARD_INPUT = "-", "standard input"
+
+
+@click.command(COMMAND)
+@click.argument("spec", metavar="SPEC")
+@click.option(
+    "--output",
+    required=True,
+    type=click.Path(),
+    metavar="DIR",
+    help="Write the log dir to this folder. It must be new or empty.",
+)
+@output_format
+@options.quiet
+@options.debug
+def command(spec: str, form: str, **chosen: Any) -> int:
+    """Make a log dir from a description in YAML: records, batches, transactions, segments, settings, damage.
+
+    SPEC is a file, or - for stdin. The same description gives the same bytes every time. Indexes, producer snapshots
+    and checkpoints are those that a broker leaves after a clean stop. klogtool dump-log --format spec writes the
+    description of an existing log dir.
+
+    Exit status: 0 done; 2 wrong usage, or the description is not valid; 3 refused, nothing written; 4 could not go on.
+    """
+    output = chosen["output"]
+    check_place(output, None if spec == STDIN else spec)
+    plan = _decided(spec, output)
+    with told_if_interrupted(lambda: f"{output} was not written, or it is complete"):
+        write_log_dir(plan, output)
+    out = Output()
+    if form == "json":
+        out.line(row_line(header(COMMAND)))
+        out.line(row_line({"type": "answer", "command": COMMAND, "path": plan.path, **plan.answer}))
+    elif not chosen["quiet"]:
+        out.text(build_text(plan.answer, output))
+    out.flush()
+    return 0
+
+
+def _decided(spec: str, output: str) -> BuildPlan:
+    """Return the plan. An error about the spec names its file."""
+    where = STANDARD_INPUT if spec == STDIN else spec
+    data = _standard_input() if spec == STDIN else read_whole(spec, limit=MOST_TEXT_BYTES)
+    try:
+        return decide(os.path.abspath(output), read_spec(data))
+    except KlogError as error:
+        error.at_path(where)
+        raise
+
+
+def _standard_input() -> bytes:
+    data = sys.stdin.buffer.read(MOST_TEXT_BYTES + 1)
+    if len(data) > MOST_TEXT_BYTES:
+        raise AboveLimit(f"more than {MOST_TEXT_BYTES:,} bytes: name a file", path=STANDARD_INPUT)
+    return data
