@@ -11,10 +11,10 @@
     kernels/    the hot loops, compiled; the same answers as the Python that they stand in for
     log/        reading a disk: log dirs, partitions, segments, batches, records; read-only
     broker/     Kafka's own log, offline: loaded, recovered, appended to, cleaned; over a draft, nothing is written
+    building/   log dirs made from a short description, and described
     verify/     every damage found, as findings
     copies/     copies of a partition compared
     salvage/    every sound batch of a damaged partition kept
-    building/   log dirs made from a short description, and described
     doctor/     what a broker says and does when it starts, and what to do first
     plans/      decisions: what a command would write, as values
     fleet/      several brokers after a disaster: the best copy of each partition

@@ -18,10 +18,10 @@ FLOORS = {"escape": -1, "json_rows": 0, "interrupts": 0, "errors": 0, "values": 
 FLOORS |= {
     "log": 3,
     "broker": 4,
+    "building": 5,
     "verify": 5,
     "copies": 5,
     "salvage": 6,
-    "building": 6,
     "plans": 7,
     "disk": 8,
     "doctor": 8,

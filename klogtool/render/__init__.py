@@ -66,6 +66,7 @@ Other answers:
     hash               hash
     drop_producer      txns --drop-producer
     txns_audit         txns --audit
+    build              the answer of build
     image              image
     fleet_metadata     fleet metadata
     fleet_plan         `fleet plan`
