@@ -13,6 +13,12 @@ partition        one partition: its batches appended as a broker appends, its si
 entries          batches and messages in words, made into bytes
 generated        records made by a seed
 
+wounds                damage by name: all wounds; a wound as a value
+wound_places          which file, batch and byte a wound means
+wounds_of_bytes       bits and bytes of any file
+wounds_of_batches     batches of a log
+wounds_of_side_files  indexes, snapshots, checkpoints and ids of a partition
+wounds_of_log_dirs    a log dir's own files
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ producer_replay    producers and transactions, from a walk over batch headers
 commit_replay      committed offsets of groups, record by record
 batch_encoding     columns of records, made into batches
 batch_filling      a batch that is filled record by record
+entry_fields       one header field of an entry, set by its name
 blanking           keys and values taken out of an entry, in place
 item_merge         two copies' records or batches, merged by their offsets
 record_digests     fingerprints of records, and what of two copies is compared

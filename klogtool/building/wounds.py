@@ -1,0 +1,114 @@
+"""Named wounds: what disks, kills and people do to log dirs. For tests of tools that meet such log dirs.
+
+A wound changes a draft, which is a folder as it is to become, and writes nothing. `WOUNDS` has each by its name.
+`Wound` is one as a value: a name, a file, and arguments, as a spec of `klogtool build` has it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, get_type_hints
+
+import msgspec
+from msgspec import NODEFAULT, Struct
+
+from klogtool.broker.draft import Draft
+from klogtool.building.wound_places import path_in
+from klogtool.building.wounds_of_batches import drop_batch, duplicate_batch, set_field, swap_batches, wrong_crc
+from klogtool.building.wounds_of_bytes import (
+    empty_file,
+    flip_bit,
+    garbage_tail,
+    insert,
+    overwrite,
+    replace_text,
+    tear_at,
+    zero_from,
+    zero_range,
+    zero_tail,
+)
+from klogtool.building.wounds_of_log_dirs import add_file, clean_stop, drop_checkpoint, forge_checkpoint, unclean_stop
+from klogtool.building.wounds_of_side_files import (
+    copy_segment,
+    drop_epochs,
+    drop_file,
+    drop_index,
+    drop_segment,
+    drop_snapshot,
+    drop_timeindex,
+    drop_txnindex,
+    forge_epochs,
+    forge_index,
+    forge_snapshot,
+    forge_timeindex,
+    forge_txnindex,
+    leave_over,
+    preallocate_index,
+    rename_file,
+    stale_index,
+    wrong_topic_id,
+)
+from klogtool.errors import KlogError
+
+_BY_THEME: tuple[tuple[Callable[..., None], ...], ...] = (
+    (flip_bit, overwrite, insert, zero_range, zero_from, zero_tail, garbage_tail, tear_at, empty_file, replace_text),
+    (wrong_crc, set_field, swap_batches, duplicate_batch, drop_batch),
+    (drop_index, drop_timeindex, drop_txnindex, drop_snapshot, drop_epochs, drop_file, drop_segment),
+    (stale_index, preallocate_index, copy_segment, leave_over, rename_file),
+    (forge_index, forge_timeindex, forge_txnindex, forge_snapshot, forge_epochs, wrong_topic_id),
+    (unclean_stop, clean_stop, forge_checkpoint, drop_checkpoint, add_file),
+)
+WOUNDS: Mapping[str, Callable[..., None]] = {wound.__name__: wound for theme in _BY_THEME for wound in theme}
+
+NAME, FILE = "wound", "file"
+
+
+class Wound(Struct, frozen=True):
+    """A wound as a value. name: in `WOUNDS`. file: a path below the draft, of a file or partition dir; "": the draft's
+    own folder. arguments: those of the function, by name."""
+
+    name: str
+    file: str = ""
+    arguments: Mapping[str, int | str | bool] = msgspec.field(default_factory=dict)
+
+    def inflict(self, draft: Draft) -> None:
+        """Change the draft. Raises KlogError if the wound does not fit: no such file, batch or byte."""
+        try:
+            WOUNDS[self.name](draft, self.file, **self.arguments)
+        except KlogError as error:
+            raise error.at_path(path_in(draft, self.file)) from None
+
+    def as_row(self) -> dict[str, int | str | bool]:
+        """Return the mapping that `read_wound` reads."""
+        return {NAME: self.name, **({FILE: self.file} if self.file else {}), **self.arguments}
+
+
+def read_wound(row: Mapping[str, Any], at: str = "wound") -> Wound:
+    """Read a wound that somebody wrote: `wound: flip_bit`, `file: orders-0`, and its arguments.
+
+    at: the name of the whole in errors. Raises KlogError for an unknown wound or argument, or a wrong type.
+    """
+    name = row.get(NAME)
+    if not isinstance(name, str) or name not in WOUNDS:
+        raise KlogError(f"{at}.{NAME}: there is no wound {str(name)[:40]!r}; there are {', '.join(sorted(WOUNDS))}")
+    rest = {key: value for key, value in row.items() if key != NAME}
+    try:
+        given = msgspec.convert(rest, _arguments_of(name))
+    except msgspec.ValidationError as error:
+        raise KlogError(f"{at} ({name}): {error}") from None
+    arguments = {key: getattr(given, key) for key in rest if key != FILE}
+    return Wound(name, getattr(given, FILE), arguments)
+
+
+@cache
+def _arguments_of(name: str) -> type[Struct]:
+    """Return a struct with the arguments of a wound's function."""
+    hints = get_type_hints(WOUNDS[name])
+    parameters = list(inspect.signature(WOUNDS[name]).parameters.values())[1:]
+    fields = [
+        (each.name, hints[each.name], NODEFAULT if each.default is inspect.Parameter.empty else each.default)
+        for each in parameters
+    ]
+    return msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)

@@ -1,0 +1,139 @@
+"""Records that are expected and records that were found, compared; the difference as lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Any, TypeAlias
+
+from klogtool.escape import escaped
+from klogtool.format.batch import Header, Record
+from klogtool.render.counts import count_text
+
+Fields: TypeAlias = Mapping[str, Any]  # of a record, by name; those that matter
+
+FIELDS = ("offset", "timestamp", "key", "value", "headers")
+MOST_LINES = 40
+MOST_ALIGNED = 500  # records; more are compared one by one, because aligning takes time in their square
+_SHOWN = 40  # characters of a key or value
+_BEFORE = 10  # of these in front of the first difference
+
+
+def diff_text(name: str, expected: Sequence[Fields], found: Sequence[Record], *, is_all: bool) -> str:
+    """Return what differs; "" if nothing does. is_all: there are no further records."""
+    lines = list(_lines(expected, found))
+    if not lines:
+        return ""
+    shown, left = lines[:MOST_LINES], len(lines) - MOST_LINES
+    counted = f"{'' if is_all else 'at least '}{count_text(len(found), 'record')}"
+    head = f"{name} has other records than expected: {len(expected):,} expected, {counted} found."
+    more = [f"  ... and {count_text(left, 'more line')}"] if left > 0 else []
+    return "\n".join([head, "  - expected, not found; + found, not expected", *shown, *more])
+
+
+def _lines(expected: Sequence[Fields], found: Sequence[Record]) -> Iterator[str]:
+    """Yield the lines of the diff, with one equal record in front of each difference."""
+    start = _common(expected, found)
+    stop = _common(expected[start:][::-1], found[start:][::-1])
+    wanted, seen = expected[start : len(expected) - stop], found[start : len(found) - stop]
+    if (wanted or seen) and start:
+        yield from _equal(found[start - 1])
+    for first, behind, first_found, behind_found, is_equal in _blocks(wanted, seen):
+        if is_equal:
+            yield from _equal(seen[behind_found - 1])
+            continue
+        pairs = min(behind - first, behind_found - first_found)
+        for number in range(pairs):
+            yield from _changed(wanted[first + number], seen[first_found + number])
+        yield from (f"  - {_shown(each)}" for each in wanted[first + pairs : behind])
+        yield from (f"  + {_shown(_of(each))}" for each in seen[first_found + pairs : behind_found])
+    if (wanted or seen) and stop:
+        yield from _equal(found[len(found) - stop])
+
+
+def _common(expected: Sequence[Fields], found: Sequence[Record]) -> int:
+    """Return how many records are equal from the start on."""
+    at = 0
+    while at < min(len(expected), len(found)) and _fits(expected[at], found[at]):
+        at += 1
+    return at
+
+
+def _fits(expected: Fields, found: Record) -> bool:
+    return all(getattr(found, name) == value for name, value in expected.items())
+
+
+def _blocks(wanted: Sequence[Fields], seen: Sequence[Record]) -> Iterator[tuple[int, int, int, int, bool]]:
+    """Yield stretches of both sides, and whether they are equal."""
+    if not wanted and not seen:
+        return
+    if max(len(wanted), len(seen)) > MOST_ALIGNED:
+        yield 0, len(wanted), 0, len(seen), False
+        return
+    names = [name for name in FIELDS if all(name in each for each in wanted)]
+    by_content = [name for name in names if name not in ("offset", "timestamp")] or names
+    left = [tuple(each[name] for name in by_content) for each in wanted]
+    right = [tuple(getattr(each, name) for name in by_content) for each in seen]
+    for tag, first, behind, first_found, behind_found in SequenceMatcher(None, left, right, False).get_opcodes():
+        same = tag == "equal" and all(_fits(wanted[first + n], seen[first_found + n]) for n in range(behind - first))
+        yield first, behind, first_found, behind_found, same
+
+
+def _equal(record: Record) -> Iterator[str]:
+    yield f"    {_shown(_of(record))}"
+
+
+def _of(record: Record) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in FIELDS}
+
+
+def _changed(expected: Fields, found: Record) -> Iterator[str]:
+    """Yield a record that was found in place of another: both, and from which byte on they differ."""
+    if _fits(expected, found):
+        yield from _equal(found)
+        return
+    starts = {name: _first_difference(value, getattr(found, name)) for name, value in expected.items()}
+    yield f"  - {_shown(expected, starts)}"
+    yield f"  + {_shown(_of(found), starts)}"
+    for name, at in starts.items():
+        if at is not None and at > _SHOWN - _BEFORE:
+            yield f"      {name}: the first {at:,} bytes are equal"
+
+
+def _first_difference(expected: Any, found: Any) -> int | None:
+    """Return the first byte that differs; None if none does, or there are no bytes."""
+    if expected == found or not isinstance(expected, bytes) or not isinstance(found, bytes):
+        return None
+    longest = min(len(expected), len(found))
+    return next((at for at in range(longest) if expected[at] != found[at]), longest)
+
+
+def _shown(fields: Fields, starts: Mapping[str, int | None] | None = None) -> str:
+    """Show a record in a line. starts: from which byte on keys and values matter."""
+    parts = []
+    for name in FIELDS:
+        value = fields.get(name)
+        if name in ("offset", "timestamp") and value is not None:
+            parts.append(f"{'time' if name == 'timestamp' else name} {value}")
+        elif name == "headers" and value:
+            parts.append("headers " + ", ".join(map(_header_text, value)))
+        elif name in ("key", "value") and name in fields:
+            parts.append(f"{name} {_bytes_text(value, (starts or {}).get(name) or 0)}")
+    return "  ".join(parts)
+
+
+def _header_text(header: Header) -> str:
+    return f"{_bytes_text(header.key, 0)}={_bytes_text(header.value, 0)}"
+
+
+def _bytes_text(value: bytes | None, start: int) -> str:
+    """Show a key or value: as text if it is UTF-8, else in hex; a long one from shortly before `start` on."""
+    if value is None:
+        return "null"
+    first = max(0, start - _BEFORE) if len(value) > _SHOWN else 0
+    part = value[first : first + _SHOWN]
+    try:
+        text = f"'{escaped(part.decode())}'"
+    except UnicodeDecodeError:
+        text = f"0x{part.hex()}"
+    return f"{'...' if first else ''}{text}{'...' if first + _SHOWN < len(value) else ''}"

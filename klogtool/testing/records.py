@@ -1,0 +1,149 @@
+"""assert_records: a log has these records, and no others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from klogtool.broker.unified_log.loaded_partition import load
+from klogtool.errors import KlogError
+from klogtool.format.batch import Header, Record
+from klogtool.log.opened import open_path
+from klogtool.log.partition import Partition
+from klogtool.log.segment import Segment
+from klogtool.testing.asked import circumstances_of
+from klogtool.testing.record_diff import FIELDS, Fields, diff_text
+
+if TYPE_CHECKING:
+    from klogtool.format.typed import Moment
+    from klogtool.log.entries import Entry
+
+# A record that is expected: its fields by name, or (key, value), or a Record.
+Expected: TypeAlias = "Mapping[str, Any] | tuple[Any, Any] | Record"
+Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
+
+MOST_MORE = 1000  # records that are read beyond those that are expected
+_FETCH_BYTES = 1 << 30
+
+
+def assert_records(
+    path: str | os.PathLike[str],
+    expected: Iterable[Expected],
+    *,
+    isolation: Isolation = "read_uncommitted",
+    until_damage: bool = False,
+    now_ms: Moment | None = None,
+    **given: Any,
+) -> None:
+    """Assert that a partition dir, or one `.log`, has exactly these records, in this order. Control records do not
+    count.
+
+    expected: of each record the fields that matter: a mapping with `offset`, `timestamp`, `key`, `value`, `headers`; a
+    pair (key, value); or a Record. Keys and values are bytes, text (UTF-8) or None. Headers are pairs or a mapping.
+    isolation: read_committed reads as such a consumer does: up to the last stable offset, without aborted records.
+    until_damage: compare the records in front of the first damage; otherwise damage fails. now_ms, given: for
+    read_committed, as `asked.circumstances_of` takes them.
+
+    Raises AssertionError with a diff; KlogError for a path that has no records, and for an expectation of a wrong form.
+    """
+    __tracebackhide__ = True
+    wanted = [_fields_of(each, number) for number, each in enumerate(expected)]
+    name, walk = _walk(os.fspath(path), isolation, now_ms, given)
+    found, damage = _read(walk, len(wanted) + MOST_MORE)
+    told = diff_text(name, wanted, found, is_all=len(found) < len(wanted) + MOST_MORE)
+    if damage is not None and not until_damage:
+        told = "\n".join([told or f"{name} has these records, and then damage.", f"reading ended: {damage}"])
+    if told:
+        raise AssertionError(told)
+
+
+def _fields_of(expected: Expected, number: int) -> Fields:
+    """Return the fields that are expected of a record, in the types of a Record."""
+    if isinstance(expected, Record):
+        return {name: getattr(expected, name) for name in FIELDS}
+    if isinstance(expected, tuple) and len(expected) == 2:
+        expected = {"key": expected[0], "value": expected[1]}
+    if not isinstance(expected, Mapping):
+        raise KlogError(f"expected record {number} is neither a mapping, nor a pair of key and value: {expected!r:.60}")
+    unknown = [str(name) for name in expected if name not in FIELDS]
+    if unknown:
+        raise KlogError(f"expected record {number} has the field '{unknown[0]}': known are {', '.join(FIELDS)}")
+    return {name: _typed(name, expected[name], number) for name in FIELDS if name in expected}
+
+
+def _typed(name: str, value: Any, number: int) -> Any:
+    if name in ("key", "value"):
+        return _bytes_of(value, name, number)
+    if name == "headers":
+        pairs = value.items() if isinstance(value, Mapping) else value
+        try:
+            return tuple(
+                Header(_bytes_of(key, name, number) or b"", _bytes_of(each, name, number)) for key, each in pairs
+            )
+        except (TypeError, ValueError):
+            raise KlogError(f"headers of expected record {number} are no pairs: {value!r:.60}") from None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise KlogError(f"{name} of expected record {number} is no whole number: {value!r:.60}")
+    return value
+
+
+def _bytes_of(value: Any, name: str, number: int) -> bytes | None:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape")
+    if value is None or isinstance(value, bytes):
+        return value
+    raise KlogError(f"{name} of expected record {number} is neither bytes nor text nor None: {value!r:.60}")
+
+
+def _walk(
+    path: str, isolation: Isolation, now_ms: Moment | None, given: Mapping[str, Any]
+) -> tuple[str, Iterator[Entry]]:
+    """Return the path's own name, and its batches that have data."""
+    found = open_path(path)
+    if not isinstance(found, Partition | Segment):
+        raise KlogError("neither a partition dir nor a .log", path=path)
+    name = os.path.basename(os.path.abspath(path))
+    if isolation == "read_uncommitted":
+        return name, _uncommitted([found] if isinstance(found, Segment) else found.segments)
+    if isolation != "read_committed" or isinstance(found, Segment):
+        raise KlogError("isolation is read_uncommitted, or for a partition dir also read_committed", path=path)
+    return name, _committed(path, now_ms, given)
+
+
+def _uncommitted(segments: Sequence[Segment]) -> Iterator[Entry]:
+    for segment in segments:
+        for batch in segment.batches():
+            if not batch.crc_valid:
+                raise KlogError("the checksum does not match", path=batch.path, position=batch.position)
+            if not batch.is_control:
+                yield batch
+        if tail := segment.tail_bytes():
+            raise KlogError(f"{tail:,} bytes are no whole batch", path=segment.path, position=segment.size - tail)
+
+
+def _committed(path: str, now_ms: Moment | None, given: Mapping[str, Any]) -> Iterator[Entry]:
+    """Yield what a consumer with read_committed gets."""
+    loaded = load(path, circumstances_of(now_ms, given))
+    offset, end = loaded.log_start_offset, loaded.last_stable_offset
+    while offset < end:
+        fetched = loaded.read(offset, _FETCH_BYTES, min_one_message=True, isolation="read_committed")
+        reached = offset
+        for batch in fetched.batches():
+            reached = batch.last_offset + 1
+        yield from fetched.batches(committed_only=True)
+        if reached <= offset:
+            return
+        offset = reached
+
+
+def _read(batches: Iterator[Entry], most: int) -> tuple[list[Record], KlogError | None]:
+    """Return the records, `most` of them at most, and the damage that ended them."""
+    found: list[Record] = []
+    try:
+        for record in islice((record for batch in batches for record in batch.records()), most):
+            found.append(record)
+    except KlogError as damage:
+        return found, damage
+    return found, None

@@ -1,0 +1,109 @@
+"""broker_would: what a broker's start would do to log dirs, as `klogtool doctor` says it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from klogtool.broker.circumstances import is_log_dir
+from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, Starts, What
+from klogtool.doctor.rehearsal import Examination, examine
+from klogtool.errors import KlogError
+from klogtool.render.doctor import diagnosis_text
+from klogtool.testing.asked import circumstances_of
+
+if TYPE_CHECKING:
+    from klogtool.format.typed import Moment
+
+
+def broker_would(*log_dirs: str | os.PathLike[str], now_ms: Moment | None = None, **given: Any) -> Verdict:
+    """Return what a broker's start would do to its log dirs. Nothing is written. A partition dir stands for the log dir
+    that contains it.
+
+    now_ms, given: as `asked.circumstances_of` takes them: `kafka="3.9.2"` asks another release. Raises KlogError for a
+    path that is no log dir.
+    """
+    paths = list(dict.fromkeys(_log_dir_of(os.path.abspath(os.fspath(path))) for path in log_dirs))
+    if not paths:
+        raise KlogError("no log dir is given")
+    return Verdict(examine(paths, Examination(circumstances_of(now_ms, given), jobs=1)))
+
+
+class Verdict:
+    """What a broker's start would do. Its text is what `klogtool doctor` prints, so a failed assertion shows it.
+
+    diagnosis: all of the answer.
+    """
+
+    def __init__(self, diagnosis: Diagnosis) -> None:
+        self.diagnosis = diagnosis
+
+    @property
+    def starts(self) -> bool:
+        """Whether the broker starts, whatever it loses."""
+        return self.diagnosis.starts is not Starts.REFUSES
+
+    @property
+    def loses_nothing(self) -> bool:
+        """Whether the broker starts, and neither loses nor hides data."""
+        return self.diagnosis.starts is Starts.YES
+
+    @property
+    def is_well(self) -> bool:
+        """Whether there is nothing to report at all."""
+        return self.diagnosis.is_silent
+
+    @property
+    def lost_records(self) -> int:
+        """How many records the start loses, as far as headers count them."""
+        return self.diagnosis.lost_records
+
+    @property
+    def ahead(self) -> tuple[Ahead, ...]:
+        """Everything that the start does or shows: `what`, `path`, `detail`, `first_offset`, `lost_records`, ..."""
+        return self.diagnosis.points
+
+    @property
+    def does(self) -> Collection[str]:
+        """The kinds of what is ahead, by their names in docs/doctor.md: {"truncated", "stray"}."""
+        return {point.what.value for point in self.ahead}
+
+    @property
+    def refusals(self) -> list[str]:
+        """Why the broker does not start: the class of Kafka's exception and its message, or a sentence."""
+        return [_refusal(point) for point in self.ahead if point.what in (What.REFUSES, What.OFFLINE)]
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """Ways out: `title`, `command`, `lost_records`, `strategy`."""
+        return tuple(option for trouble in self.diagnosis.troubles for option in trouble.options)
+
+    def partition(self, name: str) -> Prospect:
+        """Return what the start does to a partition dir: `log_end_offset`, `work`, ... Raises KeyError for a name that
+        no log dir has."""
+        for prospect in self.diagnosis.prospects:
+            if os.path.basename(prospect.path) == name:
+                return prospect
+        raise KeyError(name)
+
+    def lost_in(self, name: str) -> int:
+        """Return how many records of a partition dir the start loses. Raises KeyError as `partition`."""
+        path = self.partition(name).path
+        return sum(point.lost_records for point in self.ahead if point.path == path)
+
+    def __str__(self) -> str:
+        return diagnosis_text(self.diagnosis)
+
+    def __repr__(self) -> str:
+        return f"<Verdict: {diagnosis_text(self.diagnosis)}>"
+
+
+def _refusal(point: Ahead) -> str:
+    return point.detail if point.stop is None else f"{point.stop.kafka_class}: {point.stop.message}"
+
+
+def _log_dir_of(path: str) -> str:
+    """Return the path, or the log dir that contains it."""
+    above = os.path.dirname(path)
+    return above if not is_log_dir(path) and is_log_dir(above) else path

@@ -1,0 +1,40 @@
+"""docs/testing.md is true: its examples run, and it names what there is."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+
+import pytest
+from running import ROOT
+
+from klogtool.building.wounds import WOUNDS
+from klogtool.testing import Verdict, assert_log_clean, assert_records
+
+PAGE = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```pycon\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_the_examples_print_what_the_page_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert len(BLOCKS) > 2
+    found = doctest.DocTestParser().get_doctest("".join(BLOCKS), {}, "testing.md", "docs/testing.md", 0)
+    told: list[str] = []
+    failed = doctest.DocTestRunner(verbose=False).run(found, out=told.append).failed
+    assert failed == 0, "".join(told)
+
+
+def test_every_wound_and_each_of_its_arguments_is_on_the_page() -> None:
+    named = set(re.findall(r"`[^`]*`", PAGE))
+    words = {word for part in named for word in re.findall(r"\w+", part)}
+    arguments = {name for wound in WOUNDS.values() for name in list(inspect.signature(wound).parameters)[2:]}
+    assert set(WOUNDS) - words == set()
+    assert arguments - words == {"broker_epoch"}
+
+
+def test_every_argument_and_property_is_on_the_page() -> None:
+    for function in (assert_log_clean, assert_records):
+        assert [name for name in inspect.signature(function).parameters if f"`{name}`" not in PAGE][1:] == ["given"]
+    names = [name for name in dir(Verdict) if not name.startswith("_")]
+    assert [name for name in names if not re.search(rf"`{name}[`(]", PAGE)] == []
