@@ -78,13 +78,13 @@ $(DEMO)/.installed: pyproject.toml $(SOURCES)
 $(DEV)/.ready: pyproject.toml $(EXTENSION)
 	$(call new_venv,$(DEV))
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(RUN) -m pip install --quiet --group dev --editable '.[arrow]'
+	@$(RUN) -m pip install --quiet --group dev --editable '.[arrow,values]'
 	@touch $@
 
 $(SPARK)/.ready: pyproject.toml $(EXTENSION)
 	$(call new_venv,$(SPARK))
 	@$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(SPARK)/bin/python -m pip install --quiet --group spark --editable '.[spark]'
+	@$(SPARK)/bin/python -m pip install --quiet --group spark --editable '.[spark,values]'
 	@touch $@
 
 # Spark 4.0 is the last that its kafka source was published for, and cannot load klog: it has an environment of its own.

@@ -18,6 +18,7 @@
     doctor/     what a broker says and does when it starts, and what to do first
     plans/      decisions: what a command would write, as values
     fleet/      several brokers after a disaster: the best copy of each partition
+    decoding/   keys and values decoded for people
     disk/       carries plans out, and takes them back: the only floor that writes
     render/     answers as text, JSON lines, Arrow
     objects     log's objects with the plans about them: what open() gives

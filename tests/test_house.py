@@ -27,7 +27,7 @@ FLOORS |= {
     "doctor": 8,
     "fleet": 8,
 }
-FLOORS |= {"clock": 8, "decoding": 8}
+FLOORS |= {"clock": 8, "decoding": 4}
 FLOORS |= {"render": 9, "objects": 9, "spark": 10, "cli": 11, "testing": 11}
 ROOF = 12
 DOORS = {
@@ -43,6 +43,8 @@ DOORS = {
     "pyarrow": ("klogtool/render/", "klogtool/spark/"),
     "click": "klogtool/cli/",
     "pyspark": "klogtool/spark/",
+    "fastavro": "klogtool/decoding/avro_schemas.py",
+    "google": "klogtool/decoding/protobuf_values.py",
 }
 WRITING_DOORS = ("klogtool/disk/", "klogtool/cli/output.py", "klogtool/cli/output_file.py")
 WRITES_OF_OS = {

@@ -12,6 +12,7 @@ options               options that several commands share
 circumstance_options  `--config`, `--now`, `--high-watermark`, ...: what a broker knows beside the partition dir
 kafka_options         the options of kafka-dump-log, parsed as Kafka parses them
 writing_options       `--apply`, `--output`, `--plan-out`, ...
+value_options         `--value-format`, `--value-decoder`, `--schemas`, ...
 spark_options         options of all commands on Spark
 
 writing               what all commands that write share: decide, show, save, carry out

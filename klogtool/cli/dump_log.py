@@ -6,12 +6,14 @@ from typing import Any
 
 import click
 
-from klogtool.cli import options
+from klogtool.cli import options, value_options
 from klogtool.cli.dumping import dump_files
-from klogtool.cli.kafka_options import KAFKA_NAMES, as_kafka_reads, kafka_options
+from klogtool.cli.kafka_options import CLASSES, DECODERS, KAFKA_NAMES, as_kafka_reads, kafka_options
 from klogtool.cli.output import note
+from klogtool.cli.status import COULD_NOT
 
 FORMATS = ("text", "json", "csv", "arrow", "parquet")
+DECODED = "Decoded keys and values"
 
 
 class DumpLogCommand(click.Command):
@@ -23,7 +25,12 @@ class DumpLogCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Show the options under three headings."""
-        lines: dict[str, list[tuple[str, str]]] = {"Kafka's options": [], "Selection": [], "klogtool's options": []}
+        lines: dict[str, list[tuple[str, str]]] = {
+            "Kafka's options": [],
+            "Selection": [],
+            DECODED: [],
+            "klogtool's options": [],
+        }
         for parameter in self.get_params(ctx):
             if isinstance(parameter, click.Option) and (told := parameter.get_help_record(ctx)) is not None:
                 lines[_heading(parameter.opts[0].removeprefix("--"))].append(told)
@@ -35,6 +42,8 @@ class DumpLogCommand(click.Command):
 def _heading(name: str) -> str:
     if name in KAFKA_NAMES:
         return "Kafka's options"
+    if name in value_options.NAMES:
+        return DECODED
     return "Selection" if name in options.SELECTION else "klogtool's options"
 
 
@@ -48,6 +57,7 @@ def _heading(name: str) -> str:
     is_flag=True,
     help="Continue after damage. Without it, the dump of a file ends there, as with kafka-dump-log.",
 )
+@value_options.decoders
 @options.kafka
 @options.selection
 @options.jobs
@@ -79,8 +89,12 @@ def command(paths: tuple[str, ...], form: str, **chosen: Any) -> int:
             f"klogtool: not read, because --files is given: {paths[0]}{others}",
             "Separate files with commas: --files F,F",
         )
+    value_options.refuse_beside(chosen, {name.replace("-", "_"): f"--{name}" for name in (*CLASSES, *DECODERS)})
+    value_options.refuse_columns(chosen, form)
     if form in ("arrow", "parquet"):
         from klogtool.cli.dump_columns import dump_columns  # needs an extra
 
         return dump_columns(paths, form, options.selected(chosen), chosen)
-    return dump_files(paths, form, chosen, options.selected(chosen))
+    with value_options.asked_for(chosen) as asked:
+        status = dump_files(paths, form, chosen, options.selected(chosen), asked.decoding)
+    return max(status, COULD_NOT) if asked.is_cut else status

@@ -22,22 +22,34 @@ from klogtool.render.kafka_dump import KafkaDump
 from klogtool.render.progress_bar import with_progress_bar
 
 if TYPE_CHECKING:
+    from klogtool.decoding.record_values import Decoding
     from klogtool.log.file import LogFile
     from klogtool.render.selection import Selection
 
 
-def dump_files(paths: Sequence[str], form: str, chosen: dict[str, Any], selection: Selection | None = None) -> int:
+def dump_files(
+    paths: Sequence[str],
+    form: str,
+    chosen: dict[str, Any],
+    selection: Selection | None = None,
+    values: Decoding | None = None,
+) -> int:
     """Dump `chosen["files"]` as Kafka's tool would, or else the paths, as text, JSON or CSV; returns the exit status.
 
     The path `-` is standard input. chosen: Kafka's options (see KafkaOptions), and klogtool's jobs, quiet, no_progress,
-    resync, if given.
+    resync, if given. values: how keys and values are decoded; they are printed then, in one thread.
     """
     with standard_input_of([] if chosen["files"] else paths) as stdin:
-        return _dump(paths, form, chosen, selection, stdin)
+        return _dump(paths, form, chosen, selection, stdin, values)
 
 
 def _dump(
-    paths: Sequence[str], form: str, chosen: dict[str, Any], selection: Selection | None, stdin: LogFile | None
+    paths: Sequence[str],
+    form: str,
+    chosen: dict[str, Any],
+    selection: Selection | None,
+    stdin: LogFile | None,
+    values: Decoding | None,
 ) -> int:
     output, quiet = Output(), bool(chosen.get("quiet"))
 
@@ -45,12 +57,13 @@ def _dump(
         output.note(*error_lines(error, {**chosen, "form": form}))
 
     dump = KafkaDump(
-        KafkaOptions(chosen),
+        KafkaOptions(chosen if values is None else {**chosen, "print_data_log": True}),
         {"json": output.write_json, "csv": output.write_csv}.get(form, output.write),
         (lambda _: None) if quiet else output.note,
         selection=selection,
         go_on=bool(chosen.get("resync")),
-        jobs=chosen.get("jobs") or usable_cores(),
+        jobs=(chosen.get("jobs") or usable_cores()) if values is None else 1,
+        values=values,
     )
     dump.stdin = stdin
 

@@ -17,11 +17,11 @@ from klogtool.broker.content import content_size
 from klogtool.broker.releases import Release
 from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition
 from klogtool.broker.unified_log.reading import Isolation
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, options, value_options
 from klogtool.cli.loading import load_and_tell
 from klogtool.cli.output import Output, error_lines, note
 from klogtool.cli.output_file import output_sink
-from klogtool.cli.status import DONE, FOUND
+from klogtool.cli.status import COULD_NOT, DONE, FOUND
 from klogtool.cli.writing import is_refusal
 from klogtool.cli.writing_options import header, output_format
 from klogtool.disk.moving import send
@@ -37,6 +37,7 @@ from klogtool.render.read import fetched_row, fetched_text
 
 if TYPE_CHECKING:
     from klogtool.broker.content import Content
+    from klogtool.decoding.record_values import Decoding
 
 COMMAND = "read"
 STDOUT = "-"
@@ -93,6 +94,7 @@ def _max_bytes(ctx: click.Context, param: click.Parameter, value: str) -> int:
     is_flag=True,
     help="With --records and --isolation read_committed: leave out aborted transactions and control records.",
 )
+@value_options.decoders
 @output_format
 @options.jobs
 @options.quiet
@@ -110,7 +112,20 @@ def command(partitions: tuple[str, ...], circumstances: Circumstances, **chosen:
     """
     questions = _questions(partitions, chosen["offsets"])
     _check(chosen, len(questions))
-    show = _Show(chosen, with_path=len(set(partitions)) > 1, kafka=circumstances.kafka)
+    with value_options.asked_for(chosen) as asked:
+        is_damaged = _read_all(questions, circumstances, chosen, asked.decoding)
+    return COULD_NOT if asked.is_cut else FOUND if is_damaged else DONE
+
+
+def _read_all(
+    questions: Sequence[tuple[str, int]],
+    circumstances: Circumstances,
+    chosen: Mapping[str, Any],
+    values: Decoding | None,
+) -> bool:
+    """Answer all questions. Return whether one was refused, or damage was met."""
+    with_path = len({path for path, _ in questions}) > 1
+    show = _Show(chosen, with_path=with_path, kafka=circumstances.kafka, values=values)
     loaded: dict[str, LoadedPartition] = {}
     reads = [_asked(loaded, path, offset, circumstances, chosen) for path, offset in questions]
     if chosen["raw"] is not None:
@@ -118,7 +133,7 @@ def command(partitions: tuple[str, ...], circumstances: Circumstances, **chosen:
     for read in reads:
         show.read(read)
     show.out.flush()
-    return FOUND if show.is_damaged else DONE
+    return show.is_damaged
 
 
 def _questions(paths: Sequence[str], offsets: Sequence[int]) -> list[tuple[str, int]]:
@@ -139,6 +154,8 @@ def _check(chosen: Mapping[str, Any], count: int) -> None:
     if raw == STDOUT and chosen["records"]:
         raise click.UsageError("--raw - and --records cannot both write to stdout.")
     is_committed = chosen["isolation"] == Isolation.READ_COMMITTED.value
+    if value_options.is_wanted(chosen) and not chosen["records"]:
+        raise click.UsageError("--key-format, --value-format and decoders need --records.")
     if chosen["committed_only"] and not (chosen["records"] and is_committed):
         raise click.UsageError("--committed-only needs --records and --isolation read_committed.")
 
@@ -216,9 +233,11 @@ def _stderr() -> BinaryIO:
 class _Show:
     """Shows answers as they come, and refusals in their place; on stderr if stdout has the bytes."""
 
-    def __init__(self, chosen: Mapping[str, Any], *, with_path: bool, kafka: Release) -> None:
+    def __init__(
+        self, chosen: Mapping[str, Any], *, with_path: bool, kafka: Release, values: Decoding | None = None
+    ) -> None:
         self.json, self.is_damaged = chosen["form"] == "json", False
-        self._chosen, self._with_path, self._kafka = chosen, with_path, kafka
+        self._chosen, self._with_path, self._kafka, self._values = chosen, with_path, kafka, values
         self._is_aside = chosen["raw"] == STDOUT
         self._isolation = Isolation(chosen["isolation"])
         self.out = Output(_stderr()) if self._is_aside else Output()
@@ -258,8 +277,9 @@ class _Show:
         """Show records up to damage, which is reported in the place where a reader would meet it."""
         walk, write = (walk_json_records, self.out.write_json) if self.json else (walk_text_records, self._escaped)
         try:
-            jobs = self._chosen["jobs"] or usable_cores()
-            for piece in walk(found, committed_only=self._chosen["committed_only"], jobs=jobs):
+            jobs = (self._chosen["jobs"] or usable_cores()) if self._values is None else 1
+            is_committed = self._chosen["committed_only"]
+            for piece in walk(found, committed_only=is_committed, jobs=jobs, values=self._values):
                 write(piece)
         except KlogError as error:
             if not is_refusal(error):

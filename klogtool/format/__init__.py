@@ -18,6 +18,7 @@ checkpoints        checkpoint files
 identity           meta.properties, partition.metadata, .kafka_cleanshutdown, quorum-state
 names              names of files and folders
 uuids              ids of topics and log dirs
+    serdes             what Kafka's own serializers write: numbers, UUIDs
 metadata_versions  names of the levels of metadata.version
 kraft_snapshot     snapshots of `__cluster_metadata`, built
 internal/          keys and values of internal topics

@@ -15,6 +15,7 @@ dump-log, in text, JSON and CSV:
     side_rows          rows of all files other than logs
     records            which parts of records are shown
     selection          which records are wanted: `--offsets`, `--timestamps`, `--key`, ...
+    decoded_records    keys and values as people read them (docs/values.md)
     decoder_classes    kafka-dump-log's decoders of keys and values
     reports            what kafka-dump-log reports at its end
     fetched_records    the batches of `read`, as dump-log shows them

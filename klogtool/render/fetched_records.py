@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from klogtool.errors import KlogError
 from klogtool.log.span_maker import walk_made
 from klogtool.log.windows import BufferPool
+from klogtool.render.decoded_records import decoder_of_values, topic_of
 from klogtool.render.json_dump import internal_topic
 from klogtool.render.json_lines import LongLine, batch_row, error_row, json_line, record_line
 from klogtool.render.kafka_text import walk_batch_text, walk_records_text
@@ -21,25 +22,29 @@ from klogtool.render.records import Form, RecordOptions
 
 if TYPE_CHECKING:
     from klogtool.broker.unified_log.loaded_partition import FetchedBytes
+    from klogtool.decoding.record_values import Decoding
     from klogtool.log.entries import Entry
 
     Made = Iterator[bytes | memoryview]
-    Show = Callable[[FetchedBytes, Entry], Iterator[bytes]]
+    Show = Callable[[FetchedBytes, Entry, Form], Iterator[bytes]]
 
 LEAST_BYTES = 16 << 10  # the kernel is not used for less
 MOST_BYTES = 8 * SPAN_BYTES  # of a stretch, so that the first lines come soon
 _OPTIONS = RecordOptions(deep=True, print_data=True)
 
 
-def walk_json_records(found: FetchedBytes, *, committed_only: bool, jobs: int = 1) -> Made:
+def walk_json_records(
+    found: FetchedBytes, *, committed_only: bool, jobs: int = 1, values: Decoding | None = None
+) -> Made:
     """Yield dump-log's JSON lines for each batch and record. A piece is valid until the next one is requested.
 
     Records before the requested offset are left out, as a consumer does. For damage, yields an error line and raises
-    the KlogError.
+    the KlogError. values: how keys and values are decoded.
     """
     if not found.fetched.size:
         return
-    form = Form(_OPTIONS, json_file=found.path, topic=internal_topic(found.path))
+    topic = internal_topic(found.path)
+    form = Form(_OPTIONS, json_file=found.path, topic=topic, values=values, values_topic=topic_of(found.path))
     try:
         yield from _walk(found, committed_only, form, _json_of, jobs)
     except KlogError as error:
@@ -47,18 +52,20 @@ def walk_json_records(found: FetchedBytes, *, committed_only: bool, jobs: int = 
         raise
 
 
-def walk_text_records(found: FetchedBytes, *, committed_only: bool, jobs: int = 1) -> Made:
+def walk_text_records(
+    found: FetchedBytes, *, committed_only: bool, jobs: int = 1, values: Decoding | None = None
+) -> Made:
     """Yield kafka-dump-log's lines for each batch and record in the same way. Raises Corrupt or Unsupported if they
     cannot be read."""
     if found.fetched.size:
-        yield from _walk(found, committed_only, Form(_OPTIONS), _text_of, jobs)
+        yield from _walk(found, committed_only, Form(_text_options(found.path, values)), _text_of, jobs)
 
 
 def _walk(found: FetchedBytes, committed_only: bool, form: Form, show: Show, jobs: int) -> Made:
     for is_first, start, stop in _walk_stretches(found, committed_only):
         at = start if is_first else (yield from _by_kernel(found, form, start, stop, jobs))
         for batch in found.batches_in(at, stop):
-            yield from show(found, batch)
+            yield from show(found, batch, form)
 
 
 def _walk_stretches(found: FetchedBytes, committed_only: bool) -> Iterator[tuple[bool, int, int]]:
@@ -106,23 +113,28 @@ def _by_kernel(
     return at
 
 
-def _json_of(found: FetchedBytes, batch: Entry) -> Iterator[bytes]:
+def _text_options(path: str, values: Decoding | None) -> RecordOptions:
+    decoder = None if values is None else decoder_of_values(values, topic_of(path))
+    return RecordOptions(deep=True, print_data=True, decoder=decoder)
+
+
+def _json_of(found: FetchedBytes, batch: Entry, form: Form) -> Iterator[bytes]:
     name, topic = batch.path, internal_topic(batch.path)
     yield json_line(batch_row(name, batch))
     for record in batch.records():
         if record.offset >= found.offset:
-            line = record_line(name, batch, record, topic)
+            line = record_line(name, batch, record, topic, form.decoded(batch, record))
             if isinstance(line, LongLine):
                 yield from line.walk()
             else:
                 yield line
 
 
-def _text_of(found: FetchedBytes, batch: Entry) -> Iterator[bytes]:
+def _text_of(found: FetchedBytes, batch: Entry, form: Form) -> Iterator[bytes]:
     def wants(offset: int, *_: object) -> bool:
         return offset >= found.offset
 
     for piece in walk_batch_text(batch):
         yield piece.encode(errors="surrogateescape")
-    for piece in walk_records_text(batch, _OPTIONS, lambda _: None, wants):
+    for piece in walk_records_text(batch, form.options, lambda _: None, wants):
         yield piece.encode(errors="surrogateescape")

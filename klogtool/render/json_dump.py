@@ -7,6 +7,7 @@ import os
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, FileName, parse_file_name, parse_partition_dir_name
 from klogtool.log.file import read_whole
+from klogtool.render.decoded_records import topic_of
 from klogtool.render.file_dump import FOREIGN
 from klogtool.render.json_lines import error_row, json_line
 from klogtool.render.kafka_dump import INT_MAX, KafkaDump
@@ -49,6 +50,8 @@ class JsonDump:
             json_file=path,
             topic=None if kafka.is_stdin(path) else internal_topic(path),
             go_on=kafka.go_on,
+            values=kafka.values,
+            values_topic=None if kafka.is_stdin(path) else topic_of(path),
         )
         with kafka.open(path) as log:
             end = min(log.size, max(kafka.options.max_bytes(), 0))

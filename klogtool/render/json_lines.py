@@ -128,9 +128,11 @@ def walk_json(value: Any) -> Iterator[bytes]:
     yield b"}" if is_row else b"]"
 
 
-def record_line(file: str, batch: RecordBatch | Message, record: Record, topic: str | None = None) -> bytes | LongLine:
-    """Return a record's line; a LongLine if a key, value or header is long."""
-    row = record_row(file, batch, record, topic, json_bytes_or_long)
+def record_line(
+    file: str, batch: RecordBatch | Message, record: Record, topic: str | None = None, decoded: Row | None = None
+) -> bytes | LongLine:
+    """Return a record's line; a LongLine if a key, value or header is long. decoded: further fields."""
+    row = record_row(file, batch, record, topic, json_bytes_or_long) | (decoded or {})
     return json_line(row) if next(_long_ones(row), None) is None else LongLine(row)
 
 

@@ -15,6 +15,7 @@ from klogtool.errors import Corrupt, KlogError
 from klogtool.format.java_numbers import parse_java_long
 from klogtool.format.names import parse_base_offset, parse_kraft_snapshot_name
 from klogtool.log.file import LogFile, Unreadable, read_whole
+from klogtool.render.decoded_records import decoder_of_values, topic_of
 from klogtool.render.index_text import dump_offset_index, dump_time_index
 from klogtool.render.log_lines import LogDump, dump_log_lines
 from klogtool.render.records import Form
@@ -22,6 +23,7 @@ from klogtool.render.reports import Reports
 from klogtool.render.side_text import aborted_txn_line, producer_line, read_aborted_txns, read_producers
 
 if TYPE_CHECKING:
+    from klogtool.decoding.record_values import Decoding
     from klogtool.render.records import RecordOptions
     from klogtool.render.selection import Selection
 
@@ -63,8 +65,9 @@ BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
 class KafkaDump:
     """Prints files to `write` and complaints to `complain`, and collects the reports.
 
-    selection: only these records. go_on: continue after damage, where Kafka's tool dies. jobs: threads. damaged:
-    whether anything was wrong so far. stdin: standard input, if it is dumped, under the path `-`.
+    selection: only these records. go_on: continue after damage, where Kafka's tool dies. jobs: threads. values: how
+    keys and values are decoded. damaged: whether anything was wrong so far. stdin: standard input, if it is dumped,
+    under the path `-`.
     """
 
     def __init__(
@@ -76,9 +79,10 @@ class KafkaDump:
         selection: Selection | None = None,
         go_on: bool = False,
         jobs: int = 1,
+        values: Decoding | None = None,
     ) -> None:
         self.options, self.write, self.complain = options, write, complain
-        self.selection, self.go_on, self.jobs = selection, go_on, jobs
+        self.selection, self.go_on, self.jobs, self.values = selection, go_on, jobs, values
         self.reports, self.damaged = Reports(as_scala=options.as_scala), False
         self.on_progress: Callable[[int], None] | None = None
         self.stdin: LogFile | None = None
@@ -130,7 +134,10 @@ class KafkaDump:
         self._entries(path, lambda: _log_heading(name))
 
     def _entries(self, path: str, heading: Callable[[], str]) -> None:
-        form = Form(self.options.records(), self.selection, go_on=self.go_on)
+        options = self.options.records()
+        if self.values is not None:
+            options.decoder = decoder_of_values(self.values, None if self.is_stdin(path) else topic_of(path))
+        form = Form(options, self.selection, go_on=self.go_on)
         max_bytes = self.options.max_bytes()
         self.print(heading())
         with self.open(path) as log:

@@ -238,7 +238,7 @@ def write_piece(piece: Text, write: Callable[[bytes | memoryview], None]) -> Non
 
 
 def _fit_for_kernel(form: Form) -> bool:
-    return form.options.decoder is None and (form.topic is None or form.json_file is None)
+    return form.options.decoder is None and (form.json_file is None or (form.topic is None and form.values is None))
 
 
 def _flags(form: Form) -> int:
@@ -333,7 +333,7 @@ def _json_of_entry(found: Lines, window: Window, frame: Frame, form: Form) -> It
                 if head and form.selection is not None:
                     yield head
                 head = b""
-                yield record_line(form.json_file, batch, record, form.topic)
+                yield record_line(form.json_file, batch, record, form.topic, form.decoded(batch, record))
     except KlogError as error:
         yield json_line(error_row(form.json_file, error))
         raise

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from klogtool.decoding.record_values import Decoding
+    from klogtool.format.batch import Record, RecordBatch
+    from klogtool.format.message import Message
     from klogtool.render.csv_lines import CsvPlace
     from klogtool.render.decoder_classes import Decoder
     from klogtool.render.selection import Selection
@@ -33,7 +36,8 @@ class Form:
     """How the entries of one log file are shown: as kafka-dump-log's text, if neither json_file nor csv is given.
 
     json_file: the file's name in JSON lines. topic: the internal topic whose records are decoded in JSON. csv: the
-    columns of a file in CSV. go_on: continue after damage, where Kafka's tool dies.
+    columns of a file in CSV. go_on: continue after damage, where Kafka's tool dies. values: how keys and values of
+    records of `values_topic` are decoded in JSON; in text, `options.decoder` decodes them.
     """
 
     def __init__(
@@ -44,12 +48,20 @@ class Form:
         topic: str | None = None,
         go_on: bool = False,
         csv: CsvPlace | None = None,
+        values: Decoding | None = None,
+        values_topic: str | None = None,
     ) -> None:
         self.options, self.selection = options or RecordOptions(), selection
         self.json_file, self.topic, self.go_on = json_file, topic, go_on
-        self.csv = csv
+        self.csv, self.values, self.values_topic = csv, values, values_topic
 
     @property
     def is_text(self) -> bool:
         """Whether the lines are kafka-dump-log's."""
         return self.json_file is None and self.csv is None
+
+    def decoded(self, batch: RecordBatch | Message, record: Record) -> dict[str, Any] | None:
+        """Return the fields of JSON with the decoded key and value; None if there are none."""
+        if self.values is None or batch.is_control:
+            return None
+        return self.values.fields(record.key, record.value, self.values_topic)

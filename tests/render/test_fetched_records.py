@@ -128,7 +128,7 @@ def test_of_offsets_that_go_back(order: tuple[int, ...], tmp_path: pathlib.Path)
 @pytest.mark.skipif(not kernels.is_built(), reason="needs the extension, which is not built")
 def test_the_kernel_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
-    monkeypatch.setattr(fetched_records, "_json_of", lambda _, batch: iter(shown.append(batch) or ()))
+    monkeypatch.setattr(fetched_records, "_json_of", lambda _, batch, form: iter(shown.append(batch) or ()))
     found = loaded(FIXTURES / "transactions/logdir/t-0").read(30, 1 << 20)
     lines = b"".join(walk_json_records(found, committed_only=False)).splitlines()
     assert len(shown) == 1  # the first batch

@@ -1,0 +1,107 @@
+"""Schemas of Avro, and the named types that they refer to. The only module that imports fastavro.
+
+fastavro parses schemas. Values are read by `avro_values`: fastavro believes the counts in them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from msgspec import Struct
+
+from klogtool.decoding.bounds import MOST_DEPTH
+from klogtool.decoding.schemas import Schemas
+from klogtool.errors import Corrupt, Unsupported
+
+MOST_REFERENCES = 1000
+
+
+class AvroSchema(Struct, frozen=True):
+    """A schema as fastavro parses it, and its named types by full name."""
+
+    schema: Any
+    named: dict[str, Any]
+
+
+def require_fastavro() -> Any:
+    """Return fastavro's module for schemas. Raises Unsupported if it is not installed."""
+    try:
+        import fastavro.schema
+    except ImportError as error:
+        raise Unsupported("Avro needs fastavro: pip install 'klogtool[values]'") from error
+    return fastavro.schema
+
+
+def parse_avro_schema(schemas: Schemas, file: str) -> AvroSchema:
+    """Parse a schema. A named type that it does not define is that of NAME.avsc in the same folder.
+
+    Raises Corrupt if it is no schema.
+    """
+    named: dict[str, Any] = {}
+    return AvroSchema(_parse(schemas, file, named, ()), named)
+
+
+def fingerprint_of(schemas: Schemas, file: str) -> bytes:
+    """Return the fingerprint that single-object encoding has: CRC-64-AVRO of the canonical form, little-endian."""
+    tool = require_fastavro()
+    parsed = parse_avro_schema(schemas, file)
+    digits: str = tool.fingerprint(tool.to_parsing_canonical_form(parsed.schema), "CRC-64-AVRO")
+    return bytes.fromhex(digits)
+
+
+def _parse(schemas: Schemas, file: str, named: dict[str, Any], above: tuple[str, ...]) -> Any:
+    """Parse a schema into `named`. above: the files that refer to it."""
+    if file in above:
+        raise Corrupt(f"{above[0]} refers to itself through {file}")
+    tool, raw = require_fastavro(), _load(schemas, file)
+    for _ in range(MOST_REFERENCES):
+        trial = dict(named)
+        try:
+            parsed = tool.parse_schema(raw, named_schemas=trial, _write_hint=False)
+        except tool.UnknownType as missing:
+            _parse(schemas, _file_of(schemas, file, str(missing.name)), named, (*above, file))
+            continue
+        except (tool.SchemaParseException, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise Corrupt(f"{file} is no schema of Avro: {_line(error)}") from error
+        named.update(trial)
+        return parsed
+    raise Corrupt(f"{file} refers to more than {MOST_REFERENCES:,} types")
+
+
+def _file_of(schemas: Schemas, file: str, name: str) -> str:
+    found = schemas.find(name)
+    if found is None:
+        raise Corrupt(f"{file} refers to {name[:100]}, and {schemas.path} has no {name[:100]}.avsc")
+    return found
+
+
+def _load(schemas: Schemas, file: str) -> Any:
+    try:
+        raw = json.loads(schemas.files[file].decode())
+    except UnicodeDecodeError as error:
+        raise Corrupt(f"{file} is not UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise Corrupt(f"{file} is not JSON at line {error.lineno}") from None
+    except (ValueError, RecursionError) as error:
+        raise Corrupt(f"{file} is not JSON: {_line(error)}") from None
+    if _is_deeper(raw, 2 * MOST_DEPTH):
+        raise Corrupt(f"{file} is nested too deeply for a schema")
+    return raw
+
+
+def _is_deeper(value: Any, most: int) -> bool:
+    level = [value]
+    for _ in range(most):
+        level = [item for one in level for item in _items(one)]
+        if not level:
+            return False
+    return True
+
+
+def _items(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

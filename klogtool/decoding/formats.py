@@ -1,0 +1,59 @@
+"""The formats of keys and values by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from klogtool.decoding.decoded import Reading
+from klogtool.decoding.plugged import plugged_decoder, plugged_names
+from klogtool.decoding.schemas import Schemas
+from klogtool.decoding.serdes_values import PARSERS, serdes_decoder
+from klogtool.errors import KlogError
+
+Decode = Callable[[bytes, str | None], Reading]
+"""(bytes, topic) -> what it is. Raises Corrupt with a reason."""
+
+WITH_SCHEMAS = ("avro", "protobuf")
+FORMATS = (*PARSERS, "json", *WITH_SCHEMAS, "msgpack")
+
+
+def find_decoder(name: str, schemas: Schemas | None, *, is_key: bool) -> Decode:
+    """Return the decoder of a format, or of an entry point of that name.
+
+    Raises KlogError for an unknown name, or without schemas where some are needed; Unsupported without the package
+    that reads them.
+    """
+    if name in PARSERS:
+        return serdes_decoder(name)
+    if name in WITH_SCHEMAS:
+        return _with_schemas(name, schemas, is_key=is_key)
+    if name == "json":
+        from klogtool.decoding.json_values import decode_json
+
+        return decode_json
+    if name == "msgpack":
+        from klogtool.decoding.msgpack_values import decode_msgpack
+
+        return decode_msgpack
+    found = plugged_decoder(name, is_key=is_key)
+    if found is None:
+        raise KlogError(f"no such format: {name} (there are {', '.join(known_formats())})")
+    return found
+
+
+def known_formats() -> list[str]:
+    """Return the names of all formats, those of entry points included."""
+    return [*FORMATS, *(name for name in plugged_names() if name not in FORMATS)]
+
+
+def _with_schemas(name: str, schemas: Schemas | None, *, is_key: bool) -> Decode:
+    """The packages for these formats are imported only here."""
+    if schemas is None:
+        raise KlogError(f"{name} needs --schemas DIR: a folder with the schemas")
+    if name == "avro":
+        from klogtool.decoding.avro_values import AvroDecoder
+
+        return AvroDecoder(schemas, is_key=is_key)
+    from klogtool.decoding.protobuf_values import ProtobufDecoder
+
+    return ProtobufDecoder(schemas, is_key=is_key)

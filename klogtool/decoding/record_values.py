@@ -1,0 +1,84 @@
+"""Keys and values of one dump: how each is decoded, and how many could not be decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from klogtool.decoding.bounds import MOST_BYTES
+from klogtool.decoding.decoded import Decoded
+from klogtool.decoding.formats import Decode, find_decoder
+from klogtool.decoding.schemas import Schemas
+from klogtool.errors import Corrupt
+
+PIECES = ("key", "value")
+
+
+class Formats(Struct, frozen=True):
+    """The formats of keys and values; None: they are not decoded."""
+
+    key: str | None = None
+    value: str | None = None
+
+
+class Piece:
+    """The keys or the values of a dump. seen: those that are not null; failed: those without a decoded form."""
+
+    def __init__(self, form: str, decode: Decode) -> None:
+        self.form, self._decode = form, decode
+        self.seen = self.failed = 0
+        self.first_failure: str | None = None
+
+    def decoded(self, data: bytes, topic: str | None) -> Decoded:
+        """Decode bytes. If that fails, the reason is in the answer."""
+        self.seen += 1
+        try:
+            if len(data) > MOST_BYTES:
+                raise Corrupt(f"larger than {MOST_BYTES >> 20} MiB")
+            return Decoded(self.form, data, self._decode(data, topic))
+        except Corrupt as error:
+            self.failed += 1
+            self.first_failure = self.first_failure or error.reason
+            return Decoded(self.form, data, failure=error.reason)
+
+
+class Decoding:
+    """How keys and values are decoded. A piece that is None is not decoded."""
+
+    def __init__(self, key: Piece | None = None, value: Piece | None = None) -> None:
+        self.key, self.value = key, value
+
+    def of_key(self, data: bytes | None, topic: str | None) -> Decoded | None:
+        """Decode a key; None if it is null, or keys are not decoded."""
+        return None if data is None or self.key is None else self.key.decoded(data, topic)
+
+    def of_value(self, data: bytes | None, topic: str | None) -> Decoded | None:
+        """Decode a value; None if it is null, or values are not decoded."""
+        return None if data is None or self.value is None else self.value.decoded(data, topic)
+
+    def fields(self, key: bytes | None, value: bytes | None, topic: str | None) -> dict[str, Any]:
+        """Return `key_decoded` and `value_decoded` as JSON has them: null for null, absent if not asked for."""
+        row: dict[str, Any] = {}
+        if self.key is not None:
+            row["key_decoded"] = None if (found := self.of_key(key, topic)) is None else found.row()
+        if self.value is not None:
+            row["value_decoded"] = None if (found := self.of_value(value, topic)) is None else found.row()
+        return row
+
+    def notes(self) -> Iterator[str]:
+        """Yield a line for keys and one for values, if some could not be decoded."""
+        for name, piece in zip(PIECES, (self.key, self.value), strict=True):
+            if piece is not None and piece.failed:
+                told = f"{piece.failed:,} of {piece.seen:,} {name}s could not be decoded as {piece.form}"
+                yield f"{told}; the first: {piece.first_failure}"
+
+
+def decoding_of(formats: Formats, schemas: Schemas | None = None) -> Decoding:
+    """Return how keys and values of these formats are decoded. Raises KlogError for a format that is not there."""
+    found = (
+        None if form is None else Piece(form, find_decoder(form, schemas, is_key=is_key))
+        for form, is_key in ((formats.key, True), (formats.value, False))
+    )
+    return Decoding(*found)

@@ -1,0 +1,102 @@
+"""Kafka's own deserializers: keys and values of one number, one UUID, or nothing.
+
+Each function takes bytes, never null. Raises Corrupt (SerializationException) for bytes that Kafka's deserializer of
+that name refuses. The sources are IntegerDeserializer, LongDeserializer, ... of org.apache.kafka.common.serialization.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from klogtool.errors import Corrupt
+
+_UUID = re.compile(r"([0-9A-Fa-f]{1,16})" + r"-([0-9A-Fa-f]{1,16})" * 4)
+_LONGEST_UUID_TEXT = 36
+LARGEST_FLOAT: float = struct.unpack(">f", b"\x7f\x7f\xff\xff")[0]
+_UUID_DIGITS = (8, 4, 4, 4, 12)
+
+
+def parse_short(data: bytes) -> int:
+    """ShortDeserializer: 2 bytes, big-endian."""
+    return _number(data, 2)
+
+
+def parse_int(data: bytes) -> int:
+    """IntegerDeserializer: 4 bytes, big-endian."""
+    return _number(data, 4)
+
+
+def parse_long(data: bytes) -> int:
+    """LongDeserializer: 8 bytes, big-endian."""
+    return _number(data, 8)
+
+
+def parse_float(data: bytes) -> float:
+    """FloatDeserializer: 4 bytes, big-endian."""
+    _check_size(data, 4)
+    return _shortest(struct.unpack(">f", data)[0])
+
+
+def parse_double(data: bytes) -> float:
+    """DoubleDeserializer: 8 bytes, big-endian."""
+    _check_size(data, 8)
+    value: float = struct.unpack(">d", data)[0]
+    return value
+
+
+def parse_boolean(data: bytes) -> bool:
+    """BooleanDeserializer: one byte, 0 or 1."""
+    _check_size(data, 1)
+    if data not in (b"\x00", b"\x01"):
+        raise _refused(f"the byte is {data[0]}, not 0 or 1")
+    return data == b"\x01"
+
+
+def parse_uuid_text(data: bytes) -> str:
+    """UUIDDeserializer: the text of a UUID, which may lack leading zeros, as in java.util.UUID.fromString."""
+    found = _UUID.fullmatch(data.decode("ascii", errors="replace")) if len(data) <= _LONGEST_UUID_TEXT else None
+    if found is None:
+        raise _refused("not a UUID")
+    return "-".join(
+        digits.zfill(size)[-size:].lower() for digits, size in zip(found.groups(), _UUID_DIGITS, strict=True)
+    )
+
+
+def parse_void(data: bytes) -> None:
+    """VoidDeserializer: nothing but null is allowed."""
+    raise Corrupt(f"{len(data)} bytes, where only null is allowed", kafka_class="IllegalArgumentException")
+
+
+def parse_little_float(data: bytes) -> float:
+    """Four bytes, little-endian: not Kafka's, but Avro's."""
+    return _shortest(struct.unpack("<f", data)[0])
+
+
+def parse_little_double(data: bytes) -> float:
+    """Eight bytes, little-endian: not Kafka's, but Avro's."""
+    value: float = struct.unpack("<d", data)[0]
+    return value
+
+
+def _shortest(value: float) -> float:
+    """Return the number with the fewest digits that is the same in 32 bits: 0.1, not 0.10000000149011612."""
+    for digits in range(1, 9):
+        short = float(f"{value:.{digits}g}")
+        if abs(short) <= LARGEST_FLOAT and struct.unpack(">f", struct.pack(">f", short))[0] == value:
+            return short
+    return value
+
+
+def _number(data: bytes, size: int) -> int:
+    _check_size(data, size)
+    return int.from_bytes(data, "big", signed=True)
+
+
+def _check_size(data: bytes, size: int) -> None:
+    if len(data) != size:
+        raise _refused(f"{len(data)} bytes, not {size}")
+
+
+def _refused(reason: str) -> Corrupt:
+    return Corrupt(reason, kafka_class="SerializationException")
