@@ -13,7 +13,7 @@ from klogtool.errors import Corrupt
 
 _UUID = re.compile(r"([0-9A-Fa-f]{1,16})" + r"-([0-9A-Fa-f]{1,16})" * 4)
 _LONGEST_UUID_TEXT = 36
-LARGEST_FLOAT: float = struct.unpack(">f", b"\x7f\x7f\xff\xff")[0]
+ABOVE_FLOATS = 3.40282356e38  # from here on, a number is infinite in 32 bits
 _UUID_DIGITS = (8, 4, 4, 4, 12)
 
 
@@ -83,7 +83,7 @@ def _shortest(value: float) -> float:
     """Return the number with the fewest digits that is the same in 32 bits: 0.1, not 0.10000000149011612."""
     for digits in range(1, 9):
         short = float(f"{value:.{digits}g}")
-        if abs(short) <= LARGEST_FLOAT and struct.unpack(">f", struct.pack(">f", short))[0] == value:
+        if abs(short) < ABOVE_FLOATS and struct.unpack(">f", struct.pack(">f", short))[0] == value:
             return short
     return value
 

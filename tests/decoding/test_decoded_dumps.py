@@ -68,7 +68,9 @@ def test_control_records_are_not_decoded() -> None:
 def test_every_magic_and_codec_is_decoded(fixture: str) -> None:
     for row in records(run("dump-log", FIXTURES / fixture / "logdir", "--value-format", "string", "--format", "json")):
         value = row["value"]
-        if value is None:
+        if row["is_control"]:
+            assert "value_decoded" not in row
+        elif value is None:
             assert row["value_decoded"] is None
         elif "utf8" in value:
             assert row["value_decoded"]["value"] == value["utf8"]
