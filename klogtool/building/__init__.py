@@ -13,6 +13,10 @@ partition        one partition: its batches appended as a broker appends, its si
 entries          batches and messages in words, made into bytes
 generated        records made by a seed
 
+describing       a log dir or a partition dir, described
+index_interval   with which index.interval.bytes a log was written
+describing_logs  its batches and messages, described
+
 wounds                damage by name: all wounds; a wound as a value
 wound_places          which file, batch and byte a wound means
 wounds_of_bytes       bits and bytes of any file

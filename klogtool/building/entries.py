@@ -38,7 +38,7 @@ from klogtool.format.control import (
     build_end_transaction_marker,
 )
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.message import build_message_set
+from klogtool.format.message import build_message, build_message_set
 from klogtool.format.typed import parse_moment
 
 CURRENT_MAGIC = 2
@@ -153,6 +153,8 @@ def _records_of(records: tuple[Record, ...], first: int, course: Course) -> list
 def _build_messages(batch: Batch, records: list[format_batch.Record], magic: int) -> bytes:
     """Return messages, or a wrapper around them."""
     _check_messages(batch, records, magic)
+    if batch.body is not None:
+        return _build_wrapper(batch, magic)
     append_time = batch.log_append_time
     is_append_time = append_time is not None
     return build_message_set(
@@ -164,7 +166,22 @@ def _build_messages(batch: Batch, records: list[format_batch.Record], magic: int
     )
 
 
-_NOT_IN_MESSAGES = ("producer", "epoch", "sequence", "base_timestamp", "max_timestamp", "delete_horizon", "body")
+def _build_wrapper(batch: Batch, magic: int) -> bytes:
+    """Return a wrapper whose inner messages are given compressed."""
+    if batch.records or batch.codec == "none" or batch.last_offset is None or batch.body is None:
+        raise KlogError("a body stands in place of records, with a codec and last_offset")
+    times = batch.max_timestamp, batch.log_append_time
+    return build_message(
+        batch.last_offset,
+        None,
+        pieces_bytes(batch.body),
+        magic=magic,
+        timestamp=next((moment_ms(time) for time in times if time is not None), NO_TIMESTAMP),
+        attributes=CODEC_NAMES.index(batch.codec) | (TIMESTAMP_TYPE_BIT if batch.log_append_time is not None else 0),
+    )
+
+
+_NOT_IN_MESSAGES = ("producer", "epoch", "sequence", "base_timestamp", "delete_horizon", "records_count")
 
 
 def _check_messages(batch: Batch, records: list[format_batch.Record], magic: int) -> None:
@@ -173,7 +190,7 @@ def _check_messages(batch: Batch, records: list[format_batch.Record], magic: int
             raise KlogError(f"magic {magic} has no {name}")
     if batch.transactional or batch.control or any(record.headers for record in records):
         raise KlogError(f"magic {magic} has no transactions, control records and headers")
-    if not records:
+    if not records and batch.body is None:
         raise KlogError(f"a batch of magic {magic} has at least one record")
     if batch.codec == "zstd":
         raise KlogError(f"zstd does not exist for magic {magic}")
@@ -239,11 +256,11 @@ def _attributes(batch: Batch, *, is_empty: bool) -> int:
 def _take_producer(batch: Batch, offsets: int, course: Course) -> tuple[int, int, int]:
     """Return producer id, epoch and base sequence; the producer goes on."""
     if batch.producer is None:
-        if batch.epoch is not None or batch.sequence is not None:
-            raise KlogError("epoch and sequence go with producer")
+        if batch.epoch is not None:
+            raise KlogError("epoch goes with producer")
         if batch.transactional:
             raise KlogError("a transactional batch has a producer")
-        return NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE
+        return NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE if batch.sequence is None else batch.sequence
     return take_producer(course, batch.producer, batch.epoch, batch.sequence, offsets)
 
 

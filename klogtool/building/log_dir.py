@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from msgspec import UNSET, Struct
 
@@ -19,6 +20,7 @@ from klogtool.building.partition import (
 from klogtool.building.places import at_place
 from klogtool.building.spec import LogDir, Spec
 from klogtool.building.spec_data import pieces_bytes
+from klogtool.building.wounds import NAME, read_wound
 from klogtool.errors import KlogError
 from klogtool.format.checkpoints import build_offset_checkpoint
 from klogtool.format.identity import CleanShutdown, MetaProperties, build_clean_shutdown, build_meta_properties
@@ -56,17 +58,20 @@ def build_log_dir(spec: Spec, path: str) -> BuiltLogDir:
         with at_place("log_dir"):
             _add_own_files(draft, spec.log_dir, built)
     _take_files_as_given(draft, spec)
+    for n, wound in enumerate(spec.wounds):
+        with at_place(f"wounds[{n}]"):
+            _inflict(draft, wound)
     return BuiltLogDir(draft, tuple(built))
 
 
 def _add_own_files(draft: Draft, asked: LogDir, built: Iterable[BuiltPartition]) -> None:
     """Add what a broker writes into a log dir when it stops."""
-    draft.write(FileKind.META_PROPERTIES.value, build_meta_properties(_identity_of(asked), date=None))
+    draft.write(FileKind.META_PROPERTIES.value, build_meta_properties(_identity_of(asked), date=asked.date))
     lines = [(made.topic_partition, made) for made in built if made.topic_partition is not None]
     for kind, offset_of in _CHECKPOINTS.items():
         offsets = {name: offset for name, made in lines if (offset := offset_of(name, made)) is not None}
-        if offsets or kind is not FileKind.CLEANER_CHECKPOINT:
-            draft.write(kind.value, build_offset_checkpoint(offsets))
+        is_new = kind is FileKind.CLEANER_CHECKPOINT and not offsets  # empty until something is cleaned
+        draft.write(kind.value, b"" if is_new else build_offset_checkpoint(offsets))
     if asked.stop == "clean":
         version = None if asked.broker_epoch is None else 0
         draft.write(FileKind.CLEAN_SHUTDOWN.value, build_clean_shutdown(CleanShutdown(version, asked.broker_epoch)))
@@ -106,3 +111,13 @@ def _take_files_as_given(draft: Draft, spec: Spec) -> None:
         if name not in draft:
             raise KlogError(f"absent: there would be no file of this name: {name}")
         draft.delete(name)
+
+
+def _inflict(draft: Draft, wound: Mapping[str, Any]) -> None:
+    """Damage a draft. wound: a name, with its arguments as a mapping. Raises KlogError if it does not fit."""
+    if len(wound) != 1:
+        raise KlogError(f"a wound has one name, as in `flip_bit: {{file: t-0, at: 70}}`; here are {len(wound)}")
+    ((name, arguments),) = wound.items()
+    if not isinstance(arguments, Mapping):
+        raise KlogError(f"the arguments of {name} are a mapping, as in `{name}: {{file: t-0}}`")
+    read_wound({**arguments, NAME: name}, name).inflict(draft)

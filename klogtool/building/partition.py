@@ -113,7 +113,7 @@ class LogInMaking:
         self._partition, self._name = partition, name
         config = settings_of(partition, terms)
         start = partition.segments[0].base if partition.segments else partition.start
-        self.draft = Draft(name, {})
+        self.draft = Draft(_plain_name(name), {})
         self._add_metadata()
         self.draft.write(build_file_name(FileKind.LOG, start), b"")
         loaded = LoadTerms(config, terms.start_ms, terms.start_ms, is_clean=True, rules=rules_of(terms.kafka))
@@ -250,6 +250,12 @@ class LogInMaking:
         if self._partition.segments:
             return has_room
         return has_room and not should_roll(self.log, Incoming(len(batches), last.max_timestamp, last.last_offset)).due
+
+
+def _plain_name(name: str) -> str:
+    """Return the name of a partition dir without its state: a broker loads no log of a dir that it deletes."""
+    found = find_partition_dir_name(name)
+    return name if found is None else f"{found.topic}-{found.partition}"
 
 
 def _kind_of(step: Step) -> str:

@@ -65,7 +65,6 @@ class Batch(_Part, frozen=True):
     this time, and so have its records. records_count, body: compressed records as their bytes, in place of `records`.
     """
 
-    records: tuple[Record, ...] = ()
     magic: Magic | None = None
     codec: Codec = "none"
     offset: Offset | None = None
@@ -80,6 +79,7 @@ class Batch(_Part, frozen=True):
     base_timestamp: Long | None = None
     max_timestamp: Long | None = None
     delete_horizon: Long | None = None
+    records: tuple[Record, ...] = ()
     records_count: Annotated[int, Meta(ge=0, le=MAX_INT)] | None = None
     body: Pieces | None = None
 
@@ -187,7 +187,8 @@ class Clock(_Part, frozen=True):
 
 class LogDir(_Part, frozen=True):
     """What the log dir's own files say. stop: clean has a clean marker. directory_id: by default made from the node id;
-    null: there is none. broker_epoch: in the clean marker; null: an empty marker, as before 3.7."""
+    null: there is none. broker_epoch: in the clean marker; null: an empty marker, as before 3.7. date: the second
+    comment line of meta.properties."""
 
     cluster_id: str | None = CLUSTER_ID
     node_id: Int | None = 1
@@ -195,6 +196,7 @@ class LogDir(_Part, frozen=True):
     version: Annotated[int, Meta(ge=0, le=1)] = 1
     stop: Literal["clean", "unclean"] = "clean"
     broker_epoch: Long | None = 0
+    date: str | None = None
 
 
 class Spec(_Part, frozen=True):

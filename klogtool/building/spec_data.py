@@ -12,6 +12,7 @@ from klogtool.errors import KlogError
 
 MOST_HEX_BYTES = 64  # more bytes become base64
 LEAST_ZEROS = 64  # fewer zeros are not worth a piece of their own
+_CONTROL = re.compile(rb"[\0-\x08\x0b-\x1f\x7f]")
 _ZEROS = re.compile(rb"\0{%d,}" % LEAST_ZEROS)
 
 
@@ -78,7 +79,7 @@ def _walk_pieces(data: bytes) -> Iterator[str | Coded]:
 
 def _told_piece(data: bytes) -> str | Coded:
     text = _text_of(data)
-    return text if text is not None and "\0" not in text else _told_bytes(data)
+    return text if text is not None else _told_bytes(data)
 
 
 def _told_bytes(data: bytes) -> Coded:
@@ -88,6 +89,8 @@ def _told_bytes(data: bytes) -> Coded:
 
 
 def _text_of(data: bytes) -> str | None:
+    if _CONTROL.search(data):
+        return None
     try:
         return data.decode()
     except UnicodeDecodeError:

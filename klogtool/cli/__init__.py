@@ -28,6 +28,7 @@ explain               klogtool explain
 doctor_page           klogtool doctor --html, --from
 dump_log              klogtool dump-log: options
 dumping               klogtool dump-log: text, JSON and CSV
+dump_spec             klogtool dump-log: the description for klogtool build
 dump_columns          klogtool dump-log: Arrow and Parquet
 lookup                klogtool lookup
 read                  klogtool read

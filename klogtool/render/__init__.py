@@ -5,6 +5,7 @@ dump-log, in text, JSON and CSV:
     kafka_dump         one file after another as kafka-dump-log prints it
     file_dump          every file under a path as text; a bad file does not end the dump
     json_dump          every file under a path as JSON lines
+    spec               a description for `klogtool build`, as YAML
     csv_dump           logs as CSV
     log_lines          the entries of a `.log` as lines: by the kernel on several threads, or by a reference
     kafka_text         kafka-dump-log's lines of a batch and a record: the reference of the text kernel

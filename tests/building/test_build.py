@@ -60,7 +60,7 @@ def test_two_processes_make_the_same_bytes(tmp_path: pathlib.Path) -> None:
         subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
     first, second = bytes_of(tmp_path / "1"), bytes_of(tmp_path / "2")
     assert first == second
-    assert len(first) == 20
+    assert len(first) == 21
 
 
 def test_the_page_shows_the_spec_that_it_builds() -> None:
@@ -120,7 +120,7 @@ def test_records_have_what_the_spec_says() -> None:
         ),
         (log("batch: {offset: 5}", "batch: {offset: 3}"), "partitions[0].log[1]: Unexpected offset in append"),
         (log("{batch: {}, roll: {}}"), "partitions[0].log[0]: a step is one of"),
-        (log("batch: {epoch: 3}"), "partitions[0].log[0]: epoch and sequence go with producer"),
+        (log("batch: {epoch: 3}"), "partitions[0].log[0]: epoch goes with producer"),
         (log("batch: {codec: zstd, magic: 1, records: [{}]}"), "partitions[0].log[0]: zstd does not exist for magic 1"),
         (log("generate: {records: 2000000000}"), "this spec makes up to"),
         (log("generate: {records: 1, value_bytes: 9..1}"), "value_bytes is a size or a range"),

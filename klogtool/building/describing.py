@@ -1,0 +1,309 @@
+"""A log dir or a partition dir described, so that building the description gives the same bytes.
+
+Sound batches are said in words. Every other byte of a `.log` is raw. Files that do not follow from the batches by the
+rules of a broker are given as they are: the description is built, and compared with what is there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+
+from klogtool.broker.releases import Release
+from klogtool.building.describing_logs import walk_log
+from klogtool.building.index_interval import INDEX_INTERVAL, find_interval
+from klogtool.building.log_dir import build_log_dir
+from klogtool.building.partition import LogInMaking, Terms, build_partition, topic_id_of
+from klogtool.building.spec import CLOCK_START_MS, CLOCK_STEP_MS, File, LogDir, Partition, Segment, Setting, Spec
+from klogtool.building.spec_data import told_pieces
+from klogtool.errors import AboveLimit, KlogError
+from klogtool.format.checkpoints import parse_offset_checkpoint
+from klogtool.format.framing import Frame, find_frame
+from klogtool.format.identity import (
+    build_partition_metadata,
+    parse_clean_shutdown,
+    parse_meta_properties,
+    parse_partition_metadata,
+)
+from klogtool.format.names import FileKind, TopicPartition, parse_file_name
+from klogtool.format.uuids import build_uuid
+from klogtool.log import logdir
+from klogtool.log.entries import read_entry
+from klogtool.log.file import LogFile, unreadable
+from klogtool.log.folder import find_partition_dir_name, own_name
+from klogtool.log.opened import open_path
+from klogtool.log.partition import Partition as PartitionDir
+from klogtool.log.windows import Window
+
+MOST_BYTES = 256 << 20
+LOCK = ".lock"
+CURRENT_MAGIC = 2
+Files = Mapping[str, bytes]  # by path
+_METADATA = FileKind.PARTITION_METADATA.value
+
+
+class Described(Struct, frozen=True):
+    """A spec, and what is not in it: paths that are neither files nor folders, and the lock."""
+
+    spec: Spec
+    left_out: tuple[str, ...]
+
+
+class Lines(Struct, frozen=True):
+    """What the checkpoints of a log dir say of a partition."""
+
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+    recovery_point: int | None = None
+    first_dirty_offset: int | None = None
+
+
+def describe(path: str, kafka: Release) -> Described:
+    """Describe a log dir or a partition dir, by the rules of a release.
+
+    Raises KlogError if it is neither or cannot be read, AboveLimit if it is too large.
+    """
+    opened = open_path(path)
+    if not isinstance(opened, PartitionDir | logdir.LogDir):
+        raise KlogError("a description is of a partition dir or a log dir, not of a file", path=path)
+    tree = _Tree()
+    if isinstance(opened, PartitionDir):
+        name = own_name(path)
+        if find_partition_dir_name(name) is None:
+            raise KlogError("a description needs the name of a partition dir: a topic, a hyphen, a number", path=path)
+        tree.add(path, f"{name}/")
+        return Described(_described(tree.files, [name], kafka, log_dir=False), tuple(tree.left_out))
+    tree.add(path, "")
+    names = [name for name in tree.folders if "/" not in name and find_partition_dir_name(name) is not None]
+    return Described(_described(tree.files, names, kafka, log_dir=True), tuple(tree.left_out))
+
+
+class _Tree:
+    """All files below a folder, in memory."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.folders: list[str] = []
+        self.left_out: list[str] = []
+        self._size = 0
+
+    def add(self, path: str, prefix: str) -> None:
+        """Add what is below a folder. Raises KlogError if it cannot be read, AboveLimit if it is too much."""
+        try:
+            with os.scandir(path) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError as error:
+            raise unreadable(path, error) from error
+        for entry in entries:
+            name = prefix + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                self.folders.append(name)
+                self.add(entry.path, f"{name}/")
+            elif entry.is_file() and name != LOCK:
+                self.files[name] = self._read(entry.path)
+            elif name != LOCK:
+                self.left_out.append(entry.path)
+
+    def _read(self, path: str) -> bytes:
+        with LogFile(path) as file:
+            self._size += file.size
+            if self._size > MOST_BYTES:
+                raise AboveLimit(f"more than {MOST_BYTES:,} bytes of files: too much for a description", path=path)
+            return file.read(0, file.size)
+
+
+def _described(files: Files, names: list[str], kafka: Release, *, log_dir: bool) -> Spec:
+    """Return the spec of files by their paths. names: of partition dirs."""
+    own = {name: data for name, data in files.items() if name.split("/")[0] not in names or "/" not in name}
+    inside = {name: _below(files, name) for name in names}
+    start_ms = next(filter(None, map(_first_time, inside.values())), CLOCK_START_MS)
+    terms = Terms(kafka, start_ms, CLOCK_STEP_MS, {})
+    lines = _checkpoint_lines(own)
+    partitions = tuple(_told_partition(name, inside[name], terms, lines.get(name, Lines())) for name in names)
+    spec = Spec(
+        kafka=kafka,
+        clock=start_ms,
+        log_dir=_told_log_dir(own) if log_dir else None,
+        partitions=partitions,
+    )
+    built = build_log_dir(spec, "").draft
+    made = {name: built.read(name) for name in built.names() if name.split("/")[0] not in names}
+    given, absent = _differences(made, own)
+    return replace(spec, files=given, absent=absent)
+
+
+def _below(files: Files, folder: str) -> dict[str, bytes]:
+    start = f"{folder}/"
+    return {name.removeprefix(start): data for name, data in files.items() if name.startswith(start)}
+
+
+def _differences(made: Files, wanted: Files) -> tuple[tuple[File, ...], tuple[str, ...]]:
+    """Return files that have to be given as they are, and names of files that are not there."""
+    given = (File(name=name, content=told_pieces(data)) for name, data in wanted.items() if made.get(name) != data)
+    return tuple(given), tuple(sorted(made.keys() - wanted.keys()))
+
+
+# Partitions.
+
+
+def _told_partition(name: str, files: Files, terms: Terms, lines: Lines) -> Partition:
+    """Describe a partition dir by its files. If that fails, they are given as they are."""
+    plain = _named(name)
+    plain = replace(plain, topic_id=_told_topic_id(name, files))
+    for partition in (_in_words(plain, name, files, terms, lines), plain):
+        try:
+            made = build_partition(partition, terms).draft
+        except KlogError:
+            continue
+        given, absent = _differences({each: made.read(each) for each in made.names()}, files)
+        return replace(partition, files=given, absent=absent)
+    raise KlogError(f"{name} cannot be described")
+
+
+def _named(name: str) -> Partition:
+    found = find_partition_dir_name(name)
+    if found is not None and f"{found.topic}-{found.partition}" == name:
+        return Partition(topic=found.topic, partition=found.partition)
+    return Partition(dir=name)
+
+
+def _told_topic_id(name: str, files: Files) -> str | UnsetType | None:
+    """Return the topic id, if partition.metadata is as a broker writes it; None: no such file is derived."""
+    data = files.get(_METADATA)
+    try:
+        parsed = None if data is None else parse_partition_metadata(data)
+    except KlogError:
+        parsed = None
+    if parsed is None or build_partition_metadata(parsed) != data:
+        return None
+    return UNSET if parsed.topic_id == topic_id_of(name.rpartition("-")[0]) else build_uuid(parsed.topic_id)
+
+
+def _in_words(plain: Partition, name: str, files: Files, terms: Terms, lines: Lines) -> Partition:
+    """Return the partition with its batches in words, as far as they can be appended."""
+    bases = _bases(files)
+    if not bases:
+        return plain
+    magic = next((entry for base in bases for entry in _first_magics(files[bases[base]])), CURRENT_MAGIC)
+    first, interval = next(iter(bases)), find_interval(files, bases)
+    config: dict[str, Setting] = {} if interval is None else {INDEX_INTERVAL: interval}
+    partition = replace(plain, config=config, magic=magic, segments=(Segment(base=first),))
+    making = LogInMaking(partition, terms, name)
+    segments: list[Segment] = []
+    for base, file in bases.items():
+        try:
+            if segments:
+                making.roll(base)
+        except KlogError:
+            continue
+        steps = walk_log(files[file], base, making.course, making.append, making.put_raw)
+        segments.append(Segment(base=base, log=tuple(steps)))
+    return _with_lines(replace(partition, segments=tuple(segments)), lines, making)
+
+
+def _with_lines(partition: Partition, lines: Lines, making: LogInMaking) -> Partition:
+    """Return the partition with what the checkpoints say, if that is not what follows anyway."""
+    end, start = making.log.log_end_offset, lines.log_start_offset
+    is_start = start is not None and making.log.segments.first.base_offset < start <= end
+    return replace(
+        partition,
+        log_start_offset=start if is_start else None,
+        high_watermark=None if lines.high_watermark == end else _offset(lines.high_watermark),
+        recovery_point=None if lines.recovery_point == end else _offset(lines.recovery_point),
+        first_dirty_offset=_offset(lines.first_dirty_offset),
+    )
+
+
+def _offset(value: int | None) -> int | None:
+    return value if value is not None and value >= 0 else None
+
+
+def _bases(files: Files) -> dict[int, str]:
+    """Return the names of `.log` files by their base offsets, in order; of two with the same, one."""
+    parsed = [parse_file_name(name) for name in files if "/" not in name]
+    found = {
+        file.base_offset: file.name
+        for file in parsed
+        if file.kind is FileKind.LOG and not file.suffix and file.base_offset is not None and file.base_offset >= 0
+    }
+    return dict(sorted(found.items()))
+
+
+def _first_magics(data: bytes) -> Iterator[int]:
+    frame = find_frame(data, 0, len(data))
+    if isinstance(frame, Frame) and 0 <= frame.magic <= CURRENT_MAGIC:
+        yield frame.magic
+
+
+def _first_time(files: Files) -> int | None:
+    """Return the time of the first record of a partition."""
+    for name in _bases(files).values():
+        data = files[name]
+        frame = find_frame(data, 0, len(data))
+        try:
+            if isinstance(frame, Frame):
+                entry = read_entry(Window(0, memoryview(data), len(data), last=True), frame, name)
+                time = next((record.timestamp for record in entry.records()), -1)
+                return time if time > 0 else None
+        except KlogError:
+            return None
+    return None
+
+
+# The log dir's own files.
+
+
+def _checkpoint_lines(own: Files) -> dict[str, Lines]:
+    """Return what the checkpoints say, by the name of the partition dir."""
+    kinds = {
+        "log_start_offset": FileKind.LOG_START_CHECKPOINT,
+        "high_watermark": FileKind.REPLICATION_CHECKPOINT,
+        "recovery_point": FileKind.RECOVERY_POINT_CHECKPOINT,
+        "first_dirty_offset": FileKind.CLEANER_CHECKPOINT,
+    }
+    found: dict[str, Lines] = {}
+    for field, kind in kinds.items():
+        for name, offset in _offsets(own.get(kind.value)).items():
+            dir_name = f"{name.topic}-{name.partition}"
+            found[dir_name] = replace(found.get(dir_name, Lines()), **{field: offset})
+    return found
+
+
+def _offsets(data: bytes | None) -> dict[TopicPartition, int]:
+    try:
+        return {} if data is None else parse_offset_checkpoint(data)
+    except KlogError:
+        return {}
+
+
+def _told_log_dir(own: Files) -> LogDir:
+    marker, identity = own.get(FileKind.CLEAN_SHUTDOWN.value), own.get(FileKind.META_PROPERTIES.value)
+    told = LogDir(stop="clean" if marker is not None else "unclean")
+    if marker is not None:
+        told = replace(told, broker_epoch=parse_clean_shutdown(marker).broker_epoch)
+    try:
+        found = None if identity is None else parse_meta_properties(identity)
+    except KlogError:
+        found = None
+    if found is None:
+        return told
+    directory = None if found.directory_id is None else build_uuid(found.directory_id)
+    return replace(
+        told,
+        version=found.version,
+        cluster_id=found.cluster_id,
+        node_id=found.node_id,
+        directory_id=directory,
+        date=_date_of(identity or b""),
+    )
+
+
+def _date_of(identity: bytes) -> str | None:
+    """Return the second comment line of meta.properties: when it was written."""
+    lines = identity.split(b"\n")
+    if len(lines) < 2 or not lines[1].startswith(b"#") or not lines[1].isascii():
+        return None
+    return lines[1][1:].decode()
