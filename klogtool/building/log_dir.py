@@ -120,4 +120,6 @@ def _inflict(draft: Draft, wound: Mapping[str, Any]) -> None:
     ((name, arguments),) = wound.items()
     if not isinstance(arguments, Mapping):
         raise KlogError(f"the arguments of {name} are a mapping, as in `{name}: {{file: t-0}}`")
-    read_wound({**arguments, NAME: name}, name).inflict(draft)
+    found = read_wound({**arguments, NAME: name})
+    with at_place(f"{name} of {found.file or 'the log dir'}"):
+        found.inflict(draft)

@@ -10,6 +10,7 @@ import click
 from klogtool.building.describing import describe
 from klogtool.cli.output import Output, note
 from klogtool.cli.status import DONE
+from klogtool.disk.standard_input import NAME as STDIN
 from klogtool.render.spec import spec_lines
 
 KAFKA, KEPT = "kafka", ("quiet", "no_progress", "jobs", "resync", "output")
@@ -22,7 +23,7 @@ def dump_spec(paths: Sequence[str], chosen: dict[str, Any]) -> int:
     Raises UsageError for options that choose or change what is printed: a description is of everything. Else raises as
     `describe` does.
     """
-    if len(paths) != 1 or chosen["files"]:
+    if len(paths) != 1 or chosen["files"] or paths[0] == STDIN:
         raise click.UsageError("--format spec describes one partition dir or log dir.")
     wrong = [name for name, value in chosen.items() if _is_given(name, value)]
     if wrong:

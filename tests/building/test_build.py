@@ -174,3 +174,32 @@ def test_a_spec_that_is_made_in_python_is_the_one_that_is_read() -> None:
     )
     read = read_spec(log("batch: {records: [{key: a, value: '1'}]}", "generate: {records: 3}").encode())
     assert files_of(made) == files_of(read)
+
+
+def test_wounds_are_done_at_the_end_and_nothing_derived_knows_of_them() -> None:
+    sound = ORDERS.read_text()
+    log_name = "orders-0/00000000000000000000.log"
+    before = files_of(sound)
+    after = files_of(
+        f"{sound}wounds:\n  - flip_bit: {{file: {log_name}, at: 70, bit: 3}}\n"
+        "  - drop_index: {file: orders-0, segment: 5}\n  - unclean_stop: {}\n"
+    )
+    flipped = bytearray(before[log_name])
+    flipped[70] ^= 8
+    gone = {"orders-0/00000000000000000005.index", ".kafka_cleanshutdown"}
+    assert after == {name: data for name, data in before.items() if name not in gone} | {log_name: bytes(flipped)}
+
+
+@pytest.mark.parametrize(
+    ("wound", "reason"),
+    [
+        ("{flip_bit: {file: x}}", "wounds[0].flip_bit of x: no such file"),
+        ("{flop_bit: {file: x}}", "wounds[0]: wound.wound: there is no wound 'flop_bit'"),
+        ("{flip_bit: 3}", "wounds[0]: the arguments of flip_bit are a mapping"),
+        ("{}", "wounds[0]: a wound has one name"),
+        ("{flip_bit: {at: x}}", "wounds[0]: wound (flip_bit): "),
+    ],
+)
+def test_a_wound_that_does_not_fit_is_one_line(wound: str, reason: str) -> None:
+    told = wrong(f"wounds: [{wound}]")
+    assert told.startswith(reason), told
