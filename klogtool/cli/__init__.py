@@ -7,6 +7,7 @@ hints                 the second line of an error: what to do
 output                stdout, stderr
 output_file           files named by `--output`, `--plan-out` and `--html`
 version               `klogtool --version`
+environment           `klogtool --version --verbose`
 
 options               options that several commands share
 circumstance_options  `--config`, `--now`, `--high-watermark`, ...: what a broker knows beside the partition dir
@@ -52,6 +53,7 @@ apply                 klogtool apply
 undo                  klogtool undo
 build                 klogtool build
 image                 klogtool image
+completion            klogtool completion
 help                  klogtool help
 fleet                 klogtool fleet: the group
 fleet_collect         klogtool fleet collect

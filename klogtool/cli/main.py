@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +17,9 @@ from klogtool.cli.output import note
 from klogtool.cli.status import INTERRUPTED, USAGE
 from klogtool.cli.version import version_text
 from klogtool.format.text import near_names
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # name: (module, its line in --help)
 COMMANDS = {
@@ -60,8 +64,11 @@ COMMANDS = {
         "Copy a log dir without keys, values and names, for a bug report.",
     ),
     "spark": ("klogtool.cli.spark", "Work on many disks at once with Spark, on this machine or a cluster."),
+    "completion": ("klogtool.cli.completion", "Print a script that completes commands, options and files in a shell."),
     "help": ("klogtool.cli.help", "Show the help of a command."),
 }
+COMPLETE = "_KLOGTOOL_COMPLETE"  # set by what `klogtool completion` prints
+VERBOSE = "klogtool.verbose"
 GROUPS = {
     "Look (nothing is written)": (
         "doctor",
@@ -78,7 +85,7 @@ GROUPS = {
     "Mend": ("rebuild-index", "salvage", "transplant", "fleet"),
     "Do what a running broker does": ("append", "truncate", "roll", "retain", "delete-records", "compact", "free"),
     "Plans": ("apply", "undo"),
-    "Workshop": ("build", "image"),
+    "Workshop": ("build", "image", "completion"),
 }
 
 
@@ -95,6 +102,13 @@ class Commands(click.Group):
             return None
         command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Complete a command without importing the others."""
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -115,19 +129,40 @@ class Commands(click.Group):
 
 
 def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    if asked and not ctx.resilient_parsing:
+    if ctx.resilient_parsing:
+        return
+    verbose = ctx.meta.get(VERBOSE)
+    if asked and verbose:
+        from klogtool.cli.environment import environment_text  # imports much
+
+        click.echo(environment_text())
+        ctx.exit()
+    if asked:
         click.echo(version_text())
         ctx.exit()
+    if verbose:
+        raise click.UsageError("--verbose goes with --version, or after a command.", ctx)
+
+
+def _verbose(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    ctx.meta[VERBOSE] = asked
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option(
     "--version",
     is_flag=True,
-    is_eager=True,
     expose_value=False,
     callback=_version,
     help="Show the version, and which kernels run.",
+)
+@click.option(
+    "--verbose",
+    is_flag=True,
+    is_eager=True,  # --version asks for it
+    expose_value=False,
+    callback=_verbose,
+    help="With --version: also Python, libraries and the machine, for a bug report.",
 )
 def cli() -> None:
     """The fsck of Apache Kafka: reads log dirs on disk, without a broker.
@@ -159,6 +194,11 @@ def run(args: list[str]) -> int:
 
 
 def _by_click(args: list[str]) -> object:
+    if COMPLETE in os.environ:
+        from klogtool.cli.completion import answer  # of no use to other runs
+
+        if answer(cli, os.environ[COMPLETE]):
+            return None
     try:
         with cli.make_context("klogtool", list(args)) as context:
             return cli.invoke(context)

@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import pathlib
+import platform
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -209,6 +211,55 @@ def test_version(run: Run) -> None:
     assert done.out.startswith(b"klogtool ")
     assert b"Kafka 4.3.1" in done.out
     assert (b"reference reader" in done.out) == (not kernels.is_built())
+
+
+@pytest.mark.parametrize("words", [["--version", "--verbose"], ["--verbose", "--version"]])
+def test_the_version_for_a_bug_report(run: Run, words: list[str]) -> None:
+    done = run(*words)
+    assert (done.status, done.err) == (0, "")
+    first, *lines = done.out.decode().splitlines()
+    assert first == run("--version").out.decode().rstrip()
+    told = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    names = [
+        "kernels",
+        "CPU",
+        "Python",
+        "platform",
+        "libc",
+        "encoding",
+        "here",
+        "packages",
+        "[arrow]",
+        "[spark]",
+        "[java]",
+    ]
+    assert list(told) == names
+    assert ("MISSING" in told["kernels"]) == (not kernels.is_built())
+    assert re.fullmatch(r"click [\d.]+, construct [\d.]+, .*", told["packages"])
+    assert "MISSING" not in told["packages"]
+    assert told["Python"].endswith(platform.python_version())
+
+
+def test_it_has_nothing_private(run: Run) -> None:
+    shown = run("--version", "--verbose").out.decode()
+    private = [platform.node(), os.path.expanduser("~"), str(ROOT), os.getcwd(), sys.prefix]
+    assert [text for text in private if len(text) > 3 and text in shown] == []
+
+
+def test_kernels_that_are_missing_are_told_loudly() -> None:
+    code = (
+        "import sys, klogtool; sys.modules['klogtool.kernels._native'] = None\n"
+        "from klogtool.cli.main import run; run(['--version', '--verbose'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, timeout=60, check=True)
+    assert b"kernels:     MISSING: the reference reader runs, about a hundred times slower (" in done.stdout
+
+
+def test_verbose_belongs_to_version(run: Run) -> None:
+    for words in (["--verbose"], ["--verbose", "verify", "x"]):
+        done = run(*words)
+        assert (done.status, done.out) == (2, b"")
+        assert done.err.startswith("klogtool: --verbose goes with --version")
 
 
 @pytest.mark.parametrize("how", [[], ["--files"]])

@@ -1,0 +1,81 @@
+"""`klogtool --version --verbose`: what a bug report should say about the machine. Nothing private is in it: no name of
+the machine or of a user, and no path."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator
+
+from klogtool import kernels
+from klogtool.cli.version import version_text
+from klogtool.doctor.host_files import HostFiles
+from klogtool.log.cores import usable_cores
+
+_REQUIREMENT = re.compile(r"^([\w.-]+).*?(?:extra == [\"']([\w-]+)[\"'])?$")
+
+
+def environment_text() -> str:
+    """Return the version, and a line for each thing that klogtool depends on."""
+    return "\n".join([version_text(), *(f"{name + ':':<13}{value}" for name, value in _walk())])
+
+
+def _walk() -> Iterator[tuple[str, str]]:
+    yield "kernels", _kernels()
+    yield "CPU", f"{platform.machine()}, {usable_cores()} cores; CRC-32C can use {_crc_ways()}"
+    free = "" if getattr(sys, "_is_gil_enabled", lambda: True)() else ", without the GIL"
+    yield "Python", f"{platform.python_implementation()} {platform.python_version()}{free}"
+    yield "platform", f"{platform.system()} {platform.release()}"
+    yield "libc", " ".join(filter(None, platform.libc_ver())) or "not known"
+    yield "encoding", f"{sys.getfilesystemencoding()} for names, {getattr(sys.stdout, 'encoding', None)} for stdout"
+    yield "here", f"a file system of the type {_file_system()}"
+    yield from _packages()
+
+
+def _kernels() -> str:
+    if kernels.is_built():
+        return "built" + (", several threads" if kernels.native.RUNS_IN_THREADS else ", one thread")
+    try:
+        importlib.import_module("klogtool.kernels._native")
+    except ImportError as error:
+        why = re.sub(r"\S*/", "", str(error))  # paths name users
+        return f"MISSING: the reference reader runs, about a hundred times slower ({why})"
+    return "MISSING: the reference reader runs, about a hundred times slower"
+
+
+def _crc_ways() -> str:
+    return ", ".join(kernels.native.crc32c_ways()) if kernels.is_built() else "nothing: kernels are missing"
+
+
+def _file_system() -> str:
+    try:
+        mount = HostFiles("/").mount_of(os.path.realpath(os.getcwd()))
+    except OSError:  # the folder is gone
+        mount = None
+    return mount.kind if mount else "that is not known"
+
+
+def _packages() -> Iterator[tuple[str, str]]:
+    """Yield the packages that klogtool needs, and those of each extra."""
+    try:
+        needed = importlib.metadata.requires("klogtool") or []
+    except importlib.metadata.PackageNotFoundError:
+        yield "packages", "not known: klogtool is not installed as a package"
+        return
+    groups: dict[str, list[str]] = {"": []}
+    for requirement in needed:
+        if found := _REQUIREMENT.match(requirement):
+            groups.setdefault(found[2] or "", []).append(found[1])
+    for extra, names in groups.items():
+        yield (f"[{extra}]" if extra else "packages"), ", ".join(_installed(name, extra) for name in names)
+
+
+def _installed(name: str, extra: str) -> str:
+    try:
+        return f"{name} {importlib.metadata.version(name)}"
+    except importlib.metadata.PackageNotFoundError:
+        return f"{name} not installed" if extra else f"{name} MISSING"
