@@ -18,6 +18,7 @@ from klogtool.disk.standard_input import NAME as STDIN
 from klogtool.disk.standard_input import open_standard_input
 from klogtool.errors import KlogError, Refused
 from klogtool.log.file import LogFile, unreadable
+from klogtool.log.foreign import check_head
 from klogtool.render.arrow import Tally, find_left_out, find_logs, walk_files, write_arrow, write_parquet
 from klogtool.render.selection import Selection
 
@@ -81,6 +82,7 @@ def standard_input_of(paths: Sequence[str]) -> Iterator[LogFile | None]:
     if list(paths).count(STDIN) > 1:
         raise click.UsageError("Standard input can be read once only.")
     with open_standard_input(None if sys.stdin is None else sys.stdin.buffer) as stdin:
+        check_head(stdin)
         yield stdin
 
 

@@ -121,7 +121,7 @@ def _own_way(
         options.max_message_size(),
     )  # wrong values are reported before anything is read
     one = TextDump(dump).file if form == "text" else _one_file(dump, form)
-    walk = partial(_walk_logs, quiet=quiet) if form == "csv" else walk_files
+    walk = partial(_walk_logs, quiet=quiet) if form == "csv" else partial(walk_files, any_name=form == "json")
     status = DONE
     for path in paths:
         tried: list[int] = []

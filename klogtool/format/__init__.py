@@ -5,6 +5,7 @@ fields             names and positions of fields, and fast readers, made from la
 kernel_layout      field positions for the kernels, made from layouts
 text_values        types of the values in text files, for layouts
 
+foreign            what is not Kafka's, by its first bytes or its name
 framing            how entries follow each other in a `.log`
 batch              record batches, magic 2: parsed and built
 message            messages, magic 0 and 1

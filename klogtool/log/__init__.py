@@ -15,6 +15,7 @@ holder            who holds the lock of a log dir
 cluster_metadata  topics and settings out of `__cluster_metadata`
 
 file              a file, opened only to be read
+foreign           the error for files and folders that are not Kafka's
 mapped            pieces of a file, mapped
 windows           a log in windows that hold whole entries
 spans             a log in spans, for several threads

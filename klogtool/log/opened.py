@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 from klogtool.errors import KlogError, Unsupported
 from klogtool.format.names import FileKind
 from klogtool.log.below import find_log_dirs
-from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.file import Unreadable
 from klogtool.log.folder import find_partition_dir_name, names_in, own_name
+from klogtool.log.foreign import check_file, find_foreign
 from klogtool.log.logdir import LogDir, has_root_files, is_log_dir
 from klogtool.log.partition import Partition, has_partition_files
 from klogtool.log.segment import KraftSnapshot, Segment
@@ -63,7 +64,8 @@ def _open_folder(path: str) -> LogDir | Partition:
         return LogDir(path)
     if find_partition_dir_name(own_name(path)) and (not names or _lies_in_log_dir(path)):
         return Partition(path)
-    raise NoLogDir(path)
+    nothing = NoLogDir(path)
+    raise nothing if nothing.below else find_foreign(path) or nothing
 
 
 def _lies_in_log_dir(path: str) -> bool:
@@ -74,8 +76,8 @@ def _lies_in_log_dir(path: str) -> bool:
 
 
 def _open_file(path: str) -> Opened:
-    with LogFile(path):
-        kind = kind_of(path)
+    check_file(path)
+    kind = kind_of(path)
     if kind is FileKind.LOG:
         return Segment(path)
     if kind in (FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT):

@@ -19,6 +19,7 @@ from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState
 from klogtool.log.cores import usable_cores
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import Folder, find_partition_dir_name, list_folder
+from klogtool.log.foreign import check_named
 from klogtool.log.opened import open_path
 from klogtool.log.resync import find_batch_behind
 from klogtool.log.span_maker import walk_made
@@ -237,10 +238,11 @@ def partition_of(path: str | os.PathLike[str]) -> tuple[str | None, int | None]:
 def find_logs(path: str | os.PathLike[str]) -> list[str]:
     """Return the log files under a path, as `columns` reads them; a path that is not a folder is returned as it is.
 
-    Raises KlogError for a folder that is neither a log dir nor a partition dir.
+    Raises KlogError for a folder that is neither a log dir nor a partition dir, and for a foreign file.
     """
     path = os.fspath(path)
     if not os.path.isdir(path):
+        check_named(path)
         return [path]
     open_path(path)
     logs = _logs_in(list_folder(path))

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from klogtool.errors import KlogError
 from klogtool.format.names import FileKind, parse_file_name
-from klogtool.log.file import read_whole, unreadable
+from klogtool.log.file import Unreadable, read_whole, unreadable
+from klogtool.log.foreign import check_file
 from klogtool.log.opened import open_path
 from klogtool.render.side_rows import MOST_BYTES, walk_side_rows
 
@@ -24,15 +26,16 @@ if TYPE_CHECKING:
 FOREIGN = "klogtool: {}: not a file of Kafka's, by its name"
 
 
-def walk_files(path: str, tell: Callable[[KlogError], None]) -> Iterator[str]:
+def walk_files(path: str, tell: Callable[[KlogError], None], *, any_name: bool = False) -> Iterator[str]:
     """Yield the file itself, or all files below a log dir or partition dir, in order of name.
 
     `tell` is called with an error for whatever cannot be listed: a path that does not exist, a folder without access, a
-    folder that is neither a log dir nor a partition dir. A link back to a folder above it is not followed.
+    folder that is neither a log dir nor a partition dir, a file that is not Kafka's (any_name: see log.foreign). A link
+    back to a folder above it is not followed.
     """
     try:
         os.lstat(path)
-        _check_folder(path)
+        _check(path, any_name=any_name)
     except OSError as error:
         tell(unreadable(path, error))
     except KlogError as error:
@@ -41,10 +44,13 @@ def walk_files(path: str, tell: Callable[[KlogError], None]) -> Iterator[str]:
         yield from _walk(path, tell, ())
 
 
-def _check_folder(path: str) -> None:
-    """Raise KlogError for a folder that is neither a log dir nor a partition dir."""
+def _check(path: str, *, any_name: bool) -> None:
+    """Raise KlogError for a folder that is neither a log dir nor a partition dir, and for a foreign file."""
     if os.path.isdir(path):
         open_path(path)
+    elif os.path.isfile(path):
+        with suppress(Unreadable):  # told by the dump, after its first line
+            check_file(path, any_name=any_name)
 
 
 def _walk(path: str, tell: Callable[[KlogError], None], above: tuple[tuple[int, int], ...]) -> Iterator[str]:
