@@ -101,18 +101,16 @@ def _teach(group: click.Group, words: Sequence[str]) -> None:
         if isinstance(found, click.Group):
             found = found.get_command(click.Context(found), word) or found
     for parameter in found.params:
-        parameter.type = _type_of(found, parameter) or parameter.type
+        parameter.type = _type_of(found, parameter, group) or parameter.type
 
 
-def _type_of(found: click.Command, parameter: click.Parameter) -> click.ParamType[Any] | None:
+def _type_of(found: click.Command, parameter: click.Parameter, group: click.Group) -> click.ParamType[Any] | None:
     if found.name == "explain" and isinstance(parameter, click.Argument):
         from klogtool.verify.findings import SEVERITIES
 
         return _Words(SEVERITIES)
     if found.name == "help" and isinstance(parameter, click.Argument):
-        from klogtool.cli.main import COMMANDS
-
-        return _Words(COMMANDS)
+        return _Words(group.list_commands(click.Context(group)))
     words = set(re.split(r"[][ .,|]+", parameter.metavar or ""))
     if isinstance(parameter.type, click.Path | click.types.StringParamType):
         return _Path("dir") if words & FOLDERS else _Path("file") if words & FILES else None

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from klogtool import kernels
 from klogtool.cli.version import version_text
 from klogtool.doctor.host_files import HostFiles
+from klogtool.escape import joined
 from klogtool.log.cores import usable_cores
 
 _REQUIREMENT = re.compile(r"^([\w.-]+).*?(?:extra == [\"']([\w-]+)[\"'])?$")
@@ -21,7 +22,7 @@ _REQUIREMENT = re.compile(r"^([\w.-]+).*?(?:extra == [\"']([\w-]+)[\"'])?$")
 
 def environment_text() -> str:
     """Return the version, and a line for each thing that klogtool depends on."""
-    return "\n".join([version_text(), *(f"{name + ':':<13}{value}" for name, value in _walk())])
+    return joined([version_text(), *(f"{name + ':':<13}{value}" for name, value in _walk())])
 
 
 def _walk() -> Iterator[tuple[str, str]]:
