@@ -34,9 +34,9 @@ def dump_columns(paths: Sequence[str], form: str, selection: Selection | None, c
         raise click.UsageError(f"--format {form} needs --output FILE.")
     options = KafkaOptions(chosen)
     named = options.files() if chosen["files"] else paths
-    _check_place(chosen["output"], [path for path in named if chosen["files"] or path != STDIN])
     with standard_input_of([] if chosen["files"] else paths) as stdin:
         logs = list(named) if chosen["files"] else _every_log(paths, stdin, quiet=chosen["quiet"])
+        _check_place(chosen["output"], [path for path in named if chosen["files"] or path != STDIN])
         return _write(logs, form, selection, chosen, options)
 
 

@@ -43,7 +43,7 @@ CALLS = [(command, options) for command, several in NEEDED.items() for options i
 
 
 def test_every_command_that_takes_a_log_dir_is_tried() -> None:
-    assert set(COMMANDS) - set(NEEDED) == {"apply", "undo", "spark", "fleet", "explain", "help"}
+    assert set(COMMANDS) - set(NEEDED) == {"apply", "undo", "spark", "fleet", "explain", "help", "build", "completion"}
 
 
 @pytest.mark.parametrize(
