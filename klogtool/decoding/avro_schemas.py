@@ -59,8 +59,9 @@ def _parse(schemas: Schemas, file: str, named: dict[str, Any], above: tuple[str,
         trial = dict(named)
         try:
             parsed = tool.parse_schema(raw, named_schemas=trial, _write_hint=False)
+            _check_shape(parsed, file)
         except tool.UnknownType as missing:
-            _parse(schemas, _file_of(schemas, file, str(missing.name)), named, (*above, file))
+            _parse(schemas, _file_of(schemas, file, missing.name), named, (*above, file))
             continue
         except (tool.SchemaParseException, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise Corrupt(f"{file} is no schema of Avro: {_line(error)}") from error
@@ -69,7 +70,49 @@ def _parse(schemas: Schemas, file: str, named: dict[str, Any], above: tuple[str,
     raise Corrupt(f"{file} refers to more than {MOST_REFERENCES:,} types")
 
 
-def _file_of(schemas: Schemas, file: str, name: str) -> str:
+def _check_shape(parsed: Any, file: str) -> None:
+    """Raise Corrupt for what fastavro takes for a schema, and reading cannot rely on."""
+    waiting = [parsed]
+    while waiting:
+        schema = waiting.pop()
+        if isinstance(schema, list):
+            waiting += schema
+        elif isinstance(schema, dict):
+            below = _below(schema)
+            if below is None:
+                raise Corrupt(f"{file} is no schema of Avro: {json.dumps(schema)[:100]}")
+            waiting += below
+        elif not isinstance(schema, str):
+            raise Corrupt(f"{file} is no schema of Avro: {json.dumps(schema)[:100]}")
+
+
+def _below(schema: dict[str, Any]) -> list[Any] | None:
+    """Return the schemas inside one; None if something is missing, or of a wrong type."""
+    kind = schema.get("type")
+    if kind in ("record", "error"):
+        return _types_of_fields(schema.get("fields"))
+    if kind == "enum":
+        symbols = schema.get("symbols")
+        return [] if isinstance(symbols, list) and all(isinstance(symbol, str) for symbol in symbols) else None
+    if kind == "fixed":
+        size = schema.get("size")
+        return [] if isinstance(size, int) and size >= 0 else None
+    inner = {"array": "items", "map": "values"}.get(kind, "type") if isinstance(kind, str) else "type"
+    return [schema[inner]] if inner in schema else None
+
+
+def _types_of_fields(fields: Any) -> list[Any] | None:
+    if not isinstance(fields, list):
+        return None
+    is_sound = all(
+        isinstance(field, dict) and isinstance(field.get("name"), str) and "type" in field for field in fields
+    )
+    return [field["type"] for field in fields] if is_sound else None
+
+
+def _file_of(schemas: Schemas, file: str, name: Any) -> str:
+    if not isinstance(name, str):
+        raise Corrupt(f"{file} is no schema of Avro: {json.dumps(name)[:100]}")
     found = schemas.find(name)
     if found is None:
         raise Corrupt(f"{file} refers to {name[:100]}, and {schemas.path} has no {name[:100]}.avsc")
