@@ -126,6 +126,11 @@ def write_example(folder: pathlib.Path) -> None:
         place = folder / "logdir" / f"{topic}-0"
         place.mkdir(parents=True, exist_ok=True)
         (place / "00000000000000000000.log").write_bytes(log_of(records))
+    replica = folder / "replica" / "orders-0"
+    replica.mkdir(parents=True, exist_ok=True)
+    other = topics()["orders"]
+    other[1] = (b"o-2", framed(17, order(2, None, 275, "Hill Road 1", "Ogdenville")))
+    (replica / "00000000000000000000.log").write_bytes(log_of(other))
     schemas = folder / "schemas"
     schemas.mkdir(exist_ok=True)
     (schemas / "17.avsc").write_text(json.dumps(ORDER, indent=2) + "\n")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.cli import circumstance_options, options
+from klogtool.cli import circumstance_options, options, value_options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output, error_lines
-from klogtool.cli.status import DONE, FOUND, status_of
+from klogtool.cli.status import COULD_NOT, DONE, FOUND, status_of
 from klogtool.cli.writing_options import header, output_format
 from klogtool.copies.pairing import Pair, find_pairs
 from klogtool.copies.verdict import Verdict, judge
@@ -22,6 +22,9 @@ from klogtool.log.in_order import in_order
 from klogtool.render.diff import ONLY_IN_A, ONLY_IN_B, closing_text, diff_row, diff_text, lone_row
 from klogtool.render.lookup import refusal_row
 
+if TYPE_CHECKING:
+    from klogtool.decoding.record_values import Decoding
+
 COMMAND = "diff"
 
 
@@ -29,6 +32,7 @@ COMMAND = "diff"
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @click.option("--deep", is_flag=True, help="Where bytes differ, compare records, whatever their batches are.")
+@value_options.decoders
 @output_format
 @options.jobs
 @options.verbose
@@ -41,14 +45,19 @@ def command(a: str, b: str, form: str, circumstances: Circumstances, **chosen: A
     The verdict is: equal; one is a prefix of the other; they diverge at an offset, and which of them a leader keeps;
     they have the same records in different batches; or one has gaps, as after compaction. klogtool compares bytes.
     Where bytes differ, it compares headers and checksums, or records with --deep. It goes on behind damage, and says
-    what it could not compare. Nothing is written.
+    what it could not compare. With --key-format or --value-format, it shows records that differ. Nothing is written.
 
     Exit status: 0 equal, or the same records; 1 different, or damaged; 2 wrong usage, no such path; 4 a copy could not
     be read.
     """
     if not chosen["quiet"]:
         note_if_in_use((a, b))
-    show = _Show(form, is_verbose=chosen["verbose"])
+    with value_options.asked_for(chosen) as asked:
+        status = _compare_all(a, b, circumstances, chosen, _Show(form, asked.decoding, is_verbose=chosen["verbose"]))
+    return max(status, COULD_NOT) if asked.is_cut else status
+
+
+def _compare_all(a: str, b: str, circumstances: Circumstances, chosen: dict[str, Any], show: _Show) -> int:
     pairs, jobs = list(find_pairs(a, b)), chosen["jobs"] or usable_cores()
     show.is_of_log_dirs = [(pair.a, pair.b) for pair in pairs] != [(a, b)]
 
@@ -72,9 +81,9 @@ def _compared(pair: Pair, *, deep: bool, log_start: int | None) -> Verdict | Klo
 class _Show:
     """Pair after pair."""
 
-    def __init__(self, form: str, *, is_verbose: bool) -> None:
+    def __init__(self, form: str, values: Decoding | None = None, *, is_verbose: bool) -> None:
         self.out, self.json, self.is_of_log_dirs = Output(), form == "json", False
-        self._is_verbose = is_verbose
+        self._is_verbose, self._values = is_verbose, values
         self._words, self._statuses = list[str](), {DONE}
         if self.json:
             self.out.line(row_line(header(COMMAND)))
@@ -92,9 +101,9 @@ class _Show:
         self._statuses.add(DONE if found.is_alike else FOUND)
         self._words.append(found.word.value)
         if self.json:
-            self._answer(diff_row(found))
+            self._answer(diff_row(found, self._values))
         elif not found.is_alike or self._is_verbose or not self.is_of_log_dirs:
-            self.out.text(diff_text(found, name))
+            self.out.text(diff_text(found, name, self._values))
 
     def _lone(self, pair: Pair) -> None:
         word = ONLY_IN_A if pair.b is None else ONLY_IN_B

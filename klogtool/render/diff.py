@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from klogtool.copies.differing import find_differences
 from klogtool.copies.verdict import Verdict, Word
+from klogtool.decoding.decoded import json_text
 from klogtool.escape import joined
 from klogtool.format.item_merge import Kind, Stretch
+from klogtool.format.text import java_utf8
 from klogtool.render.counts import count_text
+from klogtool.render.decoded_records import decoder_of_values
+from klogtool.render.json_lines import json_bytes, json_timestamp
 
 if TYPE_CHECKING:
     from klogtool.copies.comparison import Side
     from klogtool.copies.copy_log import Damage
+    from klogtool.copies.differing import Differences
     from klogtool.copies.leadership import History, Succession
     from klogtool.copies.pairing import Pair
+    from klogtool.decoding.record_values import Decoding
+    from klogtool.format.batch import Record
+    from klogtool.render.decoder_classes import Decoder
 
 Row = dict[str, Any]
 MOST_SHOWN = 10  # stretches and damages, in text
@@ -28,13 +37,15 @@ _SHOWN = {
     Kind.ONLY_B: "only in B",
     Kind.UNCOMPARED: "not compared: damaged",
 }
+_WITH_RECORDS = _SHOWN.keys() - {Kind.OTHER_EPOCH, Kind.UNCOMPARED}
 
 
 # JSON.
 
 
-def diff_row(found: Verdict) -> Row:
-    """Return the contract's answer for two copies."""
+def diff_row(found: Verdict, values: Decoding | None = None) -> Row:
+    """Return the contract's answer for two copies. values: how the records that differ are decoded; None: they are not
+    shown."""
     compared, of = found.compared, found.topic_partition
     sides = zip(
         (compared.a, compared.b), found.histories, found.epochs, (found.a_follows_b, found.b_follows_a), strict=True
@@ -52,7 +63,7 @@ def diff_row(found: Verdict) -> Row:
         "leader": found.leader,
         "a": a,
         "b": b,
-        "stretches": [_stretch_row(stretch) for stretch in compared.stretches],
+        "stretches": [_stretch_row(stretch) | _records_row(found, stretch, values) for stretch in compared.stretches],
         "left_out": compared.left_out,
     }
 
@@ -93,9 +104,9 @@ def _stretch_row(stretch: Stretch) -> Row:
 # Text.
 
 
-def diff_text(found: Verdict, name: str) -> str:
-    """Return the verdict and what belongs to it."""
-    return joined((f"{name}: {_sentence(found)}", *(f"  {line}" for line in _lines(found))))
+def diff_text(found: Verdict, name: str, values: Decoding | None = None) -> str:
+    """Return the verdict and what belongs to it. values: see `diff_row`."""
+    return joined((f"{name}: {_sentence(found)}", *(f"  {line}" for line in _lines(found, values))))
 
 
 def _sentence(found: Verdict) -> str:
@@ -123,11 +134,11 @@ def _sides(found: Verdict) -> tuple[tuple[str, Side], tuple[str, Side]]:
     return ("A", found.compared.a), ("B", found.compared.b)
 
 
-def _lines(found: Verdict) -> Iterator[str]:
+def _lines(found: Verdict, values: Decoding | None) -> Iterator[str]:
     yield _compared_line(found)
     yield from _start_lines(found)
     yield from _end_lines(found)
-    yield from _stretch_lines(found)
+    yield from _stretch_lines(found, values)
     for name, side in _sides(found):
         yield from _limited([_damage_line(name, damage) for damage in side.damages], "damaged places")
     if found.word not in (Word.EQUAL, Word.SAME_RECORDS, Word.GAPS, Word.OTHER_BATCHES):
@@ -158,18 +169,77 @@ def _end_lines(found: Verdict) -> Iterator[str]:
         yield f"A ends at offset {a.log_end_offset:,}, B at offset {b.log_end_offset:,}"
 
 
-def _stretch_lines(found: Verdict) -> Iterator[str]:
-    lines = [
-        f"{_range_text(stretch.first_offset, stretch.last_offset)}: {_SHOWN[Kind(stretch.kind)]}"
-        for stretch in found.compared.stretches
-        if stretch.kind in _SHOWN
+def _stretch_lines(found: Verdict, values: Decoding | None) -> Iterator[str]:
+    shown = [stretch for stretch in found.compared.stretches if stretch.kind in _SHOWN]
+    for stretch in shown[:MOST_SHOWN]:
+        yield f"{_range_text(stretch.first_offset, stretch.last_offset)}: {_SHOWN[Kind(stretch.kind)]}"
+        yield from _record_lines(found, stretch, values)
+    yield from _more_line(len(shown) - MOST_SHOWN + found.compared.left_out, "differences")
+
+
+# Records that differ, decoded.
+
+
+def _records_row(found: Verdict, stretch: Stretch, values: Decoding | None) -> Row:
+    if values is None or stretch.kind not in _WITH_RECORDS:
+        return {}
+    differences, topic = _differences(found, stretch), _topic_of(found)
+    rows = [
+        {"offset": one.offset, "a": _record_row(one.a, values, topic), "b": _record_row(one.b, values, topic)}
+        for one in differences.records
     ]
-    yield from _limited(lines, "differences", found.compared.left_out)
+    return {"records": rows, "records_complete": differences.is_all}
+
+
+def _record_row(record: Record | None, values: Decoding, topic: str | None) -> Row | None:
+    if record is None:
+        return None
+    return {
+        "timestamp": json_timestamp(record.timestamp),
+        "key": json_bytes(record.key),
+        "value": json_bytes(record.value),
+        "headers": [[java_utf8(header.key), json_bytes(header.value)] for header in record.headers],
+        **values.fields(record.key, record.value, topic),
+    }
+
+
+def _record_lines(found: Verdict, stretch: Stretch, values: Decoding | None) -> Iterator[str]:
+    if values is None or stretch.kind not in _WITH_RECORDS:
+        return
+    differences, topic = _differences(found, stretch), _topic_of(found)
+    decoder = decoder_of_values(values, topic)
+    for one in differences.records:
+        of_headers = one.a is not None and one.b is not None and one.a.headers != one.b.headers
+        for name, record in (("A", one.a), ("B", one.b)):
+            if record is not None:
+                yield f"  {name} {_record_text(record, decoder, with_headers=of_headers)}"
+    if not differences.is_all:
+        yield "  and more, not shown"
+
+
+def _record_text(record: Record, decoder: Decoder, *, with_headers: bool) -> str:
+    key, value = ("null" if text is None else text for text in decoder.decode(record.offset, record.key, record.value))
+    headers = [[java_utf8(header.key), json_bytes(header.value)] for header in record.headers]
+    beside = f" headers: {json_text(headers)}" if with_headers else ""
+    return f"offset: {record.offset} timestamp: {record.timestamp}{beside} key: {key} payload: {value}"
+
+
+def _differences(found: Verdict, stretch: Stretch) -> Differences:
+    compared = found.compared
+    first = max(stretch.first_offset, compared.start)
+    return find_differences(compared.a.path, compared.b.path, first, stretch.last_offset)
+
+
+def _topic_of(found: Verdict) -> str | None:
+    return None if found.topic_partition is None else found.topic_partition.topic
 
 
 def _limited(lines: list[str], noun: str, left_out: int = 0) -> Iterator[str]:
     yield from lines[:MOST_SHOWN]
-    more = len(lines) - MOST_SHOWN + left_out
+    yield from _more_line(len(lines) - MOST_SHOWN + left_out, noun)
+
+
+def _more_line(more: int, noun: str) -> Iterator[str]:
     if more > 0:
         yield f"{more:,} more {noun}"
 
