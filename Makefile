@@ -11,6 +11,8 @@ AXE := .work/axe
 PYTEST_ARGS ?=
 SANITIZE_ARGS ?= --seconds 60
 EXTENSION := $(wildcard klogtool/kernels/*.pyx klogtool/kernels/*.pxi klogtool/kernels/*.pxd klogtool/kernels/*.h)
+# Where there is a compiler, an error of the kernels ends the build.
+WITH_KERNELS := KLOGTOOL_REQUIRE_KERNELS=$(if $(shell command -v $(CC)),1)
 SOURCES := $(shell find klogtool -name '*.py' -o -name '*.json' -o -name '*.pyx' -o -name '*.pxi' -o -name '*.h')
 
 .DEFAULT_GOAL := help
@@ -78,13 +80,13 @@ $(DEMO)/.installed: pyproject.toml $(SOURCES)
 $(DEV)/.ready: pyproject.toml $(EXTENSION)
 	$(call new_venv,$(DEV))
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(RUN) -m pip install --quiet --group dev --editable '.[arrow,values]'
+	@$(WITH_KERNELS) $(RUN) -m pip install --quiet --group dev --editable '.[arrow,values]'
 	@touch $@
 
 $(SPARK)/.ready: pyproject.toml $(EXTENSION)
 	$(call new_venv,$(SPARK))
 	@$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(SPARK)/bin/python -m pip install --quiet --group spark --editable '.[spark,values]'
+	@$(WITH_KERNELS) $(SPARK)/bin/python -m pip install --quiet --group spark --editable '.[spark,values]'
 	@touch $@
 
 # Spark 4.0 is the last that its kafka source was published for, and cannot load klog: it has an environment of its own.
