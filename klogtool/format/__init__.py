@@ -34,6 +34,7 @@ batch_encoding     columns of records, made into batches
 batch_filling      a batch that is filled record by record
 entry_fields       one header field of an entry, set by its name
 blanking           keys and values taken out of an entry, in place
+partitioner        the partition of a key
 item_merge         two copies' records or batches, merged by their offsets
 record_digests     fingerprints of records, and what of two copies is compared
 restamp            a batch with another last offset, leader epoch and time

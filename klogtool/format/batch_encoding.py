@@ -184,13 +184,13 @@ def _walk_rows(columns: RecordColumns, at: int, stop: int) -> Iterator[tuple[int
             raise ValueError(f"row {row}: offsets have to ascend, from 0 on")
         if timestamp < NO_TIMESTAMP:
             raise ValueError(f"row {row}: invalid negative timestamp")
-        key, value = _bytes_at(columns.keys, row, row), _bytes_at(columns.values, row, row)
+        key, value = bytes_at(columns.keys, row, row), bytes_at(columns.values, row, row)
         yield row, Record(offset, timestamp, key, value, tuple(_headers_at(columns.headers, row)))
         before = offset
 
 
-def _bytes_at(column: BytesColumn | None, n: int, row: int) -> bytes | None:
-    """Return the bytes number `n` of a column, for an error in a row."""
+def bytes_at(column: BytesColumn | None, n: int, row: int) -> bytes | None:
+    """Return the bytes number `n` of a column. row: for the ValueError, if they are not in it."""
     if column is None:
         return None
     if n + 1 >= len(column.starts) or (column.is_valid is not None and n >= len(column.is_valid)):
@@ -212,10 +212,10 @@ def _headers_at(column: HeadersColumn | None, row: int) -> Iterator[Header]:
     if not 0 <= start <= stop < len(column.keys.starts):
         raise _outside(row)
     for n in range(start, stop):
-        key = _bytes_at(column.keys, n, row)
+        key = bytes_at(column.keys, n, row)
         if key is None:
             raise ValueError(f"row {row}: the key of a header is null")
-        yield Header(key, _bytes_at(column.values, n, row))
+        yield Header(key, bytes_at(column.values, n, row))
 
 
 def _outside(row: int) -> ValueError:

@@ -42,7 +42,8 @@ A rule of Kafka's that is in a kernel is in its reference, too: change both. Par
                                                                                   broker/appending/record_survey
     _json_records.pxi  batches out of JSON lines                                  broker/appending/records
                                                                                   format/batch_filling
-    _encode.pxi        batches out of columns                                     format/batch_encoding
+    _encode.pxi        batches out of columns; the partition of a key             format/batch_encoding
+                                                                                  format/partitioner
     _clean.pxi         the log cleaner                                            broker/cleaning/offset_map
                                                                                   broker/cleaning/record_filter
     _offsets.pxi       commits of groups                                          format/commit_replay

@@ -251,3 +251,52 @@ def encode_batches(columns, int64_t at, int64_t stop, form, compress=None):
         with nogil:
             encoder.seal()
     return taken_from(&encoder.out)
+
+# --- the partition of a key (format/partitioner is the reference) -----------------------------------------------------
+
+cdef enum:
+    MURMUR2_FACTOR = 0x5BD1E995
+
+cdef inline uint32_t murmur2(Bytes p, int64_t size) noexcept nogil:
+    cdef uint32_t hashed = 0x9747B28CU ^ <uint32_t> size, word = 0
+    cdef int64_t at = 0, left
+    while size - at >= 4:
+        word = le32(p + at) * <uint32_t> MURMUR2_FACTOR
+        word = (word ^ word >> 24) * <uint32_t> MURMUR2_FACTOR
+        hashed = (hashed * <uint32_t> MURMUR2_FACTOR) ^ word
+        at += 4
+    left = size - at
+    if left:
+        word = p[at]
+        if left > 1:
+            word |= <uint32_t> p[at + 1] << 8
+        if left > 2:
+            word |= <uint32_t> p[at + 2] << 16
+        hashed = (hashed ^ word) * <uint32_t> MURMUR2_FACTOR
+    hashed = (hashed ^ hashed >> 13) * <uint32_t> MURMUR2_FACTOR
+    return hashed ^ hashed >> 15
+
+def partitions_of(keys, int64_t rows, int32_t partitions):
+    """The partition of each key, -1 for null. Raises ValueError as the reference."""
+    cdef _BytesColumn column = _BytesColumn(keys)
+    cdef Growing found
+    cdef int64_t row = 0, size = 0
+    cdef Bytes key = NULL
+    if partitions < 1:
+        raise ValueError("there is one partition at least")
+    memset(&found, 0, sizeof(Growing))
+    if not takes_more(&found, max(rows, 0) * 4):
+        raise MemoryError
+    try:
+        with nogil:
+            for row in range(rows):
+                size = bytes_at(&column.field, row, &key)
+                if size < -1:
+                    break
+                (<int32_t*> found.data)[row] = -1 if size < 0 else <int32_t> ((murmur2(key, size) & 0x7FFFFFFF) % <uint32_t> partitions)
+        if size < -1:
+            raise ValueError(f"row {row}: its bytes lie outside of the column")
+        found.size = max(rows, 0) * 4
+        return taken_from(&found)
+    finally:
+        free(found.data)

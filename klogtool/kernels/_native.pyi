@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from klogtool.format import commit_replay, item_merge, producer_replay, succession
-from klogtool.format.batch_encoding import BatchForm, Compress, RecordColumns
+from klogtool.format.batch_encoding import BatchForm, BytesColumn, Compress, RecordColumns
 from klogtool.format.buffers import Buffer
 
 # Why a kernel stopped in front of an entry, or a line.
@@ -225,6 +225,7 @@ class RecordLines:
 def encode_batches(
     columns: RecordColumns, at: int, stop: int, form: BatchForm, compress: Compress | None = None
 ) -> bytes: ...
+def partitions_of(keys: BytesColumn, rows: int, partitions: int) -> bytes: ...
 
 class OffsetMap:
     slots: int

@@ -17,12 +17,13 @@ from klogtool.format import (
     framing,
     indexes,
     item_merge,
+    partitioner,
     producer_replay,
     restamp,
     resync,
     succession,
 )
-from klogtool.format.batch_encoding import BatchForm, Compress, RecordColumns
+from klogtool.format.batch_encoding import BatchForm, BytesColumn, Compress, RecordColumns
 from klogtool.format.batch_filling import BatchFilling
 from klogtool.format.buffers import Buffer
 from klogtool.format.codecs import snappy
@@ -379,6 +380,11 @@ def encode_batches(
 ) -> bytes:
     """As the reference."""
     return batch_encoding.encode_batches(columns, at, stop, form, compress)
+
+
+def partitions_of(keys: BytesColumn, rows: int, partitions: int) -> bytes:
+    """As the reference."""
+    return partitioner.partitions_of(keys, rows, partitions)
 
 
 # Digests: format/xxh64, format/record_digests.

@@ -31,6 +31,7 @@ from klogtool.format.batch_encoding import (
     encode_batches,
     headers_of,
 )
+from klogtool.format.partitioner import murmur2, partitions_of
 
 ANY = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
@@ -217,3 +218,39 @@ def test_what_compresses_may_fail(native: Any) -> None:
     for encode in (native.encode_batches, encode_batches):
         with pytest.raises(OSError, match="no"):
             encode(sound(), 0, 3, BatchForm(100), refuse)
+
+
+# The partition of a key. The hashes are those of Kafka's UtilsTest.testMurmur2, unsigned.
+
+
+@pytest.mark.parametrize(
+    ("key", "hashed"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_murmur2_is_kafkas(key: bytes, hashed: int) -> None:
+    assert murmur2(key) == hashed & 0xFFFFFFFF
+
+
+@ANY
+@given(st.lists(nullable, max_size=20), st.integers(1, INT_MAX))
+def test_the_two_agree_on_partitions(native: Any, keys: list[bytes | None], partitions: int) -> None:
+    column = column_of(keys)
+    found = native.partitions_of(column, len(keys), partitions)
+    assert found == partitions_of(column, len(keys), partitions)
+
+
+def test_partitions_of_columns_that_are_not_sound(native: Any) -> None:
+    for which in (native.partitions_of, partitions_of):
+        with pytest.raises(ValueError, match="row 1: its bytes lie outside"):
+            which(BytesColumn(array("i", [0, 1, 9]), b"ab"), 2, 3)
+        with pytest.raises(ValueError, match="row 2: its bytes lie outside"):
+            which(column_of([b"a", None]), 3, 3)
+        with pytest.raises(ValueError, match="one partition"):
+            which(column_of([b"a"]), 1, 0)
