@@ -83,14 +83,14 @@ def checked_columns(table: str, schema: StructType) -> tuple[str, ...]:
     """Return the columns that Spark wants. Raises Refused if a user's schema has others, or other types."""
     columns = tuple(schema.fieldNames())
     check_columns(table, columns)
-    if not _as_arrow(schema).equals(arrow_schema(table, columns)):
+    if not as_arrow(schema).equals(arrow_schema(table, columns)):
         raise Refused(
             f"the column types of the given schema are not those of the table; they are: {ddl(table, columns)}"
         )
     return columns
 
 
-def _as_arrow(schema: StructType) -> pa.Schema:
+def as_arrow(schema: StructType) -> pa.Schema:
     """Return the schema as Arrow. Times are UTC: PySpark 4.1 assumes it, later versions have to be told."""
     from pyspark.sql.pandas.types import to_arrow_schema
 

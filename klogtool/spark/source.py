@@ -8,9 +8,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 
-from klogtool.errors import Unsupported
 from klogtool.spark.options import check_options, parse_shape
 from klogtool.spark.readers import KlogFilteringReader, KlogReader
 from klogtool.spark.streaming import make_stream_reader
@@ -51,9 +50,11 @@ class KlogDataSource(DataSource):
         kind = KlogFilteringReader if PUSHDOWN_WORKER in sys.modules else KlogReader
         return kind(dict(self.options), schema)
 
-    def writer(self, schema: StructType, overwrite: bool) -> Any:
-        """Raises Unsupported: there is no writer."""
-        raise Unsupported("klog is for reading: there is no write.format('klog')")
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return a writer of a new log dir."""
+        from klogtool.spark.sink import KlogWriter
+
+        return KlogWriter(dict(self.options), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> Any:
         """Return a reader of appended records. Raises Unsupported before PySpark 4.2, which cannot limit a stream."""

@@ -1,0 +1,104 @@
+"""A new log dir whose partition dirs are written by tasks. Tasks may be tried several times; one rename shows it all.
+
+Until then everything is in a folder beside the output, whose name no broker takes for a partition. Each attempt of a
+task has its own place in it. Only the message that a finished task sends names what counts.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from klogtool.broker.content import Content
+from klogtool.disk.about import about_new_file
+from klogtool.disk.dataset import not_written
+from klogtool.disk.disk import Disk
+from klogtool.disk.facts import looks_like_log_dir
+from klogtool.disk.output import NewFolder, build_folder, check_place
+from klogtool.disk.putting import put
+from klogtool.disk.spooling import FileSpool, SpoolFolder
+from klogtool.errors import Refused
+
+TASKS, WHOLE = "tasks", "whole"
+
+
+class NewLogDir(Struct, frozen=True):
+    """output: the future log dir. stage: the folder beside it."""
+
+    output: str
+    stage: str
+
+    @classmethod
+    def at(cls, output: str) -> NewLogDir:
+        """Choose the places; nothing is written yet. Raises Refused if no log dir may be there, or something is."""
+        _check(output)
+        place = os.path.realpath(output)
+        return cls(place, f"{place}.{uuid.uuid4().hex}.part")
+
+    def publish(self, places: Mapping[str, str], files: Mapping[str, Content]) -> None:
+        """Make the log dir appear. places: where each partition dir is, by its name; files: the log dir's own.
+
+        Raises Refused if something is at the output by now, and KlogError. Then there is no output.
+        """
+        whole = os.path.join(self.stage, WHOLE)
+        try:
+            os.makedirs(whole)
+            for name, place in places.items():
+                Disk().rename(place, os.path.join(whole, name))
+            for name, content in files.items():
+                put(Disk(), os.path.join(whole, name), content, about_new_file(whole))
+            Disk().sync_dir(whole)
+            _check(self.output)
+            Disk().rename(whole, self.output)
+            Disk().sync_dir(os.path.dirname(self.output))
+        except OSError as error:
+            raise not_written(self.output, error) from error
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Delete everything that is not the output. What cannot be deleted stays; its name says what it is."""
+        shutil.rmtree(self.stage, ignore_errors=True)
+
+
+def _check(output: str) -> None:
+    check_place(output, None)
+    if looks_like_log_dir(os.path.dirname(os.path.realpath(output))):
+        raise Refused("the new log dir would be inside a log dir", path=output)
+
+
+class TaskPlace:
+    """Where one attempt of a task writes, for use with `with`. After an error nothing of it stays."""
+
+    def __init__(self, log_dir: NewLogDir) -> None:
+        self._stage = log_dir.stage
+        self.path = os.path.join(self._stage, TASKS, uuid.uuid4().hex)
+        self._spools = SpoolFolder(os.path.join(self.path, "spool"), Disk())
+
+    def make_spool(self) -> FileSpool:
+        """Return a spool for one new file."""
+        return self._spools.make_spool()
+
+    def write_partition_dir(self, name: str, files: Mapping[str, Content]) -> str:
+        """Write a partition dir, synced and read back; return its path. Raises KlogError."""
+        place = os.path.join(self.path, name)
+        try:
+            build_folder(Disk(), NewFolder(place, self._stage, further=files), place)
+        except OSError as error:
+            raise not_written(place, error) from error
+        return place
+
+    def __enter__(self) -> TaskPlace:
+        try:
+            os.makedirs(self.path)
+        except OSError as error:
+            raise not_written(self.path, error) from error
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._spools.__exit__()
+        if kind is not None:
+            shutil.rmtree(self.path, ignore_errors=True)

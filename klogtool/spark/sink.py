@@ -1,0 +1,61 @@
+"""How Spark writes with `write.format("klog")`: its tasks, and the commit. `writing` does the work."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from klogtool.disk.new_log_dir import NewLogDir
+from klogtool.errors import Refused
+from klogtool.spark.notes import log_info, log_warning
+from klogtool.spark.readers import as_arrow
+from klogtool.spark.reading import spare_collections
+from klogtool.spark.write_options import check_rows, parse_write_options
+from klogtool.spark.writing import Written, publish, write_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+
+class PartitionsWritten(WriterCommitMessage):
+    """What a task sends when it is done."""
+
+    def __init__(self, written: Sequence[Written]) -> None:
+        self.written = tuple(written)
+
+
+class KlogWriter(DataSourceArrowWriter):
+    """Made once, where Spark plans; tasks write, and the driver commits or aborts."""
+
+    def __init__(self, options: dict[str, str], schema: StructType, *, overwrite: bool) -> None:
+        """Check everything that is known before rows come. Raises Refused. Nothing is written yet."""
+        if overwrite:
+            raise Refused('klog writes a new log dir and replaces none: use mode("append") with a new folder')
+        notes: list[str] = []
+        path, self._how = parse_write_options(options, notes)
+        check_rows(as_arrow(schema), self._how)
+        self._log_dir = NewLogDir.at(path)
+        self._ids_from = uuid.uuid4().bytes
+        for note in notes:
+            log_warning(note)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a task."""
+        spare_collections()
+        return PartitionsWritten(write_rows(iterator, self._how, self._log_dir, self._ids_from))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Let the log dir appear."""
+        found = [message.written for message in messages if isinstance(message, PartitionsWritten)]
+        written = [one for some in found for one in some]
+        publish(written, self._log_dir)
+        for one in written:
+            log_info(f"{one.name}: {one.records:,} records, offsets {one.start} to {one.end} (exclusive)")
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Delete what tasks wrote."""
+        self._log_dir.abandon()

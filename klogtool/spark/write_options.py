@@ -1,0 +1,287 @@
+"""The options of `write.format("klog")`, and which columns the rows have.
+
+Settings of a producer and of a topic have Kafka's names. Names are case-insensitive.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+
+from klogtool.broker.circumstances import Circumstances, LoadTerms, terms_of
+from klogtool.broker.config import log_config
+from klogtool.broker.releases import REFERENCE, RELEASES, Release
+from klogtool.errors import KlogError, Refused
+from klogtool.format.batch import CODEC_NAMES
+from klogtool.format.codecs import compress
+from klogtool.format.java_numbers import MAX_INT, MAX_LONG
+from klogtool.format.text import did_you_mean
+from klogtool.format.uuids import ZERO_UUID, parse_uuid
+from klogtool.plans.creation import TOPIC_NAME
+from klogtool.plans.recover_log_dir import METADATA_TOPIC
+from klogtool.spark.storage import LOCAL_SCHEMES, Place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_BYTES = 16_384  # batch.size of a producer
+TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+SETTINGS = ("segment.bytes", "segment.ms", "segment.index.bytes", "index.interval.bytes")
+LEVELS = ("compression.gzip.level", "compression.lz4.level", "compression.zstd.level")
+SPELLED = {
+    name.lower(): name
+    for name in (
+        *("path", "topic", "numPartitions", "startOffset", "topicId", "leaderEpoch", "kafkaRelease"),
+        *("compression.type", *LEVELS, "batch.size", "message.timestamp.type", *SETTINGS),
+    )
+}
+FROM_THE_READER = frozenset(
+    (
+        *("_segment", "_position", "_batch_base_offset", "_producer_id", "_producer_epoch", "_sequence", "_is_control"),
+        *("_is_transactional", "_compression", "_crc_ok", "_partition_leader_epoch", "_path"),
+    )
+)
+"""Columns of `includeMetadata`: they say where a record was, and are not written."""
+COLUMNS = ("topic", "partition", "offset", "timestamp", "timestamptype", "key", "value", "headers")
+
+
+class HowToWrite(Struct, frozen=True):
+    """What is written. topic: None if a column says it. partitions: into how many records are dealt by their key; 0:
+    a column says the partition. topic_ids: by topic, in Kafka's text form; "" is for all."""
+
+    topic: str | None = None
+    partitions: int = 0
+    start_offset: int = 0
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    leader_epoch: int = 0
+    release: Release = REFERENCE
+    codec: str = "none"
+    level: int | None = None
+    batch_bytes: int = BATCH_BYTES
+    timestamp_type: str = "CreateTime"
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def terms(self, path: str, first_offset: int) -> LoadTerms:
+        """Return the terms for a new partition dir that begins at an offset."""
+        given = Circumstances(0, settings=self.settings, log_start_offset=first_offset, kafka=self.release)
+        return terms_of(path, given)
+
+
+def parse_write_options(given: Mapping[str, str], notes: list[str]) -> tuple[str, HowToWrite]:
+    """Return the path, and what is written. notes: gets a line for each option without effect.
+
+    Raises Refused for an unknown option or a wrong value, and for a path that is not on a file system of this machine.
+    """
+    options = _known({name.lower(): value for name, value in given.items()}, notes)
+    codec = _one_of(options, "compression.type", CODEC_NAMES, "none")
+    how = HowToWrite(
+        topic=_topic(options),
+        partitions=_number(options, "numPartitions", 0, 1, MAX_INT),
+        start_offset=_number(options, "startOffset", 0, 0, MAX_LONG - 1),
+        topic_ids=_topic_ids(options.get("topicid", "")),
+        leader_epoch=_number(options, "leaderEpoch", 0, 0, MAX_INT),
+        release=next(known for known in RELEASES if known == _one_of(options, "kafkaRelease", RELEASES, REFERENCE)),
+        codec=codec,
+        level=_level(options, codec),
+        batch_bytes=_number(options, "batch.size", BATCH_BYTES, 0, MAX_INT),
+        timestamp_type=_one_of(options, "message.timestamp.type", TIMESTAMP_TYPES, "CreateTime"),
+        settings=_settings(options),
+    )
+    return _path(options), how
+
+
+def _known(options: Mapping[str, str], notes: list[str]) -> dict[str, str]:
+    """Return the options without those of a client. A producer's settings may be named as Spark's kafka sink has
+    them."""
+    found: dict[str, str] = {}
+    for name, value in options.items():
+        own = name.removeprefix("kafka.")
+        if own in SPELLED:
+            found[own] = value
+        elif name.startswith("kafka."):
+            notes.append(f"option {name} has no effect: there is no broker")
+        else:
+            raise Refused(f"option {name} is unknown{did_you_mean(name, SPELLED.values())}")
+    return found
+
+
+def _path(options: Mapping[str, str]) -> str:
+    place = Place(options.get("path", ""))
+    if not place.uri:
+        raise Refused("no path was given: use save(PATH) with a new folder")
+    if place.scheme not in LOCAL_SCHEMES:
+        raise Refused(
+            f"klog writes to file systems only, because {place.scheme}:// cannot rename a folder: write to a folder "
+            "of a disk or a shared mount",
+            path=place.uri,
+        )
+    return place.uri.removeprefix("file://")
+
+
+def _topic(options: Mapping[str, str]) -> str | None:
+    topic = options.get("topic")
+    if topic is not None:
+        check_topic(topic)
+    return topic
+
+
+def check_topic(topic: str) -> None:
+    """Raises Refused for a name that Kafka refuses, and for the cluster's own topic."""
+    if not TOPIC_NAME.fullmatch(topic):
+        raise Refused(f"Kafka refuses this name of a topic: {topic!r}")
+    if topic == METADATA_TOPIC:
+        raise Refused(f"{METADATA_TOPIC} belongs to its cluster, and cannot be written")
+
+
+def _topic_ids(text: str) -> dict[str, str]:
+    """Parse one id, or a JSON object of topics and their ids."""
+    if not text:
+        return {}
+    if not text.startswith("{"):
+        return {"": _checked_id(text)}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Refused(f"option topicId is not JSON: {text[:80]}") from None
+    if not all(isinstance(value, str) for value in found.values()):
+        raise Refused('option topicId is an id, or a JSON object of ids: {"topic": "..."}')
+    return {topic: _checked_id(value) for topic, value in found.items()}
+
+
+def _checked_id(text: str) -> str:
+    try:
+        if parse_uuid(text) != ZERO_UUID:
+            return text
+    except KlogError:
+        pass
+    raise Refused(f"option topicId: {text[:80]!r} is not the id of a topic")
+
+
+def _level(options: Mapping[str, str], codec: str) -> int | None:
+    text = options.get(f"compression.{codec}.level")
+    if text is None:
+        return None
+    try:
+        level = int(text)
+        compress(codec, b"", magic=2, level=level)
+    except KlogError as error:
+        raise Refused(f"option compression.{codec}.level: {error}") from None
+    except ValueError:
+        raise Refused(f"option compression.{codec}.level is not a whole number: {text[:80]}") from None
+    return level
+
+
+def _settings(options: Mapping[str, str]) -> dict[str, str]:
+    found = {name: options[name] for name in SETTINGS if name in options}
+    try:
+        config = log_config(found)
+    except KlogError as error:
+        raise Refused(str(error)) from None
+    if not 1 <= config.segment_bytes <= MAX_INT:
+        raise Refused(f"option segment.bytes must be from 1 to {MAX_INT}, got {config.segment_bytes}")
+    for name in SETTINGS:
+        if getattr(config, name.replace(".", "_")) < 0:
+            raise Refused(f"option {name} is negative")
+    return found
+
+
+def _one_of(options: Mapping[str, str], name: str, values: Sequence[str], default: str) -> str:
+    value = options.get(name.lower(), default)
+    for known in values:
+        if value.lower() == known.lower():
+            return known
+    raise Refused(f"option {name} must be one of {', '.join(values)}, got {value[:80]}")
+
+
+def _number(options: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+    text = options.get(name.lower())
+    if text is None:
+        return default
+    try:
+        value = int(text)
+    except ValueError:
+        raise Refused(f"option {name} is not a whole number: {text[:80]}") from None
+    if not least <= value <= most:
+        raise Refused(f"option {name} must be from {least} to {most}, got {value}")
+    return value
+
+
+# Columns.
+
+
+def check_rows(schema: pa.Schema, how: HowToWrite) -> None:
+    """Check the columns of the rows. Raises Refused for one that is unknown, missing, or of a wrong type."""
+    names = [name.lower() for name in schema.names]
+    for name in schema.names:
+        if name not in FROM_THE_READER and name.lower() not in COLUMNS:
+            raise Refused(f"column {name} is unknown{did_you_mean(name, COLUMNS)}: klog writes {', '.join(COLUMNS)}")
+        if names.count(name.lower()) > 1:
+            raise Refused(f"there are two columns called {name}")
+    if "value" not in names:
+        raise Refused("there is no column value")
+    if "topic" not in names and how.topic is None:
+        raise Refused("there is no column topic: add it, or give the option topic")
+    if "partition" not in names and not how.partitions:
+        raise Refused("there is no column partition: add it, or give the option numPartitions")
+    if "partition" in names and how.partitions:
+        raise Refused("there is a column partition, so the option numPartitions has no use: drop one of them")
+    for column in schema:
+        _check_type(column)
+
+
+def _check_type(column: pa.Field) -> None:
+    fits, wanted = _TYPES.get(column.name.lower(), (None, ""))
+    if fits is not None and not fits(column.type):
+        raise Refused(f"column {column.name} is of type {column.type}: klog writes {wanted}")
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    import pyarrow.types as types
+
+    some = (types.is_binary, types.is_large_binary, types.is_string, types.is_large_string, types.is_null)
+    return any(fits(kind) for fits in some)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow.types as types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    import pyarrow.types as types
+
+    return bool(types.is_signed_integer(kind))
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    import pyarrow.types as types
+
+    return bool(types.is_timestamp(kind) or types.is_int64(kind))
+
+
+def _is_headers(kind: pa.DataType) -> bool:
+    import pyarrow.types as types
+
+    if types.is_null(kind):
+        return True
+    if not (types.is_list(kind) or types.is_large_list(kind)) or not types.is_struct(kind.value_type):
+        return False
+    of = kind.value_type
+    named = [of.field(n).name for n in range(of.num_fields)] == ["key", "value"]
+    return named and all(_is_bytes(of.field(n).type) for n in range(of.num_fields))
+
+
+_TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "topic": (_is_text, "text"),
+    "partition": (_is_whole, "whole numbers"),
+    "offset": (_is_whole, "whole numbers"),
+    "timestamp": (_is_time, "timestamps, or ms as long"),
+    "timestamptype": (_is_whole, "whole numbers"),
+    "key": (_is_bytes, "binary or string"),
+    "value": (_is_bytes, "binary or string"),
+    "headers": (_is_headers, "array<struct<key:string,value:binary>>"),
+}
