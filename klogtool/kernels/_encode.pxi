@@ -1,4 +1,5 @@
-# Columns of records into batches of magic 2 (format/batch_encoding is the reference).
+# Columns of records into batches of magic 2 (format/batch_encoding is the reference), and the partition of a key
+# (format/partitioner is the reference).
 #
 # A column's numbers say where bytes are. Each is compared with the size of the buffer before it is believed.
 

@@ -20,6 +20,14 @@ The data source. `source`, `readers` and `streaming` know Spark; the others are 
     reached            streams: how far each partition is read
     converting         keys and values as text or JSON; rows by day
 
+The sink, `rows.write.format("klog")`:
+
+    sink               its writer, as Spark calls it
+    write_options      its options, and which columns the rows have
+    writing            what a task writes, and the commit
+    written_columns    rows as columns that batches are encoded from
+    dealing            rows put where the sink needs them
+
 Files and headers:
 
     storage            files of this machine and elsewhere
@@ -66,6 +74,18 @@ def register(spark: Any) -> None:
     from klogtool.spark.jobs import register_in
 
     register_in(spark)
+
+
+def by_partition(rows: Any, partitions: int | None = None) -> Any:
+    """Return the rows of a DataFrame as `write.format("klog")` needs them: all of a partition in one task, in order.
+
+    The order is that of the column `offset`, else of `timestamp`. partitions: adds the column `partition`, by the key
+    of each record as Kafka's producer does it; a record without a key goes by its value. Raises Refused if there is a
+    column `partition` and a number of partitions, or neither.
+    """
+    from klogtool.spark.dealing import deal
+
+    return deal(rows, partitions)
 
 
 def data_source() -> type[Any]:

@@ -45,7 +45,8 @@ FROM_THE_READER = frozenset(
     )
 )
 """Columns of `includeMetadata`: they say where a record was, and are not written."""
-COLUMNS = ("topic", "partition", "offset", "timestamp", "timestamptype", "key", "value", "headers")
+COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+_LOWER = frozenset(name.lower() for name in COLUMNS)
 
 
 class HowToWrite(Struct, frozen=True):
@@ -216,7 +217,7 @@ def check_rows(schema: pa.Schema, how: HowToWrite) -> None:
     """Check the columns of the rows. Raises Refused for one that is unknown, missing, or of a wrong type."""
     names = [name.lower() for name in schema.names]
     for name in schema.names:
-        if name not in FROM_THE_READER and name.lower() not in COLUMNS:
+        if name not in FROM_THE_READER and name.lower() not in _LOWER:
             raise Refused(f"column {name} is unknown{did_you_mean(name, COLUMNS)}: klog writes {', '.join(COLUMNS)}")
         if names.count(name.lower()) > 1:
             raise Refused(f"there are two columns called {name}")

@@ -9,4 +9,5 @@ checks         what a leader refuses, batch by batch and record by record
 producers      the state of the producers after a set (analyzeAndValidateProducerState)
 record_survey  checks the records of an appended batch, without making objects of regular ones
 follower_sets  large sets of a follower, by the kernel of recovery
+new_log        a log that begins empty and takes whole batches
 """

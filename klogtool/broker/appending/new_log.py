@@ -21,7 +21,7 @@ from klogtool.format.batch import RecordBatch, parse_batch
 from klogtool.format.framing import walk_frames
 from klogtool.format.identity import PartitionMetadata, build_partition_metadata
 from klogtool.format.java_numbers import MAX_INT
-from klogtool.format.names import FileKind
+from klogtool.format.names import FileKind, build_file_name
 
 MOST_SET_BYTES = 16 << 20  # of batches that are appended together
 
@@ -32,6 +32,7 @@ class NewLog:
     def __init__(self, path: str, terms: LoadTerms, make_spool: MakeSpool) -> None:
         self._draft = Draft(path, {})
         self._log = LoadedLog(self._draft, terms)
+        self._start = self._log.log_start_offset
         self._appender = Appender(self._log)
         self._make_spool = make_spool
         self._spool: Spool = make_spool()
@@ -52,21 +53,25 @@ class NewLog:
         """Yield the batches that go together into the active segment: where they begin and end, and what they are."""
         batches = [parse_batch(data, frame.position) for frame in walk_frames(data, 0, len(data))]
         whole = reduce(_with, batches, None)
-        if whole is not None and self._fits(whole):
+        if whole is not None and self._fits(whole, batches[0]):
             yield 0, len(data), whole
             return
-        start, taken = 0, None
+        first, taken = None, None
         for batch in batches:
             more = _with(taken, batch)
-            if taken is not None and not self._fits(more):
-                yield start, batch.position, taken
-                start, more = batch.position, _with(None, batch)
-            taken = more
-        if taken is not None:
-            yield start, len(data), taken
+            if first is not None and taken is not None and not self._fits(more, first):
+                yield first.position, batch.position, taken
+                first, more = None, _with(None, batch)
+            first, taken = first or batch, more
+        if first is not None and taken is not None:
+            yield first.position, len(data), taken
 
-    def _fits(self, incoming: Incoming) -> bool:
-        return incoming.size_bytes <= MOST_SET_BYTES and not should_roll(self._log, incoming).due
+    def _fits(self, incoming: Incoming, first: RecordBatch) -> bool:
+        """Whether batches go together: the active segment has room, or begins with the first of them."""
+        if incoming.size_bytes > MOST_SET_BYTES or should_roll(self._log, incoming).due:
+            return False
+        is_new = not self._log.segments.last.size and first.max_timestamp >= 0
+        return not is_new or incoming.max_timestamp - first.max_timestamp <= self._log.terms.config.max_segment_ms
 
     def _append_set(self, data: bytes, incoming: Incoming) -> None:
         if self._log.segments.last.size and should_roll(self._log, incoming).due:
@@ -79,6 +84,8 @@ class NewLog:
     def finish(self, topic_id: bytes) -> Mapping[str, Content]:
         """Stop the log as a broker stops it. Return the files of the partition dir."""
         self._log.stop()
+        # Loading an empty log that begins above 0 takes a snapshot there. A recovery would drop it.
+        self._draft.delete(build_file_name(FileKind.PRODUCER_SNAPSHOT, self._start))
         metadata = build_partition_metadata(PartitionMetadata(0, topic_id))
         self._draft.write(FileKind.PARTITION_METADATA.value, metadata)
         return {name: file.content for name, file in self._draft.files.items()}

@@ -97,11 +97,6 @@ def test_what_is_wrong_is_an_error_of_load(spark: Any, options: dict[str, str], 
         spark.read.format("klog").options(**{"path": str(LOG_DIR), **options}).load()
 
 
-def test_a_log_dir_is_not_written(spark: Any) -> None:
-    with pytest.raises(Exception, match="klog is for reading"):
-        spark.range(1).write.format("klog").mode("append").save("/no/where")
-
-
 def test_the_path_of_the_segment(spark: Any) -> None:
     table = spark.read.format("klog").option("includeMetadata", "true").load(str(LOG_DIR))
     paths = {row._path for row in table.select("_path").distinct().collect()}

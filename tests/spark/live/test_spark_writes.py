@@ -1,0 +1,81 @@
+"""Spark writes log dirs: what comes back, what fails in one line, and what is left after that."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any
+
+import pytest
+from running import FIXTURES
+
+from klogtool.spark import by_partition
+
+LOG_DIRS = ("transactions", "every-codec", "magic-0")
+
+
+def rows_of(spark: Any, path: object) -> Any:
+    return spark.read.format("klog").option("includeHeaders", "true").load(str(path))
+
+
+def write(rows: Any, out: pathlib.Path, **options: str) -> None:
+    rows.write.format("klog").options(**options).mode("append").save(str(out))
+
+
+def in_order(rows: Any) -> list[Any]:
+    return [tuple(row) for row in rows.orderBy("topic", "partition", "offset").collect()]
+
+
+@pytest.mark.parametrize("name", LOG_DIRS)
+def test_a_log_dir_comes_back(spark: Any, tmp_path: pathlib.Path, name: str) -> None:
+    rows = rows_of(spark, FIXTURES / name / "logdir")
+    write(by_partition(rows), tmp_path / "out", **{"compression.type": "zstd", "batch.size": "900"})
+    wanted = [(*row[:6], max(row[6], 0), *row[7:]) for row in in_order(rows)]  # magic 0 has no type of timestamp
+    assert in_order(rows_of(spark, tmp_path / "out")) == wanted
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_from_parquet_and_delta(spark: Any, tmp_path: pathlib.Path) -> None:
+    from deltalake import write_deltalake
+
+    rows = rows_of(spark, FIXTURES / "transactions" / "logdir")
+    rows.write.parquet(str(tmp_path / "parquet"))
+    write_deltalake(str(tmp_path / "delta"), rows.toArrow())
+    files = [str(path) for path in (tmp_path / "delta").glob("*.parquet")]
+    for n, table in enumerate((spark.read.parquet(str(tmp_path / "parquet")), spark.read.parquet(*files))):
+        write(by_partition(table), tmp_path / f"out-{n}")
+        assert in_order(rows_of(spark, tmp_path / f"out-{n}")) == in_order(rows)
+
+
+def test_keys_are_dealt_as_kafkas_producer_deals_them(spark: Any, tmp_path: pathlib.Path) -> None:
+    """The hashes of UtilsTest.testMurmur2, made positive, modulo the number of partitions."""
+    keys = {"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536, "abc": 479470107}
+    rows = spark.createDataFrame([(key, "v") for key in keys], "key string, value string")
+    write(by_partition(rows, 5), tmp_path / "out", topic="t")
+    found = {bytes(row.key).decode(): row.partition for row in rows_of(spark, tmp_path / "out").collect()}
+    assert found == {key: (hashed & 0x7FFFFFFF) % 5 for key, hashed in keys.items()}
+
+
+def test_a_failed_job_leaves_nothing(spark: Any, tmp_path: pathlib.Path) -> None:
+    rows = rows_of(spark, FIXTURES / "transactions" / "logdir")
+    for bad, told in (
+        (rows.repartition(4).sortWithinPartitions("topic", "partition", "offset"), "one has to write it"),
+        (rows.coalesce(1).sortWithinPartitions("topic", "partition", rows["offset"].desc()), "sort first"),
+        (by_partition(rows).selectExpr("topic", "partition", "offset", "raise_error('lost') AS value"), "lost"),
+        (rows.withColumn("valve", rows.value), "column valve is unknown .did you mean value"),
+    ):
+        with pytest.raises(Exception, match=told):
+            write(bad, tmp_path / "out")
+        assert os.listdir(tmp_path) == []
+
+
+def test_modes_that_would_replace_something(spark: Any, tmp_path: pathlib.Path) -> None:
+    rows = spark.createDataFrame([("v",)], "value string")
+    options = {"topic": "t", "numPartitions": "1"}
+    with pytest.raises(Exception, match="replaces none"):
+        rows.write.format("klog").options(**options).mode("overwrite").save(str(tmp_path / "out"))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").write_text("kept")
+    with pytest.raises(Exception, match="is not empty"):
+        write(rows, tmp_path / "out", **options)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
