@@ -23,7 +23,9 @@ journals              entries of journals, by id or path
 
 doctor                klogtool doctor
 verify                klogtool verify: options
+verify_settings       klogtool verify: settings of a file and of the command line
 verifying             klogtool verify: the work
+verify_faces          klogtool verify: text, JSON, counts, and reports for CI systems
 recover               klogtool verify --recover
 explain               klogtool explain
 doctor_page           klogtool doctor --html, --from

@@ -8,24 +8,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-from klogtool.disk.facts import check_saving_place
+from klogtool.disk.facts import check_saving_folder, check_saving_place
 from klogtool.errors import Refused
 from klogtool.log.file import Unreadable
 
 
 @contextmanager
-def output_file(path: str) -> Iterator[BinaryIO]:
+def output_file(path: str, *, replaces: bool = False) -> Iterator[BinaryIO]:
     """Open a new file that appears only when it is complete; after an error nothing stays.
 
-    Raises Refused if the file exists, or would be in a log dir or partition dir; Unreadable if it cannot be created or
-    written.
+    replaces: take the place of an older file; the caller has looked at it. Raises Refused if the file exists otherwise,
+    or would be in a log dir or partition dir; Unreadable if it cannot be created or written.
     """
-    check_saving_place(path)
+    if replaces:
+        check_replaceable(path)
+    else:
+        check_saving_place(path)
     part = f"{path}.{os.getpid()}.part"
     try:
         with open(part, "xb") as sink:
             yield sink
-        _publish(part, path)
+        if replaces:
+            os.replace(part, path)
+        else:
+            _publish(part, path)
     except FileExistsError:
         raise Refused("a file with that name exists already", path=path) from None
     except OSError as error:
@@ -33,6 +39,14 @@ def output_file(path: str) -> Iterator[BinaryIO]:
     finally:
         with suppress(FileNotFoundError):
             os.unlink(part)
+
+
+def check_replaceable(path: str) -> None:
+    """Raises Refused if a file of ours would be in a partition dir or log dir, or in the place of something else than a
+    file."""
+    check_saving_folder(path)
+    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
+        raise Refused("it exists, and is not a plain file", path=path)
 
 
 def _publish(part: str, path: str) -> None:

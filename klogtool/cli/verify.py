@@ -7,13 +7,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.cli import circumstance_options, options
+from klogtool.cli.verify_settings import exclusions, merged, settings_of, severity_rules
 from klogtool.cli.verifying import run_verify
-from klogtool.cli.writing_options import writing
+from klogtool.cli.writing_options import writing_or_reporting
+from klogtool.verify.settings import VerifySettings
 
-ONLY_WITHOUT_RECOVER = ("deep", "notes", "fail_on", "baseline", "max_duration", "subset")
+ONLY_WITHOUT_RECOVER = (
+    *("deep", "notes", "fail_on", "baseline", "write_baseline", "max_duration", "subset", "recursive"),
+    *("statistics", "exclude", "severity", "settings", "isolated"),
+)
+IN_BOTH = ("text", "json")
 ONLY_WITH_RECOVER = ("mark_clean", "apply", "output", "plan_out", "journal")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
 _SECONDS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}
@@ -40,7 +47,8 @@ def _subset(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
 
 
 @click.command("verify")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, metavar="PATH...")
+@click.option("--recursive", is_flag=True, help="Verify every log dir and partition dir below PATH, each by itself.")
 @click.option("--deep", is_flag=True, help="Also decompress and parse every record.")
 @click.option("--notes", is_flag=True, help="Also show notes: things that are normal but worth knowing.")
 @click.option(
@@ -50,7 +58,33 @@ def _subset(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
     show_default=True,
     help="Lowest severity that makes the exit status 1.",
 )
-@click.option("--baseline", metavar="FILE", help="An earlier JSON output. Findings that are in it do not count.")
+@click.option(
+    "--severity",
+    multiple=True,
+    callback=severity_rules,
+    metavar="ID=SEVERITY",
+    help="Give findings with this id another severity: error, warning, info, or ignore. Repeatable.",
+)
+@click.option(
+    "--exclude",
+    multiple=True,
+    callback=exclusions,
+    metavar="PATTERN",
+    help="Do not verify paths that match, such as broken-* or fixtures/**/old. Repeatable.",
+)
+@click.option(
+    "--baseline",
+    metavar="FILE",
+    help="Findings in this file do not count: a file of --write-baseline, or an earlier JSON output.",
+)
+@click.option("--write-baseline", metavar="FILE", help="Write the errors and warnings to this file, for --baseline.")
+@click.option("--statistics", is_flag=True, help="Show only how many findings there are of each id.")
+@click.option(
+    "--settings",
+    metavar="FILE",
+    help="Take settings from this file.  [default: klogtool.toml or pyproject.toml here or in a folder above]",
+)
+@click.option("--isolated", is_flag=True, help="Look for no settings file.")
 @click.option(
     "--max-duration",
     callback=_duration,
@@ -64,7 +98,7 @@ def _subset(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
     "--recover", is_flag=True, help="Show what a broker would change at startup. With --apply or --output, do it."
 )
 @click.option("--mark-clean", is_flag=True, help="With --recover: leave the log dir as after a clean shutdown.")
-@writing
+@writing_or_reporting
 @options.jobs
 @options.verbose
 @options.quiet
@@ -76,7 +110,7 @@ def command(
     ctx: click.Context, /, paths: tuple[str, ...], form: str, circumstances: Circumstances, **chosen: Any
 ) -> int:
     """Find all damage under PATH: a file of a partition, a partition dir, or a log dir. Several log dirs are log dirs
-    of one broker.
+    of one broker, unless --recursive finds them. Without PATH, the paths of the settings file are verified.
 
     verify reads on after damage, and never writes. `klogtool explain ID` says what a finding means, what a broker does
     about it, and what to do.
@@ -91,13 +125,27 @@ def command(
     start on this log dir, or takes it offline; 4 a PATH could not be read, or is not Kafka's, or the time
     (--max-duration) was up before damage was found.
     """
-    _check_options(ctx, chosen)
-    return run_verify(paths, form, circumstances, chosen)
+    _check_options(ctx, form, chosen)
+    settings = VerifySettings() if chosen["recover"] else settings_of(chosen)
+    if not paths and (chosen["recover"] or not settings.paths):
+        raise click.UsageError("Missing argument 'PATH...'.", ctx)
+    if settings.kafka is not None and ctx.get_parameter_source("kafka") is click.core.ParameterSource.DEFAULT:
+        circumstances = replace(circumstances, kafka=settings.kafka)
+    return run_verify(paths or settings.paths, form, circumstances, settings, merged(ctx, chosen, settings))
 
 
-def _check_options(ctx: click.Context, chosen: Mapping[str, Any]) -> None:
-    """Raises UsageError for options that do not fit --recover, and those that fit only with it."""
+def _check_options(ctx: click.Context, form: str, chosen: Mapping[str, Any]) -> None:
+    """Raises UsageError for options that do not go together."""
     wrong, how = (ONLY_WITHOUT_RECOVER, "does not go") if chosen["recover"] else (ONLY_WITH_RECOVER, "goes")
     given = (name for name in wrong if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE)
     for name in given:
         raise click.UsageError(f"--{name.replace('_', '-')} {how} with --recover.", ctx)
+    if form not in IN_BOTH and (chosen["recover"] or chosen["statistics"]):
+        other = "--recover" if chosen["recover"] else "--statistics"
+        raise click.UsageError(f"--format {form} does not go with {other}.", ctx)
+    is_partial = chosen["subset"] != (1, 1) or chosen["max_duration"] is not None
+    if chosen["write_baseline"] is not None and (is_partial or chosen["baseline"] is not None):
+        other = "--baseline" if chosen["baseline"] is not None else "--subset and --max-duration"
+        raise click.UsageError(f"--write-baseline does not go with {other}.", ctx)
+    if chosen["isolated"] and chosen["settings"] is not None:
+        raise click.UsageError("--isolated does not go with --settings.", ctx)

@@ -8,67 +8,87 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from klogtool.cli.in_use import note_if_in_use
-from klogtool.cli.output import Output, note
+from klogtool.cli.output import note
+from klogtool.cli.output_file import check_replaceable, output_file
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
-from klogtool.cli.writing_options import header
-from klogtool.errors import KlogError
-from klogtool.json_rows import row_line
+from klogtool.cli.verify_faces import Face, make_face
+from klogtool.cli.verify_settings import exclusions_of, rules_of
+from klogtool.errors import KlogError, Refused
 from klogtool.log.cores import usable_cores
 from klogtool.log.folder import list_folder
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
 from klogtool.log.opened import open_path
+from klogtool.log.search import FoundBelow, search_below
 from klogtool.log.under import count_partitions, log_files
-from klogtool.render.findings import FindingText, closing_line, finding_row, left_out_line, summary_row
+from klogtool.render.counts import count_text
 from klogtool.render.progress_bar import Bar, is_drawn, total_size
-from klogtool.render.terminal import columns
-from klogtool.render.worst_first import WorstFirst
-from klogtool.verify.baseline import Baseline
+from klogtool.verify.baseline import Baseline, baseline_lines, is_baseline_file
 from klogtool.verify.findings import Finding, Severity
-from klogtool.verify.verification import Summary, VerifyOptions, verify
+from klogtool.verify.fingerprints import Identity, identity_of
+from klogtool.verify.verification import PartitionDone, Summary, VerifyOptions, verify
+from klogtool.verify.weighing import Weighed, Weighing
 
 if TYPE_CHECKING:
     from klogtool.broker.circumstances import Circumstances
-    from klogtool.verify.baseline import Baseline
+    from klogtool.verify.settings import VerifySettings
 
 
-def run_verify(paths: Sequence[str], form: str, circumstances: Circumstances, chosen: Mapping[str, Any]) -> int:
-    """Verify the paths, or show what recovery makes of them; returns the exit status. chosen: the command's options."""
+def run_verify(
+    paths: Sequence[str],
+    form: str,
+    circumstances: Circumstances,
+    settings: VerifySettings,
+    chosen: Mapping[str, Any],
+) -> int:
+    """Verify the paths, or show what recovery makes of them; returns the exit status. chosen: the command's options,
+    with those of the settings file."""
     if chosen["recover"]:
         from klogtool.cli.recover import recover  # in effect another command
 
         return recover(paths, form, circumstances, chosen)
+    if chosen["write_baseline"] is not None:
+        _check_baseline_place(chosen["write_baseline"])
+        chosen = {**chosen, "baseline": None}
+    baseline = None if chosen["baseline"] is None else Baseline.read(chosen["baseline"])
+    weighing = Weighing(rules_of(chosen, settings), exclusions_of(chosen, settings), baseline)
+    found = _what_to_verify(paths, weighing, is_recursive=chosen["recursive"])
     if not chosen["quiet"]:
-        note_if_in_use(paths)
-    baseline = _baseline(chosen["baseline"])
-    for path in paths:
-        if not chosen["quiet"] and (doubt := _doubt(path)):
+        _note_doubts(found, chosen)
+    with _bar(found.paths, chosen) as bar:
+        run = _Run(found, circumstances, weighing, bar, chosen)
+        return run.show(make_face(form, bar, paths, settings.path, chosen))
+
+
+def _what_to_verify(paths: Sequence[str], weighing: Weighing, *, is_recursive: bool) -> FoundBelow:
+    """Return the paths to verify. Raises KlogError if there are none."""
+    if is_recursive:
+        for path in paths:
+            if not os.path.isdir(path):
+                open_path(path)
+        found = search_below(paths, weighing.is_excluded)
+    else:
+        kept = [path for path in paths if not weighing.is_excluded(path)]
+        found = FoundBelow(kept, excluded=len(paths) - len(kept))
+    if not found.paths and not found.unreadable:
+        excluded = f"; {count_text(found.excluded, 'path')} excluded"
+        why = "no log dir and no partition dir below it" if is_recursive else "nothing to verify"
+        raise KlogError(why + (excluded if found.excluded else ""), path=paths[0])
+    return found
+
+
+def _note_doubts(found: FoundBelow, chosen: Mapping[str, Any]) -> None:
+    note_if_in_use(found.paths)
+    if found.links:
+        note(f"klogtool: {count_text(found.links, 'link')} to folders not followed")
+    for path in [] if chosen["recursive"] else found.paths:
+        if doubt := _doubt(path):
             note(f"klogtool: {path}: {doubt}")
-    with _bar(paths, chosen) as bar:
-        began = time.monotonic()
-        how = VerifyOptions(
-            circumstances,
-            deep=chosen["deep"],
-            jobs=chosen["jobs"] or usable_cores(),
-            subset=chosen["subset"],
-            max_seconds=chosen["max_duration"],
-            seconds=lambda: time.monotonic() - began,
-            on_progress=bar.advance,
-            on_partition=bar.advance_partition,
-        )
-        face = _Json(bar) if form == "json" else _Text(bar, paths, chosen)
-        return _show(verify(paths, how), face, baseline, chosen["fail_on"])
 
 
 def _bar(paths: Sequence[str], chosen: Mapping[str, Any]) -> Bar:
     if chosen["quiet"] or chosen["no_progress"] or not is_drawn():
         return Bar(0, wanted=False)
     return Bar(total_size(log_files(paths)), partitions=count_partitions(paths), wanted=True)
-
-
-def _baseline(path: str | None) -> Baseline | None:
-    if path is None:
-        return None
-    return Baseline.read(path)
 
 
 def _doubt(path: str) -> str | None:
@@ -83,22 +103,102 @@ def _doubt(path: str) -> str | None:
     return None if kinds else "read as a partition dir, because of its name"
 
 
-def _show(found: Iterator[Finding | Summary], face: _Json | _Text, baseline: Baseline | None, fail_on: str) -> int:
-    known: dict[Severity, int] = dict.fromkeys(Severity, 0)
-    status = DONE
-    for item in _told_if_cut_short(found, face):
-        if isinstance(item, Finding):
-            is_known = baseline is not None and baseline.knows(item)
-            known[item.severity] += is_known
-            face.finding(item, is_known=is_known)
-            continue
-        item.errors -= known[Severity.ERROR]
-        item.warnings -= known[Severity.WARNING]
-        item.infos -= known[Severity.INFO]
-        status = _status_of(item, fail_on)
-        face.summary(item, None if baseline is None else sum(known.values()), status)
-    face.out.flush()
-    return status
+class _Run:
+    """One run: what is verified, and how it is shown."""
+
+    def __init__(
+        self,
+        found: FoundBelow,
+        circumstances: Circumstances,
+        weighing: Weighing,
+        bar: Bar,
+        chosen: Mapping[str, Any],
+    ) -> None:
+        """Raises KlogError, before anything is shown, if a path is not Kafka's."""
+        self._found, self._circumstances, self._weighing = found, circumstances, weighing
+        self._bar, self._chosen = bar, chosen
+        self._face: Face
+        self._began = time.monotonic()
+        several = [[path] for path in found.paths] if chosen["recursive"] else [found.paths]
+        self._first = verify(several[0] if found.paths else [], self._options(has_begun=False))
+        self._others = several[1:]
+        self._identities: list[Identity] = []
+        self._folder = os.path.realpath(os.path.dirname(chosen["write_baseline"] or "") or os.curdir)
+
+    def show(self, face: Face) -> int:
+        """Verify and show everything; returns the exit status."""
+        self._face = face
+        total = Summary(excluded_paths=self._found.excluded)
+        for item in self._told_if_cut_short():
+            if isinstance(item, Summary):
+                total.add(item)
+            else:
+                self._show_finding(item)
+        total.seconds = self._seconds()
+        if self._chosen["write_baseline"] is not None:
+            self._write_baseline()
+        summary = self._weighing.finish(total, self._found.paths)
+        status = _status_of(summary, self._chosen["fail_on"])
+        self._face.summary(summary, self._weighing.not_counted, status)
+        self._face.out.flush()
+        return status
+
+    def _show_finding(self, finding: Finding) -> None:
+        weighed = self._weighing.weigh(finding)
+        if weighed is None:
+            return
+        if self._chosen["write_baseline"] is not None and weighed.finding.severity is not Severity.INFO:
+            self._identities.append(identity_of(weighed.finding, self._folder))
+            weighed = Weighed(weighed.finding, is_known=True)
+            self._weighing.take_as_known(weighed)
+        self._face.finding(weighed)
+
+    def _told_if_cut_short(self) -> Iterator[Finding | Summary]:
+        """Yield all findings; if an interrupt or an error ends them, show what was found by then."""
+        try:
+            yield from self._findings()
+        except (KlogError, OSError, KeyboardInterrupt):
+            self._face.cut_short()
+            raise
+
+    def _findings(self) -> Iterator[Finding | Summary]:
+        yield from (Finding("unreadable", error.path or "", error.reason) for error in self._found.unreadable)
+        yield from self._first
+        for paths in self._others:
+            yield from verify(paths, self._options(has_begun=True))
+
+    def _options(self, *, has_begun: bool) -> VerifyOptions:
+        return VerifyOptions(
+            self._circumstances,
+            deep=self._chosen["deep"],
+            jobs=self._chosen["jobs"] or usable_cores(),
+            subset=self._chosen["subset"],
+            max_seconds=self._chosen["max_duration"],
+            has_begun=has_begun,
+            is_excluded=self._weighing.is_excluded,
+            seconds=self._seconds,
+            on_progress=self._bar.advance,
+            on_partition=self._partition,
+        )
+
+    def _partition(self, done: PartitionDone) -> None:
+        self._bar.advance_partition()
+        self._face.partition(done)
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def _write_baseline(self) -> None:
+        with output_file(self._chosen["write_baseline"], replaces=True) as sink:
+            for line in baseline_lines(self._identities):
+                sink.write(line.encode())
+
+
+def _check_baseline_place(path: str) -> None:
+    """Raises Refused unless a baseline can be written there: a new file, or one that was a baseline before."""
+    check_replaceable(path)
+    if os.path.lexists(path) and not is_baseline_file(path):
+        raise Refused("it exists, and is not a file of --write-baseline", path=path)
 
 
 def _status_of(summary: Summary, fail_on: str) -> int:
@@ -106,90 +206,3 @@ def _status_of(summary: Summary, fail_on: str) -> int:
     if summary.errors or (fail_on == "warning" and summary.warnings):
         return FOUND
     return COULD_NOT if summary.was_time_up else DONE
-
-
-def _told_if_cut_short(found: Iterator[Finding | Summary], face: _Json | _Text) -> Iterator[Finding | Summary]:
-    """Yield the same; if an interrupt or an error ends it, show what was found by then."""
-    try:
-        yield from found
-    except (KlogError, OSError, KeyboardInterrupt):
-        face.cut_short()
-        raise
-
-
-class _Json:
-    """A line for each finding, known ones included, and one for the summary."""
-
-    def __init__(self, bar: Bar) -> None:
-        self.out, self._bar = Output(), bar
-        self.out.line(row_line(header("verify") | _working_directory()))
-
-    def finding(self, finding: Finding, *, is_known: bool) -> None:
-        """Show a finding."""
-        self.out.line(row_line(finding_row(finding, is_known=is_known)))
-
-    def cut_short(self) -> None:
-        """Do nothing: all findings have been written."""
-        self.out.flush()
-
-    def summary(self, summary: Summary, known: int | None, _: int) -> None:
-        """Show the last line."""
-        self.out.line(row_line(summary_row(summary, known)))
-
-
-def _working_directory() -> dict[str, str]:
-    """Return the folder to which paths in the output are relative; nothing if that folder is gone."""
-    try:
-        return {"cwd": os.getcwd()}
-    except OSError:
-        return {}
-
-
-class _Text:
-    """Blocks for the findings that count, and a closing line.
-
-    The worst come first, so they are held back until all are known; with --verbose each is shown as it comes. What was
-    left out is shown before all of them.
-    """
-
-    def __init__(self, bar: Bar, paths: Sequence[str], chosen: Mapping[str, Any]) -> None:
-        self.out, self._bar, self._notes = Output(), bar, chosen["notes"]
-        self._is_verbose, self._blocks = chosen["verbose"], list[str]()
-        self._waits = chosen["max_duration"] is not None or chosen["subset"] != (1, 1)
-        self._text, self._held = FindingText(list(paths), width=columns()), WorstFirst(paths)
-
-    def finding(self, finding: Finding, *, is_known: bool) -> None:
-        """Show a finding, unless it is known, or an info that nobody asked for."""
-        if is_known or (finding.severity is Severity.INFO and not self._notes):
-            return
-        if not self._is_verbose:
-            self._held.add(finding)
-        elif self._waits:
-            self._blocks.append(self._text.block(finding))
-        else:
-            with self._bar.aside():
-                self._paragraph(self._text.block(finding))
-
-    def cut_short(self) -> None:
-        """Show what was found so far."""
-        with self._bar.aside():
-            self._show_held()
-            self.out.line("Interrupted: the rest was not read.")
-            self.out.flush()
-
-    def summary(self, summary: Summary, known: int | None, status: int) -> None:
-        """Show what was left out, the findings held back, and the closing line."""
-        with self._bar.aside():
-            if not summary.complete:
-                self._paragraph(left_out_line(summary))
-            self._show_held()
-            self.out.line(closing_line(summary, known or 0, notes_shown=self._notes, status=status))
-            self.out.flush()
-
-    def _show_held(self) -> None:
-        for paragraph in (*self._blocks, *self._held.walk(self._text)):
-            self._paragraph(paragraph)
-
-    def _paragraph(self, text: str) -> None:
-        self.out.text(f"{text}\n")
-        self.out.flush()

@@ -11,10 +11,28 @@ from klogtool.cli.version import VERSION
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 SCHEMA = 1
+FORMS = ("text", "json", "junit", "sarif", "github", "gitlab")
 
 
 def writing(command: Command) -> Command:
     """--format, --apply, --output, --plan-out, --journal: the parameters form, apply, output, plan_out, journal."""
+    return output_format(_writing(command))
+
+
+def writing_or_reporting(command: Command) -> Command:
+    """The same with the formats of CI systems too."""
+    reporting = click.option(
+        "--format",
+        "form",
+        type=click.Choice(FORMS),
+        default="text",
+        show_default=True,
+        help="Output format: text, JSON Lines, or a report for a CI system.",
+    )
+    return reporting(_writing(command))
+
+
+def _writing(command: Command) -> Command:
     for option in (
         click.option(
             "--journal",
@@ -30,7 +48,6 @@ def writing(command: Command) -> Command:
             help="Write the result to this folder. It must be new or empty.",
         ),
         click.option("--apply", is_flag=True, help="Change the files in place. klogtool undo takes it back."),
-        output_format,
     ):
         command = option(command)
     return command

@@ -135,10 +135,15 @@ def is_partition_dir(path: str) -> bool:
 
 def check_saving_place(path: str) -> None:
     """Raises Refused if a file of ours would be in a partition dir or log dir, or if the path exists already."""
+    check_saving_folder(path)
+    if os.path.lexists(path):
+        raise Refused("a file with that name exists already", path=path)
+
+
+def check_saving_folder(path: str) -> None:
+    """Raises Refused if a file of ours would be in a partition dir or log dir."""
     folder = os.path.dirname(os.path.realpath(path))
     if is_partition_dir(folder):
         raise Refused("this file cannot be saved in a partition dir", path=path)
     if looks_like_log_dir(folder):
         raise Refused("this file cannot be saved in a log dir", path=path)
-    if os.path.lexists(path):
-        raise Refused("a file with that name exists already", path=path)

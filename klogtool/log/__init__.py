@@ -11,6 +11,7 @@ entries           batches, messages and their records, as objects
 folder            the names in a folder
 under             how many bytes and partitions lie under some paths, for progress bars
 below             log dirs below a folder that is none
+search            every log dir and partition dir below some paths
 holder            who holds the lock of a log dir
 cluster_metadata  topics and settings out of `__cluster_metadata`
 

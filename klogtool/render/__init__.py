@@ -32,6 +32,8 @@ Arrow:
 Findings:
 
     findings           a finding as a block of text and as a row; what each id means, in a sentence
+    statistics         how many findings there are of each id
+    ci/                findings in the formats of CI systems: JUnit, SARIF, GitHub, GitLab
     worst_first        many findings: the most dangerous first, and a tally
     explained          the full explanation of a finding, from docs/findings.md
     situations         what a message of a broker's log means, and the messages that klogtool knows

@@ -9,6 +9,7 @@ import os
 import re
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 
 from msgspec import Struct
 
@@ -24,6 +25,7 @@ PAGE = os.path.join(os.path.dirname(__file__), "findings.md")
 MOST_PAGE_BYTES = 1 << 20
 _SECTION = re.compile(r"^### `([a-z-]+)` \(\w+\)\n(.*?)(?=^##|\Z)", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
+_SENTENCE = re.compile(r".*?\.(?= |$)")
 WIDEST = 100  # longer lines are hard to read
 
 
@@ -45,11 +47,22 @@ def explain(finding_id: str, cure: str | None = None) -> Explanation:
     """Return the explanation of a finding. Raises KlogError for an unknown id, with similar ids and `cure`."""
     if finding_id not in SEVERITIES:
         raise KlogError(f"no finding has the id '{finding_id}'{_nearest(finding_id)}", cure=cure)
-    page = read_whole(PAGE, limit=MOST_PAGE_BYTES).decode()
-    text = dict(_SECTION.findall(page)).get(finding_id, MEANINGS[finding_id])
+    text = _sections().get(finding_id, MEANINGS[finding_id])
     paragraphs = (_plain(part) for part in text.strip().split("\n\n"))
     severity = SEVERITIES[finding_id].value
     return Explanation(finding_id, severity, MEANINGS[finding_id], tuple(paragraphs))
+
+
+def brief(finding_id: str) -> str:
+    """Return the first sentence of an explanation: what the finding is."""
+    told = explain(finding_id).paragraphs[0]
+    found = _SENTENCE.match(told)
+    return told if found is None else found[0]
+
+
+@cache
+def _sections() -> dict[str, str]:
+    return dict(_SECTION.findall(read_whole(PAGE, limit=MOST_PAGE_BYTES).decode()))
 
 
 def _plain(markdown: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from klogtool.escape import escaped, joined
@@ -12,6 +12,7 @@ from klogtool.verify.findings import Finding, Severity
 
 if TYPE_CHECKING:
     from klogtool.verify.verification import Summary
+    from klogtool.verify.weighing import NotCounted
 
 
 # What an id means, and what readers or a broker do then, in one to three sentences. docs/findings.md has the details.
@@ -94,6 +95,7 @@ MEANINGS = {
 _UNCHECKED = "Its checksum matches. This is a limit of klogtool, not of Kafka: see docs/limits.md."
 LABELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 _INDENT = " " * 9
+MOST_GONE = 10
 
 
 class FindingText:
@@ -109,9 +111,8 @@ class FindingText:
     def block(self, finding: Finding) -> str:
         """Show one finding, in several lines."""
         lines = [f"{LABELS[finding.severity]:<9}{self._name(finding.path)}"]
-        lines += self._filled("   ".join([finding.id, *_where(finding)]))
-        meaning = _UNCHECKED if finding.is_unchecked else MEANINGS[finding.id]
-        lines += self._filled(f"{_sentence(finding.detail)} {meaning}")
+        lines += self._filled("   ".join([finding.id, *where_texts(finding)]))
+        lines += self._filled(explained_text(finding))
         if finding.cure is not None:
             lines.append(f"{_INDENT}→  {finding.cure}")  # in one line, so that it can be copied
         return joined(lines)
@@ -138,7 +139,14 @@ class FindingText:
         return name
 
 
-def _where(finding: Finding) -> Iterator[str]:
+def explained_text(finding: Finding) -> str:
+    """Return what is wrong, and what that means, in sentences."""
+    meaning = _UNCHECKED if finding.is_unchecked else MEANINGS[finding.id]
+    return f"{_sentence(finding.detail)} {meaning}"
+
+
+def where_texts(finding: Finding) -> Iterator[str]:
+    """Yield the field, the bytes and the offsets, as far as they apply."""
     if finding.field is not None:
         yield finding.field
     if finding.start is not None:
@@ -157,28 +165,61 @@ def _sentence(text: str) -> str:
     return first if first.endswith(".") else first + "."
 
 
-def closing_line(summary: Summary, known: int, *, notes_shown: bool, status: int) -> str:
-    """Return the last line: how many of each severity, what was read, what was left out, the exit status."""
+def closing_line(summary: Summary, not_counted: NotCounted | None, *, notes_shown: bool, status: int) -> str:
+    """Return the last line: how many of each severity, what was read, what did not count, the exit status."""
     found = [count_text(summary.errors, "error"), count_text(summary.warnings, "warning")]
     notes = count_text(summary.infos, "note")
     if summary.infos and not notes_shown:
         notes += " (--notes shows them)"
-    told = ", ".join([*found, notes])
     read = f"{count_text(summary.records, 'record')} in {count_text(summary.batches, 'batch', 'batches')} read"
-    sentences = [told, read, *([] if summary.complete else [f"Left out: {_left_out(summary)}"])]
-    if known:
-        sentences.insert(1, f"{count_text(known, 'finding')} of the baseline not counted")
+    left_out = [] if summary.complete else [f"Left out: {_left_out(summary)}"]
+    apart = [] if not_counted is None else list(not_counted_texts(not_counted))
+    sentences = [", ".join([*found, notes]), *apart, read, *left_out]
     return "".join(f"{sentence}.  " for sentence in sentences) + f"Exit status {status}."
 
 
-def left_out_line(summary: Summary) -> str:
+def not_counted_texts(not_counted: NotCounted) -> Iterator[str]:
+    """Yield what did not count, and why: nothing is left out in silence."""
+    if not_counted.known:
+        yield f"{count_text(not_counted.known, 'finding')} of the baseline not counted"
+    if gone := sum(entry.count for entry in not_counted.gone):
+        yield f"{count_text(gone, 'finding')} of the baseline no longer there"
+    for told_by, count, ids in _by_teller(not_counted.ignored):
+        yield f"{count_text(count, 'finding')} left out by {told_by} ({ids})"
+    for told_by, count, ids in _by_teller(not_counted.changed):
+        yield f"{count_text(count, 'finding')} with another severity by {told_by} ({ids})"
+
+
+def _by_teller(counts: Mapping[tuple[str, str], int]) -> Iterator[tuple[str, int, str]]:
+    """Yield each file or option with the number of findings and their ids."""
+    for told_by in dict.fromkeys(teller for teller, _ in counts):
+        ids = {finding_id: count for (teller, finding_id), count in counts.items() if teller == told_by}
+        yield told_by, sum(ids.values()), ", ".join(f"{finding_id} {count:,}" for finding_id, count in ids.items())
+
+
+def left_out_line(summary: Summary, excluded_by: Sequence[str] = ()) -> str:
     """Return the line that says what was not read, and why. It comes first if something was left out."""
-    why = "time was up (--max-duration)" if summary.was_time_up else "not in this subset (--subset)"
-    return f"NOT READ: {_left_out(summary)}; {why}. The findings below are about the rest."
+    reasons = []
+    if not summary.is_as_asked:
+        reasons.append("time was up (--max-duration)" if summary.was_time_up else "not in this subset (--subset)")
+    if summary.excluded_partitions or summary.excluded_paths:
+        reasons.append(" ".join(["excluded", *(["by", " and ".join(excluded_by)] if excluded_by else [])]))
+    return f"NOT READ: {_left_out(summary)}; {', or '.join(reasons)}. The findings below are about the rest."
+
+
+def gone_lines(not_counted: NotCounted) -> Iterator[str]:
+    """Yield a line for what is in the baseline and was not found, if there is any; no more than a few names."""
+    if not_counted.gone:
+        yield "No longer there, so the baseline can be written anew (--write-baseline):"
+    for entry in not_counted.gone[:MOST_GONE]:
+        yield f"  {entry.id}  {entry.path}" + (f"  {entry.count:,} times" if entry.count > 1 else "")
+    if len(not_counted.gone) > MOST_GONE:
+        yield f"  and {len(not_counted.gone) - MOST_GONE:,} more"
 
 
 def _left_out(summary: Summary) -> str:
-    counts = (summary.left_out_partitions, "partition"), (summary.left_out_segments, "segment")
+    partitions = summary.left_out_partitions + summary.excluded_partitions
+    counts = (partitions, "partition"), (summary.left_out_segments, "segment"), (summary.excluded_paths, "path")
     return " and ".join(count_text(count, noun) for count, noun in counts if count)
 
 
@@ -198,14 +239,25 @@ def finding_row(finding: Finding, *, is_known: bool = False) -> dict[str, Any]:
     return row | {"known": True} if is_known else row
 
 
-def summary_row(summary: Summary, known: int | None) -> dict[str, Any]:
-    """Return the summary in JSON's types. known: how many findings are in the baseline, None without a baseline."""
+def summary_row(summary: Summary, not_counted: NotCounted | None) -> dict[str, Any]:
+    """Return the summary in JSON's types; fields about what did not count are absent if there is nothing to tell."""
     names = ("partitions", "files", "batches", "records", "bytes", "seconds", "errors", "warnings", "infos")
     row: dict[str, Any] = {"type": "summary", **{name: getattr(summary, name) for name in names}}
     row["seconds"] = round(summary.seconds, 3)
     row["complete"] = summary.complete
-    if known is not None:
-        row["known"] = known
-    if not summary.complete:
+    row |= {} if not_counted is None else _not_counted_fields(not_counted)
+    if not summary.is_as_asked:
         row["left_out"] = {"partitions": summary.left_out_partitions, "segments": summary.left_out_segments}
+    if summary.excluded_partitions or summary.excluded_paths:
+        row["excluded"] = {"partitions": summary.excluded_partitions, "paths": summary.excluded_paths}
+    return row
+
+
+def _not_counted_fields(not_counted: NotCounted) -> dict[str, Any]:
+    row: dict[str, Any] = {} if not_counted.known is None else {"known": not_counted.known}
+    if not_counted.gone:
+        row["gone"] = [{"id": one.id, "path": one.path, "count": one.count} for one in not_counted.gone]
+    for name, counts in (("ignored", not_counted.ignored), ("changed", not_counted.changed)):
+        if counts:
+            row[name] = [{"id": one, "by": by, "count": count} for (by, one), count in counts.items()]
     return row

@@ -33,7 +33,7 @@ def findings_text(findings: Sequence[Finding], summary: Summary, status: int) ->
         yield from (f"{count:>9,}  {folder}" for folder, count in worst.most_common(MOST_FOLDERS))
     if findings:
         yield ""
-    yield closing_line(summary, 0, notes_shown=True, status=status)
+    yield closing_line(summary, None, notes_shown=True, status=status)
 
 
 def _folder(finding: Finding) -> str:

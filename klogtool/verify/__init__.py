@@ -2,7 +2,11 @@
 
 verification      all damage under some paths, as findings, and a summary: what `klogtool verify` runs
 findings          the closed list of finding ids, with severity; what a new id needs
-baseline          findings that are known from a former run
+settings          settings of `klogtool verify` from a file
+path_patterns     patterns of paths, for exclusions
+weighing          which findings count: severities by a user, exclusions, a baseline
+baseline          findings that are known: a baseline file, or a former run
+fingerprints      what makes two findings the same one
 
 verify_log_dirs   log dirs: meta.properties, root checkpoints, duplicate partitions
 verify_partition  a partition dir: the order of segments, side files, leader epochs

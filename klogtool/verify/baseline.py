@@ -1,40 +1,144 @@
-"""Findings that are known: those of a former run's JSON output."""
+"""Findings that are known: those of a baseline file, or of a former run's JSON output.
+
+A baseline file is JSON Lines for a repository: one finding a line, sorted, with paths relative to the file. It has no
+byte positions, times or versions, so it changes only if findings do.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from klogtool.errors import KlogError
-from klogtool.json_rows import restored
+from klogtool.json_rows import restored, row_line
 from klogtool.log.file import read_whole
 from klogtool.verify.findings import Finding
+from klogtool.verify.fingerprints import Identity, identity_of
 
 MOST_BASELINE_BYTES = 256 << 20
+MOST_OF_ONE = 1 << 31
 _TELLING = ("start", "end", "first_offset", "last_offset", "field")
+_HEADER = {"type": "baseline", "schema": 1, "command": "verify"}
+
+
+class GoneEntry(Struct, frozen=True):
+    """A known finding that was not found again. path: a real path. count: how many equal ones are gone."""
+
+    id: str
+    path: str
+    count: int
 
 
 class Baseline:
-    """Which findings are known, by id, file, bytes, offsets and field; the wording may change. Each counts once.
+    """Which findings are known. Each counts once. path: the file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._folder = os.path.realpath(os.path.dirname(path) or os.curdir)
+        self._identities: Counter[Identity] = Counter()
+        self._run = _FormerRun()
+
+    @classmethod
+    def read(cls, path: str) -> Baseline:
+        """Read a baseline file, or the JSON output of one run or of several. Raises KlogError for a file that cannot be
+        read or has other contents."""
+        baseline = cls(path)
+        lines = read_whole(path, limit=MOST_BASELINE_BYTES).splitlines() or [b""]
+        first = _parse(lines[0], path, 1)
+        if first.get("type") == "baseline":
+            baseline._check_header(first)
+            for number, line in enumerate(lines[1:], start=2):
+                baseline._add_known(_parse(line, path, number), number)
+        else:
+            baseline._run.add_lines(lines, path)
+        return baseline
+
+    def knows(self, finding: Finding) -> bool:
+        """Return whether the finding is known; of several equal ones, as many as there were."""
+        identity = identity_of(finding, self._folder) if self._identities else None
+        if identity is None or self._identities[identity] <= 0:
+            return self._run.knows(finding)
+        self._identities[identity] -= 1
+        return True
+
+    def gone(self, paths: Sequence[str]) -> Iterator[GoneEntry]:
+        """Yield what is known under the paths, and was not asked about."""
+        roots = [os.path.realpath(path) for path in paths]
+        for identity, count in self._identities.items():
+            path = os.path.join(self._folder, identity.path)
+            if count > 0 and _is_under(path, roots):
+                yield GoneEntry(identity.id, os.path.normpath(path), count)
+        yield from (gone for gone in self._run.gone() if _is_under(gone.path, roots))
+
+    def _check_header(self, row: dict[str, Any]) -> None:
+        if row.get("schema") != _HEADER["schema"] or row.get("command") != _HEADER["command"]:
+            raise _no_baseline("not a baseline that this klogtool reads", self.path, 1)
+
+    def _add_known(self, row: dict[str, Any], number: int) -> None:
+        texts, numbers = (row.get("id"), row.get("path")), (row.get("first_offset"), row.get("last_offset"))
+        field, count = row.get("field"), row.get("count", 1)
+        if not all(isinstance(text, str) for text in texts) or not isinstance(field, str | None):
+            raise _no_baseline("a known finding without id or path, or with a field that is no text", self.path, number)
+        if not all(offset is None or type(offset) is int for offset in numbers):
+            raise _no_baseline("an offset that is not a number", self.path, number)
+        if type(count) is not int or not 1 <= count <= MOST_OF_ONE:
+            raise _no_baseline("a count that is not a positive number", self.path, number)
+        self._identities[Identity(str(texts[0]), str(texts[1]), field, *numbers)] += count
+
+
+def is_baseline_file(path: str) -> bool:
+    """Return whether a file is a baseline that klogtool wrote. Raises KlogError if it cannot be read."""
+    first = read_whole(path, limit=MOST_BASELINE_BYTES).partition(b"\n")[0]
+    return first == row_line(_HEADER).encode()
+
+
+def baseline_lines(identities: Iterable[Identity]) -> Iterator[str]:
+    """Yield the lines of a baseline file, with their ends."""
+    yield row_line(_HEADER) + "\n"
+    counts = Counter(identities)
+    for identity in sorted(counts, key=_order):
+        told = {"path": identity.path, "id": identity.id, **identity._asdict()}
+        row = {name: value for name, value in told.items() if value is not None}
+        count = {"count": counts[identity]} if counts[identity] > 1 else {}
+        yield row_line(row | count) + "\n"
+
+
+def _order(identity: Identity) -> tuple[Any, ...]:
+    first, last = identity.first_offset, identity.last_offset
+    return (
+        identity.path,
+        identity.id,
+        -1 if first is None else first,
+        -1 if last is None else last,
+        identity.field or "",
+    )
+
+
+def _is_under(path: str, roots: Sequence[str]) -> bool:
+    return any(path == root or path.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
+
+
+class _FormerRun:
+    """The findings of JSON outputs: known by id, file, bytes, offsets and field; the wording may change.
 
     Two paths are the same file if they lead to the same place, however they were typed and whatever the working
     directory; or if they were typed the same way, so that a baseline works for a copy too.
     """
 
     def __init__(self) -> None:
-        self._rows = 0
+        self._rows: list[tuple[str, str]] = []  # id, place
         self._used: set[int] = set()
         self._numbers: dict[tuple[Any, ...], list[int]] = defaultdict(list)
 
-    @classmethod
-    def read(cls, path: str) -> Baseline:
-        """Read JSON lines, the output of one run or of several. Raises KlogError for a file that cannot be read or has
-        other contents."""
-        baseline, folder = cls(), ""
-        lines = read_whole(path, limit=MOST_BASELINE_BYTES).splitlines()
-        for number, line in enumerate(lines or [b""], start=1):
+    def add_lines(self, lines: Sequence[bytes], path: str) -> None:
+        """Add the lines of a file."""
+        folder = ""
+        for number, line in enumerate(lines, start=1):
             row = _parse(line, path, number)
             kind = row.get("type")
             if number == 1 and (kind, row.get("command")) != ("klogtool", "verify"):
@@ -44,17 +148,19 @@ class Baseline:
             elif kind == "finding":
                 if not isinstance(row.get("id"), str) or not isinstance(row.get("path"), str):
                     raise _no_baseline("a finding without id or path", path, number)
-                baseline.add(row, folder)
-        return baseline
+                self._add(row, folder)
 
-    def add(self, row: dict[str, Any], folder: str) -> None:
+    def _add(self, row: dict[str, Any], folder: str) -> None:
         """Add a known finding. folder: the working directory of the run that found it."""
-        for key in _keys(row["id"], row["path"], row, folder):
-            self._numbers[key].append(self._rows)
-        self._rows += 1
+        keys = _keys(row["id"], row["path"], row, folder)
+        for key in keys:
+            self._numbers[key].append(len(self._rows))
+        self._rows.append((row["id"], keys[0][1]))
 
     def knows(self, finding: Finding) -> bool:
         """Return whether the finding is known; of several equal ones, as many as there were."""
+        if not self._rows:
+            return False
         telling = {name: getattr(finding, name) for name in _TELLING}
         for key in _keys(finding.id, finding.path, telling, ""):
             numbers = self._numbers.get(key, [])
@@ -64,6 +170,11 @@ class Baseline:
                     self._used.add(number)
                     return True
         return False
+
+    def gone(self) -> Iterator[GoneEntry]:
+        """Yield what was not asked about."""
+        counts = Counter(row for number, row in enumerate(self._rows) if number not in self._used)
+        yield from (GoneEntry(finding_id, place, count) for (finding_id, place), count in counts.items())
 
 
 def _keys(finding_id: str, path: str, row: dict[str, Any], folder: str) -> list[tuple[Any, ...]]:

@@ -39,6 +39,7 @@ class Finding(Struct, frozen=True):
     start, end: byte positions in the file, end exclusive. first_offset, last_offset: records lost or in doubt. field:
     which field contradicts the others. detail: what is wrong, one sentence. cure: the command that mends it. is_normal:
     something explains it here, so it is only worth knowing. stop: how it keeps a broker from its logs, if it does.
+    given_severity: the severity that a user's settings give it, unless it is normal here.
     """
 
     id: str
@@ -52,11 +53,12 @@ class Finding(Struct, frozen=True):
     cure: str | None = None
     is_normal: bool = False
     stop: Stop | None = None
+    given_severity: Severity | None = None
 
     @property
     def severity(self) -> Severity:
-        """The severity by the id, and by whether it is normal here; see the table in docs/contract.md."""
-        return Severity.INFO if self.is_normal else SEVERITIES[self.id]
+        """The severity by the id, by whether it is normal here, and by settings; see the table in docs/contract.md."""
+        return Severity.INFO if self.is_normal else self.given_severity or SEVERITIES[self.id]
 
     @property
     def is_unchecked(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum
 from itertools import groupby
 from typing import TypeAlias
 
@@ -49,12 +50,31 @@ WITHOUT_TOPIC_ID = ("partition-metadata-corrupt", "partition-metadata-missing")
 LARGE_BYTES = 32 << 20
 
 
+class WhyLeftOut(Enum):
+    """Why a partition was not read."""
+
+    SUBSET = "not in this subset (--subset)"
+    TIME = "time was up (--max-duration)"
+    EXCLUDED = "excluded"
+
+
+class PartitionDone(Struct, frozen=True):
+    """A partition of a run. path: its dir, or its only file that was verified. log_dir: its log dir, if that was
+    verified too. counted: what was read of it; None if it was left out."""
+
+    path: str
+    log_dir: str | None
+    counted: Summary | None = None
+    why_left_out: WhyLeftOut | None = None
+
+
 class VerifyOptions(Struct, frozen=True):
     """How to verify. subset: (n, t), the n-th of t parts of the partitions. max_seconds: start no segment after that
-    time, except the very first.
+    time, except the very first. has_begun: an earlier verification of the same run has read that one. is_excluded:
+    which partition dirs are not to be read.
 
     seconds: returns the seconds since the beginning. on_progress: gets the number of bytes read. on_partition: gets
-    each finished partition.
+    each partition, before its findings are yielded, and each that is left out.
     """
 
     circumstances: Circumstances
@@ -62,9 +82,11 @@ class VerifyOptions(Struct, frozen=True):
     jobs: int = 1
     subset: tuple[int, int] = (1, 1)
     max_seconds: float | None = None
+    has_begun: bool = False
+    is_excluded: Callable[[str], bool] = lambda _: False
     seconds: Callable[[], float] = lambda: 0.0
     on_progress: Callable[[int], None] = lambda _: None
-    on_partition: Callable[[], None] = lambda: None
+    on_partition: Callable[[PartitionDone], None] = lambda _: None
 
     def is_time_up(self) -> bool:
         """Return whether no further segment may be started."""
@@ -75,7 +97,8 @@ class Summary(Struct):
     """What was read, and the number of findings of each severity.
 
     left_out_*: what was not read, because it belongs to another subset or time was up; for a started partition, the
-    segments not read. was_time_up: whether time was the reason for any of it.
+    segments not read. was_time_up: whether time was the reason for any of it. excluded_*: what was not read because it
+    is excluded.
     """
 
     partitions: int = 0
@@ -90,16 +113,24 @@ class Summary(Struct):
     left_out_partitions: int = 0
     left_out_segments: int = 0
     was_time_up: bool = False
+    excluded_partitions: int = 0
+    excluded_paths: int = 0
 
     @property
     def complete(self) -> bool:
         """Whether nothing was left out."""
+        return self.is_as_asked and not self.excluded_partitions and not self.excluded_paths
+
+    @property
+    def is_as_asked(self) -> bool:
+        """Whether nothing was left out but what is excluded."""
         return not self.left_out_partitions and not self.left_out_segments
 
     def add(self, other: Summary) -> None:
-        """Add what was read of a partition."""
-        for name in ("partitions", "files", "batches", "records", "bytes", "left_out_segments"):
+        """Add what was read, and what was not."""
+        for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.was_time_up |= other.was_time_up
 
     def count(self, finding: Finding) -> None:
         """Count a finding."""
@@ -110,6 +141,12 @@ class Summary(Struct):
                 self.warnings += 1
             case Severity.INFO:
                 self.infos += 1
+
+
+_SUMS = (
+    *("partitions", "files", "batches", "records", "bytes", "errors", "warnings", "infos"),
+    *("left_out_partitions", "left_out_segments", "excluded_partitions", "excluded_paths"),
+)
 
 
 class Target(Struct, frozen=True):
@@ -193,7 +230,7 @@ class _Verification:
         self._checkpoints: dict[str, Checkpoints] = {}  # by log dir
         self._verified: list[Partition] = []  # in log dirs
         self._metadata: Partition | None = None
-        self._has_begun = False
+        self._has_begun = options.has_begun
         self.targets = [target for log_dir in self._log_dirs for target in self._targets_in(log_dir)]
         self._root_files: list[str] = []
         for path, thing in opened:
@@ -325,8 +362,8 @@ class _Verification:
     def _pieces(self) -> Iterator[_SegmentShare]:
         number, parts = self.options.subset
         for n, target in enumerate(self.targets):
-            if n % parts != number - 1 or self._is_time_up():
-                self._leave_out(target)
+            if (why := self._why_left_out(target, is_of_part=n % parts == number - 1)) is not None:
+                self._leave_out(target, why)
                 continue
             begun = _Begun(target)
             yield _SegmentShare(begun)
@@ -336,6 +373,13 @@ class _Verification:
                 else:
                     self._has_begun = True
                     yield _SegmentShare(begun, path, context, is_large=_size_of(path) >= LARGE_BYTES)
+
+    def _why_left_out(self, target: Target, *, is_of_part: bool) -> WhyLeftOut | None:
+        if self.options.is_excluded(target.partition.path):
+            return WhyLeftOut.EXCLUDED
+        if not is_of_part:
+            return WhyLeftOut.SUBSET
+        return WhyLeftOut.TIME if self._is_time_up() else None
 
     def _is_time_up(self) -> bool:
         """Return whether no further segment may be started. The first one always is, however long it took to get
@@ -381,14 +425,19 @@ class _Verification:
             except StopIteration as end:
                 return findings, end.value
 
-    def _leave_out(self, target: Target) -> None:
-        self.summary.left_out_partitions += 1
+    def _leave_out(self, target: Target, why: WhyLeftOut) -> None:
+        if why is WhyLeftOut.EXCLUDED:
+            self.summary.excluded_partitions += 1
+        else:
+            self.summary.left_out_partitions += 1
+        self.options.on_partition(_done(target, why=why))
         if target.log_dir is not None:
             self._ends[target.log_dir.path].append(PartitionEnds(target.partition))
 
     def _add(self, target: Target, verified: VerifiedPartition) -> None:
         """Record what a log dir needs to know of a partition."""
         self.summary.add(verified.counted)
+        self.options.on_partition(_done(target, verified.counted))
         if target.log_dir is None:
             return
         self._ends[target.log_dir.path].append(verified.ends)
@@ -406,6 +455,11 @@ def _id_by_metadata(topic: str, partitions: Iterable[Partition]) -> str | None:
             except KlogError:
                 return None
     return None
+
+
+def _done(target: Target, counted: Summary | None = None, why: WhyLeftOut | None = None) -> PartitionDone:
+    path = target.partition.path if target.only is None else os.path.join(target.partition.path, target.only)
+    return PartitionDone(path, target.log_dir.path if target.log_dir else None, counted, why)
 
 
 def _take(begun: _Begun, findings: list[Finding], report: SegmentReport) -> None:

@@ -1,0 +1,90 @@
+"""Finds every log dir and partition dir below some paths, for `--recursive`. Follows no links to folders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct, field
+
+from klogtool.log.below import SYSTEM_FOLDERS
+from klogtool.log.file import Unreadable, unreadable
+from klogtool.log.folder import find_partition_dir_name
+from klogtool.log.logdir import has_root_files, is_log_dir
+from klogtool.log.partition import has_partition_files
+
+JOURNAL_SUFFIX = ".klogtool"  # what `--apply` keeps beside a log dir
+NOT_SEARCHED = (".git", ".hg", ".svn")
+
+
+class FoundBelow(Struct):
+    """What was found, in the order of paths. excluded, links: how many folders were left out. unreadable: the folders
+    that could not be listed."""
+
+    paths: list[str] = field(default_factory=list)
+    excluded: int = 0
+    links: int = 0
+    unreadable: list[Unreadable] = field(default_factory=list)
+
+
+def search_below(paths: Sequence[str], is_excluded: Callable[[str], bool]) -> FoundBelow:
+    """Return the log dirs and partition dirs at and below the paths, each once.
+
+    A folder with a root file of a log dir is a log dir. So is a folder whose subfolders are all partition dirs, if one
+    of them has Kafka's files. A folder with files of a partition is a partition dir. What lies below one of these is
+    not searched. A path that is a file is kept as it is.
+    """
+    found, seen = FoundBelow(), set[str]()
+    waiting = list(reversed(paths))
+    while waiting:
+        path = waiting.pop()
+        if is_excluded(path):
+            found.excluded += 1
+        elif not os.path.isdir(path):
+            found.paths.append(path)
+        elif (place := os.path.realpath(path)) not in seen:
+            seen.add(place)
+            waiting += reversed(_searched(path, found))
+    return found
+
+
+def _searched(path: str, found: FoundBelow) -> list[str]:
+    """Record a folder if it is Kafka's; else return the folders in it."""
+    try:
+        names, folders, links = _listed(path)
+        is_found = _is_kafkas(path, names, folders)
+    except Unreadable as error:
+        found.unreadable.append(error)
+        return []
+    if is_found:
+        found.paths.append(path)
+        return []
+    found.links += links
+    below = (os.path.join(path, name) for name in folders)
+    return [folder for folder in below if not _is_never_searched(folder)]
+
+
+def _listed(path: str) -> tuple[list[str], list[str], int]:
+    """Return all names, the names of folders, and how many links lead to folders."""
+    names, folders, links = [], [], 0
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                names.append(entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.name)
+                links += entry.is_symlink() and os.path.isdir(entry.path)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    return sorted(names), sorted(folders), links
+
+
+def _is_kafkas(path: str, names: list[str], folders: list[str]) -> bool:
+    if has_root_files(names) or has_partition_files(names):
+        return True
+    return all(map(find_partition_dir_name, folders)) and is_log_dir(path, names)
+
+
+def _is_never_searched(path: str) -> bool:
+    name = os.path.basename(path)
+    return name in NOT_SEARCHED or name.endswith(JOURNAL_SUFFIX) or path in SYSTEM_FOLDERS

@@ -1,0 +1,62 @@
+"""Workflow commands of GitHub Actions: `::error file=...,title=...::message`.
+
+The rules of escaping are those of actions/toolkit (packages/core/src/command.ts, escapeData and escapeProperty).
+"""
+
+from __future__ import annotations
+
+from klogtool.escape import escaped
+from klogtool.render.ci.report import Ending, Places, message_text
+from klogtool.render.findings import left_out_line
+from klogtool.verify.findings import Severity
+from klogtool.verify.verification import PartitionDone
+from klogtool.verify.weighing import Weighed
+
+COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
+_DATA = (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"))
+_PROPERTY = (*_DATA, (":", "%3A"), (",", "%2C"))
+
+
+class GithubReport:
+    """An annotation for each finding that counts, and the closing line as text of the job's log."""
+
+    def __init__(self, places: Places, *, notes: bool) -> None:
+        self._places, self._notes = places, notes
+
+    def begin(self) -> str:
+        """Return nothing."""
+        return ""
+
+    def partition(self, done: PartitionDone) -> str:
+        """Return nothing."""
+        return ""
+
+    def finding(self, weighed: Weighed) -> str:
+        """Return the command of a finding."""
+        finding = weighed.finding
+        if weighed.is_known or (finding.severity is Severity.INFO and not self._notes):
+            return ""
+        properties = {"file": escaped(self._places.name(finding.path)), "title": f"klogtool {finding.id}"}
+        return command_line(COMMANDS[finding.severity], properties, message_text(finding))
+
+    def end(self, ending: Ending) -> str:
+        """Return a notice for what was not read or did not count, and the closing line."""
+        lines = []
+        if ending.cut_short is not None:
+            lines.append(command_line("error", {"title": "klogtool"}, escaped(ending.cut_short)))
+        if ending.summary is not None and not ending.summary.complete:
+            by = () if ending.not_counted is None else ending.not_counted.excluded_by
+            lines.append(command_line("notice", {"title": "klogtool"}, escaped(left_out_line(ending.summary, by))))
+        return "".join([*lines, escaped(ending.closing), "\n"])
+
+
+def command_line(command: str, properties: dict[str, str], message: str) -> str:
+    """Return a workflow command, with its line end."""
+    told = ",".join(f"{name}={_replaced(value, _PROPERTY)}" for name, value in properties.items())
+    return f"::{command} {told}::{_replaced(message, _DATA)}\n"
+
+
+def _replaced(text: str, pairs: tuple[tuple[str, str], ...]) -> str:
+    for raw, written in pairs:
+        text = text.replace(raw, written)
+    return text

@@ -1,0 +1,57 @@
+"""GitLab's Code Quality report: a JSON array with an object for each finding."""
+
+from __future__ import annotations
+
+from klogtool.escape import escaped
+from klogtool.json_rows import row_line
+from klogtool.render.ci.report import Ending, Places, message_text
+from klogtool.verify.findings import Severity
+from klogtool.verify.verification import PartitionDone
+from klogtool.verify.weighing import Weighed
+
+SEVERITIES = {Severity.ERROR: "critical", Severity.WARNING: "minor", Severity.INFO: "info"}
+
+
+class GitlabReport:
+    """The findings that count. GitLab wants a line of each: files of a log have none, so it is always the first."""
+
+    def __init__(self, places: Places, *, notes: bool) -> None:
+        self._places, self._notes = places, notes
+        self._between = "\n"
+
+    def begin(self) -> str:
+        """Return the bracket."""
+        return "["
+
+    def partition(self, done: PartitionDone) -> str:
+        """Return nothing."""
+        return ""
+
+    def finding(self, weighed: Weighed) -> str:
+        """Return the object of a finding."""
+        finding, fingerprint = weighed.finding, self._places.fingerprint(weighed.finding)
+        if weighed.is_known or (finding.severity is Severity.INFO and not self._notes):
+            return ""
+        row = {
+            "description": f"{finding.id}: {message_text(finding)}",
+            "check_name": finding.id,
+            "fingerprint": fingerprint,
+            "severity": SEVERITIES[finding.severity],
+            "location": {"path": escaped(self._places.name(finding.path)), "lines": {"begin": 1}},
+        }
+        between, self._between = self._between, ",\n"
+        return between + row_line(row)
+
+    def end(self, ending: Ending) -> str:
+        """Return the bracket; a run that was cut short is an issue of its own."""
+        told = ""
+        if ending.cut_short is not None:
+            row = {
+                "description": f"klogtool did not come to its end: {escaped(ending.cut_short)}",
+                "check_name": "cut-short",
+                "fingerprint": "0" * 64,
+                "severity": "blocker",
+                "location": {"path": ".", "lines": {"begin": 1}},
+            }
+            told = self._between + row_line(row)
+        return f"{told}\n]\n"

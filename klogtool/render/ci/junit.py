@@ -1,0 +1,151 @@
+"""JUnit XML: a testsuite for each log dir, a testcase for each partition. A sound partition is a test that passed.
+
+The number of tests stands before the tests, so the report is kept until its end; of each testcase only a few findings
+are kept in full.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from xml.sax.saxutils import escape, quoteattr
+
+from msgspec import Struct, field
+
+from klogtool.escape import escaped
+from klogtool.render.ci.report import Ending, Places, message_text, told_texts
+from klogtool.render.counts import count_text
+from klogtool.render.findings import left_out_line, not_counted_texts
+from klogtool.verify.findings import Severity
+from klogtool.verify.verification import PartitionDone
+from klogtool.verify.weighing import Weighed
+
+MOST_TOLD = 50  # findings of a testcase in full
+OWN_FILES = "(files of the log dir)"
+
+
+class _Case(Struct):
+    """A testcase. failures: what fails it; others: what does not."""
+
+    name: str
+    skipped: str | None = None
+    failures: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    failed: Counter[str] = field(default_factory=Counter)
+    more: int = 0
+
+    def add(self, told: str, finding_id: str, *, fails: bool) -> None:
+        """Add a finding."""
+        self.failed[finding_id] += fails
+        kept = self.failures if fails else self.others
+        if len(kept) < MOST_TOLD:
+            kept.append(told)
+        else:
+            self.more += 1
+
+
+class JunitReport:
+    """Collects testcases. fail_on: the lowest severity that fails one."""
+
+    def __init__(self, places: Places, *, notes: bool, fail_on: str) -> None:
+        self._places, self._notes = places, notes
+        self._fails = {Severity.ERROR} if fail_on == Severity.ERROR.value else {Severity.ERROR, Severity.WARNING}
+        self._suites: dict[str, dict[str, _Case]] = {}
+
+    def begin(self) -> str:
+        """Return nothing: everything is written at the end."""
+        return ""
+
+    def partition(self, done: PartitionDone) -> str:
+        """Keep the testcase of a partition."""
+        suite = done.log_dir if done.log_dir is not None else os.path.dirname(done.path)
+        case = self._case(suite, done.path)
+        case.skipped = None if done.why_left_out is None else f"not read: {done.why_left_out.value}"
+        return ""
+
+    def finding(self, weighed: Weighed) -> str:
+        """Keep a finding with its testcase."""
+        finding = weighed.finding
+        if finding.severity is Severity.INFO and not self._notes and not weighed.is_known:
+            return ""
+        suite, case = self._place_of(finding.path)
+        level = "known, not counted" if weighed.is_known else finding.severity.value
+        told = f"{level}: {finding.id} in {escaped(self._places.name(finding.path))}: {message_text(finding)}"
+        fails = finding.severity in self._fails and not weighed.is_known
+        self._case(suite, case).add(told, finding.id, fails=fails)
+        return ""
+
+    def _case(self, suite: str, path: str) -> _Case:
+        name = OWN_FILES if path == suite else os.path.basename(path)
+        return self._suites.setdefault(suite, {}).setdefault(path, _Case(name))
+
+    def _place_of(self, path: str) -> tuple[str, str]:
+        """Return the log dir and the partition dir of a file, as far as they were verified."""
+        inner = path
+        while True:
+            above = os.path.dirname(inner)
+            if inner in self._suites.get(above, {}):
+                return above, inner
+            if inner in self._suites:
+                return inner, inner
+            if above in ("", inner):
+                folder = os.path.dirname(path)
+                return folder, folder
+            inner = above
+
+    def end(self, ending: Ending) -> str:
+        """Return the whole report."""
+        if ending.cut_short is not None:
+            self._suites["klogtool"] = {"klogtool": _Case("verify")}
+        suites = "".join(self._suite_text(name, cases, ending) for name, cases in self._suites.items())
+        cases = [case for cases in self._suites.values() for case in cases.values()]
+        failures = sum(bool(case.failed.total()) for case in cases)
+        errors = int(ending.cut_short is not None)
+        head = f'<testsuites name="klogtool verify" tests="{len(cases)}" failures="{failures}" errors="{errors}">'
+        return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}\n{suites}</testsuites>\n'
+
+    def _suite_text(self, path: str, cases: dict[str, _Case], ending: Ending) -> str:
+        name = escaped(self._places.name(path) if path != "klogtool" else path)
+        failures = sum(bool(case.failed.total()) for case in cases.values())
+        skipped = sum(case.skipped is not None for case in cases.values())
+        is_cut = path == "klogtool" and ending.cut_short is not None
+        head = f'<testsuite name={quoteattr(name)} tests={quoteattr(str(len(cases)))} failures="{failures}"'
+        head += f' errors="{int(is_cut)}" skipped="{skipped}">'
+        told = told_texts(list(_told(ending)))
+        properties = f'<properties><property name="klogtool" value={quoteattr(told)}/></properties>\n' if told else ""
+        body = "".join(self._case_text(name, case, ending.cut_short if is_cut else None) for case in cases.values())
+        return f"{head}\n{properties}{body}</testsuite>\n"
+
+    def _case_text(self, suite: str, case: _Case, cut_short: str | None) -> str:
+        inside = "".join(_inside(case, cut_short))
+        head = f"<testcase classname={quoteattr(suite)} name={quoteattr(escaped(case.name))}"
+        return f"{head}>{inside}</testcase>\n" if inside else f"{head}/>\n"
+
+
+def _inside(case: _Case, cut_short: str | None) -> Iterator[str]:
+    more = [f"and {case.more:,} more"] if case.more else []
+    if cut_short is not None:
+        yield f'<error type="cut-short" message={quoteattr(escaped(cut_short))}/>'
+    if case.skipped is not None:
+        yield f"<skipped message={quoteattr(case.skipped)}/>"
+    if case.failed.total():
+        ids = {finding_id: count for finding_id, count in case.failed.items() if count}
+        told = f"{count_text(case.failed.total(), 'finding')}: " + ", ".join(f"{one} {ids[one]:,}" for one in ids)
+        body = escape(_lines([*case.failures, *more]))
+        yield f"<failure type={quoteattr(next(iter(ids)))} message={quoteattr(told)}>{body}</failure>"
+    if case.others:
+        yield f"<system-out>{escape(_lines([*case.others, *more]))}</system-out>"
+
+
+def _lines(lines: list[str]) -> str:
+    return "".join(f"\n{line}" for line in lines) + "\n"
+
+
+def _told(ending: Ending) -> Iterator[str]:
+    """Yield what was not read and what did not count."""
+    if ending.summary is not None and not ending.summary.complete:
+        by = () if ending.not_counted is None else ending.not_counted.excluded_by
+        yield left_out_line(ending.summary, by).rstrip(".")
+    if ending.not_counted is not None:
+        yield from not_counted_texts(ending.not_counted)

@@ -1,0 +1,86 @@
+"""What the reports for CI systems have in common."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from klogtool.escape import escaped
+from klogtool.render.findings import explained_text, where_texts
+from klogtool.verify.findings import Finding
+from klogtool.verify.fingerprints import Fingerprints, relative_path
+from klogtool.verify.verification import PartitionDone, Summary
+from klogtool.verify.weighing import NotCounted, Weighed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CHECKOUTS = ("CI_PROJECT_DIR", "GITHUB_WORKSPACE")  # where GitLab and GitHub say that the repository is
+
+
+class Ending(Struct, frozen=True):
+    """How a run ended. closing: its last line, for people. cut_short: why it did not come to its end."""
+
+    status: int
+    closing: str
+    summary: Summary | None = None
+    not_counted: NotCounted | None = None
+    cut_short: str | None = None
+
+
+class Report(Protocol):
+    """A report as it grows. Each method returns text to write; lines end in a line feed."""
+
+    def begin(self) -> str:
+        """Return the beginning."""
+
+    def partition(self, done: PartitionDone) -> str:
+        """Return the text for a partition, whose findings follow."""
+
+    def finding(self, weighed: Weighed) -> str:
+        """Return the text for a finding."""
+
+    def end(self, ending: Ending) -> str:
+        """Return the end; a run that was cut short has one too."""
+
+
+class Places:
+    """Names of files as a CI system knows them: relative to the repository. folder: its real path."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._fingerprints = Fingerprints(folder)
+
+    def name(self, path: str) -> str:
+        """Return the path relative to the repository; absolute if it lies elsewhere."""
+        return relative_path(path, self.folder)
+
+    def fingerprint(self, finding: Finding) -> str:
+        """Return the finding's fingerprint."""
+        return self._fingerprints.of(finding)
+
+
+def checkout_folder(environment: Mapping[str, str], working_directory: str) -> str:
+    """Return the folder to which paths in a report are relative: the checkout of a CI job if the working directory lies
+    in it, else the working directory."""
+    place = os.path.realpath(working_directory)
+    for name in CHECKOUTS:
+        folder = os.path.realpath(environment[name]) if environment.get(name) else None
+        if folder is not None and (place == folder or place.startswith(folder.rstrip(os.sep) + os.sep)):
+            return folder
+    return place
+
+
+def message_text(finding: Finding) -> str:
+    """Return a finding in a few sentences on one line: what is wrong, where, and what to do."""
+    where = ", ".join(where_texts(finding))
+    told = f"{where}: {explained_text(finding)}" if where else explained_text(finding)
+    return escaped(told if finding.cure is None else f"{told} To do: {finding.cure}")
+
+
+def told_texts(texts: Sequence[str]) -> str:
+    """Return sentences as one line."""
+    return escaped(" ".join(f"{text}." for text in texts))

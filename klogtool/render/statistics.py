@@ -1,0 +1,63 @@
+"""Findings counted by id, for `verify --statistics`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from klogtool.render.explained import brief
+from klogtool.render.findings import LABELS
+from klogtool.render.plans import table_text
+from klogtool.verify.findings import SEVERITIES, Severity
+from klogtool.verify.weighing import NotCounted, Weighed
+
+_ORDER = tuple(Severity)
+
+
+class Statistics:
+    """How many findings there are of each id and severity, and how many of them are known."""
+
+    def __init__(self) -> None:
+        self._findings: Counter[tuple[Severity, str]] = Counter()
+        self._known: Counter[tuple[Severity, str]] = Counter()
+
+    def add(self, weighed: Weighed) -> None:
+        """Count a finding."""
+        key = weighed.finding.severity, weighed.finding.id
+        self._findings[key] += not weighed.is_known
+        self._known[key] += weighed.is_known
+
+    def rows(self, not_counted: NotCounted) -> Iterator[dict[str, Any]]:
+        """Yield a row for each id and severity, the worst and the most frequent first; then one for each id that was
+        left out."""
+        for severity, finding_id in self._keys():
+            key = severity, finding_id
+            row = {"type": "statistic", "id": finding_id, "severity": severity.value}
+            yield {**row, "findings": self._findings[key], "known": self._known[key]}
+        for finding_id, count in sorted(_left_out(not_counted).items()):
+            severity = SEVERITIES[finding_id]
+            yield {"type": "statistic", "id": finding_id, "severity": severity.value, "left_out": count}
+
+    def text(self, not_counted: NotCounted) -> str:
+        """Return a table; an empty text if there is nothing to count."""
+        lines = []
+        for key in self._keys():
+            told = [f"{self._findings[key]:,}"] if self._findings[key] else []
+            told += [f"{self._known[key]:,} known"] if self._known[key] else []
+            lines.append((LABELS[key[0]], key[1], ", ".join(told), brief(key[1])))
+        for finding_id, count in sorted(_left_out(not_counted).items()):
+            lines.append(("left out", finding_id, f"{count:,}", brief(finding_id)))
+        return table_text(lines) + "\n" if lines else ""
+
+    def _keys(self) -> list[tuple[Severity, str]]:
+        return sorted(
+            self._findings, key=lambda key: (_ORDER.index(key[0]), -self._findings[key], -self._known[key], key[1])
+        )
+
+
+def _left_out(not_counted: NotCounted) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for (_, finding_id), count in not_counted.ignored.items():
+        counts[finding_id] += count
+    return counts
