@@ -54,18 +54,26 @@ class Face(Protocol):
         """Show the end."""
 
 
-def make_face(form: str, bar: Bar, paths: Sequence[str], settings_path: str | None, chosen: Mapping[str, Any]) -> Face:
-    """Return the face of a --format. settings_path: the settings file, if there is one."""
+def make_face(
+    form: str,
+    bar: Bar,
+    paths: Sequence[str],
+    found: Sequence[str],
+    settings_path: str | None,
+    chosen: Mapping[str, Any],
+) -> Face:
+    """Return the face of a --format. paths: as typed. found: what --recursive found below them. settings_path: the
+    settings file, if there is one."""
     if chosen["statistics"]:
         return StatisticsFace(form, settings_path)
     if form == "json":
         return JsonFace(settings_path)
     if form == "text":
         return TextFace(bar, paths, chosen)
-    return ReportFace(_report(form, chosen), chosen)
+    return ReportFace(_report(form, found, chosen), chosen)
 
 
-def _report(form: str, chosen: Mapping[str, Any]) -> Report:
+def _report(form: str, found: Sequence[str], chosen: Mapping[str, Any]) -> Report:
     try:
         here = os.getcwd()
     except OSError:  # the working directory is gone
@@ -73,7 +81,7 @@ def _report(form: str, chosen: Mapping[str, Any]) -> Report:
     places, notes = Places(checkout_folder(os.environ, here)), chosen["notes"]
     match form:
         case "junit":
-            return JunitReport(places, notes=notes, fail_on=chosen["fail_on"])
+            return JunitReport(places, found, notes=notes, fail_on=chosen["fail_on"])
         case "sarif":
             return SarifReport(places, VERSION, notes=notes, has_baseline=chosen["baseline"] is not None)
         case "github":

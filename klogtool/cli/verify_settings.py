@@ -77,7 +77,7 @@ def severity_rules(ctx: click.Context, param: click.Parameter, values: tuple[str
 def exclusions(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[Exclusion, ...]:
     """Parse patterns of paths (a click callback)."""
     try:
-        here = os.path.realpath(os.curdir)
+        here = os.path.realpath(os.curdir) if values else ""
         return tuple(Exclusion(make_pattern(value, here), "--exclude") for value in values)
     except KlogError as error:
         raise click.BadParameter(f"{error.reason}.", ctx, param) from None

@@ -56,7 +56,7 @@ def run_verify(
         _note_doubts(found, chosen)
     with _bar(found.paths, chosen) as bar:
         run = _Run(found, circumstances, weighing, bar, chosen)
-        return run.show(make_face(form, bar, paths, settings.path, chosen))
+        return run.show(make_face(form, bar, paths, found.paths, settings.path, chosen))
 
 
 def _what_to_verify(paths: Sequence[str], weighing: Weighing, *, is_recursive: bool) -> FoundBelow:
@@ -123,7 +123,8 @@ class _Run:
         self._first = verify(several[0] if found.paths else [], self._options(has_begun=False))
         self._others = several[1:]
         self._identities: list[Identity] = []
-        self._folder = os.path.realpath(os.path.dirname(chosen["write_baseline"] or "") or os.curdir)
+        new_baseline = chosen["write_baseline"]
+        self._folder = "" if new_baseline is None else os.path.realpath(os.path.dirname(new_baseline) or os.curdir)
 
     def show(self, face: Face) -> int:
         """Verify and show everything; returns the exit status."""

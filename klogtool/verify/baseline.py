@@ -27,7 +27,7 @@ _HEADER = {"type": "baseline", "schema": 1, "command": "verify"}
 
 
 class GoneEntry(Struct, frozen=True):
-    """A known finding that was not found again. path: a real path. count: how many equal ones are gone."""
+    """A known finding that was not found again. count: how many equal ones are gone."""
 
     id: str
     path: str
@@ -69,10 +69,10 @@ class Baseline:
     def gone(self, paths: Sequence[str]) -> Iterator[GoneEntry]:
         """Yield what is known under the paths, and was not asked about."""
         roots = [os.path.realpath(path) for path in paths]
+        folder = os.path.dirname(self.path)
         for identity, count in self._identities.items():
-            path = os.path.join(self._folder, identity.path)
-            if count > 0 and _is_under(path, roots):
-                yield GoneEntry(identity.id, os.path.normpath(path), count)
+            if count > 0 and _is_under(os.path.normpath(os.path.join(self._folder, identity.path)), roots):
+                yield GoneEntry(identity.id, os.path.normpath(os.path.join(folder, identity.path)), count)
         yield from (gone for gone in self._run.gone() if _is_under(gone.path, roots))
 
     def _check_header(self, row: dict[str, Any]) -> None:

@@ -48,12 +48,15 @@ def relative_path(path: str, folder: str) -> str:
 def real_path(path: str) -> str:
     """Return the absolute path of a file, with the links in its folder resolved, but not a link that it may be."""
     head, name = os.path.split(path.rstrip(os.sep) or os.sep)
-    return _real_folder(path) if name in ("", os.curdir, os.pardir) else os.path.join(_real_folder(head), name)
+    if name in ("", os.curdir, os.pardir):
+        return _real_folder(os.path.abspath(path))
+    return os.path.join(_real_folder(os.path.abspath(head)), name)
 
 
 @lru_cache(MOST_FOLDERS_KEPT)
 def _real_folder(path: str) -> str:
-    return os.path.realpath(path or os.curdir)
+    """path: absolute, because the working directory may change."""
+    return os.path.realpath(path)
 
 
 class Fingerprints:

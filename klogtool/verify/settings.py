@@ -24,6 +24,7 @@ OWN_FILE, SHARED_FILE = "klogtool.toml", "pyproject.toml"
 TABLE = ("tool", "klogtool")
 MOST_SETTINGS_BYTES = 1 << 20
 MOST_ITEMS = 1000
+MOST_DOTS = 1000  # in a line
 IGNORE = "ignore"
 REPOSITORY_MARKS = (".git", ".hg")
 
@@ -93,6 +94,7 @@ def read_settings(path: str) -> VerifySettings:
 
 
 def _parsed(data: bytes, path: str) -> dict[str, Any]:
+    _check_dots(data, path)
     try:
         return tomllib.loads(data.decode())
     except UnicodeDecodeError as error:
@@ -101,6 +103,14 @@ def _parsed(data: bytes, path: str) -> dict[str, Any]:
         raise KlogError("it is not TOML that klogtool reads: nested too deeply", path=path) from None
     except ValueError as error:
         raise KlogError(f"it is not TOML: {error}", path=path) from None
+
+
+def _check_dots(data: bytes, path: str) -> None:
+    """Raises KlogError for a line that may be a key of very many parts: tomllib takes the square of their number in
+    memory."""
+    for number, line in enumerate(data.splitlines(), start=1):
+        if line.count(b".") > MOST_DOTS:
+            raise KlogError(f"line {number} has more than {MOST_DOTS:,} dots", path=path)
 
 
 def _table_of(document: Mapping[str, Any], path: str, names: Iterable[str]) -> Mapping[str, Any] | None:
@@ -147,13 +157,18 @@ def _meant(text: str, known: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
+def setting_names() -> list[str]:
+    """Return the keys of a settings file."""
+    return list(_Reader("").readers)
+
+
 class _Reader:
     """Reads the keys of a table, and knows the file for errors and relative paths."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._folder = os.path.realpath(os.path.dirname(path) or os.curdir)
-        self._keys: dict[str, Callable[[str, Any], Any]] = {
+        self.readers: dict[str, Callable[[str, Any], Any]] = {
             "paths": self._paths,
             "exclude": self._exclusions,
             "severity": self._severities,
@@ -169,9 +184,9 @@ class _Reader:
         """Read all keys."""
         read: dict[str, Any] = {"path": self._path}
         for key, value in table.items():
-            if key not in self._keys:
-                raise self._wrong(key, f"unknown key{_meant(key, self._keys)}")
-            read[key.replace("-", "_")] = self._keys[key](key, value)
+            if key not in self.readers:
+                raise self._wrong(key, f"unknown key{_meant(key, self.readers)}")
+            read[key.replace("-", "_")] = self.readers[key](key, value)
         everywhere, by_path = read.pop("severity", ()), read.pop("per_path_severity", ())
         return VerifySettings(**read, severities=(*everywhere, *by_path))
 

@@ -52,13 +52,14 @@ class Weighing:
     def weigh(self, finding: Finding) -> Weighed | None:
         """Return the finding as it counts; None if it is left out."""
         severity, told_by = self._severity_of(finding)
+        is_known = self._baseline is not None and self._baseline.knows(finding)
         if severity is None:
             self.not_counted.ignored[told_by, finding.id] += 1
             return None
         weighed = finding if told_by == "" else replace(finding, given_severity=severity)
         if weighed.severity is not finding.severity:
             self.not_counted.changed[told_by, finding.id] += 1
-        if self._baseline is not None and self._baseline.knows(weighed):
+        if is_known:
             self.not_counted.known = (self.not_counted.known or 0) + 1
             return Weighed(weighed, is_known=True)
         self.summary.count(weighed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 from msgspec import Struct, field
@@ -46,10 +46,10 @@ class _Case(Struct):
 
 
 class JunitReport:
-    """Collects testcases. fail_on: the lowest severity that fails one."""
+    """Collects testcases. paths: what is verified. fail_on: the lowest severity that fails one."""
 
-    def __init__(self, places: Places, *, notes: bool, fail_on: str) -> None:
-        self._places, self._notes = places, notes
+    def __init__(self, places: Places, paths: Sequence[str], *, notes: bool, fail_on: str) -> None:
+        self._places, self._notes, self._paths = places, notes, dict.fromkeys(paths)
         self._fails = {Severity.ERROR} if fail_on == Severity.ERROR.value else {Severity.ERROR, Severity.WARNING}
         self._suites: dict[str, dict[str, _Case]] = {}
 
@@ -60,6 +60,8 @@ class JunitReport:
     def partition(self, done: PartitionDone) -> str:
         """Keep the testcase of a partition."""
         suite = done.log_dir if done.log_dir is not None else os.path.dirname(done.path)
+        if done.log_dir is not None:
+            self._case(suite, suite)
         case = self._case(suite, done.path)
         case.skipped = None if done.why_left_out is None else f"not read: {done.why_left_out.value}"
         return ""
@@ -87,15 +89,22 @@ class JunitReport:
             above = os.path.dirname(inner)
             if inner in self._suites.get(above, {}):
                 return above, inner
-            if inner in self._suites:
+            if inner in self._suites or inner in self._paths:
                 return inner, inner
             if above in ("", inner):
                 folder = os.path.dirname(path)
                 return folder, folder
             inner = above
 
+    def _add_others(self) -> None:
+        """Add a testcase for each path that has none: a file of a log dir, or a log dir without partitions."""
+        told = {path for suite, cases in self._suites.items() for path in (suite, *cases)}
+        for path in [path for path in self._paths if path not in told]:
+            self._case(path if os.path.isdir(path) else os.path.dirname(path), path)
+
     def end(self, ending: Ending) -> str:
         """Return the whole report."""
+        self._add_others()
         if ending.cut_short is not None:
             self._suites["klogtool"] = {"klogtool": _Case("verify")}
         suites = "".join(self._suite_text(name, cases, ending) for name, cases in self._suites.items())
@@ -112,7 +121,7 @@ class JunitReport:
         is_cut = path == "klogtool" and ending.cut_short is not None
         head = f'<testsuite name={quoteattr(name)} tests={quoteattr(str(len(cases)))} failures="{failures}"'
         head += f' errors="{int(is_cut)}" skipped="{skipped}">'
-        told = told_texts(list(_told(ending)))
+        told = told_texts(list(_told(ending))) if path == next(iter(self._suites)) else ""
         properties = f'<properties><property name="klogtool" value={quoteattr(told)}/></properties>\n' if told else ""
         body = "".join(self._case_text(name, case, ending.cut_short if is_cut else None) for case in cases.values())
         return f"{head}\n{properties}{body}</testsuite>\n"
