@@ -20,8 +20,8 @@ NOT_OF_THE_PAGE = {"CI_PROJECT_DIR", "GITHUB_WORKSPACE"}
 @pytest.fixture
 def repository(tmp_path: pathlib.Path) -> pathlib.Path:
     (tmp_path / ".git").mkdir()
-    shutil.copytree(FIXTURES / "killed-mid-append/logdir", tmp_path / "fixtures/killed")
-    shutil.copytree(FIXTURES / "leader-epochs/logdir", tmp_path / "fixtures/sound")
+    shutil.copytree(FIXTURES / "killed-mid-append/logdir", tmp_path / "logs/killed")
+    shutil.copytree(FIXTURES / "leader-epochs/logdir", tmp_path / "logs/sound")
     return tmp_path
 
 

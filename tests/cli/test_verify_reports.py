@@ -274,7 +274,7 @@ def test_fingerprints_are_unique_and_do_not_depend_on_the_place_of_the_checkout(
     absolute = str(tmp_path / "elsewhere/damaged")
     assert fingerprints(absolute, folder=tmp_path / "elsewhere") == found
     sarif = sarif_of(verify("sarif", "damaged", folder=checkout))["results"]
-    assert [one["partialFingerprints"]["klogtool/v1"] for one in sarif] == found
+    assert [one["partialFingerprints"]["klogtoolFinding/v1"] for one in sarif] == found
 
 
 def test_a_new_finding_leaves_the_fingerprints_of_others(checkout: Path) -> None:

@@ -21,7 +21,7 @@ from klogtool.verify.weighing import Weighed
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 ROOT = "%SRCROOT%"
-FINGERPRINT = "klogtool/v1"
+FINGERPRINT = "klogtoolFinding/v1"
 RULE_INDEXES = {finding_id: index for index, finding_id in enumerate(SEVERITIES)}
 
 
