@@ -24,7 +24,7 @@
     objects     log's objects with the plans about them: what open() gives
     spark/      log dirs as tables and streams of Spark
     cli/        the command line
-    testing/    for tests of other tools: assertions, wounds, a broker's verdict
+    testing/    for tests of other tools: log dirs from records, assertions, wounds, a broker's verdict
 
 Each imports only from those above it. docs/architecture.md has the picture, and the way of a record, a finding and a
 plan through it. `klogtool.open(PATH)` is where to begin; docs/python.md shows the rest. Names are imported when they

@@ -45,6 +45,7 @@ DOORS = {
     "pyspark": "klogtool/spark/",
     "fastavro": "klogtool/decoding/avro_schemas.py",
     "google": "klogtool/decoding/protobuf_values.py",
+    "pytest": "klogtool/testing/plugin",
 }
 WRITING_DOORS = ("klogtool/disk/", "klogtool/cli/output.py", "klogtool/cli/output_file.py")
 WRITES_OF_OS = {

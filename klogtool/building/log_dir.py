@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from klogtool.broker.draft import Draft
-from klogtool.building.bounds import check_size
+from klogtool.building.bounds import MOST_BYTES, check_size
 from klogtool.building.entries import clock_of
 from klogtool.building.partition import (
     BuiltPartition,
@@ -123,3 +123,5 @@ def _inflict(draft: Draft, wound: Mapping[str, Any]) -> None:
     found = read_wound({**arguments, NAME: name})
     with at_place(f"{name} of {found.file or 'the log dir'}"):
         found.inflict(draft)
+    if sum(file.size for file in draft.files.values()) > MOST_BYTES:
+        raise AboveLimit(f"{name} makes the log dir larger than klogtool builds ({MOST_BYTES:,} bytes)")

@@ -201,7 +201,8 @@ class LogDir(_Part, frozen=True):
 
 class Spec(_Part, frozen=True):
     """A log dir. kafka: the release whose rules derive side files. config: of every topic. log_dir: null: only
-    partition dirs. files: further files, by their path below the log dir. wounds: see wounds.py."""
+    partition dirs. files: further files, by their path below the log dir. wounds: see wounds.py; at most
+    1,000."""
 
     kafka: Release = REFERENCE
     clock: Clock | Moment = CLOCK_START_MS
@@ -210,7 +211,7 @@ class Spec(_Part, frozen=True):
     partitions: tuple[Partition, ...] = ()
     files: tuple[File, ...] = ()
     absent: tuple[str, ...] = ()
-    wounds: tuple[dict[str, Any], ...] = ()
+    wounds: Annotated[tuple[dict[str, Any], ...], Meta(max_length=1000)] = ()
 
     def as_rows(self) -> dict[str, Any]:
         """Return the spec as plain values, without what is a default."""

@@ -57,13 +57,19 @@ def read_spec(data: bytes, path: str | None = None) -> Spec:
     """Return the spec of a file's bytes. Raises KlogError, with line or place, for anything that is none."""
     try:
         rows = _load(data)
-        return msgspec.convert({} if rows is None else rows, Spec)
-    except msgspec.ValidationError as error:
-        raise KlogError(_told(error), path=path) from None
+        return spec_of({} if rows is None else rows)
     except KlogError as error:
         if path is not None:
             error.at_path(path)
         raise
+
+
+def spec_of(rows: Any) -> Spec:
+    """Return the spec of plain values, as YAML or JSON has them. Raises KlogError, with the place, if it is none."""
+    try:
+        return msgspec.convert(rows, Spec)
+    except msgspec.ValidationError as error:
+        raise KlogError(_told(error)) from None
 
 
 def _load(data: bytes) -> Any:

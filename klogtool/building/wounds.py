@@ -51,6 +51,7 @@ from klogtool.building.wounds_of_side_files import (
     wrong_topic_id,
 )
 from klogtool.errors import KlogError
+from klogtool.format.text import did_you_mean
 
 _BY_THEME: tuple[tuple[Callable[..., None], ...], ...] = (
     (flip_bit, overwrite, insert, zero_range, zero_from, zero_tail, garbage_tail, tear_at, empty_file, replace_text),
@@ -85,21 +86,28 @@ class Wound(Struct, frozen=True):
         return {NAME: self.name, **({FILE: self.file} if self.file else {}), **self.arguments}
 
 
-def read_wound(row: Mapping[str, Any], at: str = "wound") -> Wound:
+def read_wound(row: Mapping[str, Any]) -> Wound:
     """Read a wound that somebody wrote: `wound: flip_bit`, `file: orders-0`, and its arguments.
 
-    at: the name of the whole in errors. Raises KlogError for an unknown wound or argument, or a wrong type.
+    Raises KlogError for an unknown wound or argument, or a wrong type.
     """
     name = row.get(NAME)
     if not isinstance(name, str) or name not in WOUNDS:
-        raise KlogError(f"{at}.{NAME}: there is no wound {str(name)[:40]!r}; there are {', '.join(sorted(WOUNDS))}")
+        near = did_you_mean(str(name), sorted(WOUNDS))
+        raise KlogError(f"there is no wound '{str(name)[:40]}'{near or '; there are ' + ', '.join(sorted(WOUNDS))}")
     rest = {key: value for key, value in row.items() if key != NAME}
     try:
         given = msgspec.convert(rest, _arguments_of(name))
     except msgspec.ValidationError as error:
-        raise KlogError(f"{at} ({name}): {error}") from None
+        raise KlogError(f"{name}: {_told(error)}") from None
     arguments = {key: getattr(given, key) for key in rest if key != FILE}
     return Wound(name, getattr(given, FILE), arguments)
+
+
+def _told(error: msgspec.ValidationError) -> str:
+    """Say what is wrong and where, without words of Python."""
+    reason, _, place = str(error).replace("`", "").partition(" - at $.")
+    return f"{place}: {reason[:1].lower()}{reason[1:]}" if place else reason.replace("Object", "it")
 
 
 @cache

@@ -5,9 +5,14 @@
     record_diff  records that differ, as lines for people
     verdict      broker_would: what a broker's start would do
     wounds       wounds of files on a disk
+    builder      log dirs made step by step; what the fixture log_dir gives
+    record_form  records as people write them
     asked        circumstances by name, as the functions here take them
 
-All of it works without pytest: an assertion raises AssertionError. Names are imported when they are first used.
+    plugin       the plugin of pytest: the fixture log_dir
+
+All but the plugin works without pytest: an assertion raises AssertionError. Names are imported when they are first
+used.
 """
 
 from __future__ import annotations
@@ -16,12 +21,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from klogtool.testing.builder import LogDirBuilder as LogDirBuilder
+    from klogtool.testing.builder import PartitionBuilder as PartitionBuilder
     from klogtool.testing.clean import assert_log_clean as assert_log_clean
     from klogtool.testing.records import assert_records as assert_records
     from klogtool.testing.verdict import Verdict as Verdict
     from klogtool.testing.verdict import broker_would as broker_would
 
 _WHERE = {"assert_log_clean": "clean", "assert_records": "records", "Verdict": "verdict", "broker_would": "verdict"}
+_WHERE |= {"LogDirBuilder": "builder", "PartitionBuilder": "builder"}
 __all__ = list(_WHERE)
 
 

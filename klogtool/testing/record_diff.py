@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from typing import Any, TypeAlias
+from typing import Any
 
 from klogtool.escape import escaped
 from klogtool.format.batch import Header, Record
 from klogtool.render.counts import count_text
+from klogtool.testing.record_form import FIELDS, Fields
 
-Fields: TypeAlias = Mapping[str, Any]  # of a record, by name; those that matter
-
-FIELDS = ("offset", "timestamp", "key", "value", "headers")
 MOST_LINES = 40
 MOST_ALIGNED = 500  # records; more are compared one by one, because aligning takes time in their square
 _SHOWN = 40  # characters of a key or value

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from klogtool.broker.unified_log.loaded_partition import load
 from klogtool.errors import KlogError
-from klogtool.format.batch import Header, Record
+from klogtool.format.batch import Record
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.log.segment import Segment
 from klogtool.testing.asked import circumstances_of
-from klogtool.testing.record_diff import FIELDS, Fields, diff_text
+from klogtool.testing.record_diff import diff_text
+from klogtool.testing.record_form import Given, fields_of
 
 if TYPE_CHECKING:
     from klogtool.format.typed import Moment
     from klogtool.log.entries import Entry
 
-# A record that is expected: its fields by name, or (key, value), or a Record.
-Expected: TypeAlias = "Mapping[str, Any] | tuple[Any, Any] | Record"
 Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
 MOST_MORE = 1000  # records that are read beyond those that are expected
@@ -30,7 +29,7 @@ _FETCH_BYTES = 1 << 30
 
 def assert_records(
     path: str | os.PathLike[str],
-    expected: Iterable[Expected],
+    expected: Iterable[Given],
     *,
     isolation: Isolation = "read_uncommitted",
     until_damage: bool = False,
@@ -49,7 +48,7 @@ def assert_records(
     Raises AssertionError with a diff; KlogError for a path that has no records, and for an expectation of a wrong form.
     """
     __tracebackhide__ = True
-    wanted = [_fields_of(each, number) for number, each in enumerate(expected)]
+    wanted = [fields_of(each, number) for number, each in enumerate(expected)]
     name, walk = _walk(os.fspath(path), isolation, now_ms, given)
     found, damage = _read(walk, len(wanted) + MOST_MORE)
     told = diff_text(name, wanted, found, is_all=len(found) < len(wanted) + MOST_MORE)
@@ -57,44 +56,6 @@ def assert_records(
         told = "\n".join([told or f"{name} has these records, and then damage.", f"reading ended: {damage}"])
     if told:
         raise AssertionError(told)
-
-
-def _fields_of(expected: Expected, number: int) -> Fields:
-    """Return the fields that are expected of a record, in the types of a Record."""
-    if isinstance(expected, Record):
-        return {name: getattr(expected, name) for name in FIELDS}
-    if isinstance(expected, tuple) and len(expected) == 2:
-        expected = {"key": expected[0], "value": expected[1]}
-    if not isinstance(expected, Mapping):
-        raise KlogError(f"expected record {number} is neither a mapping, nor a pair of key and value: {expected!r:.60}")
-    unknown = [str(name) for name in expected if name not in FIELDS]
-    if unknown:
-        raise KlogError(f"expected record {number} has the field '{unknown[0]}': known are {', '.join(FIELDS)}")
-    return {name: _typed(name, expected[name], number) for name in FIELDS if name in expected}
-
-
-def _typed(name: str, value: Any, number: int) -> Any:
-    if name in ("key", "value"):
-        return _bytes_of(value, name, number)
-    if name == "headers":
-        pairs = value.items() if isinstance(value, Mapping) else value
-        try:
-            return tuple(
-                Header(_bytes_of(key, name, number) or b"", _bytes_of(each, name, number)) for key, each in pairs
-            )
-        except (TypeError, ValueError):
-            raise KlogError(f"headers of expected record {number} are no pairs: {value!r:.60}") from None
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise KlogError(f"{name} of expected record {number} is no whole number: {value!r:.60}")
-    return value
-
-
-def _bytes_of(value: Any, name: str, number: int) -> bytes | None:
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape")
-    if value is None or isinstance(value, bytes):
-        return value
-    raise KlogError(f"{name} of expected record {number} is neither bytes nor text nor None: {value!r:.60}")
 
 
 def _walk(

@@ -10,11 +10,14 @@ from klogtool.broker.circumstances import is_log_dir
 from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, Starts, What
 from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.errors import KlogError
-from klogtool.render.doctor import diagnosis_text
+from klogtool.render.doctor import diagnosis_text, headline
 from klogtool.testing.asked import circumstances_of
 
 if TYPE_CHECKING:
     from klogtool.format.typed import Moment
+
+
+_MOST_NAMED = 3  # in one line
 
 
 def broker_would(*log_dirs: str | os.PathLike[str], now_ms: Moment | None = None, **given: Any) -> Verdict:
@@ -31,7 +34,7 @@ def broker_would(*log_dirs: str | os.PathLike[str], now_ms: Moment | None = None
 
 
 class Verdict:
-    """What a broker's start would do. Its text is what `klogtool doctor` prints, so a failed assertion shows it.
+    """What a broker's start would do. Its text is what `klogtool doctor` prints. A failed assertion shows it in a line.
 
     diagnosis: all of the answer.
     """
@@ -96,7 +99,9 @@ class Verdict:
         return diagnosis_text(self.diagnosis)
 
     def __repr__(self) -> str:
-        return f"<Verdict: {diagnosis_text(self.diagnosis)}>"
+        named = [f"{os.path.basename(point.path)} {point.what.value}" for point in self.ahead]
+        more = f", and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+        return f"<{headline(self.diagnosis)} {', '.join(named[:_MOST_NAMED])}{more}".rstrip() + ">"
 
 
 def _refusal(point: Ahead) -> str:

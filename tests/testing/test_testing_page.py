@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 from running import ROOT
 
 from klogtool.building.wounds import WOUNDS
-from klogtool.testing import Verdict, assert_log_clean, assert_records
+from klogtool.testing import LogDirBuilder, PartitionBuilder, Verdict, assert_log_clean, assert_records
 
 PAGE = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```pycon\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
@@ -25,6 +28,22 @@ def test_the_examples_print_what_the_page_shows(monkeypatch: pytest.MonkeyPatch)
     assert failed == 0, "".join(told)
 
 
+def test_the_test_file_on_the_page_passes(tmp_path: pathlib.Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
+    (tmp_path / "test_page.py").write_text("".join(blocks))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+
+
+def test_the_diff_on_the_page_is_what_is_told(log_dir: LogDirBuilder) -> None:
+    orders = log_dir.partition("orders-0").append([("a", "1"), ("b", "3"), ("c", "4")])
+    with pytest.raises(AssertionError) as error:
+        assert_records(orders.path, [("a", "1"), ("b", "2"), ("c", "4")])
+    assert f"```text\nAssertionError: {error.value}\n```" in PAGE
+
+
 def test_every_wound_and_each_of_its_arguments_is_on_the_page() -> None:
     named = set(re.findall(r"`[^`]*`", PAGE))
     words = {word for part in named for word in re.findall(r"\w+", part)}
@@ -36,5 +55,6 @@ def test_every_wound_and_each_of_its_arguments_is_on_the_page() -> None:
 def test_every_argument_and_property_is_on_the_page() -> None:
     for function in (assert_log_clean, assert_records):
         assert [name for name in inspect.signature(function).parameters if f"`{name}`" not in PAGE][1:] == ["given"]
-    names = [name for name in dir(Verdict) if not name.startswith("_")]
-    assert [name for name in names if not re.search(rf"`{name}[`(]", PAGE)] == []
+    for kind in (Verdict, LogDirBuilder, PartitionBuilder):
+        names = [name for name in dir(kind) if not name.startswith(("_", "check_"))]
+        assert [name for name in names if not re.search(rf"[`.]{name}[`(]", PAGE)] == []

@@ -1,0 +1,153 @@
+"""Log dirs for tests, made step by step from records; what the fixture `log_dir` gives."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from klogtool.building.spec_text import read_spec, spec_of
+from klogtool.disk.building import build
+from klogtool.errors import KlogError
+from klogtool.testing.record_form import Given, record_row
+
+
+class PartitionBuilder:
+    """A partition to be made. Each method adds a step to its log, and returns the partition."""
+
+    def __init__(self, log_dir: LogDirBuilder, name: str, fields: Mapping[str, Any]) -> None:
+        self._log_dir, self._steps = log_dir, list[dict[str, Any]]()
+        self.name = name
+        self._fields = dict(fields)
+
+    @property
+    def path(self) -> pathlib.Path:
+        """The partition dir; makes the log dir, if that is not done."""
+        return self._log_dir.path / self.name
+
+    def append(self, records: Iterable[Given], **fields: Any) -> PartitionBuilder:
+        """Append one batch of records.
+
+        records: each a pair (key, value), a mapping with `key`, `value`, `headers`, `timestamp`, `offset`, or a Record.
+        Keys and values are text, bytes or None. fields: of a batch in a spec: `codec`, `magic`, `leader_epoch`,
+        `producer`, `epoch`, `sequence`, `transactional`, `log_append_time`, ...
+        """
+        rows = [record_row(each, number) for number, each in enumerate(records)]
+        return self.step(batch={**fields, "records": rows})
+
+    def transaction(
+        self, records: Iterable[Given], *, producer: int, end: str | None = "commit", **fields: Any
+    ) -> PartitionBuilder:
+        """Append a batch of a transaction, and its end: "commit", "abort", or None: it stays open."""
+        if end not in ("commit", "abort", None):
+            raise KlogError(f"a transaction ends by commit, abort or None, not by {end!r}")
+        self.append(records, producer=producer, transactional=True, **fields)
+        return self if end is None else self.step(**{end: producer})
+
+    def generate(self, records: int, **fields: Any) -> PartitionBuilder:
+        """Append records made by a seed. fields: `seed`, `keys`, `value_bytes`, `codec`, ..., as in a spec."""
+        return self.step(generate={"records": records, **fields})
+
+    def roll(self) -> PartitionBuilder:
+        """Begin a new segment."""
+        return self.step(roll={})
+
+    def wait(self, milliseconds: int) -> PartitionBuilder:
+        """Let the clock go on."""
+        return self.step(wait=milliseconds)
+
+    def gap(self, offsets: int) -> PartitionBuilder:
+        """Leave out offsets, as after compaction."""
+        return self.step(gap=offsets)
+
+    def step(self, **step: Any) -> PartitionBuilder:
+        """Add a step as a spec has it: `step(abort={"producer": 7, "epoch": 1})`."""
+        self._log_dir.check_not_built()
+        self._steps.append(step)
+        return self
+
+    def as_row(self) -> dict[str, Any]:
+        """Return the partition as a spec has it."""
+        return {**self._fields, "log": list(self._steps)}
+
+
+class LogDirBuilder:
+    """A log dir to be made in a new folder. Without any call it is an empty log dir after a clean stop.
+
+    The same calls make the same bytes: the clock starts at 2024-01-01 and goes on 5 ms with each record, unless `set`
+    says otherwise.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._folder = pathlib.Path(folder)
+        self._fields: dict[str, Any] = {}
+        self._partitions: dict[str, PartitionBuilder] = {}
+        self._wounds: list[dict[str, Any]] = []
+        self._is_built = False
+
+    def set(self, **fields: Any) -> LogDirBuilder:
+        """Set fields of the spec: `clock`, `kafka`, `config`, and `log_dir` (`{"stop": "unclean"}`), ..."""
+        self.check_not_built()
+        self._fields |= fields
+        return self
+
+    def partition(self, name: str, **fields: Any) -> PartitionBuilder:
+        """Add a partition, `orders-0`, or return the one of that name.
+
+        fields: of a partition in a spec: `config`, `magic`, `leader_epoch`, `start`, `topic_id`, `high_watermark`, ...
+        """
+        self.check_not_built()
+        if name not in self._partitions:
+            topic, hyphen, number = name.rpartition("-")
+            if not hyphen or not number.isascii() or not number.isdecimal():
+                raise KlogError(f"'{name}' is not the name of a partition: a topic, a hyphen and a number")
+            fields = {"topic": topic, "partition": int(number), **fields}
+            self._partitions[name] = PartitionBuilder(self, name, fields)
+        elif fields:
+            raise KlogError(f"{name} has its fields already")
+        return self._partitions[name]
+
+    def wound(self, name: str, file: str = "", **arguments: Any) -> LogDirBuilder:
+        """Add a wound, by its name in klogtool.testing.wounds. file: a path below the log dir."""
+        self.check_not_built()
+        self._wounds.append({name: {"file": file, **arguments}})
+        return self
+
+    def build(self) -> pathlib.Path:
+        """Make the log dir, and return its path. Raises KlogError, with the place in the spec, for what a broker would
+        not write."""
+        if not self._is_built:
+            self._make(spec_of(self.as_rows()))
+        return self._folder
+
+    def build_spec(self, spec: str | bytes | os.PathLike[str]) -> pathlib.Path:
+        """Make the log dir of a spec: its text as bytes, or the path of its file."""
+        self.check_not_built()
+        if isinstance(spec, bytes):
+            self._make(read_spec(spec))
+        else:
+            self._make(read_spec(pathlib.Path(spec).read_bytes(), os.fspath(spec)))
+        return self._folder
+
+    @property
+    def path(self) -> pathlib.Path:
+        """The log dir; makes it, if that is not done."""
+        return self.build()
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
+
+    def as_rows(self) -> dict[str, Any]:
+        """Return the spec, as `klogtool build` reads it."""
+        rows = {**self._fields, "partitions": [partition.as_row() for partition in self._partitions.values()]}
+        return {**rows, "wounds": [*rows.get("wounds", ()), *self._wounds]}
+
+    def check_not_built(self) -> None:
+        """Raises KlogError if the log dir is made already."""
+        if self._is_built:
+            raise KlogError("this log dir is made already", path=self._folder)
+
+    def _make(self, spec: Any) -> None:
+        build(spec, self._folder)
+        self._is_built = True
