@@ -21,7 +21,7 @@ from klogtool.building.places import at_place
 from klogtool.building.spec import LogDir, Spec
 from klogtool.building.spec_data import pieces_bytes
 from klogtool.building.wounds import NAME, read_wound
-from klogtool.errors import KlogError
+from klogtool.errors import AboveLimit, KlogError
 from klogtool.format.checkpoints import build_offset_checkpoint
 from klogtool.format.identity import CleanShutdown, MetaProperties, build_clean_shutdown, build_meta_properties
 from klogtool.format.names import FileKind, TopicPartition

@@ -194,10 +194,10 @@ def test_wounds_are_done_at_the_end_and_nothing_derived_knows_of_them() -> None:
     ("wound", "reason"),
     [
         ("{flip_bit: {file: x}}", "wounds[0].flip_bit of x: no such file"),
-        ("{flop_bit: {file: x}}", "wounds[0]: wound.wound: there is no wound 'flop_bit'"),
+        ("{flop_bit: {file: x}}", "wounds[0]: there is no wound 'flop_bit'"),
         ("{flip_bit: 3}", "wounds[0]: the arguments of flip_bit are a mapping"),
         ("{}", "wounds[0]: a wound has one name"),
-        ("{flip_bit: {at: x}}", "wounds[0]: wound (flip_bit): "),
+        ("{flip_bit: {at: x}}", "wounds[0]: flip_bit: "),
     ],
 )
 def test_a_wound_that_does_not_fit_is_one_line(wound: str, reason: str) -> None:
