@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from klogtool.cli import options
+from klogtool.cli import options, value_options
 from klogtool.cli.output import Output, note
 from klogtool.cli.spark_options import absolute, bar_of, local_of, on_spark, pairs, running
 from klogtool.cli.status import DONE
 from klogtool.cli.writing_options import header
+from klogtool.decoding.record_values import Formats
 from klogtool.disk.dataset import check_new
 from klogtool.errors import Corrupt, KlogError, Refused, StalePlan, Unsupported
 from klogtool.escape import quoted
@@ -52,6 +54,7 @@ COMMAND = "spark export"
 @click.option("--by-day", is_flag=True, help="Make one folder for each day (UTC) in the folder of the topic.")
 @click.option("--key-as", type=click.Choice(FORMS), default="binary", show_default=True, help="Type of the keys.")
 @click.option("--value-as", type=click.Choice(FORMS), default="binary", show_default=True, help="Type of the values.")
+@value_options.formats
 @click.option("--committed", is_flag=True, help="Export only what a consumer with read_committed sees.")
 @click.option("--headers", is_flag=True, help="Also export the record headers.")
 @click.option(
@@ -102,15 +105,17 @@ def command(paths: tuple[str, ...], form: str, output: str, **chosen: Any) -> in
             _advise(error, export, paths, output, chosen)
         raise
     totals, invalid = list(totals_of(messages)), sum(message["invalid"] for message in messages)
+    undecoded = sum(message.get("undecoded", 0) for message in messages) if export.how.formats != Formats() else None
     out = Output()
     if form == "json":
         out.line(row_line(header(COMMAND)))
         for total in totals:
             out.line(row_line({"type": "exported", **total}))
         rows, files = sum(t["rows"] for t in totals), sum(t["files"] for t in totals)
-        out.line(row_line({"type": "summary", "records": rows, "files": files, "invalid": invalid, "output": output}))
+        summary = {"type": "summary", "records": rows, "files": files, "invalid": invalid, "output": output}
+        out.line(row_line(summary if undecoded is None else {**summary, "undecoded": undecoded}))
     else:
-        for line in exported_text(totals, invalid, output):
+        for line in exported_text(totals, invalid, output, undecoded or 0):
             out.line(line)
     out.flush()
     return DONE
@@ -157,6 +162,9 @@ ASKED: tuple[tuple[str, str, Callable[[HowToExport], Any]], ...] = (
     ("committed", "--committed", lambda how: how.option("kafka.isolation.level")),
     ("key_as", "--key-as", lambda how: how.form.key),
     ("value_as", "--value-as", lambda how: how.form.value),
+    ("key_format", "--key-format", lambda how: how.key_format),
+    ("value_format", "--value-format", lambda how: how.value_format),
+    ("schemas", "--schemas", lambda how: how.schemas),
     ("by_day", "--by-day", lambda how: how.by_day),
     ("headers", "--headers", lambda how: how.headers),
     ("metadata", "--metadata", lambda how: how.metadata),
@@ -190,10 +198,14 @@ def _asked(roots: list[str], chosen: dict[str, Any]) -> HowToExport:
         compression=chosen["compression"],
         headers=chosen["headers"],
         metadata=chosen["metadata"],
+        key_format=chosen["key_format"],
+        value_format=chosen["value_format"],
+        schemas=None if chosen["schemas"] is None else os.path.abspath(chosen["schemas"]),
     )
 
 
 def _begun(roots: list[str], output: str, chosen: dict[str, Any]) -> Export:
+    value_options.check_formats(chosen)
     check_new(output, local_of(roots))
     notes: list[str] = []
     export = begin_export(output, _asked(roots, chosen), notes)

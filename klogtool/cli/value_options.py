@@ -144,6 +144,16 @@ def _of_program(command: str, timeout_s: float, stack: ExitStack) -> tuple[Piped
     return program, Piece("decoder", program)
 
 
+def check_formats(chosen: Mapping[str, Any]) -> None:
+    """Raise UsageError for formats that are not there, or lack schemas."""
+    if chosen.get("schemas") is not None and not is_wanted(chosen):
+        raise click.UsageError("--schemas needs --key-format or --value-format.")
+    schemas = _schemas(chosen)
+    for piece in ("key", "value"):
+        if (form := chosen.get(f"{piece}_format")) is not None:
+            _of_format(piece, form, schemas)
+
+
 def refuse_columns(chosen: Mapping[str, Any], form: str) -> None:
     """Refuse decoding for a form of output that has only raw keys and values."""
     if form in ("csv", "arrow", "parquet") and is_wanted(chosen):

@@ -51,7 +51,7 @@ def table(rows: Iterable[Sequence[str]], head: Sequence[str], *, left: int = 1) 
         yield "  ".join(cells).rstrip()
 
 
-def exported_text(totals: Sequence[Mapping[str, Any]], invalid: int, output: str) -> Iterator[str]:
+def exported_text(totals: Sequence[Mapping[str, Any]], invalid: int, output: str, undecoded: int = 0) -> Iterator[str]:
     """Yield what was exported, by topic, and where it is."""
     rows = [
         (row["topic"] or "(no topic)", *(f"{row[name]:,}" for name in ("rows", "files", "bytes"))) for row in totals
@@ -63,6 +63,8 @@ def exported_text(totals: Sequence[Mapping[str, Any]], invalid: int, output: str
     yield f"{count_text(records, 'record')} in {count_text(files, 'file')}: {output}"
     if invalid:
         yield f"{invalid:,} keys and values are not JSON, and are null there."
+    if undecoded:
+        yield f"{undecoded:,} keys and values could not be decoded: key_error and value_error say why."
 
 
 def compacted_text(plans: Sequence[Plan], output: str) -> Iterator[str]:

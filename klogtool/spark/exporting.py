@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool.decoding.record_values import Formats
+from klogtool.decoding.schemas import Schemas, read_schemas
 from klogtool.disk.dataset import Attempt, Dataset
 from klogtool.errors import KlogError, Refused, StalePlan
 from klogtool.format.names import FileKind
 from klogtool.spark.converting import Form, converted, days_of, target_schema
+from klogtool.spark.decoding import Columns
 from klogtool.spark.filters import Bounds
 from klogtool.spark.options import MODES, parse_query
 from klogtool.spark.planning import SegmentRange, Split, plan_splits
@@ -37,12 +40,23 @@ ROWS_AT_ONCE = 1 << 16
 BYTES_AT_ONCE = 32 << 20
 MOST_FILES_OPEN = 16
 NO_TOPIC = "__HIVE_DEFAULT_PARTITION__"
-VARIED = ("offset", "value", "timestamp", "headers", "_position", "_batch_base_offset", "_sequence")
+VARIED = (
+    "offset",
+    "value",
+    "value_decoded",
+    "key_decoded",
+    "timestamp",
+    "headers",
+    "_position",
+    "_batch_base_offset",
+    "_sequence",
+)
 """Columns without a dictionary: trying one takes longer than everything else, and saves nothing."""
 
 
 class HowToExport(Struct, frozen=True):
-    """What is written. options: of the data source; form: of keys and values."""
+    """What is written. options: of the data source; form: of keys and values. key_format, value_format: also decode
+    them; schemas: the folder for that, which only the driver reads."""
 
     options: Mapping[str, str]
     form: Form = Form()
@@ -50,6 +64,9 @@ class HowToExport(Struct, frozen=True):
     compression: str = "snappy"
     headers: bool = False
     metadata: bool = False
+    key_format: str | None = None
+    value_format: str | None = None
+    schemas: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """In JSON's types."""
@@ -66,6 +83,11 @@ class HowToExport(Struct, frozen=True):
         """Return the columns of the files; the topic is in the name of their folder."""
         found = columns_of(headers=self.headers, metadata=self.metadata)
         return tuple(name for name in found if name != "topic")
+
+    @property
+    def formats(self) -> Formats:
+        """Return how keys and values are decoded."""
+        return Formats(self.key_format, self.value_format)
 
     def option(self, name: str) -> str | None:
         """Return an option of the data source, case-insensitively; None if it was not given."""
@@ -134,7 +156,9 @@ def carry_out_export(
     done = export.dataset.done()
     left = [n for n in range(len(export.splits)) if n not in done]
     on_progress(sum(export.splits[n].bytes for n in done))
-    work = partial(export_split, export.dataset.path, export.how)
+    schemas = None if export.how.schemas is None else read_schemas(export.how.schemas)
+    Columns(export.how.formats, schemas)  # raises what a task would raise
+    work = partial(export_split, export.dataset.path, export.how, schemas=schemas)
     items, sizes = [(n, export.splits[n]) for n in left], [export.splits[n].bytes for n in left]
     done |= dict(zip(left, spread(session, work, items, sizes=sizes, on_progress=on_progress), strict=True))
     messages = [done[n] for n in sorted(done)]
@@ -145,12 +169,17 @@ def carry_out_export(
 # What a task does.
 
 
-def export_split(dataset: str, how: HowToExport, numbered: tuple[int, Split]) -> dict[str, Any]:
-    """Write the records of a split; return the task's message. Raises KlogError if they cannot be read."""
+def export_split(
+    dataset: str, how: HowToExport, numbered: tuple[int, Split], schemas: Schemas | None = None
+) -> dict[str, Any]:
+    """Write the records of a split; return the task's message. Raises KlogError if they cannot be read.
+
+    schemas: those of `how.schemas`.
+    """
     number, split = numbered
     for piece in split.pieces:
         _check_as_listed(piece)
-    files = _Files(Attempt(dataset, number), number, how)
+    files = _Files(Attempt(dataset, number), number, how, Columns(how.formats, schemas))
     task = Task(tuple(dict.fromkeys(("topic", "partition", *how.columns))), Bounds(), how.mode)
     with files:
         for batch in read_split(split, task):
@@ -229,9 +258,10 @@ class _Files:
     """The files of a task, by folder. If too many are open, the least recently used one is closed. If the task does not
     finish, what it wrote is deleted."""
 
-    def __init__(self, attempt: Attempt, number: int, how: HowToExport) -> None:
+    def __init__(self, attempt: Attempt, number: int, how: HowToExport, decoded: Columns) -> None:
         self._attempt, self._number, self._how = attempt, number, how
         self._schema = target_schema(arrow_schema("records", how.columns), how.form)
+        self._decoded, self._whole = decoded, decoded.added_to(self._schema)
         self._open: dict[str, _Open] = {}
         self._made: dict[str, int] = {}
         self._rows: dict[str, int] = {}
@@ -242,6 +272,7 @@ class _Files:
         topic = batch.column("topic")[0].as_py()
         folder = f"topic={topic or NO_TOPIC}"
         rows, invalid = converted(batch, self._schema, self._how.form, is_strict=self._how.mode == "FAILFAST")
+        rows = self._decoded.of(batch, rows, topic, self._whole)
         self._invalid += invalid
         self._rows[topic or ""] = self._rows.get(topic or "", 0) + batch.num_rows
         if not self._how.by_day:
@@ -258,7 +289,7 @@ class _Files:
             count = self._made[folder] = self._made.get(folder, 0) + 1
             name = f"part-{self._number:05d}" + (f"-{count}" if count > 1 else "")
             context = self._attempt.file(f"{folder}/{name}.{self._how.compression}.parquet")
-            found = _Open(context, context.__enter__(), self._schema, self._how.compression)
+            found = _Open(context, context.__enter__(), self._whole, self._how.compression)
         self._open[folder] = found
         return found
 
@@ -267,7 +298,8 @@ class _Files:
         for file in self._open.values():
             file.close()
         self._open.clear()
-        return self._attempt.finish({"rows": self._rows, "invalid": self._invalid})
+        undecoded = self._decoded.failed
+        return self._attempt.finish({"rows": self._rows, "invalid": self._invalid, "undecoded": undecoded})
 
     def __enter__(self) -> _Files:
         return self

@@ -1,0 +1,125 @@
+"""spark export with decoded keys and values; the tasks run here."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from here import HERE
+from running import ROOT, Done, run_here
+
+from klogtool.cli import spark_export
+from klogtool.decoding.record_values import Formats
+from klogtool.decoding.schemas import read_schemas
+from klogtool.spark.decoding import Columns
+from klogtool.spark.starting import Session
+
+EXAMPLE = ROOT / "docs/examples/values"
+SCHEMAS = str(EXAMPLE / "schemas")
+
+
+@contextmanager
+def tasks_here(_: Any) -> Iterator[Session]:
+    yield HERE
+
+
+@pytest.fixture(autouse=True)
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_export, "running", tasks_here)
+
+
+def export(tmp_path: pathlib.Path, topic: str, *words: str) -> Done:
+    ways = ("--output", "out", "--no-progress", "--topic", topic, *words)
+    return run_here(["spark", "export", str(EXAMPLE / "logdir"), *ways], tmp_path)
+
+
+def table_of(tmp_path: pathlib.Path) -> pa.Table:
+    (path,) = (tmp_path / "out").rglob("*.parquet")
+    return pq.read_table(path, partitioning=None)
+
+
+def test_json_and_reasons_are_columns_beside_the_bytes(tmp_path: pathlib.Path) -> None:
+    done = export(tmp_path, "orders", "--value-format", "avro", "--schemas", SCHEMAS)
+    assert (done.status, b"2 keys and values could not be decoded" in done.out) == (0, True), done.err
+    rows = table_of(tmp_path).to_pylist()
+    assert json.loads(rows[0]["value_decoded"])["total"] == "19.99"
+    assert rows[0]["value_error"] is None
+    assert rows[2]["value_error"] == f"no schema 18 in {SCHEMAS}"
+    assert rows[2]["value"] == bytes.fromhex("00000000120600")
+    assert (rows[3]["value"], rows[3]["value_decoded"], rows[3]["value_error"]) == (None, None, None)
+    assert "key_decoded" not in rows[0]
+
+
+def test_numbers_have_their_type(tmp_path: pathlib.Path) -> None:
+    done = export(tmp_path, "counts", "--key-format", "int", "--value-format", "long", "--format", "json", "--by-day")
+    assert json.loads(done.out.splitlines()[-1])["undecoded"] == 1
+    table = table_of(tmp_path)
+    assert table.schema.field("key_decoded").type == pa.int32()
+    assert table.schema.field("value_decoded").type == pa.int64()
+    assert table.column("key_decoded").to_pylist() == [7, 8]
+    assert table.column("value_decoded").to_pylist() == [1 << 40, None]
+
+
+def test_without_a_format_nothing_is_added(tmp_path: pathlib.Path) -> None:
+    done = export(tmp_path, "orders", "--format", "json")
+    assert "undecoded" not in json.loads(done.out.splitlines()[-1])
+    assert not [name for name in table_of(tmp_path).schema.names if "decoded" in name or "error" in name]
+
+
+@pytest.mark.parametrize(
+    ("form", "data", "kind", "value"),
+    [
+        ("float", bytes.fromhex("7fc00000"), pa.float32(), "nan"),
+        ("double", bytes.fromhex("fff0000000000000"), pa.float64(), "-inf"),
+        ("short", b"\xff\xff", pa.int16(), "-1"),
+        ("boolean", b"\x01", pa.bool_(), "True"),
+        ("string", b"a\n\xff", pa.string(), "a\n\ufffd"),
+        ("json", b'"\\ud800"', pa.string(), '"\\ud800"'),
+        ("json", b"null", pa.string(), "null"),
+        ("msgpack", b"\xc4\x01\xff", pa.string(), '{"base64":"/w=="}'),
+    ],
+)
+def test_every_type(form: str, data: bytes, kind: Any, value: str) -> None:
+    columns = Columns(Formats(value=form), None)
+    raw = pa.RecordBatch.from_pydict({"value": pa.array([data, None, b"\0" * 3], pa.binary())})
+    schema = columns.added_to(raw.schema)
+    found = columns.of(raw, raw, "t", schema)
+    assert schema.field("value_decoded").type == kind
+    assert str(found.column("value_decoded")[0].as_py()) == value
+    assert found.column("value_decoded")[1].as_py() is None
+    assert found.column("value").to_pylist() == [data, None, b"\0" * 3]
+
+
+def test_the_schemas_travel_with_the_tasks(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An executor has no such folder: what the driver has read is enough."""
+    import pickle
+
+    folder = tmp_path / "schemas"
+    shutil.copytree(SCHEMAS, folder)
+    sent = pickle.dumps((Formats(value="avro"), read_schemas(str(folder))))
+    shutil.rmtree(folder)
+    columns = Columns(*pickle.loads(sent))
+    raw = pa.RecordBatch.from_pydict({"value": pa.array([b"\0\0\0\0\x12"], pa.binary())})
+    found = columns.of(raw, raw, "orders", columns.added_to(raw.schema))
+    assert found.column("value_error")[0].as_py() == f"no schema 18 in {folder}"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--value-format", "xml"], "no such format: xml"),
+        (["--value-format", "avro"], "needs --schemas DIR"),
+        (["--schemas", SCHEMAS], "--schemas needs --key-format or --value-format"),
+    ],
+)
+def test_wrong_usage_is_told_before_anything_is_written(words: list[str], told: str, tmp_path: pathlib.Path) -> None:
+    done = export(tmp_path, "orders", *words)
+    assert (done.status, told in done.err) == (2, True), done.err
+    assert not (tmp_path / "out").exists()
