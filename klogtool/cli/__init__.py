@@ -33,6 +33,7 @@ dump_log              klogtool dump-log: options
 dumping               klogtool dump-log: text, JSON and CSV
 dump_spec             klogtool dump-log: the description for klogtool build
 dump_columns          klogtool dump-log: Arrow and Parquet
+dump_follow           klogtool dump-log --follow
 lookup                klogtool lookup
 read                  klogtool read
 offsets               klogtool offsets

@@ -53,6 +53,11 @@ def _heading(name: str) -> str:
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="Output format.")
 @click.option("--output", type=click.Path(), metavar="FILE", help="The file to write, for arrow and parquet.")
 @click.option(
+    "--follow",
+    is_flag=True,
+    help="Go on with what is appended, until Ctrl-C. For one partition dir, or a segment to begin with.",
+)
+@click.option(
     "--resync",
     is_flag=True,
     help="Continue after damage. Without it, the dump of a file ends there, as with kafka-dump-log.",
@@ -90,16 +95,20 @@ def command(paths: tuple[str, ...], form: str, **chosen: Any) -> int:
             f"klogtool: not read, because --files is given: {paths[0]}{others}",
             "Separate files with commas: --files F,F",
         )
-    if form == "spec":
+    if form == "spec" and not chosen["follow"]:
         from klogtool.cli.dump_spec import dump_spec
 
         return dump_spec(paths, chosen)
     value_options.refuse_beside(chosen, {name.replace("-", "_"): f"--{name}" for name in (*CLASSES, *DECODERS)})
     value_options.refuse_columns(chosen, form)
-    if form in ("arrow", "parquet"):
+    if form in ("arrow", "parquet") and not chosen["follow"]:
         from klogtool.cli.dump_columns import dump_columns  # needs an extra
 
         return dump_columns(paths, form, options.selected(chosen), chosen)
     with value_options.asked_for(chosen) as asked:
+        if chosen["follow"]:
+            from klogtool.cli.dump_follow import follow  # loads ctypes
+
+            return follow(paths, form, options.selected(chosen), chosen, asked.decoding)
         status = dump_files(paths, form, chosen, options.selected(chosen), asked.decoding)
     return max(status, COULD_NOT) if asked.is_cut else status

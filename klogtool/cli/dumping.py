@@ -15,6 +15,7 @@ from klogtool.disk.standard_input import NAME as STDIN
 from klogtool.errors import KlogError
 from klogtool.log.cores import usable_cores
 from klogtool.render.csv_dump import CsvDump
+from klogtool.render.csv_lines import HEADING
 from klogtool.render.file_dump import TextDump, walk_files
 from klogtool.render.json_dump import JsonDump
 from klogtool.render.json_lines import json_line
@@ -56,15 +57,7 @@ def _dump(
     def tell(error: KlogError) -> None:
         output.note(*error_lines(error, {**chosen, "form": form}))
 
-    dump = KafkaDump(
-        KafkaOptions(chosen if values is None else {**chosen, "print_data_log": True}),
-        {"json": output.write_json, "csv": output.write_csv}.get(form, output.write),
-        (lambda _: None) if quiet else output.note,
-        selection=selection,
-        go_on=bool(chosen.get("resync")),
-        jobs=(chosen.get("jobs") or usable_cores()) if values is None else 1,
-        values=values,
-    )
+    dump = dump_into(output, form, chosen, selection, values)
     dump.stdin = stdin
 
     def work(on_progress: Callable[[int], None] | None) -> int:
@@ -78,6 +71,21 @@ def _dump(
         output.note(line)
     output.flush()
     return FOUND if status == DONE and dump.damaged else status
+
+
+def dump_into(
+    output: Output, form: str, chosen: dict[str, Any], selection: Selection | None, values: Decoding | None
+) -> KafkaDump:
+    """Return what dumps files as these options say."""
+    return KafkaDump(
+        KafkaOptions(chosen if values is None else {**chosen, "print_data_log": True}),
+        {"json": output.write_json, "csv": output.write_csv}.get(form, output.write),
+        (lambda _: None) if chosen.get("quiet") else output.note,
+        selection=selection,
+        go_on=bool(chosen.get("resync")),
+        jobs=(chosen.get("jobs") or usable_cores()) if values is None else 1,
+        values=values,
+    )
 
 
 def _logs(paths: Iterable[str], chosen: dict[str, Any]) -> Iterator[str]:
@@ -155,12 +163,14 @@ def _tried(one: Callable[[str], None], path: str, failed: Callable[[KlogError], 
 
 
 def _one_file(dump: KafkaDump, form: str) -> Callable[[str], None]:
+    dump.write(beginning(form))
+    return {"text": dump.file, "csv": CsvDump(dump).file, "json": JsonDump(dump).file}[form]
+
+
+def beginning(form: str) -> bytes:
+    """Return what comes before the first file."""
     if form == "text":
-        return dump.file
+        return b""
     if form == "csv":
-        csv = CsvDump(dump)
-        csv.heading()
-        return csv.file
-    first = {"type": "klogtool", "version": VERSION, "schema": 1, "command": "dump-log"}
-    dump.write(json_line(first))
-    return JsonDump(dump).file
+        return HEADING
+    return json_line({"type": "klogtool", "version": VERSION, "schema": 1, "command": "dump-log"})

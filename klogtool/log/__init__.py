@@ -16,6 +16,8 @@ holder            who holds the lock of a log dir
 cluster_metadata  topics and settings out of `__cluster_metadata`
 
 file              a file, opened only to be read
+changes           waits until something changes in a folder
+followed          a partition that is being written to: what is new in it
 foreign           the error for files and folders that are not Kafka's
 mapped            pieces of a file, mapped
 windows           a log in windows that hold whole entries

@@ -99,6 +99,10 @@ class LogFile:
         """Return the same open file for another reader, who closes it."""
         return LogFile.over(os.dup(self._fd), self.path)
 
+    def about(self) -> os.stat_result:
+        """Return what the system knows of it now."""
+        return os.fstat(self._fd)
+
     def size_now(self) -> int:
         """Return the current size; if it is less than `size`, the file was cut."""
         return os.fstat(self._fd).st_size

@@ -7,6 +7,7 @@ dump-log, in text, JSON and CSV:
     json_dump          every file under a path as JSON lines
     spec               a description for `klogtool build`, as YAML
     csv_dump           logs as CSV
+    dump_followed      a partition that is being written to, as any of them
     log_lines          the entries of a `.log` as lines: by the kernel on several threads, or by a reference
     kafka_text         kafka-dump-log's lines of a batch and a record: the reference of the text kernel
     json_lines         rows of a batch and a record: the reference of the JSON kernel

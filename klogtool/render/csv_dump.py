@@ -6,7 +6,7 @@ import os
 
 from klogtool.errors import KlogError
 from klogtool.render.arrow import partition_of
-from klogtool.render.csv_lines import HEADING, CsvPlace
+from klogtool.render.csv_lines import CsvPlace
 from klogtool.render.kafka_dump import INT_MAX, KafkaDump
 from klogtool.render.log_lines import LogDump, dump_log_lines
 from klogtool.render.records import Form
@@ -18,10 +18,6 @@ class CsvDump:
 
     def __init__(self, kafka: KafkaDump) -> None:
         self.kafka = kafka
-
-    def heading(self) -> None:
-        """Write the names of the columns."""
-        self.kafka.write(HEADING)
 
     def file(self, path: str) -> None:
         """Write the records of a file, whatever its name is. Raises KlogError where it cannot be read further."""

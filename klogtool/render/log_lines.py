@@ -394,20 +394,28 @@ class LogDump:
 
 
 def dump_log_lines(
-    file: LogFile, form: Form, write: Callable[[bytes | memoryview], None], dump: LogDump, *, end: int, jobs: int = 1
+    file: LogFile,
+    form: Form,
+    write: Callable[[bytes | memoryview], None],
+    dump: LogDump,
+    *,
+    end: int,
+    jobs: int = 1,
+    start: int = 0,
 ) -> None:
-    """Write all entries up to byte `end` as lines to `write`, in order, and collect damage and gaps in `dump`.
+    """Write all entries up to byte `end` as lines to `write`, in order, and collect damage and gaps in `dump`. An entry
+    begins at byte `start`; if it is not the first one, `dump` has its position and the offset before it.
 
     Raises KlogError where Kafka's tool dies, after the same lines; with `form.go_on` it continues after the damage.
     """
-    start: int | None = 0
+    at: int | None = start
     if form.go_on:
         file = _mended(file, form, write, dump, end)
-    while start is not None:
-        damage = _dump_from(start, file, form, write, dump, end, jobs)
+    while at is not None:
+        damage = _dump_from(at, file, form, write, dump, end, jobs)
         if damage is not None and not form.go_on:
             raise damage
-        start = _skip(file, form, write, dump, end, damage) if form.go_on and dump.valid_bytes < end else None
+        at = _skip(file, form, write, dump, end, damage) if form.go_on and dump.valid_bytes < end else None
 
 
 def _dump_from(

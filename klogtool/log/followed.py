@@ -1,0 +1,182 @@
+"""A partition that is being written to: what is new in its segments, look by look.
+
+Reads only, so a broker that has the log dir is no obstacle. A segment stays open while it is followed: what retention
+deletes is read to its end. A batch that is not whole yet is left for the next look. A log that is cut (a leader has
+changed) is followed from the last place that is still as it was read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from klogtool.errors import KlogError
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC
+from klogtool.format.names import FileKind, parse_file_name
+from klogtool.log.file import LogFile, Unreadable
+from klogtool.log.folder import list_folder
+
+MARK_BYTES = 64
+MOST_MARKS = 10_000
+MOST_SEGMENTS_KEPT = 16
+
+
+Read = Callable[["Followed", LogFile], None]
+
+
+class Followed:
+    """A segment, and how far it was read. marks: places between batches, with the bytes before each of them."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.base_offset = path, _base_offset(path)
+        self.at = 0
+        self._marks: deque[tuple[int, bytes]] = deque([(0, b"")], MOST_MARKS)
+        self._file: LogFile | None = None
+
+    def open(self) -> LogFile:
+        """Return the file with its size of now. Raises Unreadable."""
+        self._file = self._file or LogFile(self.path)
+        return self._file.again()
+
+    def close(self) -> None:
+        """Let the file go."""
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+
+    def is_replaced(self) -> bool:
+        """Whether its name belongs to another file now, or to none."""
+        if self._file is None:
+            return not os.path.lexists(self.path)
+        try:
+            return not os.path.samestat(os.stat(self.path), self._file.about())
+        except OSError:
+            return True
+
+    def move_to(self, log: LogFile, at: int) -> None:
+        """Note that everything up to byte `at` was read."""
+        if at != self.at:
+            self.at = at
+            self._marks.append((at, _before(log, at)))
+
+    def cut_back(self, log: LogFile) -> int | None:
+        """Return how many bytes that were read are no longer there as they were, after going back before them; None if
+        all are."""
+        was = self.at
+        while self._marks and (log.size < self._marks[-1][0] or _before(log, self._marks[-1][0]) != self._marks[-1][1]):
+            self._marks.pop()
+        if not self._marks:
+            self._marks.append((0, b""))
+        self.at = self._marks[-1][0]
+        return None if self.at == was else was - self.at
+
+
+def _before(log: LogFile, at: int) -> bytes:
+    return log.read(max(0, at - MARK_BYTES), min(at, MARK_BYTES))
+
+
+def is_unwritten(log: LogFile, at: int) -> bool:
+    """Whether there are only zeros where the next entry would begin: a file with room for more."""
+    return not any(log.read(at, HEADER_SIZE_UP_TO_MAGIC))
+
+
+class FollowedPartition:
+    """The segments of a partition dir, from `first` on (a path; None: from its first segment).
+
+    tell: takes lines about what happened to the log. lowest: segments that end below this offset are left out.
+    """
+
+    def __init__(self, folder: str, first: str | None, tell: Callable[[str], None], *, lowest: int = 0) -> None:
+        self.folder, self._tell, self._lowest = folder, tell, lowest
+        self._first = None if first is None else _base_offset(first)
+        self._segment: Followed | None = None
+        self._done: deque[Followed] = deque(maxlen=MOST_SEGMENTS_KEPT)
+        self._is_gone = False
+
+    def look(self, read: Read) -> None:
+        """Read everything that is new. `read` reads a segment from `at` on, and says by `move_to` how far it came."""
+        for segment in self._segments_to_read():
+            self._read(segment, read)
+
+    def _segments_to_read(self) -> Iterator[Followed]:
+        """Yield the segment that is followed, and then those behind it. Names are listed before bytes are read: a
+        segment that has another behind it gets no more bytes."""
+        paths = self._paths()
+        if self._segment is None:
+            self._segment = self._begin(paths)
+        while self._segment is not None:
+            segment = self._segment
+            yield segment
+            behind = [path for path in paths if _base_offset(path) > segment.base_offset]
+            if not behind:
+                self._go_back(segment, paths)
+                return
+            self._leave(segment, behind[0])
+
+    def _paths(self) -> list[str]:
+        try:
+            files = list_folder(self.folder).files
+        except Unreadable:
+            if not self._is_gone:
+                self._tell(f"{self.folder}: the partition dir is gone; waiting for it")
+            self._is_gone = True
+            return []
+        if self._is_gone:
+            self._tell(f"{self.folder}: the partition dir is there again; it is followed from its start")
+            self._is_gone, self._segment, self._first = False, None, None
+            self._done.clear()
+        logs = [
+            name for name in files if name.kind is FileKind.LOG and not name.suffix and name.base_offset is not None
+        ]
+        return [os.path.join(self.folder, name.name) for name in sorted(logs, key=lambda name: name.base_offset or 0)]
+
+    def _begin(self, paths: list[str]) -> Followed | None:
+        wanted = [path for path in paths if self._first is None or _base_offset(path) >= self._first]
+        while len(wanted) > 1 and _base_offset(wanted[1]) <= self._lowest:
+            wanted.pop(0)
+        return Followed(wanted[0]) if wanted else None
+
+    def _leave(self, segment: Followed, next_path: str) -> None:
+        if segment.is_replaced():
+            self._tell(f"{segment.path}: deleted; {'it was read to its end' if segment.at else 'it was not read'}")
+        segment.close()
+        self._done.append(segment)
+        self._segment = Followed(next_path)
+
+    def _go_back(self, segment: Followed, paths: list[str]) -> None:
+        """After a truncation the last segment may be one that was read before."""
+        if not paths or not segment.is_replaced():
+            return
+        segment.close()
+        same = segment.path in paths
+        what = (
+            "replaced; it is read from its start" if same else f"deleted; going on with {os.path.basename(paths[-1])}"
+        )
+        self._tell(f"{segment.path}: {what}")
+        known = [done for done in self._done if done.path == paths[-1]]
+        self._segment = known[-1] if known and not same else Followed(paths[-1])
+
+    def _read(self, segment: Followed, read: Read) -> None:
+        try:
+            log = segment.open()
+        except Unreadable:
+            if os.path.lexists(segment.path):
+                raise
+            return  # deleted between the list and this, or not there yet
+        with log:
+            if (lost := segment.cut_back(log)) is not None:
+                self._tell(f"{segment.path}: cut, with {lost} bytes that were read; going on at byte {segment.at}")
+            read(segment, log)
+
+    def close(self) -> None:
+        """Let the open file go."""
+        if self._segment is not None:
+            self._segment.close()
+
+
+def _base_offset(path: str) -> int:
+    offset = parse_file_name(os.path.basename(path)).base_offset
+    if offset is None:
+        raise KlogError("the name is no base offset", path=path)
+    return offset

@@ -1,0 +1,74 @@
+"""dump-log --follow: the lines of what is new in a segment."""
+
+from __future__ import annotations
+
+import os
+
+from klogtool.errors import Corrupt
+from klogtool.log.file import LogFile
+from klogtool.log.followed import Followed, is_unwritten
+from klogtool.render.arrow import partition_of
+from klogtool.render.csv_lines import CsvPlace
+from klogtool.render.decoded_records import decoder_of_values, topic_of
+from klogtool.render.json_dump import internal_topic
+from klogtool.render.kafka_dump import KafkaDump
+from klogtool.render.log_lines import LogDump, dump_log_lines
+from klogtool.render.records import Form
+
+PIECE_BYTES = 8 << 20  # after a truncation, not much more than this is printed twice
+
+
+class FollowingDump:
+    """Prints segments as they grow. `kafka` has the options and where lines go; form: "text", "json" or "csv"."""
+
+    def __init__(self, kafka: KafkaDump, form: str) -> None:
+        self._kafka, self._form_name = kafka, form
+        self._segment: Followed | None = None
+        self._form = Form()
+        self._last_offset = -1
+
+    def read(self, segment: Followed, log: LogFile) -> None:
+        """Print the whole batches from `segment.at` on. What is not whole at the end is left for later.
+
+        Raises KlogError for damage that ends a dump.
+        """
+        if segment is not self._segment:
+            self._begin(segment)
+        piece = PIECE_BYTES
+        while segment.at < log.size:
+            at, stop = segment.at, min(segment.at + piece, log.size)
+            segment.move_to(log, self._print(log, at, stop))
+            if segment.at == at and stop == log.size:
+                return
+            piece = PIECE_BYTES if segment.at > at else 2 * piece
+
+    def _begin(self, segment: Followed) -> None:
+        kafka, path = self._kafka, segment.path
+        self._segment, self._last_offset = segment, -1
+        options, topic = kafka.options.records(), topic_of(path)
+        if self._form_name == "text":
+            kafka.print(f"Dumping {path}")
+            kafka.print(f"Log starting offset: {segment.base_offset}")
+            if kafka.values is not None:
+                options.decoder = decoder_of_values(kafka.values, topic)
+            self._form = Form(options, kafka.selection)
+        elif self._form_name == "json":
+            named, values = internal_topic(path), kafka.values
+            self._form = Form(options, kafka.selection, json_file=path, topic=named, values=values, values_topic=topic)
+        else:
+            place = CsvPlace.of(*partition_of(path), os.path.basename(path))
+            self._form = Form(selection=kafka.selection, csv=place)
+
+    def _print(self, log: LogFile, at: int, stop: int) -> int:
+        """Return the byte behind the last whole batch."""
+        dump = LogDump()
+        dump.valid_bytes, dump.last_offset = at, self._last_offset
+        try:
+            dump_log_lines(log, self._form, self._kafka.write, dump, start=at, end=stop, jobs=self._kafka.jobs)
+        except Corrupt as error:
+            if not is_unwritten(log, dump.valid_bytes):
+                raise error.at_path(log.path) from None
+        finally:
+            self._kafka.note_damage(dump, log.path)
+        self._last_offset = dump.last_offset
+        return dump.valid_bytes
