@@ -264,7 +264,7 @@ def test_a_partition_that_goes_and_comes(partition: pathlib.Path) -> None:
 
 
 def test_zeros_are_room_for_more(partition: pathlib.Path) -> None:
-    """log.preallocate=true"""
+    """A segment that a broker has made room for beforehand."""
     looks, log = Looks(partition), partition / NAME
     log.write_bytes(bytes(500))
     assert looks.look() == []
