@@ -31,7 +31,7 @@ from klogtool.log.resync import GIVEN_UP_BYTES, MOST_EXTRA_BYTES
 from klogtool.log.side_file import MOST_INDEX_BYTES, MOST_TEXT_BYTES
 from klogtool.plans.salvage import MOST_LEFT_OUT
 from klogtool.render.kept_answer import MOST_ANSWER_BYTES, MOST_PAGE_BYTES
-from klogtool.verify import index_damage, stable_offsets, verify_producers, verify_segment
+from klogtool.verify import index_damage, settings, stable_offsets, verify_producers, verify_segment
 from klogtool.verify.baseline import MOST_BASELINE_BYTES
 
 PAGE = ROOT / "docs/limits.md"
@@ -60,6 +60,8 @@ VALUES = {
     "in `verify` | 256 MiB": (verify_producers.MOST_SIDE_FILE_BYTES, 256 * MIB),
     "`--config-file` | 16 MiB": (MOST_CONFIG_BYTES, 16 * MIB),
     "`--baseline` | 256 MiB": (MOST_BASELINE_BYTES, 256 * MIB),
+    "a settings file of `verify` | 1 MiB": (settings.MOST_SETTINGS_BYTES, MIB),
+    "1,000 items in a list; 1,000 dots in a line": ((settings.MOST_ITEMS, settings.MOST_DOTS), (1000, 1000)),
     "`doctor --from` | 16 MiB": (MOST_PAGE_BYTES, 16 * MIB),
     "the answer in it 16 MiB": (MOST_ANSWER_BYTES, 16 * MIB),
     "a journal | 4 GiB": ((MAX_PLAN_BYTES, MAX_FILE_BYTES), (4096 * MIB, 4096 * MIB)),

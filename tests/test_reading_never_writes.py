@@ -84,6 +84,7 @@ def test_an_export_writes_its_output_and_nothing_else(
 
 
 VERIFY_WAYS = {"plain": [], "deep": ["--deep"], "json": ["--format", "json"], "threads": ["--jobs", "3"]}
+VERIFY_WAYS |= {form: ["--format", form, "--recursive", "--notes"] for form in ("junit", "sarif", "github", "gitlab")}
 
 
 @pytest.mark.parametrize("way", VERIFY_WAYS)

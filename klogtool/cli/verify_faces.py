@@ -34,6 +34,7 @@ from klogtool.verify.verification import PartitionDone, Summary
 from klogtool.verify.weighing import NotCounted, Weighed
 
 CUT_SHORT = "Interrupted: the rest was not read."
+NOT_WRITTEN = "The baseline was not written."
 
 
 class Face(Protocol):
@@ -47,8 +48,8 @@ class Face(Protocol):
     def finding(self, weighed: Weighed) -> None:
         """Show a finding."""
 
-    def cut_short(self) -> None:
-        """Show what was found by the time of an interrupt or an error."""
+    def cut_short(self, why: str) -> None:
+        """Show what was found by the time of an interrupt or an error. why: a sentence for people."""
 
     def summary(self, summary: Summary, not_counted: NotCounted, status: int) -> None:
         """Show the end."""
@@ -104,7 +105,7 @@ class JsonFace:
         """Show a finding."""
         self.out.line(row_line(finding_row(weighed.finding, is_known=weighed.is_known)))
 
-    def cut_short(self) -> None:
+    def cut_short(self, why: str) -> None:
         """Do nothing: all findings have been written."""
         self.out.flush()
 
@@ -151,11 +152,11 @@ class TextFace:
             with self._bar.aside():
                 self._paragraph(self._text.block(finding))
 
-    def cut_short(self) -> None:
+    def cut_short(self, why: str) -> None:
         """Show what was found so far."""
         with self._bar.aside():
             self._show_held()
-            self.out.line(CUT_SHORT)
+            self.out.line(why)
             self.out.flush()
 
     def summary(self, summary: Summary, not_counted: NotCounted, status: int) -> None:
@@ -193,11 +194,11 @@ class StatisticsFace:
         """Count a finding."""
         self._counts.add(weighed)
 
-    def cut_short(self) -> None:
+    def cut_short(self, why: str) -> None:
         """Show the counts so far."""
         self._show(NotCounted())
         if not self._is_json:
-            self.out.line(CUT_SHORT)
+            self.out.line(why)
         self.out.flush()
 
     def summary(self, summary: Summary, not_counted: NotCounted, status: int) -> None:
@@ -235,9 +236,9 @@ class ReportFace:
         """Add a finding."""
         self._write(self._report.finding(weighed))
 
-    def cut_short(self) -> None:
+    def cut_short(self, why: str) -> None:
         """End the report so that it can be read."""
-        self._write(self._report.end(Ending(COULD_NOT, CUT_SHORT, cut_short=CUT_SHORT)))
+        self._write(self._report.end(Ending(COULD_NOT, why, cut_short=why)))
         self.out.flush()
 
     def summary(self, summary: Summary, not_counted: NotCounted, status: int) -> None:

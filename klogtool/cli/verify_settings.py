@@ -33,11 +33,19 @@ def settings_of(chosen: Mapping[str, Any]) -> VerifySettings:
         here = os.getcwd()
     except OSError:  # the working directory is gone
         return VerifySettings()
+    try:
+        return _found_settings(here, quiet=chosen["quiet"])
+    except KlogError as error:
+        error.cure = "--isolated looks for no settings file."
+        raise
+
+
+def _found_settings(here: str, *, quiet: bool) -> VerifySettings:
     found = find_settings_file(here)
     if found is None:
         return VerifySettings()
     path = os.path.relpath(found, here)
-    if not chosen["quiet"]:
+    if not quiet:
         note(f"klogtool: settings of {path}")
     return read_settings(path)
 

@@ -11,7 +11,7 @@ from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import note
 from klogtool.cli.output_file import check_replaceable, output_file
 from klogtool.cli.status import COULD_NOT, DONE, FOUND
-from klogtool.cli.verify_faces import Face, make_face
+from klogtool.cli.verify_faces import CUT_SHORT, NOT_WRITTEN, Face, make_face
 from klogtool.cli.verify_settings import exclusions_of, rules_of
 from klogtool.errors import KlogError, Refused
 from klogtool.log.cores import usable_cores
@@ -159,7 +159,7 @@ class _Run:
         try:
             yield from self._findings()
         except (KlogError, OSError, KeyboardInterrupt):
-            self._face.cut_short()
+            self._face.cut_short(CUT_SHORT)
             raise
 
     def _findings(self) -> Iterator[Finding | Summary]:
@@ -190,14 +190,20 @@ class _Run:
         return time.monotonic() - self._began
 
     def _write_baseline(self) -> None:
-        with output_file(self._chosen["write_baseline"], replaces=True) as sink:
-            for line in baseline_lines(self._identities):
-                sink.write(line.encode())
+        try:
+            with output_file(self._chosen["write_baseline"], replaces=True) as sink:
+                for line in baseline_lines(self._identities):
+                    sink.write(line.encode())
+        except KlogError:
+            self._face.cut_short(NOT_WRITTEN)
+            raise
 
 
 def _check_baseline_place(path: str) -> None:
-    """Raises Refused unless a baseline can be written there: a new file, or one that was a baseline before."""
+    """Raises KlogError unless a baseline can be written there: a new file, or one that was a baseline before."""
     check_replaceable(path)
+    if not os.path.isdir(os.path.dirname(path) or os.curdir):
+        raise KlogError("its folder does not exist", path=path)
     if os.path.lexists(path) and not is_baseline_file(path):
         raise Refused("it exists, and is not a file of --write-baseline", path=path)
 

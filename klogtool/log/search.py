@@ -35,16 +35,16 @@ def search_below(paths: Sequence[str], is_excluded: Callable[[str], bool]) -> Fo
     not searched. A path that is a file is kept as it is.
     """
     found, seen = FoundBelow(), set[str]()
-    waiting = list(reversed(paths))
+    waiting = [(path, os.path.isdir(path)) for path in reversed(paths)]
     while waiting:
-        path = waiting.pop()
+        path, is_folder = waiting.pop()
         if is_excluded(path):
             found.excluded += 1
-        elif not os.path.isdir(path):
+        elif not is_folder:
             found.paths.append(path)
         elif (place := os.path.realpath(path)) not in seen:
             seen.add(place)
-            waiting += reversed(_searched(path, found))
+            waiting += [(below, True) for below in reversed(_searched(path, found))]
     return found
 
 

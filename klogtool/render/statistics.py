@@ -6,13 +6,16 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from klogtool.escape import joined
 from klogtool.render.explained import brief
 from klogtool.render.findings import LABELS
 from klogtool.render.plans import table_text
+from klogtool.render.terminal import columns
 from klogtool.verify.findings import SEVERITIES, Severity
 from klogtool.verify.weighing import NotCounted, Weighed
 
 _ORDER = tuple(Severity)
+MORE = "..."
 
 
 class Statistics:
@@ -41,19 +44,25 @@ class Statistics:
 
     def text(self, not_counted: NotCounted) -> str:
         """Return a table; an empty text if there is nothing to count."""
-        lines = []
+        lines: list[tuple[str, str, str, str]] = []
         for key in self._keys():
             told = [f"{self._findings[key]:,}"] if self._findings[key] else []
             told += [f"{self._known[key]:,} known"] if self._known[key] else []
             lines.append((LABELS[key[0]], key[1], ", ".join(told), brief(key[1])))
         for finding_id, count in sorted(_left_out(not_counted).items()):
             lines.append(("left out", finding_id, f"{count:,}", brief(finding_id)))
-        return table_text(lines) + "\n" if lines else ""
+        return joined(_cut(line) for line in table_text(lines).splitlines()) + "\n" if lines else ""
 
     def _keys(self) -> list[tuple[Severity, str]]:
         return sorted(
             self._findings, key=lambda key: (_ORDER.index(key[0]), -self._findings[key], -self._known[key], key[1])
         )
+
+
+def _cut(line: str) -> str:
+    """Return a line that fits the terminal, as far as its counts do."""
+    width = columns()
+    return line if len(line) <= width else line[: width - len(MORE)] + MORE
 
 
 def _left_out(not_counted: NotCounted) -> Counter[str]:

@@ -56,7 +56,10 @@ def real_path(path: str) -> str:
 @lru_cache(MOST_FOLDERS_KEPT)
 def _real_folder(path: str) -> str:
     """path: absolute, because the working directory may change."""
-    return os.path.realpath(path)
+    try:
+        return os.path.realpath(path)
+    except ValueError:  # a path cannot contain a zero byte
+        return path
 
 
 class Fingerprints:

@@ -81,6 +81,19 @@ def test_links_are_not_followed_and_journals_not_searched(project: Path) -> None
     assert "2 links to folders not followed" in done.told
 
 
+def test_a_path_that_is_too_long_is_a_finding(project: Path) -> None:
+    here = os.open(project / "logs", os.O_RDONLY)
+    for _ in range(30):  # 30 names of 200 characters are more than PATH_MAX
+        os.mkdir("x" * 200, dir_fd=here)
+        below = os.open("x" * 200, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    done = verify(project, "logs", "--recursive", "--format", "json")
+    assert [name for name, _ in issues(done)] == ["unreadable"]
+    assert rows(done)[-1]["batches"] == 32
+
+
 def test_a_path_that_is_a_link_is_searched(project: Path) -> None:
     (project / "linked").symlink_to("logs")
     assert "156 records" in closing(verify(project, "linked", "--recursive"))
@@ -237,7 +250,8 @@ def test_wrong_settings_are_named_in_one_line(project: Path, text: str, told: st
 
 def test_settings_that_are_no_text_or_too_long(project: Path) -> None:
     (project / "klogtool.toml").write_bytes(b"paths = ['\xff']")
-    assert verify(project, "-q").err == "klogtool: klogtool.toml: at byte 10: it is not UTF-8\n"
+    told = "klogtool: klogtool.toml: at byte 10: it is not UTF-8\n--isolated looks for no settings file.\n"
+    assert verify(project, "-q").err == told
     with open(project / "klogtool.toml", "wb") as sparse:
         sparse.truncate(1 << 40)
     assert "more than this kind of file can have" in verify(project, "-q").err
@@ -345,6 +359,22 @@ def test_another_file_is_not_replaced(project: Path) -> None:
     assert (project / "klogtool.toml").read_text() == ""
 
 
+def test_a_baseline_without_a_folder(project: Path) -> None:
+    done = verify(project, "damaged", "--write-baseline", "none/known.jsonl")
+    assert (done.status, done.out) == (2, b"")
+    assert done.err.startswith("klogtool: none/known.jsonl: its folder does not exist\n")
+
+
+def test_a_baseline_that_cannot_be_written(project: Path) -> None:
+    closed = project / "closed"
+    closed.mkdir(0o500)
+    words = ["verify", NOW, str(project / "damaged"), "--write-baseline", str(closed / "x"), "--format", "gitlab"]
+    done = run_apart(*words, before=without_power_over_files)
+    assert done.status == 4
+    assert "The baseline was not written." in json.loads(done.out)[-1]["description"]
+    assert list(closed.iterdir()) == []
+
+
 @pytest.mark.parametrize("words", [["--subset", "1/2"], ["--max-duration", "1h"], ["--baseline", "x"], ["--recover"]])
 def test_what_does_not_go_with_a_new_baseline(project: Path, words: list[str]) -> None:
     assert verify(project, "damaged", "--write-baseline", "known.jsonl", *words).status == 2
@@ -391,6 +421,14 @@ def test_what_is_no_line_of_a_baseline(project: Path, line: str) -> None:
     assert done.err.startswith("klogtool: known.jsonl: line 2: ")
     (project / "known.jsonl").write_text('{"type":"baseline","schema":2,"command":"verify"}\n')
     assert verify(project, "damaged", "--baseline", "known.jsonl").status == 2
+
+
+def test_a_path_that_cannot_be_is_gone(project: Path) -> None:
+    row = '{"id":"batch-crc","path":"damaged/a\\u0000b/x.log"}'
+    (project / "known.jsonl").write_text(f'{{"type":"baseline","schema":1,"command":"verify"}}\n{row}\n')
+    done = verify(project, "damaged", "--baseline", "known.jsonl", "--exclude", "torn-*")
+    assert (done.status, "1 finding of the baseline no longer there" in closing(done)) == (1, True)
+    assert "\\x00" in done.out.decode()
 
 
 def test_names_that_are_no_text_are_in_a_baseline(project: Path) -> None:
