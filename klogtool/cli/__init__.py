@@ -5,7 +5,7 @@ guard                 turns errors into a line on stderr and an exit status
 status                exit statuses, and the status of each error
 hints                 the second line of an error: what to do
 output                stdout, stderr
-output_file           files named by `--output`, `--plan-out` and `--html`
+output_file           files named by `--output`, `--plan-out`, `--html` and `--write-baseline`
 version               `klogtool --version`
 environment           `klogtool --version --verbose`
 

@@ -1,4 +1,4 @@
-"""Files named by --output, --plan-out and --html."""
+"""Files named by --output, --plan-out, --html and --write-baseline."""
 
 from __future__ import annotations
 
