@@ -34,6 +34,7 @@ dumping               klogtool dump-log: text, JSON and CSV
 dump_spec             klogtool dump-log: the description for klogtool build
 dump_columns          klogtool dump-log: Arrow and Parquet
 dump_follow           klogtool dump-log --follow
+dump_speedscope       klogtool dump-log: speedscope
 lookup                klogtool lookup
 read                  klogtool read
 offsets               klogtool offsets

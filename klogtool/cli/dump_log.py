@@ -12,7 +12,7 @@ from klogtool.cli.kafka_options import CLASSES, DECODERS, KAFKA_NAMES, as_kafka_
 from klogtool.cli.output import note
 from klogtool.cli.status import COULD_NOT
 
-FORMATS = ("text", "json", "csv", "arrow", "parquet", "spec")
+FORMATS = ("text", "json", "csv", "arrow", "parquet", "spec", "speedscope")
 DECODED = "Decoded keys and values"
 
 
@@ -80,14 +80,15 @@ def command(paths: tuple[str, ...], form: str, **chosen: Any) -> int:
 
     JSON Lines have every batch and every record with all fields. Internal topics are decoded without further options.
     CSV, Arrow and Parquet have a row for each record. spec is the description of a partition dir or a log dir
-    from which klogtool build makes the same bytes.
+    from which klogtool build makes the same bytes. speedscope says where the bytes of a log dir or a partition dir are,
+    for the viewer at speedscope.app.
 
     Exit status: 0 done; 1 damage was found; 2 wrong usage, no such path; 3 the output exists already, or would lie in
     a folder that is read; 4 a file could not be read or written.
     """
     if not chosen["files"] and not paths:
         raise click.UsageError("Nothing to dump: name files or folders, or --files F,F as for kafka-dump-log.")
-    if chosen["output"] and form in ("text", "json", "csv", "spec"):
+    if chosen["output"] and form in ("text", "json", "csv", "spec", "speedscope"):
         raise click.UsageError(f"--output is for arrow and parquet; {form} goes to stdout: > {chosen['output']}")
     if chosen["files"] and paths and not chosen["quiet"]:
         others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
@@ -99,6 +100,10 @@ def command(paths: tuple[str, ...], form: str, **chosen: Any) -> int:
         from klogtool.cli.dump_spec import dump_spec
 
         return dump_spec(paths, chosen)
+    if form == "speedscope":
+        from klogtool.cli.dump_speedscope import dump_speedscope  # needs an extra
+
+        return dump_speedscope(paths, chosen)
     value_options.refuse_beside(chosen, {name.replace("-", "_"): f"--{name}" for name in (*CLASSES, *DECODERS)})
     value_options.refuse_columns(chosen, form)
     if form in ("arrow", "parquet") and not chosen["follow"]:

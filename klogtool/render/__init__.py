@@ -8,6 +8,7 @@ dump-log, in text, JSON and CSV:
     spec               a description for `klogtool build`, as YAML
     csv_dump           logs as CSV
     dump_followed      a partition that is being written to, as any of them
+    speedscope         where the bytes of a disk are, for the viewer speedscope
     log_lines          the entries of a `.log` as lines: by the kernel on several threads, or by a reference
     kafka_text         kafka-dump-log's lines of a batch and a record: the reference of the text kernel
     json_lines         rows of a batch and a record: the reference of the JSON kernel
