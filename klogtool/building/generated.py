@@ -37,8 +37,11 @@ def value_sizes(asked: Generated) -> tuple[int, int]:
     return least, most
 
 
-def walk_batches(asked: Generated, course: Course) -> Iterator[bytes]:
-    """Yield the batches, many at a time. Raises KlogError for what cannot be."""
+def walk_batches(asked: Generated, course: Course, batch_bytes: int) -> Iterator[bytes]:
+    """Yield the batches, many at a time; each has at most `batch_bytes`, before compression.
+
+    Raises KlogError for what cannot be.
+    """
     if asked.transactional and asked.producer is None:
         raise KlogError("transactional records have a producer")
     if asked.epoch is not None and asked.producer is None:
@@ -48,37 +51,42 @@ def walk_batches(asked: Generated, course: Course) -> Iterator[bytes]:
     if course.next_offset + asked.records > MAX_LONG:
         raise KlogError("more records than offsets")
     random_numbers = random.Random(asked.seed)
-    per_chunk = _chunk_records(asked)
+    per_chunk = _chunk_records(asked, batch_bytes)
     for done in range(0, asked.records, per_chunk):
-        yield _chunk(asked, min(per_chunk, asked.records - done), random_numbers, course)
+        count = min(per_chunk, asked.records - done)
+        columns = _columns(asked, count, random_numbers, course)
+        yield _encoded(columns, asked, _form(asked, count, course, batch_bytes))
 
 
-def _chunk_records(asked: Generated) -> int:
+def _chunk_records(asked: Generated, batch_bytes: int) -> int:
     """Return how many records are made at a time: whole batches, where their number of records is what ends them."""
     largest = value_sizes(asked)[1] + RECORD_BYTES
-    wanted = min(MOST_CHUNK_RECORDS, max(1, max(CHUNK_BYTES, asked.batch_bytes) // largest))
+    wanted = min(MOST_CHUNK_RECORDS, max(1, max(CHUNK_BYTES, batch_bytes) // largest))
     return wanted - wanted % asked.batch_records or wanted
 
 
-def _chunk(asked: Generated, count: int, numbers: random.Random, course: Course) -> bytes:
+def _columns(asked: Generated, count: int, numbers: random.Random, course: Course) -> RecordColumns:
     first, start_ms = course.next_offset, course.now_ms
     course.now_ms, course.next_offset = min(start_ms + count * course.step_ms, MAX_LONG), first + count
-    columns = RecordColumns(
+    return RecordColumns(
         array("q", range(first, first + count)),
         _times(start_ms, course.step_ms, count),
         _keys(asked.keys, count, numbers),
         _values(asked, count, numbers),
     )
+
+
+def _encoded(columns: RecordColumns, asked: Generated, form: BatchForm) -> bytes:
     compress = None if asked.codec == "none" else lambda body: kernels.compress(asked.codec, body, magic=CURRENT_MAGIC)
-    return kernels.native.encode_batches(columns, 0, count, _form(asked, count, course), compress)
+    return kernels.native.encode_batches(columns, 0, columns.rows, form, compress)
 
 
-def _form(asked: Generated, count: int, course: Course) -> BatchForm:
+def _form(asked: Generated, count: int, course: Course, batch_bytes: int) -> BatchForm:
     producer = NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE
     if asked.producer is not None:
         producer = take_producer(course, asked.producer, asked.epoch, None, count)
     return BatchForm(
-        batch_bytes=asked.batch_bytes,
+        batch_bytes=batch_bytes,
         batch_records=asked.batch_records,
         attributes=CODEC_NAMES.index(asked.codec) | (TRANSACTIONAL_BIT if asked.transactional else 0),
         partition_leader_epoch=course.take_leader_epoch(asked.leader_epoch),

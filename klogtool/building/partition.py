@@ -23,7 +23,7 @@ from klogtool.broker.unified_log.rolling import Incoming, roll, should_roll
 from klogtool.building.entries import Course, build_end, build_entries
 from klogtool.building.generated import walk_batches
 from klogtool.building.places import at_place
-from klogtool.building.spec import Partition, Roll, Segment, Setting, Step
+from klogtool.building.spec import BATCH_BYTES, Partition, Roll, Segment, Setting, Step
 from klogtool.building.spec_data import pieces_bytes
 from klogtool.errors import KlogError
 from klogtool.format.batch import parse_batch
@@ -142,7 +142,8 @@ class LogInMaking:
                 self.append(build_entries(step.batch, self.course))
             case "generate":
                 assert step.generate is not None
-                for batches in walk_batches(step.generate, self.course):
+                most = min(BATCH_BYTES, self.log.terms.config.segment_bytes)
+                for batches in walk_batches(step.generate, self.course, step.generate.batch_bytes or max(1, most)):
                     self._append_many(batches)
             case "commit" | "abort":
                 self._end(step)

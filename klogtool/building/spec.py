@@ -87,14 +87,15 @@ class Batch(_Part, frozen=True):
 class Generated(_Part, frozen=True):
     """Records made by a seed. keys: how many different keys there are; 0: no keys. value_bytes: a size, or `100..200`.
 
-    batch_bytes: the most of a batch before compression, as a producer's batch.size; batch_records: the most records.
+    batch_bytes: the most of a batch before compression; by default 16384, and not more than segment.bytes.
+    batch_records: the most records.
     """
 
     records: Count
     seed: Annotated[int, Meta(ge=0, le=MAX_LONG)] = 0
     keys: Annotated[int, Meta(ge=0, le=MAX_INT)] = 0
     value_bytes: int | str = 100
-    batch_bytes: Count = BATCH_BYTES
+    batch_bytes: Count | None = None
     batch_records: Count = MAX_INT
     codec: Codec = "none"
     producer: Annotated[int, Meta(ge=0, le=MAX_LONG)] | None = None
