@@ -17,7 +17,7 @@ from klogtool.building.describing_logs import walk_log
 from klogtool.building.index_interval import INDEX_INTERVAL, find_interval
 from klogtool.building.log_dir import build_log_dir
 from klogtool.building.partition import LogInMaking, Terms, build_partition, topic_id_of
-from klogtool.building.spec import CLOCK_START_MS, CLOCK_STEP_MS, File, LogDir, Partition, Segment, Setting, Spec
+from klogtool.building.spec import CLOCK_START_MS, CLOCK_STEP_MS, Coded, File, LogDir, Partition, Segment, Setting, Spec
 from klogtool.building.spec_data import told_pieces
 from klogtool.errors import AboveLimit, KlogError
 from klogtool.format.checkpoints import parse_offset_checkpoint
@@ -72,12 +72,13 @@ def describe(path: str, kafka: Release) -> Described:
     tree = _Tree()
     if isinstance(opened, PartitionDir):
         name = own_name(path)
-        if find_partition_dir_name(name) is None:
+        if find_partition_dir_name(name) is None or not _is_utf8(name):
             raise KlogError("a description needs the name of a partition dir: a topic, a hyphen, a number", path=path)
         tree.add(path, f"{name}/")
         return Described(_described(tree.files, [name], kafka, log_dir=False), tuple(tree.left_out))
     tree.add(path, "")
-    names = [name for name in tree.folders if "/" not in name and find_partition_dir_name(name) is not None]
+    top = [name for name in tree.folders if "/" not in name and _is_utf8(name)]
+    names = [name for name in top if find_partition_dir_name(name) is not None]
     return Described(_described(tree.files, names, kafka, log_dir=True), tuple(tree.left_out))
 
 
@@ -129,7 +130,11 @@ def _described(files: Files, names: list[str], kafka: Release, *, log_dir: bool)
         log_dir=_told_log_dir(own) if log_dir else None,
         partitions=partitions,
     )
-    built = build_log_dir(spec, "").draft
+    try:
+        built = build_log_dir(spec, "").draft
+    except KlogError:  # meta.properties says what no broker writes: it is given as it is
+        spec = replace(spec, log_dir=LogDir())
+        built = build_log_dir(spec, "").draft
     made = {name: built.read(name) for name in built.names() if name.split("/")[0] not in names}
     given, absent = _differences(made, own)
     return replace(spec, files=given, absent=absent)
@@ -142,8 +147,20 @@ def _below(files: Files, folder: str) -> dict[str, bytes]:
 
 def _differences(made: Files, wanted: Files) -> tuple[tuple[File, ...], tuple[str, ...]]:
     """Return files that have to be given as they are, and names of files that are not there."""
-    given = (File(name=name, content=told_pieces(data)) for name, data in wanted.items() if made.get(name) != data)
+    given = (
+        File(name=_told_name(name), content=told_pieces(data))
+        for name, data in wanted.items()
+        if made.get(name) != data
+    )
     return tuple(given), tuple(sorted(made.keys() - wanted.keys()))
+
+
+def _told_name(name: str) -> str | Coded:
+    return name if _is_utf8(name) else Coded(hex=os.fsencode(name).hex())
+
+
+def _is_utf8(name: str) -> bool:
+    return name.isascii() or os.fsencode(name).decode(errors="ignore") == name
 
 
 # Partitions.
@@ -304,6 +321,5 @@ def _told_log_dir(own: Files) -> LogDir:
 def _date_of(identity: bytes) -> str | None:
     """Return the second comment line of meta.properties: when it was written."""
     lines = identity.split(b"\n")
-    if len(lines) < 2 or not lines[1].startswith(b"#") or not lines[1].isascii():
-        return None
-    return lines[1][1:].decode()
+    date = lines[1][1:].decode(errors="replace") if len(lines) > 1 and lines[1].startswith(b"#") else ""
+    return date if date and date.isascii() and date.isprintable() else None

@@ -84,7 +84,10 @@ class Course(Struct):
 def clock_of(spec: Spec) -> tuple[int, int]:
     """Return the time of the first record, and how far the clock goes on, in ms. Raises KlogError."""
     clock = spec.clock if isinstance(spec.clock, Clock) else Clock(start=spec.clock)
-    return moment_ms(clock.start), clock.step_ms
+    start_ms = moment_ms(clock.start)
+    if not 0 <= start_ms <= MAX_LONG:
+        raise KlogError(f"clock: a log begins in 1970 or later, not at {start_ms} ms")
+    return start_ms, clock.step_ms
 
 
 def moment_ms(moment: Moment | UnsetType | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate
 from typing import Any
 
 from msgspec import UNSET, Struct
@@ -15,6 +16,7 @@ from klogtool.building.partition import (
     Terms,
     build_partition,
     check_name,
+    name_of,
     topic_id_of,
 )
 from klogtool.building.places import at_place
@@ -58,6 +60,7 @@ def build_log_dir(spec: Spec, path: str) -> BuiltLogDir:
         with at_place("log_dir"):
             _add_own_files(draft, spec.log_dir, built)
     _take_files_as_given(draft, spec)
+    _check_folders(draft)
     for n, wound in enumerate(spec.wounds):
         with at_place(f"wounds[{n}]"):
             _inflict(draft, wound)
@@ -66,6 +69,8 @@ def build_log_dir(spec: Spec, path: str) -> BuiltLogDir:
 
 def _add_own_files(draft: Draft, asked: LogDir, built: Iterable[BuiltPartition]) -> None:
     """Add what a broker writes into a log dir when it stops."""
+    if asked.date is not None and not (asked.date.isascii() and asked.date.isprintable()):
+        raise KlogError("date is one line of ASCII")
     draft.write(FileKind.META_PROPERTIES.value, build_meta_properties(_identity_of(asked), date=asked.date))
     lines = [(made.topic_partition, made) for made in built if made.topic_partition is not None]
     for kind, offset_of in _CHECKPOINTS.items():
@@ -105,12 +110,22 @@ def _directory_id(asked: LogDir) -> bytes | None:
 def _take_files_as_given(draft: Draft, spec: Spec) -> None:
     for n, file in enumerate(spec.files):
         with at_place(f"files[{n}]"):
-            check_name(file.name)
-            draft.write(file.name, pieces_bytes(file.content))
+            name = name_of(file)
+            check_name(name)
+            draft.write(name, pieces_bytes(file.content))
     for name in spec.absent:
         if name not in draft:
             raise KlogError(f"absent: there would be no file of this name: {name}")
         draft.delete(name)
+
+
+def _check_folders(draft: Draft) -> None:
+    """Raises KlogError if a name is that of a file and of a folder."""
+    for name in draft.files:
+        folders = accumulate(name.split("/")[:-1], "{}/{}".format)
+        both = next((folder for folder in folders if folder in draft.files), name if name in draft.folders else None)
+        if both is not None:
+            raise KlogError(f"{both} is a file and a folder")
 
 
 def _inflict(draft: Draft, wound: Mapping[str, Any]) -> None:

@@ -23,8 +23,8 @@ from klogtool.broker.unified_log.rolling import Incoming, roll, should_roll
 from klogtool.building.entries import Course, build_end, build_entries
 from klogtool.building.generated import walk_batches
 from klogtool.building.places import at_place
-from klogtool.building.spec import BATCH_BYTES, Partition, Roll, Segment, Setting, Step
-from klogtool.building.spec_data import pieces_bytes
+from klogtool.building.spec import BATCH_BYTES, File, Partition, Roll, Segment, Setting, Step
+from klogtool.building.spec_data import piece_bytes, pieces_bytes
 from klogtool.errors import KlogError
 from klogtool.format.batch import parse_batch
 from klogtool.format.control import ControlRecordType
@@ -71,14 +71,17 @@ def dir_name(partition: Partition) -> str:
         raise KlogError("a partition has either a topic or a dir")
     name = partition.dir if partition.topic is None else f"{partition.topic}-{partition.partition}"
     assert name is not None
-    if find_partition_dir_name(name) is None or "/" in name or "\0" in name:
-        raise KlogError(f"not the name of a partition dir: {name!r}")
+    if find_partition_dir_name(name) is None or "/" in name:
+        raise KlogError(f"not the name of a partition dir: {name[:MOST_NAME_BYTES]!r}")
+    check_name(name)
     return name
 
 
 def build_partition(partition: Partition, terms: Terms) -> BuiltPartition:
     """Make a partition dir. Raises KlogError, with the place in the partition, for what cannot be."""
     name = dir_name(partition)
+    if partition.segments and partition.log:
+        raise KlogError("a partition has either a log or segments")
     log = LogInMaking(partition, terms, name)
     if partition.segments:
         log.take_segments(partition.segments)
@@ -276,12 +279,18 @@ def _take_files_as_given(draft: Draft, partition: Partition) -> None:
     """Put files in place that the spec has as they are. Raises KlogError for a name that cannot be one."""
     for n, file in enumerate(partition.files):
         with at_place(f"files[{n}]"):
-            check_name(file.name)
-            draft.write(file.name, pieces_bytes(file.content))
+            name = name_of(file)
+            check_name(name)
+            draft.write(name, pieces_bytes(file.content))
     for name in partition.absent:
         if name not in draft:
             raise KlogError(f"absent: there would be no file of this name: {name}")
         draft.delete(name)
+
+
+def name_of(file: File) -> str:
+    """Return the name of a file, as Python has names that are not UTF-8."""
+    return file.name if isinstance(file.name, str) else os.fsdecode(piece_bytes(file.name))
 
 
 def check_name(name: str) -> None:

@@ -138,9 +138,10 @@ class Step(_Part, frozen=True):
 
 
 class File(_Part, frozen=True):
-    """A file as it is, in place of what would be derived. name: relative to the partition dir, or to the log dir."""
+    """A file as it is, in place of what would be derived. name: relative to the partition dir, or to the log dir; in
+    hex if it is not UTF-8."""
 
-    name: str
+    name: str | Coded
     content: Pieces = ""
 
 

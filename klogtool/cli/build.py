@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from klogtool.building.places import WrongSpec
 from klogtool.building.spec_text import MOST_TEXT_BYTES, read_spec
 from klogtool.cli import options
 from klogtool.cli.output import Output
@@ -66,6 +67,8 @@ def _decided(spec: str, output: str) -> BuildPlan:
     data = _standard_input() if spec == STDIN else read_whole(spec, limit=MOST_TEXT_BYTES)
     try:
         return decide(os.path.abspath(output), read_spec(data))
+    except WrongSpec as error:  # what Kafka refuses is an error of the description
+        raise KlogError(error.reason, path=where) from error
     except KlogError as error:
         error.at_path(where)
         raise

@@ -129,6 +129,13 @@ def test_records_have_what_the_spec_says() -> None:
         (log("roll", config="{segment.bytes: x}"), "partitions[0]: not a value of segment.bytes"),
         ("partitions: [{topic: a}, {topic: a}]", "partitions[1]: a-0 is there twice"),
         ("partitions: [{topic: ../a}]", "partitions[0]: not the name of a partition dir"),
+        ("partitions: [{topic: t, log: [roll], segments: [{base: 0}]}]", "partitions[0]: a partition has either a log"),
+        (f"partitions: [{{topic: {'a' * 254}}}]", "partitions[0]: not a name of a file"),
+        ("files: [{name: meta.properties/x}]", "meta.properties is a file and a folder"),
+        ("partitions: [{topic: a}]\nfiles: [{name: a-0}]", "a-0 is a file and a folder"),
+        ("log_dir: {date: 'a\n\n  b'}", "log_dir: date is one line of ASCII"),
+        ("clock: -1", "clock: a log begins in 1970 or later"),
+        (log("generate: {records: 1, epoch: 1}"), "partitions[0].log[0]: epoch goes with producer"),
         ("files: [{name: ../a}]", "files[0]: not a name of a file within its folder"),
         ("partitions: [{topic: a, topic_id: x}]", "partitions[0]: "),
         ("a: &a [1]\nb: *a", "line 2: aliases are not taken"),
@@ -203,3 +210,15 @@ def test_wounds_are_done_at_the_end_and_nothing_derived_knows_of_them() -> None:
 def test_a_wound_that_does_not_fit_is_one_line(wound: str, reason: str) -> None:
     told = wrong(f"wounds: [{wound}]")
     assert told.startswith(reason), told
+
+
+def test_what_a_broker_refuses_is_an_error_of_the_description(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "spec.yaml").write_text(
+        log("batch: {producer: 1, transactional: true, records: [{}]}", "batch: {producer: 1, records: [{}]}")
+    )
+    done = run_here(["build", "spec.yaml", "--output", "logs"], tmp_path)
+    assert (done.status, done.out) == (2, b"")
+    assert done.err.startswith(
+        "klogtool: spec.yaml: partitions[0].log[1]: Expected transactional write from producer 1"
+    )
+    assert sorted(os.listdir(tmp_path)) == ["spec.yaml"]

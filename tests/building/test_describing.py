@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import random
 from typing import Any
@@ -188,3 +189,35 @@ def test_texts_that_look_like_something_else_are_read_back() -> None:
 
     spec = msgspec.convert({"partitions": [{"topic": "t", "log": [{"batch": {"records": rows}}]}]}, Spec)
     assert read_spec(text_of(spec).encode()) == spec
+
+
+def test_odd_names_and_foreign_things_are_described_or_told_of(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "logs"
+    build(read_spec(b"partitions: [{topic: t, log: [{batch: {records: [{}]}}]}]"), folder)
+    (folder / "meta.properties").write_bytes(b"#\n#a\rnode.id=3\nversion=9\n")
+    for name in (
+        b"t-0/\xff\xfe",
+        b"\xff-0/a",
+        b"lost+found/x/a b",
+        "t-0/ü.log".encode(),
+        b"t-0/00000000000000000001.log",
+    ):
+        path = pathlib.Path(os.fsdecode(os.fsencode(folder) + b"/" + name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name)
+    (folder / "link").symlink_to("nowhere")
+    (folder / ".lock").write_bytes(b"")
+    wanted = {name: data for name, data in bytes_of(folder).items() if name != "link"}
+    assert files_of(described(folder)) == wanted
+    done = run_here(["dump-log", "--format", "spec", "logs"], tmp_path)
+    assert (done.status, done.told.count("logs/link")) == (0, 1)
+
+
+def test_more_than_a_description_may_have_is_refused(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    with (folder / f"{0:020d}.log").open("wb") as log:
+        log.truncate(1 << 40)
+    done = run_here(["dump-log", "--format", "spec", "t-0"], tmp_path)
+    assert (done.status, done.out) == (4, b"")
+    assert "too much for a description" in done.err
