@@ -8,6 +8,7 @@ levels.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -18,39 +19,12 @@ from klogtool.building.spec import Spec
 from klogtool.errors import AboveLimit, KlogError
 from klogtool.format.text import did_you_mean
 
-MOST_TEXT_BYTES = 256 << 20
+MOST_TEXT_BYTES = 64 << 20
 MOST_DEPTH = 32
-_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INT = re.compile(r"[-+]?[0-9]{1,20}|0x[0-9a-fA-F]{1,16}")
+_WORDS = {"": None, "~": None, "null": None, "Null": None, "NULL": None, "true": True, "false": False}
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
-
-
-class _Loader(_Base):  # type: ignore[misc]
-    """Makes values of the types that a spec has."""
-
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's name and place
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        """Make a dict. Raises KlogError for a key that is there twice, or is no text."""
-        found: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
-            key = key_node.value
-            if not isinstance(key, str):
-                raise _wrong(key_node.start_mark, "a key is a text")
-            if key in found:
-                raise _wrong(key_node.start_mark, f"the key {key} is there twice")
-            found[key] = self.construct_object(value_node, deep=deep)
-        return found
-
-
-def _construct_int(_: Any, node: Any) -> int:
-    return int(node.value, 16 if node.value[:2] == "0x" else 10)
-
-
-_Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"(?:~|null|Null|NULL|)\Z"), ["~", "n", "N", ""])
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"(?:true|false)\Z"), ["t", "f"])
-_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(rf"(?:{_INT.pattern})\Z"), list("-+0123456789"))
-_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
 
 
 def read_spec(data: bytes, path: str | None = None) -> Spec:
@@ -76,8 +50,7 @@ def _load(data: bytes) -> Any:
     if len(data) > MOST_TEXT_BYTES:
         raise AboveLimit(f"a spec of more than {MOST_TEXT_BYTES:,} bytes")
     try:
-        _check_shape(data)
-        return yaml.load(data, Loader=_Loader)
+        return _value_of(yaml.parse(data, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
         reason = " ".join(filter(None, (error.context, error.problem)))
         raise _wrong(error.problem_mark or error.context_mark, reason) from None
@@ -85,24 +58,71 @@ def _load(data: bytes) -> Any:
         raise KlogError(f"not YAML: {' '.join(str(error).split())}") from None
 
 
-def _check_shape(data: bytes) -> None:
-    """Raises KlogError for aliases, tags and deep nesting, before any value is made."""
-    depth = documents = 0
-    for event in yaml.parse(data, Loader=_Base):
-        if isinstance(event, yaml.AliasEvent):
-            raise _wrong(event.start_mark, "aliases are not taken: write the value again")
-        if (tag := getattr(event, "tag", None)) is not None:
-            raise _wrong(event.start_mark, f"tags are not taken: {tag}")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MOST_DEPTH:
-                raise _wrong(event.start_mark, f"more than {MOST_DEPTH} levels")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        elif isinstance(event, yaml.DocumentStartEvent):
-            documents += 1
-            if documents > 1:
-                raise _wrong(event.start_mark, "a second document")
+def _value_of(events: Iterable[Any]) -> Any:
+    """Return the value of a document, level by level and never recursively. Raises KlogError."""
+    levels: list[_Level] = [_Level([])]
+    for event in events:
+        if isinstance(event, yaml.CollectionEndEvent):
+            done = levels.pop()
+            levels[-1].add(done.made, done.mark)
+        elif isinstance(event, yaml.DocumentStartEvent) and levels[0].made:
+            raise _wrong(event.start_mark, "a second document")
+        elif isinstance(event, yaml.NodeEvent):
+            _check(event, len(levels))
+            if isinstance(event, yaml.ScalarEvent):
+                levels[-1].add_scalar(event)
+            else:
+                levels.append(_Level({} if isinstance(event, yaml.MappingStartEvent) else [], event.start_mark))
+    return levels[0].made[0] if levels[0].made else None
+
+
+def _check(event: Any, depth: int) -> None:
+    """Raises KlogError for aliases, tags and deep nesting."""
+    if isinstance(event, yaml.AliasEvent):
+        raise _wrong(event.start_mark, "aliases are not taken: write the value again")
+    if event.tag is not None:
+        raise _wrong(event.start_mark, f"tags are not taken: {event.tag}")
+    if depth > MOST_DEPTH:
+        raise _wrong(event.start_mark, f"more than {MOST_DEPTH} levels")
+
+
+class _Level:
+    """A list or mapping that is being read. key: of the value that comes next."""
+
+    __slots__ = ("key", "made", "mark")
+
+    def __init__(self, made: Any, mark: Any = None) -> None:
+        self.made, self.mark, self.key = made, mark, _NO_KEY
+
+    def add_scalar(self, event: Any) -> None:
+        """Add a scalar, or take it for the next key. Raises KlogError for a key that is there twice."""
+        if self.key is not _NO_KEY or isinstance(self.made, list):
+            self.add(_scalar(event.value) if event.implicit[0] else event.value, event.start_mark)
+            return
+        if event.value in self.made:
+            raise _wrong(event.start_mark, f"the key {event.value} is there twice")
+        self.key = event.value
+
+    def add(self, value: Any, mark: Any) -> None:
+        """Add a value. Raises KlogError for a mapping or a list in the place of a key."""
+        if isinstance(self.made, list):
+            self.made.append(value)
+        elif self.key is _NO_KEY:
+            raise _wrong(mark, "a key is a text")
+        else:
+            self.made[self.key], self.key = value, _NO_KEY
+
+
+_NO_KEY: Any = object()
+
+
+def _scalar(text: str) -> Any:
+    """Return what a scalar without quotes is: null, true, false, a whole number, or a text."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] in "-+0123456789" and _INT.fullmatch(text):
+        return int(text, 16 if text[:2] == "0x" else 10)
+    return text
 
 
 def _wrong(mark: Any, reason: str) -> KlogError:

@@ -8,9 +8,11 @@ from typing import Any
 import click
 
 from klogtool.building.describing import describe
+from klogtool.building.spec_text import MOST_TEXT_BYTES
 from klogtool.cli.output import Output, note
 from klogtool.cli.status import DONE
 from klogtool.disk.standard_input import NAME as STDIN
+from klogtool.errors import AboveLimit
 from klogtool.render.spec import spec_lines
 
 KAFKA, KEPT = "kafka", ("quiet", "no_progress", "jobs", "resync", "output")
@@ -29,8 +31,11 @@ def dump_spec(paths: Sequence[str], chosen: dict[str, Any]) -> int:
     if wrong:
         raise click.UsageError(f"--{wrong[0].replace('_', '-')} does not go with --format spec, which has everything.")
     described = describe(paths[0], chosen[KAFKA])
+    lines = list(spec_lines(described.spec))
+    if (size := sum(map(len, lines))) > MOST_TEXT_BYTES:
+        raise AboveLimit(f"its description has {size:,} characters: more than klogtool build reads", path=paths[0])
     out = Output()
-    for line in spec_lines(described.spec):
+    for line in lines:
         out.line(line)
     out.flush()
     if not chosen["quiet"]:
