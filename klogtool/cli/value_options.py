@@ -138,10 +138,10 @@ def _of_format(piece: str, form: str, schemas: Schemas | None) -> Piece:
 
 def _of_program(command: str, timeout_s: float, stack: ExitStack) -> tuple[PipedDecoder, Piece]:
     from klogtool.decoding.piped import PipedDecoder
-    from klogtool.decoding.record_values import Piece
+    from klogtool.decoding.record_values import DECODER, Piece
 
     program = stack.enter_context(PipedDecoder(command, timeout_s=timeout_s))
-    return program, Piece("decoder", program)
+    return program, Piece(DECODER, program)
 
 
 def check_formats(chosen: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from klogtool.decoding.schemas import Schemas
 from klogtool.errors import Corrupt
 
 PIECES = ("key", "value")
+DECODER = "decoder"  # the format of what a program decodes
 
 
 class Formats(Struct, frozen=True):
@@ -71,7 +72,9 @@ class Decoding:
         """Yield a line for keys and one for values, if some could not be decoded."""
         for name, piece in zip(PIECES, (self.key, self.value), strict=True):
             if piece is not None and piece.failed:
-                told = f"{piece.failed:,} of {piece.seen:,} {name}s could not be decoded as {piece.form}"
+                how = "by the decoder" if piece.form == DECODER else f"as {piece.form}"
+                names = name if piece.seen == 1 else f"{name}s"
+                told = f"{piece.failed:,} of {piece.seen:,} {names} could not be decoded {how}"
                 yield f"{told}; the first: {piece.first_failure}"
 
 

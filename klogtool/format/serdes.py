@@ -10,11 +10,14 @@ import re
 import struct
 
 from klogtool.errors import Corrupt
+from klogtool.format.text import java_utf8
 
-_UUID = re.compile(r"([0-9A-Fa-f]{1,16})" + r"-([0-9A-Fa-f]{1,16})" * 4)
+_HEX_LONG = re.compile(r"\+?[\dA-Fa-f]+")  # also digits of other scripts, as in Java
+_WIDE_LETTERS = {0xFF21 + n + case: ord("a") + n for case in (0, 0x20) for n in range(6)}
 _LONGEST_UUID_TEXT = 36
 ABOVE_FLOATS = 3.40282356e38  # from here on, a number is infinite in 32 bits
 _UUID_DIGITS = (8, 4, 4, 4, 12)
+LARGEST_LONG = 2**63 - 1
 
 
 def parse_short(data: bytes) -> int:
@@ -54,13 +57,16 @@ def parse_boolean(data: bytes) -> bool:
 
 
 def parse_uuid_text(data: bytes) -> str:
-    """UUIDDeserializer: the text of a UUID, which may lack leading zeros, as in java.util.UUID.fromString."""
-    found = _UUID.fullmatch(data.decode("ascii", errors="replace")) if len(data) <= _LONGEST_UUID_TEXT else None
-    if found is None:
+    """UUIDDeserializer: the text of a UUID, as java.util.UUID.fromString takes it: five numbers without regard to their
+    length, each a hexadecimal long, of which the highest digits may be dropped."""
+    text = java_utf8(data).translate(_WIDE_LETTERS)
+    parts = text.split("-")
+    if len(text) > _LONGEST_UUID_TEXT or len(parts) != len(_UUID_DIGITS) or not all(map(_HEX_LONG.fullmatch, parts)):
         raise _refused("not a UUID")
-    return "-".join(
-        digits.zfill(size)[-size:].lower() for digits, size in zip(found.groups(), _UUID_DIGITS, strict=True)
-    )
+    numbers = [int(part, 16) for part in parts]
+    if max(numbers) > LARGEST_LONG or max(text) > "\uffff":  # Java takes no digits beyond 16 bits here
+        raise _refused("not a UUID")
+    return "-".join(f"{number:0{size}x}"[-size:] for number, size in zip(numbers, _UUID_DIGITS, strict=True))
 
 
 def parse_void(data: bytes) -> None:
