@@ -30,6 +30,7 @@ WAYS = {
     "resync": ["--resync"],
     "json": ["--format", "json"],
     "csv": ["--format", "csv"],
+    "decoded": ["--value-format", "json", "--key-decoder", "cat"],
 }
 EXPORTS = ("arrow", "parquet")
 

@@ -129,6 +129,9 @@ class _Reader:
         return self._data[self._at - size : self._at]
 
     def _varint(self, bits: int) -> int:
+        if self.left and self._data[self._at] < 0x80:  # most numbers have one byte
+            self._at += 1
+            return (self._data[self._at - 1] >> 1) ^ -(self._data[self._at - 1] & 1)
         number = 0
         for n in range(LONGEST_VARINT):
             byte = self._take(1)[0]

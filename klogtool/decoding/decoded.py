@@ -11,6 +11,7 @@ from msgspec import Struct
 from klogtool.escape import escaped, escaped_json
 
 MOST_SHOWN_BYTES = 1 << 20  # of bytes in hex
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 AS_THEY_ARE = ("string", "hex", "uuid")  # their text has no quotation marks
 
 
@@ -55,7 +56,8 @@ class Decoded(Struct, frozen=True):
 
 def json_text(value: Any) -> str:
     """Return a value as compact JSON that a terminal shows as it is."""
-    return escaped_json(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+    text = _ENCODER.encode(value)
+    return text if text.isascii() and text.isprintable() else escaped_json(text)
 
 
 def bytes_form(data: bytes) -> dict[str, str]:

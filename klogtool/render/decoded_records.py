@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from klogtool.format.text import java_utf8
 from klogtool.log.folder import find_partition_dir_name
 from klogtool.render.decoder_classes import Decoder, Texts
-from klogtool.render.kafka_text import decode_strings
 
 if TYPE_CHECKING:
     from klogtool.decoding.record_values import Decoding
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 def decoder_of_values(values: Decoding, topic: str | None) -> Decoder:
     """Return a decoder for dump-log's text. A piece that is not decoded is shown as without it."""
 
-    def decode(offset: int, key: bytes | None, value: bytes | None) -> Texts:
-        as_strings = decode_strings(offset, key, value)
-        found = values.of_key(key, topic), values.of_value(value, topic)
-        key_text, value_text = (
-            text if one is None else one.text() for one, text in zip(found, as_strings, strict=True)
+    def decode(_: int, key: bytes | None, value: bytes | None) -> Texts:
+        of_key, of_value = values.of_key(key, topic), values.of_value(value, topic)
+        return (
+            of_key.text() if of_key is not None else None if key is None else java_utf8(key),
+            of_value.text() if of_value is not None else None if value is None else java_utf8(value),
         )
-        return key_text, value_text
 
     return Decoder(decode)
 

@@ -246,6 +246,18 @@ def test_a_package_that_cannot_be_loaded_is_one_line(monkeypatch: pytest.MonkeyP
         find_decoder("acme", None, is_key=False)
 
 
+def test_an_installed_package_is_found_by_its_entry_point(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "acme_wire.py").write_text("def decode(data, topic, is_key):\n    return [topic, is_key, len(data)]\n")
+    about = tmp_path / "acme_wire-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-wire\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[klogtool.decoders]\nacme = acme_wire:decode\n")
+    words = [*KLOGTOOL, "dump-log", str(LOGS / "profiles-0"), "--key-format", "acme", "--skip-record-metadata"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, timeout=60)
+    assert b'| key: ["profiles",true,3] payload: {"age": 31' in done.stdout
+
+
 def test_json_lines_have_the_answer() -> None:
     rows = [json.loads(line) for line in decoded(SIZES, "--format", "json").out.splitlines()]
     assert [row["value_decoded"] for row in rows if row["type"] == "record"] == [
