@@ -17,6 +17,7 @@ from klogtool.broker.appending.calls import MOST_LINE_BYTES
 from klogtool.cli.append import MOST_STDIN_BYTES
 from klogtool.cli.apply import MAX_PLAN_BYTES
 from klogtool.cli.circumstance_options import MOST_CONFIG_BYTES
+from klogtool.disk import standard_input
 from klogtool.disk.journal import MAX_FILE_BYTES
 from klogtool.format import codecs
 from klogtool.format.batch import MOST_HEADERS
@@ -67,6 +68,7 @@ VALUES = {
     "a journal | 4 GiB": ((MAX_PLAN_BYTES, MAX_FILE_BYTES), (4096 * MIB, 4096 * MIB)),
     "`--requests` | 256 MiB": (MOST_LINE_BYTES, 256 * MIB),
     "standard input of `append` | 256 MiB": (MOST_STDIN_BYTES, 256 * MIB),
+    "standard input of `dump-log` | 2 GiB": (standard_input.MOST_BYTES, 2048 * MIB - 1),
 }
 COMMANDS = {
     "verify --deep": "verify --deep {log}",
