@@ -145,15 +145,13 @@ def _stamps(column: Any, rows: int) -> Any:
 
 
 def _append_times(kinds: Any, stamps: Any, how: HowToWrite) -> Any:
-    """Return the append time of each row, or None if no row has one."""
+    """Return the append time of each row, or None if no row can have one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if kinds is None:
         return stamps if how.timestamp_type == "LogAppendTime" else None
     is_append = pc.fill_null(pc.equal(kinds, LOG_APPEND_TIME), False)
-    if not pc.any(is_append).as_py():
-        return None
     return pc.if_else(is_append, stamps, pa.scalar(NO_TIME, pa.int64()))
 
 

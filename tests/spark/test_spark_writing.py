@@ -185,7 +185,7 @@ def test_log_append_time_stays(tmp_path: pathlib.Path) -> None:
     for n, row in enumerate(made):
         if n >= 20:
             row["timestampType"], row["timestamp"] = 1, (1_700_000_000_000 + n // 15) * 1000
-    write(tmp_path / "out", table(made))
+    write(tmp_path / "out", table(made), rows_at_once=7)
     assert read(tmp_path / "out") == made
 
 
