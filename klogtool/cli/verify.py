@@ -47,7 +47,7 @@ def _subset(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
 
 
 @click.command("verify")
-@click.argument("paths", nargs=-1, metavar="PATH...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--recursive", is_flag=True, help="Verify every log dir and partition dir below PATH, each by itself.")
 @click.option("--deep", is_flag=True, help="Also decompress and parse every record.")
 @click.option("--notes", is_flag=True, help="Also show notes: things that are normal but worth knowing.")
@@ -112,8 +112,8 @@ def command(
     """Find all damage under PATH: a file of a partition, a partition dir, or a log dir. Several log dirs are log dirs
     of one broker, unless --recursive finds them. Without PATH, the paths of the settings file are verified.
 
-    verify reads on after damage, and never writes. `klogtool explain ID` says what a finding means, what a broker does
-    about it, and what to do.
+    verify reads on after damage, and never changes a log. `klogtool explain ID` says what a finding means, what a
+    broker does about it, and what to do.
 
     With --recover, klogtool does what a broker does to the logs at startup: it cuts each log at its first damage,
     rebuilds indexes, and finishes interrupted operations. It prints the plan and stops. With --apply or --output, it
