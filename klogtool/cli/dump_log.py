@@ -96,6 +96,7 @@ def command(paths: tuple[str, ...], form: str, **chosen: Any) -> int:
             f"klogtool: not read, because --files is given: {paths[0]}{others}",
             "Separate files with commas: --files F,F",
         )
+    value_options.refuse_columns(chosen, form)
     if form == "spec" and not chosen["follow"]:
         from klogtool.cli.dump_spec import dump_spec
 
@@ -105,7 +106,6 @@ def command(paths: tuple[str, ...], form: str, **chosen: Any) -> int:
 
         return dump_speedscope(paths, chosen)
     value_options.refuse_beside(chosen, {name.replace("-", "_"): f"--{name}" for name in (*CLASSES, *DECODERS)})
-    value_options.refuse_columns(chosen, form)
     if form in ("arrow", "parquet") and not chosen["follow"]:
         from klogtool.cli.dump_columns import dump_columns  # needs an extra
 

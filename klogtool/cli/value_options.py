@@ -158,6 +158,8 @@ def refuse_columns(chosen: Mapping[str, Any], form: str) -> None:
     """Refuse decoding for a form of output that has only raw keys and values."""
     if form in ("csv", "arrow", "parquet") and is_wanted(chosen):
         raise click.UsageError(f"--format {form} has raw keys and values. klogtool spark export writes decoded ones.")
+    if form not in ("text", "json") and is_wanted(chosen):
+        raise click.UsageError(f"--format {form} has no keys and values.")
 
 
 def refuse_beside(chosen: Mapping[str, Any], others: Mapping[str, str]) -> None:

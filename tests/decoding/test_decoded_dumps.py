@@ -98,6 +98,7 @@ def test_selection_goes_by_raw_bytes() -> None:
         (["--value-format", "int", "--offsets-decoder"], "--offsets-decoder decodes as kafka-dump-log does"),
         (["--value-format", "int", "--format", "arrow", "--output", "x"], "--format arrow has raw keys and values"),
         (["--value-format", "int", "--format", "csv"], "--format csv has raw keys and values"),
+        (["--value-format", "int", "--format", "speedscope"], "--format speedscope has no keys and values"),
         (["--key-decoder", "cat", "--decoder-timeout", "0"], "--decoder-timeout"),
     ],
 )
