@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from damage import append_bytes, flip_bit, overwrite, tear_at
+from damage import append_bytes, flip_bit, overwrite
 from msgspec.structs import replace
 from verifying import NOW_MS, copy_file, edit_snapshot, edit_txn_index
 
@@ -18,6 +18,7 @@ from klogtool.format.fields import field_positions
 from klogtool.format.indexes import OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE
 from klogtool.format.layouts import BATCH_HEADER
 from klogtool.log.segment import Segment
+from klogtool.testing import wounds
 
 Path = pathlib.Path
 Wound = Callable[[Path], object]
@@ -68,27 +69,14 @@ def swap_batches(log: Path, number: int) -> None:
     log.write_bytes(data[: one.position] + bytes(other.data) + bytes(one.data) + data[other.position + other.size :])
 
 
-def insert(log: Path, number: int, new: bytes) -> None:
-    data, at = log.read_bytes(), batch_at(log, number).position
-    log.write_bytes(data[:at] + new + data[at:])
-
-
 def swap_entries(path: Path, size: int) -> None:
     data = path.read_bytes()
     path.write_bytes(data[size : 2 * size] + data[:size] + data[2 * size :])
 
 
-def drop_last_entry(path: Path, size: int) -> None:
-    tear_at(path, path.stat().st_size - size)
-
-
 def no_indexes(log_dir: Path, base: str) -> None:
     side_of(log_dir, "index", base).unlink()
     side_of(log_dir, "timeindex", base).unlink()
-
-
-def negative_count(log_dir: Path) -> None:
-    edit_batch(log_of(log_dir), 2, "records_count", b"\xff\xff\xff\xff", heal=True)
 
 
 def bad_records(log_dir: Path) -> None:
@@ -124,11 +112,6 @@ def swap_of_the_first(log_dir: Path) -> None:
         copy_file(side_of(log_dir, kind), f"{FIRST}.{kind}.swap")
 
 
-def no_middle_segment(log_dir: Path) -> None:
-    for path in log_dir.glob(f"t-1/{29:020d}.*"):
-        path.unlink()
-
-
 def copied_segment(log_dir: Path) -> None:
     for kind in ("log", "index", "timeindex"):
         copy_file(log_dir / f"t-1/{29:020d}.{kind}", f"{20:020d}.{kind}")
@@ -141,19 +124,22 @@ METADATA = "metadata/logdir"
 LOST_END = frozenset({"checkpoint-entry"})
 
 CASES = {
-    "batch-crc": Case(lambda d: flip_bit(log_of(d), batch_at(log_of(d), 2).position + 70)),
-    "batch-header": Case(lambda d: edit_batch(log_of(d), 2, "magic", b"\3")),
-    "batch-attributes": Case(negative_count),
+    "batch-crc": Case(lambda d: wounds.flip_bit(d / "t-0", segment=0, batch=2, at=70)),
+    "batch-header": Case(lambda d: wounds.set_field(d / "t-0", segment=0, batch=2, field="magic", value=3, heal=False)),
+    "batch-attributes": Case(
+        lambda d: wounds.set_field(d / "t-0", segment=0, batch=2, field="records_count", value=-1)
+    ),
     "torn-batch": Case(
-        lambda d: tear_at(log_of(d, ACTIVE), log_of(d, ACTIVE).stat().st_size - 5),
+        lambda d: wounds.tear_at(log_of(d, ACTIVE), at=-5),
         beside=LOST_END | {"clean-marker-false"},
     ),
-    "zero-tail": Case(lambda d: append_bytes(log_of(d, ACTIVE), bytes(500)), beside=frozenset({"clean-marker-false"})),
+    "zero-tail": Case(lambda d: wounds.zero_tail(d / "t-0", size=500), beside=frozenset({"clean-marker-false"})),
     "foreign-bytes": Case(
-        lambda d: insert(log_of(d), 2, b"this is no batch at all"), beside=frozenset({"index-entry"})
+        lambda d: wounds.insert(d / "t-0", segment=0, batch=2, at=0, hex=b"this is no batch at all".hex()),
+        beside=frozenset({"index-entry"}),
     ),
     "offset-order": Case(
-        lambda d: insert(log_of(d, ACTIVE), 2, bytes(batch_at(log_of(d, ACTIVE), 1).data)),
+        lambda d: wounds.duplicate_batch(d / "t-0", batch=1),
         beside=frozenset({"index-entry"}),
     ),
     "offset-overflow": Case(far_offsets, beside=frozenset({"batch-header", "snapshot-missing"})),
@@ -161,22 +147,22 @@ CASES = {
     "epoch-order": Case(lower_epochs),
     "sequence-gap": Case(lost_batch, "every-codec/logdir"),
     "timestamp-implausible": Case(lambda d: None, now_ms=1_700_000_000_000),
-    "index-missing": Case(lambda d: side_of(d, "index").unlink()),
+    "index-missing": Case(lambda d: wounds.drop_index(d / "t-0", segment=0)),
     "index-size": Case(lambda d: append_bytes(side_of(d, "index"), b"\1\2\3")),
     "index-order": Case(lambda d: swap_entries(side_of(d, "index"), INDEX)),
     "index-entry": Case(lambda d: overwrite(side_of(d, "index"), 3, b"\x09")),
-    "timeindex-missing": Case(lambda d: side_of(d, "timeindex").unlink()),
+    "timeindex-missing": Case(lambda d: wounds.drop_timeindex(d / "t-0", segment=0)),
     "timeindex-size": Case(lambda d: append_bytes(side_of(d, "timeindex"), b"\1\2\3")),
     "timeindex-order": Case(lambda d: swap_entries(side_of(d, "timeindex"), TIME)),
     "timeindex-entry": Case(lambda d: overwrite(side_of(d, "timeindex"), 7, b"\x09")),
-    "timeindex-max": Case(lambda d: drop_last_entry(side_of(d, "timeindex"), TIME)),
-    "txnindex-missing": Case(lambda d: (d / TXN_INDEX).unlink(), TXNS),
+    "timeindex-max": Case(lambda d: wounds.stale_index(d / "t-0", segment=0, kind="timeindex")),
+    "txnindex-missing": Case(lambda d: wounds.drop_file(d / TXN_INDEX), TXNS),
     "txnindex-size": Case(lambda d: append_bytes(d / TXN_INDEX, b"\1\2\3"), TXNS),
     "txnindex-entry": Case(
         lambda d: edit_txn_index(d / TXN_INDEX, lambda entries: [replace(entries[0], first_offset=5), *entries[1:]]),
         TXNS,
     ),
-    "index-untrimmed": Case(lambda d: append_bytes(side_of(d, "index", ACTIVE), bytes(1024))),
+    "index-untrimmed": Case(lambda d: wounds.preallocate_index(d / "t-0", size=1024)),
     "snapshot-corrupt": Case(lambda d: flip_bit(side_of(d, "snapshot", ACTIVE), 20)),
     "snapshot-content": Case(
         lambda d: edit_snapshot(
@@ -184,16 +170,16 @@ CASES = {
         )
     ),
     "snapshot-stray": Case(lambda d: copy_file(side_of(d, "snapshot", ACTIVE), f"{99:020d}.snapshot")),
-    "snapshot-missing": Case(lambda d: side_of(d, "snapshot", ACTIVE).unlink()),
+    "snapshot-missing": Case(lambda d: wounds.drop_snapshot(d / "t-0", segment=42)),
     "epochs-corrupt": Case(lambda d: (d / "t-0/leader-epoch-checkpoint").write_text("hello")),
     "epochs-content": Case(lambda d: (d / "t-0/leader-epoch-checkpoint").write_text("0\n1\n9 0\n")),
-    "epochs-missing": Case(lambda d: (d / "t-0/leader-epoch-checkpoint").unlink()),
+    "epochs-missing": Case(lambda d: wounds.drop_epochs(d / "t-0")),
     "partition-metadata-corrupt": Case(lambda d: (d / "t-0/partition.metadata").write_text("")),
     "partition-metadata-missing": Case(lambda d: (d / "t-0/partition.metadata").unlink(), TXNS),
     "topic-id-mismatch": Case(
         lambda d: shutil.copy(d / "topic-0-0/partition.metadata", d / "topic-1-0/partition.metadata"), METADATA
     ),
-    "segment-gap": Case(no_middle_segment, "two-disks/logdir/d1"),
+    "segment-gap": Case(lambda d: wounds.drop_segment(d / "t-1", segment=29), "two-disks/logdir/d1"),
     "segment-overlap": Case(
         copied_segment, "two-disks/logdir/d1", beside=frozenset({"index-entry", "timeindex-entry"})
     ),
@@ -215,8 +201,10 @@ CASES = {
         "two-disks/logdir",
         paths=("d1", "d2"),
     ),
-    "unclean-shutdown": Case(lambda d: (d / ".kafka_cleanshutdown").unlink()),
-    "clean-marker-false": Case(lambda d: append_bytes(log_of(d, ACTIVE), b"xyz"), beside=frozenset({"torn-batch"})),
-    "kraft-snapshot-corrupt": Case(lambda d: tear_at(max(d.glob("__cluster_metadata-0/*.checkpoint")), 0), METADATA),
-    "quorum-state-corrupt": Case(lambda d: tear_at(d / "__cluster_metadata-0/quorum-state", 0), METADATA),
+    "unclean-shutdown": Case(wounds.unclean_stop),
+    "clean-marker-false": Case(lambda d: wounds.garbage_tail(d / "t-0", size=3), beside=frozenset({"torn-batch"})),
+    "kraft-snapshot-corrupt": Case(
+        lambda d: wounds.empty_file(max(d.glob("__cluster_metadata-0/*.checkpoint"))), METADATA
+    ),
+    "quorum-state-corrupt": Case(lambda d: wounds.empty_file(d / "__cluster_metadata-0/quorum-state"), METADATA),
 }

@@ -18,7 +18,7 @@ from klogtool.verify.settings import VerifySettings
 
 ONLY_WITHOUT_RECOVER = (
     *("deep", "notes", "fail_on", "baseline", "write_baseline", "max_duration", "subset", "recursive"),
-    *("statistics", "exclude", "severity", "settings", "isolated"),
+    *("statistics", "exclude", "severity", "settings", "isolated", "changed_files"),
 )
 IN_BOTH = ("text", "json")
 ONLY_WITH_RECOVER = ("mark_clean", "apply", "output", "plan_out", "journal")
@@ -49,6 +49,11 @@ def _subset(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
 @click.command("verify")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--recursive", is_flag=True, help="Verify every log dir and partition dir below PATH, each by itself.")
+@click.option(
+    "--changed-files",
+    is_flag=True,
+    help="PATHs are files that changed. Verify the log dirs that they are in, each by itself.",
+)
 @click.option("--deep", is_flag=True, help="Also decompress and parse every record.")
 @click.option("--notes", is_flag=True, help="Also show notes: things that are normal but worth knowing.")
 @click.option(
@@ -127,11 +132,12 @@ def command(
     """
     _check_options(ctx, form, chosen)
     settings = VerifySettings() if chosen["recover"] else settings_of(chosen)
-    if not paths and (chosen["recover"] or not settings.paths):
+    paths = paths if paths or chosen["recover"] or chosen["changed_files"] else settings.paths
+    if not paths and not chosen["changed_files"]:
         raise click.UsageError("Missing argument 'PATH...'.", ctx)
     if settings.kafka is not None and ctx.get_parameter_source("kafka") is click.core.ParameterSource.DEFAULT:
         circumstances = replace(circumstances, kafka=settings.kafka)
-    return run_verify(paths or settings.paths, form, circumstances, settings, merged(ctx, chosen, settings))
+    return run_verify(paths, form, circumstances, settings, merged(ctx, chosen, settings))
 
 
 def _check_options(ctx: click.Context, form: str, chosen: Mapping[str, Any]) -> None:

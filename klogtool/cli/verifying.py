@@ -14,6 +14,7 @@ from klogtool.cli.status import COULD_NOT, DONE, FOUND
 from klogtool.cli.verify_faces import CUT_SHORT, NOT_WRITTEN, Face, make_face
 from klogtool.cli.verify_settings import exclusions_of, rules_of
 from klogtool.errors import KlogError, Refused
+from klogtool.log.around import log_dirs_around
 from klogtool.log.cores import usable_cores
 from klogtool.log.folder import list_folder
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir
@@ -51,7 +52,14 @@ def run_verify(
         chosen = {**chosen, "baseline": None}
     baseline = None if chosen["baseline"] is None else Baseline.read(chosen["baseline"])
     weighing = Weighing(rules_of(chosen, settings), exclusions_of(chosen, settings), baseline)
-    found = _what_to_verify(paths, weighing, is_recursive=chosen["recursive"])
+    if not chosen["changed_files"]:
+        found = _what_to_verify(paths, weighing, is_recursive=chosen["recursive"])
+    else:
+        chosen = {**chosen, "recursive": True}
+        found = search_below(log_dirs_around(paths), weighing.is_excluded)
+        if not found.paths and not found.unreadable:
+            note("klogtool: nothing to verify: none of these files is in a log dir, or all of those are excluded")
+            return DONE
     if not chosen["quiet"]:
         _note_doubts(found, chosen)
     with _bar(found.paths, chosen) as bar:

@@ -12,6 +12,7 @@ folder            the names in a folder
 under             how many bytes and partitions lie under some paths, for progress bars
 below             log dirs below a folder that is none
 search            every log dir and partition dir below some paths
+around            the log dirs that some files belong to
 holder            who holds the lock of a log dir
 cluster_metadata  topics and settings out of `__cluster_metadata`
 
