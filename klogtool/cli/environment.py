@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 
 from klogtool import kernels
-from klogtool.cli.version import version_text
+from klogtool.cli.version import crc_ways, version_text
 from klogtool.doctor.host_files import HostFiles
 from klogtool.escape import joined
 from klogtool.log.cores import usable_cores
@@ -26,8 +26,10 @@ def environment_text() -> str:
 
 
 def _walk() -> Iterator[tuple[str, str]]:
-    yield "kernels", _kernels()
-    yield "CPU", f"{platform.machine()}, {usable_cores()} cores; CRC-32C can use {_crc_ways()}"
+    ways = crc_ways()
+    yield "kernels", _kernels(bool(ways))
+    can_use = ", ".join(ways) or "nothing: kernels are missing"
+    yield "CPU", f"{platform.machine()}, {usable_cores()} cores; CRC-32C can use {can_use}"
     free = "" if getattr(sys, "_is_gil_enabled", lambda: True)() else ", without the GIL"
     yield "Python", f"{platform.python_implementation()} {platform.python_version()}{free}"
     yield "platform", f"{platform.system()} {platform.release()}"
@@ -37,8 +39,8 @@ def _walk() -> Iterator[tuple[str, str]]:
     yield from _packages()
 
 
-def _kernels() -> str:
-    if kernels.is_built():
+def _kernels(is_built: bool) -> str:
+    if is_built:
         return "built" + (", several threads" if kernels.native.RUNS_IN_THREADS else ", one thread")
     try:
         importlib.import_module("klogtool.kernels._native")
@@ -46,10 +48,6 @@ def _kernels() -> str:
         why = re.sub(r"\S*/", "", str(error))  # paths name users
         return f"MISSING: the reference reader runs, about a hundred times slower ({why})"
     return "MISSING: the reference reader runs, about a hundred times slower"
-
-
-def _crc_ways() -> str:
-    return ", ".join(kernels.native.crc32c_ways()) if kernels.is_built() else "nothing: kernels are missing"
 
 
 def _file_system() -> str:

@@ -15,6 +15,10 @@ def version_text() -> str:
 
 def reader_text() -> str:
     """Return the reader in use: the kernels, and how they compute CRC-32C, or the reference reader."""
-    if not kernels.is_built():
-        return "reference reader: kernels not built"
-    return f"kernels; CRC-32C by {kernels.native.crc32c_ways()[-1]}"
+    ways = crc_ways()
+    return f"kernels; CRC-32C by {ways[-1]}" if ways else "reference reader: kernels not built"
+
+
+def crc_ways() -> tuple[str, ...]:
+    """Return the ways in which the kernels can compute CRC-32C here, the fastest last; none if they are not built."""
+    return tuple(kernels.native.crc32c_ways()) if kernels.is_built() else ()

@@ -108,7 +108,8 @@ def test_a_deleted_segment_is_found_by_what_is_left(repo: Path, tmp_path: Path) 
     assert hooked(repo, tmp_path, "--fail-on=warning").status == 1
 
 
-def test_names_of_any_form(tmp_path: Path) -> None:
+def test_names_of_any_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     assert log_dirs_around(["nothing/x.log", "", "x.log"]) == []
     odd = tmp_path / "a\nb\udcff"
     shutil.copytree(FIXTURES / SOUND, odd)
