@@ -114,6 +114,7 @@ class _Level:
 
 
 _NO_KEY: Any = object()
+_STEP = re.compile(r"\.log\[\d*\]$|\.log\[\.\.\.\]$")
 
 
 def _scalar(text: str) -> Any:
@@ -135,10 +136,20 @@ def _told(error: msgspec.ValidationError) -> str:
     where = place.rstrip("`").lstrip(".") or "the spec"
     unknown = _UNKNOWN.fullmatch(reason)
     if unknown:
-        return f"{where}: there is no {unknown[1]}{did_you_mean(unknown[1], _names())}"
+        return f"{where}: {_told_unknown(unknown[1], where)}"
     named = reason.replace("`int`", "a number").replace("`str`", "a text").replace("`object`", "an object")
     named = named.replace("`array`", "a list").replace("`null`", "nothing").replace(" | ", " or ").replace("`", "")
     return f"{where}: {named[:1].lower()}{named[1:]}"
+
+
+def _told_unknown(name: str, where: str) -> str:
+    """Say that there is no such field here: it is misspelt, or it belongs to another part of the spec."""
+    if name not in _names():
+        return f"there is no {name}{did_you_mean(name, _names())}"
+    is_step = _STEP.search(where) is not None
+    return f"{name} does not belong here" + (
+        f"; a step is one of {', '.join(_spec.Step.__struct_fields__)}" if is_step else ""
+    )
 
 
 def _names() -> list[str]:

@@ -113,6 +113,11 @@ def test_records_have_what_the_spec_says() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
+        (
+            "partitions: [{topic: t, log: [{records: []}]}]",
+            "partitions[0].log[0]: records does not belong here; a step is one of batch, generate, commit",
+        ),
+        ("partitions: [{topic: t, seed: 3}]", "partitions[0]: seed does not belong here"),
         ("partitions: [{topic: t, lag: []}]", "partitions[0]: there is no lag (did you mean log?)"),
         (
             "partitions: [{topic: t, log: [{batch: {records: [{key: 1}]}}]}]",
