@@ -143,6 +143,22 @@ def test_a_stream_follows_a_log_that_grows(spark: Any, log: pathlib.Path, tmp_pa
 
 
 @needs_limits
+def test_the_progress_of_a_stream_shows_the_ends_of_the_logs(
+    spark: Any, log: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """Also while a limit lets it read less."""
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 40}
+    stream = spark.readStream.format("klog").options(**options).load(str(log))
+    writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    told = [progress["sources"][0] for progress in query.recentProgress if progress["numInputRows"]]
+    assert len(told) == 3
+    assert ["90" in str(source["latestOffset"]) for source in told] == [True] * 3
+    assert ["90" in str(source["endOffset"]) for source in told] == [False, False, True]
+
+
+@needs_limits
 def test_a_stream_whose_data_is_gone_fails_unless_it_need_not(
     spark: Any, log: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
