@@ -30,7 +30,7 @@ WAYS = {
     "resync": ["--resync"],
     "json": ["--format", "json"],
     "csv": ["--format", "csv"],
-    "decoded": ["--value-format", "json", "--key-decoder", "cat"],
+    "decoded": ["--value-format", "json", "--key-decoder", "true"],
 }
 EXPORTS = ("arrow", "parquet")
 

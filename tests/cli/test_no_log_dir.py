@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
-import re
 import shlex
 import shutil
-import subprocess
-import sys
 
 import pytest
-from running import FIXTURES, ROOT, run_here, tree_of
+from running import FIXTURES, run_here, tree_of
 
 from klogtool.cli.main import COMMANDS
 
@@ -93,27 +89,3 @@ def test_columns_of_such_a_folder_are_refused_and_not_empty() -> None:
 
     with pytest.raises(klogtool.Unsupported, match="neither a log dir nor a partition dir"):
         list(klogtool.columns(DISKS))
-
-
-@pytest.mark.slow
-def test_the_recipe_for_ci_finds_no_damage_but_new_damage(tmp_path: pathlib.Path) -> None:
-    page = (ROOT / "docs/verify.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^## In CI$.*?^```\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-    shutil.copytree(FIXTURES, tmp_path / "fixtures")
-    (tmp_path / "klogtool").write_text(f'#!/bin/sh\nexec {sys.executable} -m klogtool "$@"\n')
-    (tmp_path / "klogtool").chmod(0o755)
-
-    def run(script: str) -> int:
-        path = {"PATH": f"{tmp_path}:/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
-        done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=path, capture_output=True, check=False)
-        assert b"neither a log dir" not in done.stderr
-        return done.returncode
-
-    assert run(block) == 0
-    known = [json.loads(line) for line in (tmp_path / "known.json").read_text().splitlines()]
-    assert {row["id"] for row in known if row.get("severity") == "error"} >= {"batch-crc", "torn-batch"}
-    assert sum(row.get("records", 0) for row in known) > 1000
-    damaged = tmp_path / "fixtures/transactions/logdir/t-0/00000000000000000007.log"
-    damaged.write_bytes(damaged.read_bytes()[:-1])
-    functions, *_, last = [line for line in block.splitlines() if line.strip()]
-    assert run(f"{functions}\n{last}") != 0

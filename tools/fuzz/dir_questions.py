@@ -87,7 +87,7 @@ def check_findings(place: Place, paths: list[str], answer: list[Finding | Summar
     counted = summary.errors + summary.warnings + summary.infos
     must(counted == len(findings), "every finding is counted", summary)
     must(min(summary.batches, summary.records, summary.bytes, summary.files) >= 0, "counts", summary)
-    row_line(summary_row(summary, 0)), closing_line(summary, 0, notes_shown=False, status=0)
+    row_line(summary_row(summary, None)), closing_line(summary, None, notes_shown=False, status=0)
 
 
 def check_finding(place: Place, finding: Finding) -> None:
@@ -109,7 +109,7 @@ def same_findings(answer: list[Finding | Summary], other: list[Finding | Summary
     differing = [item for item in mine if item not in others], [item for item in others if item not in mine]
     must(differing == ([], []), "kernels and reference find the same", differing)
     must(mine == others, "kernels and reference find it in the same order")
-    rows = [summary_row(item, 0) | {"seconds": 0} for item in (answer[-1], other[-1]) if isinstance(item, Summary)]
+    rows = [summary_row(item, None) | {"seconds": 0} for item in (answer[-1], other[-1]) if isinstance(item, Summary)]
     must(rows[0] == rows[1], "kernels and reference count the same", rows)
 
 
