@@ -5,12 +5,12 @@ set -euo pipefail
 file=$(realpath "$1") klogtool=$(realpath --no-symlinks "$2")
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=$(mktemp -d)
-trap 'umount -q "$work"/*/root/.cache "$work"/*/tmp "$work"/* 2>/dev/null; rm -rf "$work"' EXIT
+trap 'umount -q "$work"/*/home/.cache "$work"/*/tmp "$work"/* 2>/dev/null; rm -rf "$work"' EXIT
 busybox=$(command -v busybox) || { echo "needs busybox-static" >&2; exit 2; }
 
 # A root folder with busybox's programs, the file, and a fixture. No libc, no Python, no /proc.
 jail() {
-  mkdir -p "$work/$1"/{bin,tmp,dev,root}
+  mkdir -p "$work/$1"/{bin,tmp,dev,home}
   cp "$busybox" "$work/$1/bin/busybox"
   for name in sh tail tar gzip mkdir mv rm sha256sum id ls cat rmdir mount umount; do ln -s busybox "$work/$1/bin/$name"; done
   mknod -m 666 "$work/$1/dev/null" c 1 3
@@ -24,7 +24,7 @@ jail() {
 inside() {
   local name=$1 status=0
   shift
-  chroot "$work/$name" /bin/busybox env -i PATH=/bin HOME=/root "$@" 2>&1 || status=$?
+  chroot "$work/$name" /bin/busybox env -i PATH=/bin HOME=/home "$@" 2>&1 || status=$?
   echo "status $status"
 }
 fail() {
@@ -42,7 +42,7 @@ answer=$(inside empty /klogtool.run --version)
 status 0" ] || fail "--version is not that of the installed klogtool" "$answer"
 for words in "dump-log logdir --deep-iteration" "verify logdir --notes --now 2024-01-01" "explain batch-crc"; do
   # shellcheck disable=SC2086
-  here=$(cd "$work/empty" && status=0 && { env -i HOME=/root PATH=/bin "$klogtool" $words 2>&1 || status=$?; } && echo "status $status")
+  here=$(cd "$work/empty" && status=0 && { env -i HOME=/home PATH=/bin "$klogtool" $words 2>&1 || status=$?; } && echo "status $status")
   # shellcheck disable=SC2086
   there=$(inside empty /klogtool.run $words)
   [ "$here" = "$there" ] || fail "$words: not the answer of the installed klogtool" "$(diff <(echo "$here") <(echo "$there"))"
@@ -66,12 +66,12 @@ umount "$work/readonly/tmp" "$work/readonly"
 echo "one file: a read-only root, with and without a /tmp that may be written"
 
 jail noexec
-mkdir -p "$work/noexec/root/.cache"
-mount -t tmpfs -o noexec tmpfs "$work/noexec/root/.cache"
+mkdir -p "$work/noexec/home/.cache"
+mount -t tmpfs -o noexec tmpfs "$work/noexec/home/.cache"
 expect "noexec home" "$version" "$(inside noexec /klogtool.run --version)"
-expect "--to a folder without exec" "noexec" "$(inside noexec /klogtool.run --to /root/.cache/x --version)"
+expect "--to a folder without exec" "noexec" "$(inside noexec /klogtool.run --to /home/.cache/x --version)"
 [ -n "$(ls "$work/noexec/tmp")" ] || fail "a home without exec: not unpacked into /tmp"
-umount "$work/noexec/root/.cache"
+umount "$work/noexec/home/.cache"
 echo "one file: a home that is mounted with noexec"
 
 jail user
@@ -86,7 +86,7 @@ jail twice
 inside twice /klogtool.run --version >"$work/one" & inside twice /klogtool.run --version >"$work/two" & wait
 cmp "$work/one" "$work/two"
 grep -qxF "$version" "$work/one" || fail "two first starts at a time" "$(cat "$work/one")"
-[ "$(ls -A "$work/twice/root/.cache" | wc -l)" = 1 ] || fail "two first starts leave something" "$(ls -A "$work/twice/root/.cache")"
+[ "$(ls -A "$work/twice/home/.cache" | wc -l)" = 1 ] || fail "two first starts leave something" "$(ls -A "$work/twice/home/.cache")"
 printf 'x' | dd of="$work/twice/klogtool.run" bs=1 seek=9000000 conv=notrunc status=none
 expect "a damaged file" "is damaged" "$(inside twice /klogtool.run --to /tmp/again --version)"
 mkdir "$work/twice/image"
