@@ -5,7 +5,7 @@ set -euo pipefail
 file=$(realpath "$1") klogtool=$(realpath --no-symlinks "$2")
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=$(mktemp -d)
-trap 'umount -q "$work"/*/home/.cache "$work"/*/tmp "$work"/* 2>/dev/null; rm -rf "$work"' EXIT
+trap 'umount -q "$work"/*/home/.cache "$work"/*/tmp "$work"/* 2>/dev/null || true; rm -rf "$work"' EXIT
 busybox=$(command -v busybox) || { echo "needs busybox-static" >&2; exit 2; }
 
 # A root folder with busybox's programs, the file, and a fixture. No libc, no Python, no /proc.
