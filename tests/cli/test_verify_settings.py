@@ -340,6 +340,24 @@ def test_a_baseline_is_written_and_read(project: Path) -> None:
     assert verify(elsewhere, "damaged", "--baseline", "known.jsonl").status == 1
 
 
+@pytest.mark.slow
+def test_new_damage_among_many_log_dirs_with_known_damage(tmp_path: Path) -> None:
+    """As a repository has it that keeps logs as fixtures: this one."""
+    shutil.copytree(FIXTURES, tmp_path / "fixtures")
+    assert verify(tmp_path, "fixtures", "--recursive", "--write-baseline", "known.jsonl").status == 0
+    known = [json.loads(line) for line in (tmp_path / "known.jsonl").read_text().splitlines()]
+    assert {row.get("id") for row in known} >= {"batch-crc", "torn-batch"}
+    again = ["fixtures", "--recursive", "--baseline", "known.jsonl", "--format", "json"]
+    sound = verify(tmp_path, *again)
+    assert (sound.status, rows(sound)[-1]["errors"], issues(sound)) == (0, 0, [])
+    assert rows(sound)[-1]["records"] > 1000
+    damaged = tmp_path / "fixtures/transactions/logdir/t-0/00000000000000000007.log"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    told = verify(tmp_path, *again)
+    assert told.status == 1
+    assert {path for _, path in issues(told)} == {"fixtures/transactions/logdir/t-0/00000000000000000007.log"}
+
+
 def test_a_baseline_is_the_same_every_time_and_is_written_anew(project: Path) -> None:
     verify(project, ".", "--recursive", "--write-baseline", "known.jsonl")
     once = (project / "known.jsonl").read_bytes()
