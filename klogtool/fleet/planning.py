@@ -70,7 +70,7 @@ class FleetPlan(Struct, frozen=True):
 
     def elections(self) -> dict[str, Any]:
         """Return the JSON for `kafka-leader-election.sh --election-type UNCLEAN --path-to-json-file`: partitions whose
-        best copy is on a broker that the controller does not elect by itself."""
+        best copy may be on a broker that the controller does not elect by itself."""
         unclean = filter(needs_election, self.choices)
         return {"partitions": [{"topic": choice.topic, "partition": choice.partition} for choice in unclean]}
 
@@ -108,8 +108,7 @@ def make_fleet_plan(files: Sequence[Collected]) -> FleetPlan:
     keys = sorted({*placed, *known})
     unclean = _unclean(brokers, metadata_from)
     choices = [choose(placed.get(key, ()), known.get(key), tuple(brokers), key, unclean) for key in keys]
-    choices = [replace(choice, rivals=tuple(_rivals(choice, tuple(brokers)))) for choice in choices]
-    waves, conflicts = start_order(choices, tuple(brokers))
+    choices, waves, conflicts = _in_order(choices, tuple(brokers))
     in_conflict: dict[tuple[str, int], set[int]] = defaultdict(set)
     for each in conflicts:
         in_conflict[each.topic, each.partition].add(each.node_id)
@@ -200,9 +199,14 @@ def _notes(files: Sequence[Collected], metadata_from: int | None) -> Iterator[st
 
 
 def needs_election(choice: Choice) -> bool:
-    """Return whether the best copy leads only after an unclean election."""
+    """Return whether the best copy may lead only after an unclean election.
+
+    Also if it is electable, but a broker with a worse copy is, too. The controllers start with all brokers in sync that
+    the metadata names, and take out one after another because its session has timed out
+    (ReplicationControlManager.handleBrokerFenced). The last one stays, whichever it is, and is waited for.
+    """
     leader = choice.leader
-    return leader in choice.replicas and leader not in choice.electable
+    return leader in choice.replicas and (leader not in choice.electable or bool(choice.rivals))
 
 
 def is_damaged(choice: Choice) -> bool:
@@ -220,22 +224,45 @@ def _reassignment(choice: Choice) -> dict[str, Any]:
     return {"topic": choice.topic, "partition": choice.partition, "replicas": [leader, *others]}
 
 
-def _before_the_best(choice: Choice) -> tuple[int, ...]:
-    """Return the brokers that lead if they run: those that the controller elects by itself; and if an unclean election
-    is needed, which takes the first live replica, those that come first."""
-    if not needs_election(choice) or choice.leader is None:
-        return choice.electable
-    first = choice.replicas[: choice.replicas.index(choice.leader)]
-    return tuple(dict.fromkeys((*choice.electable, *first)))
+def _in_order(
+    choices: Sequence[Choice], brokers: Brokers
+) -> tuple[list[Choice], tuple[Brokers, ...], tuple[Conflict, ...]]:
+    """Return the choices with their rivals, and the order of starts that these ask for."""
+    first: Collection[int] = brokers
+    while True:
+        ranked = [replace(choice, rivals=_rivals(choice, brokers, first)) for choice in choices]
+        waves, conflicts = start_order(ranked, brokers)
+        still_first = set(first) & set(waves[0]) if waves else set()
+        if still_first == set(first) or not any(_is_late(choice, still_first, first) for choice in ranked):
+            return ranked, waves, conflicts
+        first = still_first
 
 
-def _rivals(choice: Choice, brokers: Sequence[int]) -> Iterator[int]:
-    """Yield brokers that may be elected before the best one, and whose copy would cut it."""
+def _is_late(choice: Choice, now: Collection[int], before: Collection[int]) -> bool:
+    return needs_election(choice) and choice.leader in before and choice.leader not in now
+
+
+def _rivals(choice: Choice, brokers: Collection[int], first: Collection[int]) -> tuple[int, ...]:
+    """Return the brokers that must not run before the best one. first: the brokers that start first.
+
+    Those are the brokers that the controller elects by itself, and whose copy would cut the best one. If an unclean
+    election is needed, which takes the first live replica, they are also those with such a copy that come before the
+    best one in the list; and all with such a copy if the election runs once before the best one has started.
+    """
+    by_itself = tuple(_worse(choice, choice.electable, brokers))
+    if choice.leader is None or not needs_election(replace(choice, rivals=by_itself)):
+        return by_itself
+    end = choice.replicas.index(choice.leader) if choice.leader in first else None
+    return tuple(dict.fromkeys((*by_itself, *_worse(choice, choice.replicas[:end], brokers))))
+
+
+def _worse(choice: Choice, candidates: Sequence[int], brokers: Collection[int]) -> Iterator[int]:
+    """Yield those of the brokers whose copy would cut the best one, if they led."""
     if choice.best is None or choice.leader not in choice.replicas:
         return
     best = choice.best.copy
     own = {share.placed.node_id: share.placed for share in choice.shares if share.action in ("follow", "truncate")}
-    for node_id in _before_the_best(choice):
+    for node_id in candidates:
         if node_id == choice.leader or node_id not in brokers:
             continue
         rival = own.get(node_id)

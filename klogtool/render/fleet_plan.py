@@ -70,7 +70,14 @@ def choice_lines(choice: Choice) -> Iterator[str]:
     for problem in choice.problems:
         yield _line("PROBLEM", escaped(problem))
     if needs_election(choice):
-        yield _line("election", f"unclean: the controller elects only {_brokers(choice.electable)} by itself")
+        yield _line("election", f"unclean: the controller {_election_text(choice)}")
+
+
+def _election_text(choice: Choice) -> str:
+    if choice.leader not in choice.electable:
+        return f"elects only {_brokers(choice.electable)} by itself"
+    others = [node_id for node_id in choice.electable if node_id != choice.leader]
+    return f"may wait for {_brokers(others)} instead"
 
 
 def span_text(placed: Placed) -> str:
@@ -139,11 +146,19 @@ def _walk_steps(plan: FleetPlan) -> Iterator[str]:
             yield "Run kafka-leader-election.sh --election-type UNCLEAN --path-to-json-file (of --elections)."
         elif is_elected and n < len(waves):
             yield "Run the elections again."
+        if is_elected and n < len(waves):
+            yield _WAIT
     if plan.reassignments()["partitions"]:
         yield (
             "If the missing brokers are gone for good, run kafka-reassign-partitions.sh --execute "
             "--reassignment-json-file (of --reassignments)."
         )
+
+
+_WAIT = (
+    "Check with kafka-topics.sh --describe: a broker that runs must lead each of these partitions, unless its best "
+    "broker starts later. If not, wait a minute, and run the elections again."
+)
 
 
 def _brokers(brokers: Sequence[int]) -> str:
