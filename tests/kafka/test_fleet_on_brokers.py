@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import shutil
 import sys
 import time
@@ -19,7 +20,7 @@ import pytest
 from damage import flip_bit
 from running import run_here
 
-from klogtool.fleet.planning import FleetPlan, read_fleet_plan
+from klogtool.fleet.planning import FleetPlan, needs_election, read_fleet_plan
 
 from .clusters import Cluster, a_cluster
 from .kafka import scratch_folder
@@ -29,6 +30,7 @@ Path = pathlib.Path
 TOPIC, ASSIGNMENT = "t", "1:2:3,2:3:1,3:2:1"
 PARTED, HURT, SHORT = PARTITIONS = (0, 1, 2)
 ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
+TOPICS = "org.apache.kafka.tools.TopicCommand"
 FIRST, MORE = 10, 10
 
 
@@ -86,19 +88,36 @@ def hurt_disks(cluster: Cluster, folder: Path) -> None:
 
 
 def start_as_planned(cluster: Cluster, plan: FleetPlan, folder: Path) -> None:
-    """Wave by wave; after the first one, the elections that the plan names."""
-    for n, wave in enumerate(plan.fleet.waves):
+    """Wave by wave; before the next one the elections of the plan, until only brokers that run lead and are in sync."""
+    running: set[int] = set()
+    for n, wave in enumerate(plan.fleet.waves, 1):
         Cluster([cluster.brokers[node - 1] for node in wave]).start()
-        if n == 0:
-            run_elections(cluster.brokers[wave[0] - 1], plan, folder)
+        running |= set(wave)
+        if n < len(plan.fleet.waves):
+            elect_as_planned(cluster.brokers[wave[0] - 1], plan, running, folder)
 
 
-def run_elections(broker: Any, plan: FleetPlan, folder: Path) -> None:
+def elect_as_planned(broker: Any, plan: FleetPlan, running: set[int], folder: Path) -> None:
+    """What the plan says: run the elections, look who leads, and run them again while sessions have not timed out."""
     elections = folder / "elections.json"
     elections.write_text(json.dumps(plan.elections()))
-    if plan.elections()["partitions"]:
+    awaited = {choice.partition for choice in plan.choices if needs_election(choice) and choice.leader in running}
+    for _ in range(30):
         words = ("--election-type", "UNCLEAN", "--path-to-json-file", elections)
-        broker.tool(ELECTION, "--bootstrap-server", broker.bootstrap, *words)
+        if plan.elections()["partitions"]:
+            broker.tool(ELECTION, "--bootstrap-server", broker.bootstrap, *words, check=False)
+        told = broker.tool(TOPICS, "--bootstrap-server", broker.bootstrap, "--describe", "--topic", TOPIC).stdout
+        active = active_replicas(told)
+        if all(active.get(partition, {-1}) <= running for partition in awaited):
+            return
+        time.sleep(1)
+    raise AssertionError(f"{sorted(running)} run, but:\n{told}")
+
+
+def active_replicas(described: str) -> dict[int, set[int]]:
+    """The leader and the ISR of each partition that has a leader, as kafka-topics tells them."""
+    lines = re.findall(r"\tPartition: (\d+)\tLeader: (\d+)\t.*\tIsr: ([\d,]+)", described)
+    return {int(partition): {int(leader), *map(int, isr.split(","))} for partition, leader, isr in lines}
 
 
 def wait_until_same(cluster: Cluster, partition: int) -> None:
@@ -130,6 +149,7 @@ def test_a_cluster_comes_back_from_its_best_copies(folder: Path) -> None:
         assert [(o.node_id, o.first, o.last) for o in choices[PARTED].only_elsewhere] == [(1, FIRST, FIRST + 4)]
         assert {s.placed.node_id: s.action for s in choices[HURT].shares}[3] == "truncate"
         assert choices[SHORT].leader == 2
+        assert needs_election(choices[SHORT]), "3 may stay in the ISR, and has a worse copy"
 
         for n, broker in enumerate(cluster.brokers, 1):
             out = klog(folder, "fleet", "apply", "plan.klog", *log_dirs_of(broker), "--apply")
