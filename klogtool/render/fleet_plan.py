@@ -156,8 +156,8 @@ def _walk_steps(plan: FleetPlan) -> Iterator[str]:
 
 
 _WAIT = (
-    "Check with kafka-topics.sh --describe: Leader and Isr of each of these partitions must be brokers that run, unless "
-    "its best broker starts later. If not, wait a minute, and run the elections again."
+    "Check with kafka-topics.sh --describe: Leader and Isr of each of these partitions must be brokers that run, "
+    "unless its best broker starts later. If not, wait a minute, and run the elections again."
 )
 
 
