@@ -15,7 +15,17 @@ from msgspec.structs import replace
 
 from klogtool.errors import Refused
 from klogtool.fleet.choosing import Choice, Placed, Share, choose, hidden_damage
-from klogtool.fleet.collected import MOST_LISTED, Brokers, Collected, Int, LogDirFacts, Name, PartitionFacts, Word
+from klogtool.fleet.collected import (
+    MOST_LISTED,
+    Brokers,
+    Collected,
+    CopyFacts,
+    Int,
+    LogDirFacts,
+    Name,
+    PartitionFacts,
+    Word,
+)
 from klogtool.fleet.framed import End, Frame
 from klogtool.fleet.histories import brokers_cut
 
@@ -261,13 +271,22 @@ def _worse(choice: Choice, candidates: Sequence[int], brokers: Collection[int]) 
     if choice.best is None or choice.leader not in choice.replicas:
         return
     best = choice.best.copy
-    own = {share.placed.node_id: share.placed for share in choice.shares if share.action in ("follow", "truncate")}
+    own = {share.placed.node_id: share for share in choice.shares if share.action in ("follow", "truncate")}
     for node_id in candidates:
         if node_id == choice.leader or node_id not in brokers:
             continue
         rival = own.get(node_id)
-        if rival is None or brokers_cut(best, rival.copy, is_clean=False) < best.log_end_offset:
+        if rival is None or brokers_cut(best, _as_it_leads(rival), is_clean=False) < best.log_end_offset:
             yield node_id
+
+
+def _as_it_leads(share: Share) -> CopyFacts:
+    """Return the copy as its broker would lead with it: cut by `fleet apply`, or by the broker at its damage."""
+    copy = share.placed.copy
+    end = min(copy.log_end_offset, copy.sound_end_offset)
+    if share.action == "truncate" and share.to is not None:
+        end = min(end, share.to)
+    return replace(copy, log_end_offset=end)
 
 
 def start_order(

@@ -50,12 +50,18 @@ def a_fleet(seed: int) -> FleetPlan:
 
 
 def copy_of(choice: Choice, node: int) -> CopyFacts | None:
-    """What a broker has when it starts: the best copy where it was brought by hand."""
+    """What a broker has when it starts: the best copy where it was brought by hand, and others cut by `fleet apply` and
+    at their damage."""
     assert choice.best is not None
     for share in choice.shares:
+        copy = share.placed.copy
         if share.placed.node_id == node and share.action in ("lead", "replace"):
             return choice.best.copy
-    return next((share.placed.copy for share in choice.shares if share.placed.node_id == node), None)
+        if share.placed.node_id == node:
+            cut = share.to if share.action == "truncate" else None
+            end = min(offset for offset in (copy.log_end_offset, copy.sound_end_offset, cut) if offset is not None)
+            return replace(copy, log_end_offset=end)
+    return None
 
 
 def leader_after(choice: Choice, waves: Sequence[Sequence[int]], last: int) -> tuple[int | None, int]:
