@@ -70,8 +70,8 @@ class Choice(Struct, frozen=True, tag="choice"):
     fills: offsets that the best copy lacks, and other copies have: for `salvage --replica`. lost: offsets that no copy
     has, between those that are kept. only_elsewhere: offsets that this choice loses. older: offsets before the start of
     the best copy, where retention may have deleted them. missing: brokers that have the partition by the metadata, and
-    of which no file was given. electable: brokers that the controller elects by itself: the ISR, or the ELR if that is
-    empty (PartitionChangeBuilder). rivals: those of them whose copy is worse: they must not lead.
+    of which no file was given. electable: brokers that the controller may elect by itself (electable_of). rivals:
+    brokers with a worse copy that may be elected: they must not lead.
     """
 
     topic: Name
@@ -113,7 +113,8 @@ def choose(
         choice = replace(choice, electable=electable_of(known, unclean))
     if not candidates:
         return replace(choice, shares=tuple(others))
-    order = sorted(replicas, key=lambda node_id: node_id not in choice.electable)
+    first = () if known is None else _elected_first(known, unclean)
+    order = sorted(replicas, key=lambda node_id: node_id not in first)
     own = {
         node_id: _best_of([each for each in candidates if each.node_id == node_id], order)
         for node_id in dict.fromkeys(each.node_id for each in candidates)
@@ -136,8 +137,16 @@ def choose(
 
 
 def electable_of(known: PartitionFacts, unclean: Collection[int]) -> tuple[int, ...]:
-    """Return the brokers that the controller elects by itself: the ISR; if that is empty, the ELR; if all of these
-    stopped uncleanly, the last leader (PartitionChangeBuilder, with eligible.leader.replicas.version 1)."""
+    """Return the brokers that the controller may elect by itself, those first that it elects if nothing fails.
+
+    At first these are the ISR; if that is empty, the ELR. With eligible.leader.replicas.version 1 they are those that
+    stopped in order, and if there is none, the last leader (PartitionChangeBuilder). While sessions time out, every
+    broker of the ISR may become the last leader: it counts as running, although it is dead (handleBrokerFenced).
+    """
+    return tuple(dict.fromkeys((*_elected_first(known, unclean), *known.isr)))
+
+
+def _elected_first(known: PartitionFacts, unclean: Collection[int]) -> tuple[int, ...]:
     for brokers in (known.isr, known.elr):
         left = tuple(node_id for node_id in brokers if node_id not in unclean)
         if left:

@@ -211,12 +211,18 @@ def _notes(files: Sequence[Collected], metadata_from: int | None) -> Iterator[st
 def needs_election(choice: Choice) -> bool:
     """Return whether the best copy may lead only after an unclean election.
 
-    Also if it is electable, but a broker with a worse copy is, too. The controllers start with all brokers in sync that
-    the metadata names, and take out one after another because its session has timed out
+    Also if it is electable, but a broker with a worse copy is, too, or one that is missing. The controllers start with
+    all brokers in sync that the metadata names, and take out one after another because its session has timed out
     (ReplicationControlManager.handleBrokerFenced). The last one stays, whichever it is, and is waited for.
     """
-    leader = choice.leader
-    return leader in choice.replicas and (leader not in choice.electable or bool(choice.rivals))
+    if choice.leader not in choice.replicas:
+        return False
+    return choice.leader not in choice.electable or bool(waited_for(choice))
+
+
+def waited_for(choice: Choice) -> tuple[int, ...]:
+    """Return the brokers for which the controller may wait, although they must not lead, or do not start."""
+    return tuple(n for n in choice.electable if n in choice.rivals or n in choice.missing)
 
 
 def is_damaged(choice: Choice) -> bool:

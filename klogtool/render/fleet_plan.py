@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from klogtool.escape import escaped, quoted
 from klogtool.fleet.choosing import Choice, Placed, Share, hidden_damage, is_healthy
 from klogtool.fleet.histories import last_epoch_of
-from klogtool.fleet.planning import BY_APPLY, FleetPlan, is_damaged, needs_election
+from klogtool.fleet.planning import BY_APPLY, FleetPlan, is_damaged, needs_election, waited_for
 from klogtool.render.counts import count_text
 
 _WIDTH = 10
@@ -76,8 +76,7 @@ def choice_lines(choice: Choice) -> Iterator[str]:
 def _election_text(choice: Choice) -> str:
     if choice.leader not in choice.electable:
         return f"elects only {_brokers(choice.electable)} by itself"
-    others = [node_id for node_id in choice.electable if node_id != choice.leader]
-    return f"may wait for {_brokers(others)} instead"
+    return f"may wait for {_brokers(waited_for(choice))} instead"
 
 
 def span_text(placed: Placed) -> str:
@@ -126,8 +125,10 @@ def _steps(plan: FleetPlan) -> Iterator[str]:
 
 
 def _walk_steps(plan: FleetPlan) -> Iterator[str]:
+    is_elected = bool(plan.elections()["partitions"])
     if plan.fleet.missing:
-        yield f"Collect from {_brokers(plan.fleet.missing)}, too, if any disk of theirs is left, and plan again."
+        risk = " Go on only if they are gone: the unclean elections lose what only they have." if is_elected else ""
+        yield f"Collect from {_brokers(plan.fleet.missing)}, too, if any disk of theirs is left, and plan again.{risk}"
     if plan.fleet.metadata_from is None:
         yield "Collect the log dir with __cluster_metadata-0, too; if it is lost: klogtool fleet metadata builds it."
     if any(choice.only_elsewhere for choice in plan.choices):
@@ -138,7 +139,6 @@ def _walk_steps(plan: FleetPlan) -> Iterator[str]:
     acting = sorted({s.placed.node_id for c in plan.choices for s in c.shares if s.action in BY_APPLY})
     if acting:
         yield f"Run klogtool fleet apply PLAN LOGDIR... --apply on {_brokers(acting)}."
-    is_elected = bool(plan.elections()["partitions"])
     waves = plan.fleet.waves if len(plan.fleet.waves) > 1 or is_elected else ()
     for n, wave in enumerate(waves, 1):
         yield f"Start {_brokers(wave)}."

@@ -1,6 +1,7 @@
 """The starts of a fleet's plan, on a model of the controller. After all brokers have died, it takes brokers out of the
-ISR one after another; the last one stays, whichever it is, and leads as soon as it runs. Brokers start wave by wave,
-and after each wave the elections run. Whoever leads, the best copy is not cut.
+ISR one after another. The last one stays, whichever it is, and leads as soon as it runs. With the feature of eligible
+leader replicas it is the last leader, and leads although it was killed. Brokers start wave by wave, and after each wave
+the elections run. Whoever leads, the best copy is not cut.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from test_fleet_model import NODES, TOPIC_ID, Cluster, facts_of
 from klogtool.fleet.choosing import Choice
 from klogtool.fleet.collected import BrokerFacts, Collected, CopyFacts, LogDirFacts, MetadataFacts, PartitionFacts
 from klogtool.fleet.histories import brokers_cut
-from klogtool.fleet.planning import FleetPlan, make_fleet_plan, needs_election
+from klogtool.fleet.planning import ELR, FleetPlan, make_fleet_plan, needs_election
 
 FLEETS = 300
 PARTITIONS = 3
@@ -32,11 +33,12 @@ def partition_after_disaster(chance: random.Random, partition: int) -> tuple[Clu
     return cluster, PartitionFacts("t", TOPIC_ID, partition, replicas, isr, (), cluster.leader or -1, cluster.epoch)
 
 
-def a_fleet(seed: int) -> FleetPlan:
-    """The plan for three brokers with three partitions."""
+def a_fleet(seed: int) -> tuple[FleetPlan, dict[int, tuple[int, ...]]]:
+    """The plan for three brokers with three partitions, and the ISR of each partition."""
     chance = random.Random(seed)
     made = [partition_after_disaster(chance, partition) for partition in range(PARTITIONS)]
     known = tuple(facts for _, facts in made)
+    features = {ELR: chance.randint(0, 1)}
     files = []
     for node in NODES:
         copies = [
@@ -44,9 +46,10 @@ def a_fleet(seed: int) -> FleetPlan:
             for cluster, facts in made
             if node in cluster.replicas
         ]
-        broker = BrokerFacts(1, node, "c", (LogDirFacts("/d", node, "c"),), MetadataFacts("/d", 100))
+        log_dirs = (LogDirFacts("/d", node, "c", is_clean=chance.random() < 0.5),)
+        broker = BrokerFacts(1, node, "c", log_dirs, MetadataFacts("/d", 100, features))
         files.append(Collected(broker, (), known, tuple(copies)))
-    return make_fleet_plan(files)
+    return make_fleet_plan(files), {facts.partition: facts.isr for facts in known}
 
 
 def copy_of(choice: Choice, node: int) -> CopyFacts | None:
@@ -95,11 +98,11 @@ def hurts_the_best(choice: Choice, leader: int) -> bool:
 def test_no_start_of_a_plan_cuts_the_best_copy() -> None:
     elected = 0
     for seed in range(FLEETS):
-        plan = a_fleet(seed)
+        plan, isr = a_fleet(seed)
         for choice in plan.choices:
             if choice.best is None:
                 continue
-            for last in choice.electable:
+            for last in isr[choice.partition]:
                 leader, _ = leader_after(choice, plan.fleet.waves, last)
                 assert leader is not None
                 told = f"seed {seed}, t-{choice.partition}, {last} stays in the ISR: {leader} leads"
@@ -111,12 +114,12 @@ def test_no_start_of_a_plan_cuts_the_best_copy() -> None:
 def test_the_best_broker_has_a_leader_as_soon_as_it_runs() -> None:
     """So that what `kafka-topics --describe` must show comes true, and no later wave is waited for."""
     for seed in range(FLEETS):
-        plan = a_fleet(seed)
+        plan, isr = a_fleet(seed)
         starts = {node: n for n, wave in enumerate(plan.fleet.waves) for node in wave}
         for choice in plan.choices:
             if choice.leader is None or not needs_election(choice):
                 continue
-            for last in choice.electable:
+            for last in isr[choice.partition]:
                 assert leader_after(choice, plan.fleet.waves, last)[1] <= starts[choice.leader], f"seed {seed}"
 
 
