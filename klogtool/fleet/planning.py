@@ -32,6 +32,7 @@ from klogtool.fleet.histories import brokers_cut
 COMMAND = "fleet plan"
 FORMAT = 1
 METADATA_TOPIC = "__cluster_metadata"
+UNCLEAN_ELECTIONS = "unclean.leader.election.enable"
 ELR = "eligible.leader.replicas.version"  # a feature
 BY_APPLY = ("truncate", "set-aside", "restore")
 
@@ -118,6 +119,8 @@ def make_fleet_plan(files: Sequence[Collected]) -> FleetPlan:
     keys = sorted({*placed, *known})
     unclean = _unclean(brokers, metadata_from)
     choices = [choose(placed.get(key, ()), known.get(key), tuple(brokers), key, unclean) for key in keys]
+    open_topics = _open_to_all(brokers, metadata_from)
+    choices = [_open_to_replicas(choice) if choice.topic in open_topics else choice for choice in choices]
     choices, waves, conflicts = _in_order(choices, tuple(brokers))
     in_conflict: dict[tuple[str, int], set[int]] = defaultdict(set)
     for each in conflicts:
@@ -182,6 +185,16 @@ def _unclean(brokers: Mapping[int, Collected], metadata_from: int | None) -> set
     if metadata is None or metadata.features.get(ELR, 0) < 1:
         return set()
     return {n for n, file in brokers.items() if not all(log_dir.is_clean for log_dir in file.broker.log_dirs)}
+
+
+def _open_to_all(brokers: Mapping[int, Collected], metadata_from: int | None) -> set[str]:
+    """Return the topics for which the controller elects any replica that runs, if none in sync does."""
+    topics = () if metadata_from is None else brokers[metadata_from].topics
+    return {known.topic for known in topics if known.settings.get(UNCLEAN_ELECTIONS) == "true"}
+
+
+def _open_to_replicas(choice: Choice) -> Choice:
+    return replace(choice, electable=tuple(dict.fromkeys((*choice.electable, *choice.replicas))))
 
 
 def _placed(brokers: Mapping[int, Collected]) -> dict[tuple[str, int], list[Placed]]:

@@ -14,9 +14,17 @@ from msgspec.structs import replace
 from test_fleet_model import NODES, TOPIC_ID, Cluster, facts_of
 
 from klogtool.fleet.choosing import Choice
-from klogtool.fleet.collected import BrokerFacts, Collected, CopyFacts, LogDirFacts, MetadataFacts, PartitionFacts
+from klogtool.fleet.collected import (
+    BrokerFacts,
+    Collected,
+    CopyFacts,
+    LogDirFacts,
+    MetadataFacts,
+    PartitionFacts,
+    TopicFacts,
+)
 from klogtool.fleet.histories import brokers_cut
-from klogtool.fleet.planning import ELR, FleetPlan, make_fleet_plan, needs_election
+from klogtool.fleet.planning import ELR, UNCLEAN_ELECTIONS, FleetPlan, make_fleet_plan, needs_election
 
 FLEETS = 300
 PARTITIONS = 3
@@ -34,11 +42,11 @@ def partition_after_disaster(chance: random.Random, partition: int) -> tuple[Clu
 
 
 def a_fleet(seed: int) -> tuple[FleetPlan, dict[int, tuple[int, ...]]]:
-    """The plan for three brokers with three partitions, and the ISR of each partition."""
+    """The plan for three brokers with three partitions, and who may lead each partition: the ISR, or any broker."""
     chance = random.Random(seed)
     made = [partition_after_disaster(chance, partition) for partition in range(PARTITIONS)]
     known = tuple(facts for _, facts in made)
-    features = {ELR: chance.randint(0, 1)}
+    features, is_open = {ELR: chance.randint(0, 1)}, chance.random() < 0.2
     files = []
     for node in NODES:
         copies = [
@@ -48,8 +56,9 @@ def a_fleet(seed: int) -> tuple[FleetPlan, dict[int, tuple[int, ...]]]:
         ]
         log_dirs = (LogDirFacts("/d", node, "c", is_clean=chance.random() < 0.5),)
         broker = BrokerFacts(1, node, "c", log_dirs, MetadataFacts("/d", 100, features))
-        files.append(Collected(broker, (), known, tuple(copies)))
-    return make_fleet_plan(files), {facts.partition: facts.isr for facts in known}
+        topics = (TopicFacts("t", TOPIC_ID, {UNCLEAN_ELECTIONS: "true" if is_open else "false"}),)
+        files.append(Collected(broker, topics, known, tuple(copies)))
+    return make_fleet_plan(files), {facts.partition: NODES if is_open else facts.isr for facts in known}
 
 
 def copy_of(choice: Choice, node: int) -> CopyFacts | None:
@@ -98,11 +107,11 @@ def hurts_the_best(choice: Choice, leader: int) -> bool:
 def test_no_start_of_a_plan_cuts_the_best_copy() -> None:
     elected = 0
     for seed in range(FLEETS):
-        plan, isr = a_fleet(seed)
+        plan, may_lead = a_fleet(seed)
         for choice in plan.choices:
             if choice.best is None:
                 continue
-            for last in isr[choice.partition]:
+            for last in may_lead[choice.partition]:
                 leader, _ = leader_after(choice, plan.fleet.waves, last)
                 assert leader is not None
                 told = f"seed {seed}, t-{choice.partition}, {last} stays in the ISR: {leader} leads"
@@ -114,12 +123,12 @@ def test_no_start_of_a_plan_cuts_the_best_copy() -> None:
 def test_the_best_broker_has_a_leader_as_soon_as_it_runs() -> None:
     """So that what `kafka-topics --describe` must show comes true, and no later wave is waited for."""
     for seed in range(FLEETS):
-        plan, isr = a_fleet(seed)
+        plan, may_lead = a_fleet(seed)
         starts = {node: n for n, wave in enumerate(plan.fleet.waves) for node in wave}
         for choice in plan.choices:
             if choice.leader is None or not needs_election(choice):
                 continue
-            for last in isr[choice.partition]:
+            for last in may_lead[choice.partition]:
                 assert leader_after(choice, plan.fleet.waves, last)[1] <= starts[choice.leader], f"seed {seed}"
 
 
