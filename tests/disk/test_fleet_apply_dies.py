@@ -18,7 +18,7 @@ from klogtool.plans.fleet_share import COMMAND, FleetShareQuestion
 from klogtool.plans.saved_plan import SavedPlan
 
 FLEET = """
-metadata cut-0 replicas 1 2 isr 1 2 leader 1
+metadata cut-0 replicas 1 2 isr 1 leader 1
 metadata stray-0 replicas 1 2 isr 1 2 leader 1
 broker 1 clean
   cut-0 epochs 0:0 3:4 end 6
