@@ -37,6 +37,7 @@ LIBRARIES = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.s
 LIBRARIES += ("libz.so.1", "libbz2.so.1.0", "liblzma.so.5", "libffi.so.8", "libexpat.so.1", "libuuid.so.1")
 LIBRARIES += ("libcrypto.so.3",)
 PYTHON_TAGS = ("manylinux_2_17", "manylinux2014", "manylinux_2_28")
+TEST_WHEELS = ("pytest", "pytest-timeout", "hypothesis")
 MOST_BYTES = 40_000_000
 LAUNCHER = """#!/bin/sh
 # Starts {what} by the loader that lies here: the host's libc is not asked.
@@ -84,22 +85,24 @@ def make_crcmod(work: pathlib.Path) -> None:
                 pure.writestr(entry, whole.read(entry))
 
 
-def fetch_wheels(work: pathlib.Path, machine: str, wheel: pathlib.Path) -> list[pathlib.Path]:
-    """Bring the wheels that klogtool's own one requires, for another machine too."""
+def fetch_wheels(work: pathlib.Path, machine: str, *wanted: object) -> list[pathlib.Path]:
+    """Bring klogtool's wheel, those that it requires, and others that are wanted, for another machine too."""
     make_crcmod(work)
     platforms = [word for tag in PYTHON_TAGS for word in ("--platform", f"{tag}_{machine}")]
     run(
         *(sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check"),
         *("-d", work / "wheels", "--find-links", work / "wheels", *platforms),
-        *("--only-binary=:all:", "--python-version", "3.11", wheel),
+        *("--only-binary=:all:", "--python-version", "3.11", *wanted),
     )
     return sorted((work / "wheels").glob("*.whl"))
 
 
-def lay_out(work: pathlib.Path, machine: str, debs: list[pathlib.Path], wheels: list[pathlib.Path]) -> pathlib.Path:
-    """Put together the folder that is packed."""
+def lay_out(
+    work: pathlib.Path, tree: pathlib.Path, machine: str, debs: list[pathlib.Path], wheels: list[pathlib.Path]
+) -> None:
+    """Put together the folder that is packed, with nothing left out."""
     _, folder, loader = MACHINES[machine]
-    root, tree = work / "root", work / "tree"
+    root = work / "root"
     for deb in debs:
         run("dpkg-deb", "-x", deb, root)
     (tree / "lib").mkdir(parents=True)
@@ -115,6 +118,11 @@ def lay_out(work: pathlib.Path, machine: str, debs: list[pathlib.Path], wheels: 
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(packages)
+    write_launchers(tree, loader)
+
+
+def trim(tree: pathlib.Path) -> None:
+    """Leave out what is not needed, and compile the rest."""
     leave_out(tree / "python/lib")
     compileall.compile_dir(
         str(tree / "python/lib"),
@@ -122,8 +130,6 @@ def lay_out(work: pathlib.Path, machine: str, debs: list[pathlib.Path], wheels: 
         stripdir=str(tree),
         invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
     )
-    write_launchers(tree, loader)
-    return tree
 
 
 def leave_out(folder: pathlib.Path) -> None:
@@ -141,6 +147,8 @@ def write_launchers(tree: pathlib.Path, loader: str) -> None:
         "klogtool": LAUNCHER.format(what="klogtool", loader=loader, words="-I -m klogtool ", **klogtool),
         "python/bin/python3": LAUNCHER.format(what="Python", loader=loader, words="", **python),
     }
+    # By this name an image that has no shell starts the program, whatever the machine is.
+    (tree / "lib/ld.so").symlink_to(loader)
     for name, text in texts.items():
         (tree / name).write_text(text)
         (tree / name).chmod(0o755)
@@ -170,27 +178,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("wheel", type=pathlib.Path, help="klogtool's wheel for this machine")
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("dist"))
+    parser.add_argument("--for-tests", type=pathlib.Path, metavar="DIR", help="only lay all out in DIR, with pytest")
     asked = parser.parse_args()
     _, version, *_, tag = asked.wheel.stem.split("-")
     machine = next(name for name in MACHINES if tag.endswith(name))
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
-        debs = fetch_debs(work, MACHINES[machine][0])
-        tree = lay_out(work, machine, debs, fetch_wheels(work, machine, asked.wheel))
+        tree = asked.for_tests or work / "tree"
+        wheels = fetch_wheels(work, machine, asked.wheel, *(TEST_WHEELS if asked.for_tests else ()))
+        lay_out(work, tree, machine, fetch_debs(work, MACHINES[machine][0]), wheels)
+        if asked.for_tests:
+            return
+        trim(tree)
         data = packed(tree)
+    output = asked.output / f"klogtool-{version}-linux-{machine}.run"
+    asked.output.mkdir(exist_ok=True)
+    output.write_bytes(start_script(version, machine, data) + data)
+    output.chmod(0o755)
+    print(f"{output}: {output.stat().st_size / 1e6:.1f} MB")
+    if output.stat().st_size > MOST_BYTES:
+        sys.exit(f"more than {MOST_BYTES / 1e6:.0f} MB")
+
+
+def start_script(version: str, machine: str, data: bytes) -> bytes:
+    """Return the shell script in front of the packed folder."""
     digest = hashlib.sha256(data).hexdigest()
     values = {"VERSION": version, "MACHINE": machine, "SIZE": str(len(data)), "SHA256": digest, "SHORT": digest[:12]}
     values["LOADER"] = MACHINES[machine][2]
     text = (HERE / "start.sh").read_text()
     for name, value in values.items():
         text = text.replace(f"@{name}@", value)
-    asked.output.mkdir(exist_ok=True)
-    output = asked.output / f"klogtool-{version}-linux-{machine}.run"
-    output.write_bytes(text.encode() + data)
-    output.chmod(0o755)
-    print(f"{output}: {output.stat().st_size / 1e6:.1f} MB")
-    if output.stat().st_size > MOST_BYTES:
-        sys.exit(f"more than {MOST_BYTES / 1e6:.0f} MB")
+    return text.encode()
 
 
 if __name__ == "__main__":

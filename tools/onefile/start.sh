@@ -35,7 +35,7 @@ unpack_below() {
   trap 'exit 130' INT TERM HUP
   unpack "$draft"
   if runs "$draft"; then
-    mv "$draft" "$home" 2>/dev/null || true
+    mv "$draft" "$home" 2>/dev/null && echo "klogtool: unpacked into $home, once; KLOGTOOL_UNPACK_TO names another folder" >&2
     # where another start was first, mv has moved ours into its folder
     rm -rf "$home/.$NAME.$$"
   fi
