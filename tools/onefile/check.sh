@@ -45,6 +45,7 @@ fail() {
 }
 expect() { grep -q -- "$2" <<<"$3" || fail "$1: there is no '$2'" "$3"; }
 sums() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum); }
+any_crc() { sed 's/; CRC-32C by .*)$/)/'; } # which way is the fastest depends on the processor
 no_notice() { grep -v '^klogtool: unpacked into ' || true; }
 
 # answers RUN...: what the commands of a person in trouble answer in /logs, where RUN runs klogtool. Paths are relative.
@@ -52,7 +53,7 @@ reading=("--version" "dump-log logdir --deep-iteration" "verify logdir --notes -
 answers() {
   for words in "${reading[@]}"; do
     # shellcheck disable=SC2086
-    "$@" $words
+    "$@" $words | any_crc
   done
 }
 in_logs() { # in_logs PLACE WORDS...: klogtool.run in /logs of the root folder
@@ -87,7 +88,7 @@ mkdir "$work/here"
 (cd "$work/empty/logs" && "$klogtool" salvage logdir/flip-bit-0 --output "$work/here/salvaged" >/dev/null 2>&1) || true
 salvaged=$(sums "$work/here/salvaged")
 expect "the first start" "^klogtool: unpacked into /home/.cache/klogtool-" "$(inside "$work/empty" /klogtool.run --version)"
-[ "$(inside "$work/empty" /klogtool.run --version)" = "$(installed --version)" ] || fail "a second start unpacks again"
+[ "$(inside "$work/empty" /klogtool.run --version | any_crc)" = "$(installed --version | any_crc)" ] || fail "a second start is not the installed klogtool, or unpacks again" "$(inside "$work/empty" /klogtool.run --version)"
 works "an empty root folder: no libc, no Python, no /proc" "$work/empty"
 
 jail readonly
@@ -120,7 +121,7 @@ as=
 
 jail twice
 inside "$work/twice" /klogtool.run --version >"$work/one" & inside "$work/twice" /klogtool.run --version >"$work/two" & wait
-for one in one two; do [ "$(no_notice <"$work/$one")" = "$(installed --version)" ] || fail "two first starts at a time" "$(cat "$work/$one")"; done
+for one in one two; do [ "$(no_notice <"$work/$one" | any_crc)" = "$(installed --version | any_crc)" ] || fail "two first starts at a time" "$(cat "$work/$one")"; done
 [ "$(ls -A "$work/twice/home/.cache" | wc -l)" = 1 ] || fail "two first starts leave something" "$(ls -A "$work/twice/home/.cache")"
 printf 'x' | dd of="$work/twice/klogtool.run" bs=1 seek=9000000 conv=notrunc status=none
 expect "a damaged file" "is damaged" "$(inside "$work/twice" /klogtool.run --to /tmp/again --version)"
@@ -129,7 +130,7 @@ expect "--extract of a damaged file" "status 4" "$(inside "$work/twice" /klogtoo
 [ -z "$(ls -A "$work/twice/image")" ] || fail "--extract of a damaged file leaves something"
 cp "$file" "$work/twice/klogtool.run"
 expect "--extract" "status 0" "$(inside "$work/twice" /klogtool.run --extract /image)"
-expect "--extract" "$(installed --version | head -1)" "$(inside "$work/twice" /image/klogtool --version)"
+expect "--extract" "^$("$klogtool" --version | cut -d' ' -f1,2) " "$(inside "$work/twice" /image/klogtool --version)"
 echo "one file: two first starts at a time, a damaged file, --extract"
 
 # As the Dockerfile lays it out: an image with nothing but the unpacked folder, and no shell.
