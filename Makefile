@@ -16,7 +16,7 @@ WITH_KERNELS := KLOGTOOL_REQUIRE_KERNELS=$(if $(shell command -v $(CC)),1)
 SOURCES := $(shell find klogtool -name '*.py' -o -name '*.json' -o -name '*.pyx' -o -name '*.pxi' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-spark test-page interop build lint bench fuzz sanitize docs fixtures dist onefile clean
+.PHONY: help demo test test-all test-spark test-page interop build lint bench fuzz sanitize docs fixtures dist onefile release-check clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -72,6 +72,9 @@ dist:  ## the source archive and wheels for Linux, glibc and musl, x86_64 and aa
 
 onefile: dist  ## klogtool with a Python and a libc of its own in one file for each machine, into dist/ (needs Debian 12)
 	for machine in x86_64 aarch64; do $(PYTHON) tools/onefile/build.py dist/klogtool-*-manylinux_2_17_$$machine.whl || exit; done
+
+release-check: onefile $(DEV)/.ready  ## all that a release needs: the wheels, and the one file where there is nothing (needs root, Debian 12)
+	tools/onefile/release_check.sh dist $(DEV)/bin/klogtool
 
 clean:  ## forget what was built and installed here
 	rm -rf $(DEMO) .work build dist *.egg-info klogtool/kernels/*.so klogtool/kernels/_native.c

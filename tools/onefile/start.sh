@@ -3,7 +3,7 @@
 #   klogtool.run COMMAND...      run klogtool
 #   klogtool.run --extract DIR   unpack into DIR, which must be new or empty, and do nothing else (for images)
 #   klogtool.run --to DIR ...    unpack below DIR in place of a cache folder (or set KLOGTOOL_UNPACK_TO)
-# Needs sh, tail, tar, gzip, mkdir, mv and sha256sum, such as busybox has.
+# Needs sh, tail, tar, gzip, mkdir, mv, id and sha256sum, such as busybox has.
 set -eu
 user=$(id -u)
 PACKED=@SIZE@ SHA256=@SHA256@ NAME=klogtool-@VERSION@-@MACHINE@-@SHORT@-$user
