@@ -16,7 +16,7 @@ WITH_KERNELS := KLOGTOOL_REQUIRE_KERNELS=$(if $(shell command -v $(CC)),1)
 SOURCES := $(shell find klogtool -name '*.py' -o -name '*.json' -o -name '*.pyx' -o -name '*.pxi' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-spark test-page interop build lint bench fuzz sanitize docs fixtures dist onefile release-check clean
+.PHONY: help demo test test-all test-spark test-page interop build lint bench fuzz sanitize docs fixtures site dist onefile release-check clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -60,12 +60,16 @@ fuzz: $(DEV)/.fuzz  ## every bit of small log dirs flipped, a hundred thousand d
 sanitize: $(DEV)/.ready  ## the extension under ASan and UBSan, a minute of damaged inputs
 	tools/fuzz/sanitize.sh $(RUN) $(SANITIZE_ARGS)
 
-docs: $(DEV)/.ready  ## write the tables of docs/format.md, docs/releases.md and the picture of docs/architecture.md anew from the code
+docs: $(DEV)/.ready  ## write the tables of docs/format.md, docs/releases.md and the pictures of docs/ anew from the code
 	$(RUN) tools/make_docs.py
 	$(RUN) tools/draw_house.py
+	$(RUN) tools/site/screens.py
 
 fixtures: $(DEV)/.ready  ## choose the fixtures anew out of the corpora that may lie beside the project
 	$(RUN) tools/make_fixtures.py $(or $(CORPUS),../shared/corpus)
+
+site: $(DEV)/.site  ## docs/ as a site in .work/site/html, with a page for each command; it fetches nothing
+	$(RUN) tools/site/build.py
 
 dist:  ## the source archive and wheels for Linux, glibc and musl, x86_64 and aarch64, into dist/ (compiled by ziglang)
 	tools/make_dist.sh dist
@@ -110,6 +114,10 @@ $(AXE)/.ready: tests/browser/package.json
 	@mkdir -p $(AXE)
 	@cp $< $(AXE)/
 	@npm install --prefix $(AXE) --silent --no-audit --no-fund --ignore-scripts
+	@touch $@
+
+$(DEV)/.site: $(DEV)/.ready
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --group site
 	@touch $@
 
 # Where there is no atheris for this Python, tools/fuzz/directories.py says so and goes on without it.
