@@ -30,7 +30,8 @@ def put_together() -> None:
     """Write all pages anew."""
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(ROOT / "docs", PAGES)
-    shutil.copy(HERE / "site.css", PAGES)
+    for name in ("site.css", "site.js"):
+        shutil.copy(HERE / name, PAGES)
     for source, name in OF_ROOT.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         (PAGES / name).write_text(text.replace("](docs/", "]("), encoding="utf-8")
