@@ -29,7 +29,7 @@ def site() -> list[pathlib.Path]:
 
 def barriers(chromium: Chromium, pages: list[pathlib.Path], width: int, dark: bool) -> Iterator[str]:
     chromium.open(pages[0], width=width, dark=dark)
-    chromium.evaluate('localStorage.clear()')  # has the colours that were chosen
+    chromium.evaluate("localStorage.clear()")  # has the colours that were chosen
     for page in pages:
         chromium.open(page, width=width, dark=dark)
         yield from (f"{page.relative_to(HTML)}: {each}" for each in chromium.violations(*RULES))
@@ -73,6 +73,8 @@ def test_the_search_finds_a_command_without_a_server(chromium: Chromium, site: l
         "const q = document.querySelector('[data-md-component=search-query]');"
         "q.focus(); q.value = 'salvage'; q.dispatchEvent(new KeyboardEvent('keyup')); 0"
     )
-    waiting = "new Promise(done => { const look = () => { const n = document.querySelectorAll('.md-search-result__item')"
+    waiting = (
+        "new Promise(done => { const look = () => { const n = document.querySelectorAll('.md-search-result__item')"
+    )
     waiting += ".length; n ? done(n) : setTimeout(look, 100) }; look() })"
     assert chromium.evaluate(waiting) > 0
