@@ -60,8 +60,9 @@ fuzz: $(DEV)/.fuzz  ## every bit of small log dirs flipped, a hundred thousand d
 sanitize: $(DEV)/.ready  ## the extension under ASan and UBSan, a minute of damaged inputs
 	tools/fuzz/sanitize.sh $(RUN) $(SANITIZE_ARGS)
 
-docs: $(DEV)/.ready  ## write the tables of docs/format.md, docs/releases.md and the picture of docs/architecture.md anew from the code
+docs: $(DEV)/.ready  ## write the tables of docs/format.md, docs/releases.md, the picture of docs/architecture.md and share/ (man pages) anew from the code
 	$(RUN) tools/make_docs.py
+	$(RUN) tools/make_man_pages.py
 	$(RUN) tools/draw_house.py
 
 fixtures: $(DEV)/.ready  ## choose the fixtures anew out of the corpora that may lie beside the project
