@@ -38,7 +38,7 @@ interop: $(SPARK)/.ready $(INTEROP)/.ready $(DEV)/.ready  ## klog beside Spark's
 	KLOGTOOL_NO_SKIP=1 KLOGTOOL_EVERY_START=1 $(RUN) -m pytest -n 2 tests/kafka/test_brokers_as_the_doctor_said.py tests/kafka/test_brokers_after_free.py
 	KLOGTOOL_NO_SKIP=1 KLOGTOOL_LOST_METADATA=1 $(RUN) -m pytest -n 1 tests/kafka/test_metadata_from_disks.py
 
-test-page: $(DEV)/.ready $(AXE)/.ready  ## doctor's page in a browser (needs chromium, and npm for axe-core)
+test-page: $(DEV)/.ready $(AXE)/.ready site  ## doctor's page and the site in a browser (needs chromium, and npm for axe-core)
 	@command -v chromium >/dev/null || { echo "needs chromium: apt-get install chromium" >&2; exit 2; }
 	KLOGTOOL_NO_SKIP=1 $(RUN) -m pytest tests/browser $(PYTEST_ARGS)
 
@@ -60,8 +60,9 @@ fuzz: $(DEV)/.fuzz  ## every bit of small log dirs flipped, a hundred thousand d
 sanitize: $(DEV)/.ready  ## the extension under ASan and UBSan, a minute of damaged inputs
 	tools/fuzz/sanitize.sh $(RUN) $(SANITIZE_ARGS)
 
-docs: $(DEV)/.ready  ## write the tables of docs/format.md, docs/releases.md and the pictures of docs/ anew from the code
+docs: $(DEV)/.ready  ## write the tables and pictures of docs/ and the man pages in share/ anew from the code
 	$(RUN) tools/make_docs.py
+	$(RUN) tools/make_man_pages.py
 	$(RUN) tools/draw_house.py
 	$(RUN) tools/site/screens.py
 

@@ -58,6 +58,8 @@ undo                  klogtool undo
 build                 klogtool build
 image                 klogtool image
 completion            klogtool completion
+tutorial              klogtool tutorial: the dialogue
+tutorial_steps        klogtool tutorial: what it says
 help                  klogtool help
 fleet                 klogtool fleet: the group
 fleet_collect         klogtool fleet collect

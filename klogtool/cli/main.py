@@ -65,6 +65,7 @@ COMMANDS = {
     ),
     "spark": ("klogtool.cli.spark", "Work on many disks at once with Spark, on this machine or a cluster."),
     "completion": ("klogtool.cli.completion", "Print a script that completes commands, options and files in a shell."),
+    "tutorial": ("klogtool.cli.tutorial", "Learn klogtool in ten steps, on a damaged log dir that it makes for you."),
     "help": ("klogtool.cli.help", "Show the help of a command."),
 }
 COMPLETE = "_KLOGTOOL_COMPLETE"  # set by what `klogtool completion` prints
@@ -85,7 +86,7 @@ GROUPS = {
     "Mend": ("rebuild-index", "salvage", "transplant", "fleet"),
     "Do what a running broker does": ("append", "truncate", "roll", "retain", "delete-records", "compact", "free"),
     "Plans": ("apply", "undo"),
-    "Workshop": ("build", "image", "completion"),
+    "Workshop": ("build", "image", "completion", "tutorial"),
 }
 
 

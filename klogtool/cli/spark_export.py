@@ -63,6 +63,7 @@ COMMAND = "spark export"
 @click.option(
     "--mode",
     type=click.Choice(["FAILFAST", "PERMISSIVE", "DROPMALFORMED"], case_sensitive=False),
+    metavar="[FAILFAST|PERMISSIVE|DROPMALFORMED]",
     default="FAILFAST",
     show_default=True,
     help="What to do at damage: stop, or leave it out and continue.",

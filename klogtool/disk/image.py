@@ -21,7 +21,7 @@ from klogtool.broker.content import FileRange
 from klogtool.disk.about import About, about
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import check_saving_place, is_partition_dir, looks_like_log_dir
-from klogtool.disk.output import check_place, remove_folder
+from klogtool.disk.output import check_in_no_log_dir, check_place, remove_folder
 from klogtool.errors import KlogError, Refused
 from klogtool.log.file import read_whole, unreadable
 from klogtool.plans.image import ImageFile, ImagePlan, Treatment, walk_pieces
@@ -56,13 +56,7 @@ def check_places(places: Places, source: str) -> None:
     """Raises Refused if the image, its archive or the map of names may not be where they are to be; KlogError if a
     parent does not exist."""
     check_place(places.output, source)
-    above = os.path.dirname(os.path.realpath(places.output))
-    while True:
-        if looks_like_log_dir(above) or is_partition_dir(above):
-            raise Refused("an image cannot be in a log dir", path=places.output)
-        if above == os.path.dirname(above):
-            break
-        above = os.path.dirname(above)
+    check_in_no_log_dir(places.output, "an image")
     for path in (places.pack, places.names):
         if path is not None and not os.path.isdir(os.path.dirname(os.path.realpath(path))):
             raise KlogError("no such folder", path=os.path.dirname(os.path.realpath(path)))

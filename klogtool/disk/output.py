@@ -133,6 +133,13 @@ def check_place(output: str, source: str | None) -> None:
     _check_empty(place, output)
 
 
+def check_in_no_log_dir(output: str, what: str) -> None:
+    """Raises Refused if the output would be in a log dir or a partition dir. what: what is to be written."""
+    for above in [*_ancestors(os.path.realpath(output)), os.sep]:
+        if looks_like_log_dir(above) or is_partition_dir(above):
+            raise Refused(f"{what} cannot be in a log dir", path=output)
+
+
 def _overlap(place: str, read: str) -> bool:
     return place == read or place.startswith(_with_slash(read)) or read.startswith(_with_slash(place))
 

@@ -22,6 +22,13 @@ class Scratch(Struct, frozen=True):
         """Create a new one in the system's folder for temporary files."""
         return cls(tempfile.mkdtemp(prefix=f"klogtool-{name}-"))
 
+    @classmethod
+    def at(cls, path: str) -> Scratch:
+        """Take a folder that somebody named. It is created if it does not exist; its parent must exist."""
+        if not os.path.isdir(path):
+            os.mkdir(path)
+        return cls(path)
+
     def folder(self, *names: str) -> str:
         """Create a folder in it."""
         path = os.path.join(self.path, *names)

@@ -23,7 +23,8 @@ def pages() -> list[pathlib.Path]:
 
 @pytest.fixture(scope="module")
 def site() -> list[pathlib.Path]:
-    assert len(found := pages()) > 80, "run `make site`"
+    found = pages()
+    assert len(found) > 80, "run `make site`"
     return found
 
 

@@ -19,7 +19,8 @@ def pages() -> dict[str, str]:
         f"| [`{name}`]({file_name(name)}) | {prose(command.get_short_help_str(200))} |"
         for name, command in found.items()
     ]
-    first = "# All commands\n\nWhat `klogtool COMMAND --help` prints, command by command.\n\n| command | what it does |\n|---|---|\n"
+    first = "# All commands\n\nWhat `klogtool COMMAND --help` prints, command by command.\n"
+    first += "\n| command | what it does |\n|---|---|\n"
     return {"index.md": first + "\n".join(contents) + "\n"} | {
         file_name(name): page(name, command) for name, command in found.items()
     }
