@@ -20,9 +20,18 @@ wheel = zipfile.ZipFile(sys.argv[1])
 elf = ELFFile(io.BytesIO(wheel.read("klogtool/kernels/_native.abi3.so")))
 print(*(tag.needed for tag in elf.get_section_by_name(".dynamic").iter_tags("DT_NEEDED")))
 '
+IS_THE_BILL_VALID='
+import sys, zipfile
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+wheel = zipfile.ZipFile(sys.argv[1])
+(bill,) = [name for name in wheel.namelist() if name.endswith(".dist-info/sboms/klogtool.cdx.json")]
+wrong = JsonStrictValidator(SchemaVersion.V1_6).validate_str(wheel.read(bill).decode())
+sys.exit(wrong and f"{bill}: {wrong}")
+'
 python3 -m venv "$work/venv"
 python=$work/venv/bin/python
-"$python" -m pip install --quiet --disable-pip-version-check build ziglang auditwheel abi3audit twine 'setuptools>=80' 'cython>=3.1'
+"$python" -m pip install --quiet --disable-pip-version-check build ziglang auditwheel abi3audit twine wheel 'cyclonedx-python-lib[json-validation]>=8' 'setuptools>=80' 'cython>=3.1'
 .ci/tree "$work/tree"
 "$python" -m build --no-isolation --sdist --outdir "$dist" "$work/tree" >"$work/said" 2>&1 || { cat "$work/said" >&2; exit 1; }
 sdist=$(ls -t "$dist"/klogtool-*.tar.gz | head -1)
@@ -38,6 +47,8 @@ for tag; do
     "$python" -m build --no-isolation --wheel "-C--build-option=--plat-name=$tag" --outdir "$work/wheel" "$work/source" \
     >"$work/said" 2>&1 || { cat "$work/said" >&2; exit 1; }
   wheel=$(ls "$work"/wheel/*.whl)
+  "$python" tools/make_sbom.py "$wheel"
+  "$python" -c "$IS_THE_BILL_VALID" "$wheel"
   if [[ $tag == manylinux* ]]; then
     audited=$("$python" -m auditwheel show "$wheel")
     grep -q "\"$tag\"" <<<"$audited" || { echo "$audited" >&2; exit 1; }

@@ -74,6 +74,8 @@ def _give(file: int | str, wanted: About) -> None:
 
 
 def _attributes(path: int | str) -> tuple[tuple[str, bytes], ...]:
+    if not hasattr(os, "listxattr"):  # macOS: Python does not reach them there
+        return ()
     try:
         return tuple((name, os.getxattr(path, name)) for name in os.listxattr(path))
     except OSError as error:

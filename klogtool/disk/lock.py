@@ -114,6 +114,8 @@ def _holder(path: str) -> str:
 
 
 def _remove(disk: Disk, folder: str, path: str, lock: int) -> None:
+    if not hasattr(fcntl, "F_SETLEASE"):  # macOS: the file stays, as a broker leaves it
+        return
     before = about(folder)
     with suppress(OSError):
         fcntl.fcntl(

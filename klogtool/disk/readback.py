@@ -37,7 +37,10 @@ class WrittenFile(LogFile):
 
     def sync(self) -> None:
         """Return when the current bytes are on the device."""
-        os.fdatasync(self._fd)
+        if hasattr(os, "fdatasync"):
+            os.fdatasync(self._fd)
+        else:  # macOS
+            os.fsync(self._fd)
 
 
 class ReadBack:

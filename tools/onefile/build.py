@@ -24,6 +24,9 @@ import tempfile
 import zipfile
 
 HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+import make_sbom  # noqa: E402
+
 DEBS = (
     *("python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib"),
     *("libc6", "libgcc-s1", "zlib1g", "libbz2-1.0", "liblzma5", "libffi8", "libexpat1", "libuuid1", "libssl3"),
@@ -186,7 +189,9 @@ def main() -> None:
         work = pathlib.Path(folder)
         tree = asked.for_tests or work / "tree"
         wheels = fetch_wheels(work, machine, asked.wheel, *(TEST_WHEELS if asked.for_tests else ()))
-        lay_out(work, tree, machine, fetch_debs(work, MACHINES[machine][0]), wheels)
+        debs = fetch_debs(work, MACHINES[machine][0])
+        lay_out(work, tree, machine, debs, wheels)
+        (tree / make_sbom.FILE_NAME).write_text(make_sbom.text(make_sbom.of_one_file(version, wheels, debs)))
         if asked.for_tests:
             return
         trim(tree)
