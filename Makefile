@@ -8,6 +8,7 @@ RUN := $(DEV)/bin/python
 SPARK := .work/venv-spark
 INTEROP := .work/venv-interop
 AXE := .work/axe
+VERSION = $(shell sed -n 's/^VERSION = "\([^"]*\)".*/\1/p' klogtool/cli/version.py)
 PYTEST_ARGS ?=
 SANITIZE_ARGS ?= --seconds 60
 EXTENSION := $(wildcard klogtool/kernels/*.pyx klogtool/kernels/*.pxi klogtool/kernels/*.pxd klogtool/kernels/*.h)
@@ -76,9 +77,10 @@ dist:  ## the source archive and wheels for Linux, glibc and musl, x86_64 and aa
 	tools/make_dist.sh dist
 
 onefile: dist  ## klogtool with a Python and a libc of its own in one file for each machine, into dist/ (needs Debian 12)
-	for machine in x86_64 aarch64; do $(PYTHON) tools/onefile/build.py dist/klogtool-*-manylinux_2_17_$$machine.whl || exit; done
+	for machine in $(or $(MACHINES),x86_64 aarch64); do $(PYTHON) tools/onefile/build.py dist/klogtool-$(VERSION)-cp311-abi3-manylinux_2_17_$$machine.whl || exit; done
 
 release-check: onefile $(DEV)/.ready  ## all that a release needs: the wheels, and the one file where there is nothing (needs root, Debian 12)
+	.ci/dist dist
 	tools/onefile/release_check.sh dist $(DEV)/bin/klogtool
 
 clean:  ## forget what was built and installed here

@@ -1,4 +1,7 @@
-"""What only Linux has is not needed: macOS lacks it. Nobody has tried klogtool on a Mac; this takes away what it lacks."""
+"""What only Linux has is not needed, since macOS lacks it.
+
+Nobody has tried klogtool on a Mac. This takes away what is not there.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from running import ROOT
 
 # What Python 3.11 has on Linux and not on macOS, of what a program like this might use.
 OF_LINUX = {
-    "os": """copy_file_range eventfd fdatasync getxattr listxattr memfd_create pipe2 posix_fadvise posix_fallocate removexattr
-        sched_getaffinity sched_setaffinity setxattr splice O_DIRECT O_NOATIME O_PATH O_TMPFILE""",
+    "os": """copy_file_range eventfd fdatasync getxattr listxattr memfd_create pipe2 posix_fadvise posix_fallocate
+        removexattr sched_getaffinity sched_setaffinity setxattr splice O_DIRECT O_NOATIME O_PATH O_TMPFILE""",
     "fcntl": "F_GETLEASE F_SETLEASE F_OFD_GETLK F_OFD_SETLK F_OFD_SETLKW F_NOTIFY F_SETSIG F_GETPIPE_SZ F_SETPIPE_SZ",
     "mmap": "MAP_POPULATE MAP_NORESERVE MADV_DONTFORK MADV_HUGEPAGE MADV_REMOVE",
     "select": "epoll",
@@ -40,7 +43,6 @@ main()
 # Ids; blocks of the journal; how fast this run was.
 UNLIKE = re.compile(rb"\b[0-9a-f]{12}(-\d+)?\b|[\d,]+ bytes are held|[\d.,]+ m?s at the rate")
 WORK = [
-    "image logs --output shared",
     "doctor logs",
     "verify logs",
     "dump-log logs/flip-bit-0 --format json",
@@ -69,7 +71,7 @@ def bytes_below(folder: pathlib.Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and ".klogtool" not in str(path) and path.name != ".lock"
+        if path.is_file() and ".klogtool" not in str(path) and path.name not in (".lock", "manifest.json")
     }
 
 

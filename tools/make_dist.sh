@@ -60,4 +60,4 @@ for tag; do
   mv "$wheel" "$dist/"
   echo "$dist/$(basename "$wheel")"
 done
-"$python" -m twine check --strict "$dist"/klogtool-* >"$work/said" 2>&1 || { cat "$work/said" >&2; exit 1; }
+"$python" -m twine check --strict "$dist"/klogtool-*.whl "$dist"/klogtool-*.tar.gz >"$work/said" 2>&1 || { cat "$work/said" >&2; exit 1; }

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""make_sbom.py WHEEL...: put a bill of materials into each wheel, as sboms/klogtool.cdx.json in its .dist-info (PEP 770).
+"""make_sbom.py WHEEL...: put a bill of materials into each wheel, as PEP 770 has it.
 
-It is CycloneDX 1.6. A wheel has klogtool and what it requires; the one file also has each wheel and each package of Debian
-that lies in it, with its version. There is no date in it: the same files have the same bill.
+It is sboms/klogtool.cdx.json in the .dist-info, as CycloneDX 1.6. A wheel has klogtool and what it requires; the one
+file also has each wheel and each package of Debian that lies in it, with its version. There is no date in it: the same
+files have the same bill.
 """
 
 from __future__ import annotations

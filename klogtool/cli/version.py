@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from klogtool import kernels
 
-VERSION = "0.1.0"  # also for pyproject.toml
+VERSION = "1.0.0"  # pyproject.toml, the man pages and the name of each release take it from here
 KAFKA_VERSION = "4.3.1"
 
 
