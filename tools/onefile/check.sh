@@ -131,6 +131,7 @@ expect "--extract of a damaged file" "status 4" "$(inside "$work/twice" /klogtoo
 cp "$file" "$work/twice/klogtool.run"
 expect "--extract" "status 0" "$(inside "$work/twice" /klogtool.run --extract /image)"
 expect "--extract" "^$("$klogtool" --version | cut -d' ' -f1,2) " "$(inside "$work/twice" /image/klogtool --version)"
+grep -q '"specVersion": "1.6"' "$work/twice/image/sbom.cdx.json" || fail "--extract: there is no bill of materials"
 echo "one file: two first starts at a time, a damaged file, --extract"
 
 # As the Dockerfile lays it out: an image with nothing but the unpacked folder, and no shell.
