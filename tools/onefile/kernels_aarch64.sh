@@ -12,4 +12,5 @@ mkdir "$work/project"
 cp -r "$root"/{tests,fixtures,pyproject.toml} "$work/project/"
 cd "$work/project"
 "$work/tree/python/bin/python3" -c 'import platform; assert platform.machine() == "aarch64"; import klogtool.kernels._native'
-PYTHONDONTWRITEBYTECODE=1 "$work/tree/python/bin/python3" -m pytest -q -p no:cacheprovider --sample 3 tests/kernels
+# test_seam.py looks at the sources of the extension, which have no machine.
+PYTHONDONTWRITEBYTECODE=1 "$work/tree/python/bin/python3" -m pytest -q -p no:cacheprovider --sample 3 --ignore tests/kernels/test_seam.py tests/kernels
