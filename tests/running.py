@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib.util
 import os
 import pathlib
 import resource
@@ -12,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import BinaryIO
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -51,6 +53,31 @@ def run_here(args: list[str], folder: pathlib.Path) -> Done:
         sys.stdout.flush(), sys.stderr.flush()
         out.seek(0), err.seek(0)
         return Done(status, out.read(), err.read().decode(errors="replace"))
+
+
+def in_shell(command: str, folder: pathlib.Path) -> tuple[str, int]:
+    """stdout and stderr, and the exit status, of a shell command with this interpreter's klogtool, in 80 columns."""
+    path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "COLUMNS": "80", "NO_COLOR": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=60,
+    )
+    return done.stdout.decode(), done.returncode
+
+
+def tool(name: str) -> ModuleType:
+    """A program of tools/, such as `site/screens`, as a module."""
+    spec = importlib.util.spec_from_file_location(f"tool_{name.replace('/', '_')}", ROOT / f"tools/{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @contextlib.contextmanager

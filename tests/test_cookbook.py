@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 
 import pytest
-from running import ROOT
+from running import ROOT, in_shell
 from test_docs import CONSOLE_BLOCK, pattern_of
 
 COOKBOOK = ROOT / "docs/cookbook"
 PAGES = [path for path in sorted(COOKBOOK.glob("*.md")) if path.name != "index.md"]
 SECTIONS = ["Look", "Copy first", "Cure", "Check again", "What it cost"]
 MADE_BY = re.compile(r"<!-- made by\n(.*?)-->", re.DOTALL)
-
-
-def in_shell(command: str, folder: pathlib.Path) -> tuple[str, int]:
-    """stdout and stderr, and the exit status, of a shell command with this interpreter's klogtool."""
-    path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "COLUMNS": "80", "NO_COLOR": "1"}
-    done = subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=60,
-    )
-    return done.stdout.decode(), done.returncode
 
 
 @pytest.fixture

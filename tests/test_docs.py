@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import pathlib
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from running import ROOT, run_here
+from running import ROOT, in_shell, run_here, tool
 
 from klogtool.cli.main import COMMANDS
 
@@ -39,16 +35,6 @@ def pattern_of(output: str) -> str:
     return "".join(lines)
 
 
-def run_shell(command: str) -> str:
-    """stdout and stderr of a shell command in the root of the project, with this interpreter's klogtool."""
-    path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "COLUMNS": "80", "NO_COLOR": "1"}
-    done = subprocess.run(
-        ["bash", "-c", command], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60
-    )
-    return done.stdout.decode()
-
-
 def commands() -> list[str]:
     """The commands that `klogtool --help` lists: all that there are."""
     listed = run_here(["--help"], ROOT).out.decode()
@@ -58,7 +44,7 @@ def commands() -> list[str]:
 
 @pytest.mark.parametrize(("command", "output"), list(examples()))
 def test_an_example_prints_what_the_page_shows(command: str, output: str) -> None:
-    assert re.fullmatch(pattern_of(output), found := run_shell(command)), f"klogtool printed:\n{found}"
+    assert re.fullmatch(pattern_of(output), found := in_shell(command, ROOT)[0]), f"klogtool printed:\n{found}"
 
 
 def test_every_command_has_help_and_a_page_that_names_every_option() -> None:
@@ -77,11 +63,7 @@ def test_every_command_has_help_and_a_page_that_names_every_option() -> None:
 
 
 def test_the_tables_of_two_pages_are_what_the_declarations_say() -> None:
-    spec = importlib.util.spec_from_file_location("make_docs", ROOT / "tools" / "make_docs.py")
-    assert spec is not None
-    assert spec.loader is not None
-    make_docs = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(make_docs)
+    make_docs = tool("make_docs")
     format_page, releases_page = (path.read_text(encoding="utf-8") for path in make_docs.PAGES)
     for page in (format_page, releases_page):
         assert make_docs.with_tables(page) == page, "run `make docs`"

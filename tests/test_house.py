@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 import graphlib
-import importlib.util
 import re
 from collections.abc import Iterator
-from types import ModuleType
 
 import pytest
-from running import ROOT
+from running import ROOT, tool
 
 # The floors, lowest first. cli stands above spark, which runs where there is no command line; __init__ and
 # __main__ are the roof.
@@ -136,21 +134,11 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         pytest.fail(" -> ".join(circle.args[1]))
 
 
-def draw_house() -> ModuleType:
-    """tools/draw_house.py."""
-    spec = importlib.util.spec_from_file_location("draw_house", ROOT / "tools/draw_house.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.slow
 def test_the_picture_of_the_house_is_what_the_imports_say() -> None:
-    tool, page = draw_house(), (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-    assert tool.with_picture(page) == page, "run `make docs`"
-    assert tool.picture() in page
+    draw_house, page = tool("draw_house"), (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    assert draw_house.with_picture(page) == page, "run `make docs`"
+    assert draw_house.picture() in page
     heights = [FLOORS[name] for name in tool.floors() if name != tool.BASICS]
     assert heights == sorted(heights)
     assert set(re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE)) == set(tool.floors())

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
-from types import ModuleType
 from typing import Any
 
 import pytest
-from running import ROOT
+from running import ROOT, tool
 
 SITE = ROOT / "tools/site"
-
-
-def tool(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"site_{name}", SITE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-screens = tool("screens")
+screens = tool("site/screens")
 
 
 @pytest.mark.parametrize("screen", screens.ALL, ids=lambda screen: screen.name)
@@ -50,6 +35,6 @@ def test_each_page_has_its_place_in_the_site() -> None:
 
 
 def test_the_reference_has_each_command_and_option() -> None:
-    pages = tool("reference").pages()
+    pages = tool("site/reference").pages()
     assert {"index.md", "verify.md", "fleet-plan.md", "spark-compact.md"} <= set(pages)
     assert "--recover" in pages["verify.md"]

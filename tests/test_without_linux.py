@@ -49,6 +49,8 @@ WORK = [
     "dump-log logs/flip-bit-0",
     "salvage logs/flip-bit-0 --output saved",
     "verify saved",
+    "read logs/remove-indexes-0 --offset 0 --raw raw",
+    "read logs/remove-indexes-0 --offset 0 --raw -",
     "verify --recover logs/flip-bit-0 --apply",
     "rebuild-index logs/remove-indexes-0 --output rebuilt",
     "verify logs",

@@ -31,7 +31,7 @@ sys.exit(wrong and f"{bill}: {wrong}")
 '
 python3 -m venv "$work/venv"
 python=$work/venv/bin/python
-"$python" -m pip install --quiet --disable-pip-version-check build ziglang auditwheel abi3audit twine wheel 'cyclonedx-python-lib[json-validation]>=8' 'setuptools>=80' 'cython>=3.1'
+"$python" -m pip install --quiet --disable-pip-version-check build ziglang auditwheel abi3audit twine wheel packaging 'cyclonedx-python-lib[json-validation]>=8' 'setuptools>=80' 'cython>=3.1'
 .ci/tree "$work/tree"
 "$python" -m build --no-isolation --sdist --outdir "$dist" "$work/tree" >"$work/said" 2>&1 || { cat "$work/said" >&2; exit 1; }
 sdist=$(ls -t "$dist"/klogtool-*.tar.gz | head -1)

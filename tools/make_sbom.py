@@ -20,7 +20,6 @@ from email.parser import Parser
 from typing import Any
 
 FILE_NAME = "sbom.cdx.json"
-REQUIRED = re.compile(r"([A-Za-z0-9._-]+)\s*([<>=!~][^;]*)?$")
 Component = dict[str, Any]
 
 
@@ -58,14 +57,16 @@ def of_deb(deb: pathlib.Path) -> Component:
 
 def required(told: Message) -> list[Component]:
     """What klogtool always requires, with the bounds of its versions; extras are not in it."""
+    from packaging.requirements import Requirement  # tools/onefile/build.py needs the rest without it
+
     found = []
-    for line in told.get_all("Requires-Dist") or ():
-        match = REQUIRED.match(line.strip())
-        if match:
-            component = of_pypi(match[1], None)
-            if match[2]:
-                component["properties"] = [{"name": "klogtool:versions", "value": match[2].strip()}]
-            found.append(component)
+    for wanted in map(Requirement, told.get_all("Requires-Dist") or ()):
+        if wanted.marker is not None and "extra" in str(wanted.marker):
+            continue
+        component = of_pypi(wanted.name, None)
+        if wanted.specifier:
+            component["properties"] = [{"name": "klogtool:versions", "value": str(wanted.specifier)}]
+        found.append(component)
     return found
 
 

@@ -18,7 +18,10 @@ from klogtool.log.file import unreadable
 CHUNK_BYTES = 8 << 20  # the kernel moves this much per call
 BUFFER_BYTES = 1 << 20  # for copies that go through our memory
 _SYSTEM_DOES_NOT_MOVE = frozenset(
-    (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY, errno.EBADF, errno.ESPIPE)
+    (
+        *(errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM, errno.ETXTBSY),
+        *(errno.EBADF, errno.ESPIPE, errno.ENOTSOCK),  # ENOTSOCK: sendfile of macOS sends to sockets only
+    )
 )
 
 Move = Callable[[int, int, int, int], int]  # (sink, source, start, size) -> bytes moved

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pathlib
 import re
 import shutil
 import subprocess
 import tomllib
-from types import ModuleType
 
 import pytest
-from running import ROOT, run_here
+from running import ROOT, run_here, tool
 
 from klogtool.cli.fleet import FLEET_COMMANDS
 from klogtool.cli.main import COMMANDS
@@ -26,16 +24,6 @@ SCRIPTS = {
     "zsh": "zsh/site-functions/_klogtool",
     "fish": "fish/vendor_completions.d/klogtool.fish",
 }
-
-
-def make_man_pages() -> ModuleType:
-    """tools/make_man_pages.py."""
-    spec = importlib.util.spec_from_file_location("make_man_pages", ROOT / "tools/make_man_pages.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def shared() -> dict[str, str]:
@@ -57,7 +45,7 @@ def plain(roff: str) -> str:
 
 
 def test_share_is_what_the_commands_say() -> None:
-    made = make_man_pages().files()
+    made = tool("make_man_pages").files()
     found = shared()
     assert made.keys() == found.keys(), "run `make docs`"
     assert [path for path in made if made[path] != found[path]] == [], "run `make docs`"

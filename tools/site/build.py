@@ -62,7 +62,7 @@ def new_target(target: str) -> str:
 
 
 def with_lists_apart(lines: list[str]) -> list[str]:
-    """Put an empty line before a list that follows a paragraph, and four spaces for each level: mkdocs needs them."""
+    """Put an empty line before a list that follows a paragraph: mkdocs sees no list without it."""
     out: list[str] = []
     in_code = False
     for line in lines:
