@@ -139,9 +139,9 @@ def test_the_picture_of_the_house_is_what_the_imports_say() -> None:
     draw_house, page = tool("draw_house"), (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     assert draw_house.with_picture(page) == page, "run `make docs`"
     assert draw_house.picture() in page
-    heights = [FLOORS[name] for name in tool.floors() if name != tool.BASICS]
+    heights = [FLOORS[name] for name in draw_house.floors() if name != draw_house.BASICS]
     assert heights == sorted(heights)
-    assert set(re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE)) == set(tool.floors())
+    assert set(re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE)) == set(draw_house.floors())
 
 
 # A line of a package's map: `    windows  a log in windows that hold whole entries`; of a folder, `    codecs/  ...`.

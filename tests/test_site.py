@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from running import ROOT, tool
+from running import ROOT, run_here, tool
 
 SITE = ROOT / "tools/site"
 screens = tool("site/screens")
@@ -38,3 +38,9 @@ def test_the_reference_has_each_command_and_option() -> None:
     pages = tool("site/reference").pages()
     assert {"index.md", "verify.md", "fleet-plan.md", "spark-compact.md"} <= set(pages)
     assert "--recover" in pages["verify.md"]
+    for name in ("verify", "fleet plan", "spark compact"):
+        told = run_here([*name.split(), "--help"], ROOT).out.decode()
+        page = pages[name.replace(" ", "-") + ".md"]
+        assert set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", told)) <= set(
+            re.findall(r"(?<![\w-])--?[a-z][a-z-]*", page)
+        )

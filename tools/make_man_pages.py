@@ -42,10 +42,14 @@ GROFF = str.maketrans({"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^":
 
 def files() -> dict[str, str]:
     """Return all files by their path below share/."""
-    top = click.Context(cli, info_name=NAME, **cli.context_settings)
-    made = {f"{MAN}/{name_of(ctx)}.1": page(ctx) for ctx in walk(top)}
+    made = {f"{MAN}/{name_of(ctx)}.1": page(ctx) for ctx in contexts()}
     scripts = {SCRIPTS[shell]: kind(cli, {}, NAME, VARIABLE).source().strip() + "\n" for shell, kind in SHELLS.items()}
     return {**made, **scripts}
+
+
+def contexts() -> Iterator[click.Context]:
+    """Yield the context of klogtool and of each command, as a run has it: click keeps what the first one asks for."""
+    return walk(click.Context(cli, info_name=NAME, **cli.context_settings))
 
 
 def walk(ctx: click.Context) -> Iterator[click.Context]:

@@ -4,38 +4,32 @@ from __future__ import annotations
 
 import html
 import inspect
-from collections.abc import Iterator
+import pathlib
+import sys
 
 import click
 
-from klogtool.cli.main import cli
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from make_man_pages import contexts
 
 
 def pages() -> dict[str, str]:
     """The Markdown of each page by its name, such as `fleet-plan.md`."""
-    with click.Context(cli, info_name="klogtool") as root:
-        found = dict(commands(cli, root))
+    found = {name_of(context): context for context in contexts() if context.parent is not None}
     contents = [
-        f"| [`{name}`]({file_name(name)}) | {prose(command.get_short_help_str(200))} |"
-        for name, command in found.items()
+        f"| [`{name}`]({file_name(name)}) | {prose(context.command.get_short_help_str(200))} |"
+        for name, context in found.items()
     ]
     first = "# All commands\n\nWhat `klogtool COMMAND --help` prints, command by command.\n"
     first += "\n| command | what it does |\n|---|---|\n"
     return {"index.md": first + "\n".join(contents) + "\n"} | {
-        file_name(name): page(name, command) for name, command in found.items()
+        file_name(name): page(name, context) for name, context in found.items()
     }
 
 
-def commands(group: click.Group, context: click.Context, prefix: str = "") -> Iterator[tuple[str, click.Command]]:
-    """Each command with its name, such as `fleet plan`; those of a group after it."""
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        if command is None or command.hidden:
-            continue
-        yield prefix + name, command
-        if isinstance(command, click.Group):
-            with click.Context(command, info_name=name, parent=context) as inner:
-                yield from commands(command, inner, f"{prefix}{name} ")
+def name_of(context: click.Context) -> str:
+    """The name of a command, such as `fleet plan`."""
+    return context.command_path.partition(" ")[2]
 
 
 def file_name(name: str) -> str:
@@ -43,12 +37,11 @@ def file_name(name: str) -> str:
     return name.replace(" ", "-") + ".md"
 
 
-def page(name: str, command: click.Command) -> str:
+def page(name: str, context: click.Context) -> str:
     """The page of one command."""
-    context = click.Context(command, info_name=f"klogtool {name}")
-    with context:
-        usage = " ".join([f"klogtool {name}", *command.collect_usage_pieces(context)])
-        records = [found for each in command.get_params(context) if (found := each.get_help_record(context))]
+    command = context.command
+    usage = " ".join([f"klogtool {name}", *command.collect_usage_pieces(context)])
+    records = [found for each in command.get_params(context) if (found := each.get_help_record(context))]
     rows = "".join(f"| {code(options)} | {prose(text)} |\n" for options, text in records)
     lines = [f"# klogtool {name}", f"```text\n{usage}\n```", described(command.help or "")]
     if not isinstance(command, click.Group):
