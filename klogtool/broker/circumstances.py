@@ -165,9 +165,14 @@ class Checkpoints:
     """The files of a log dir that say something about its partitions; each is read once. log_dir None: there is
     none."""
 
-    def __init__(self, log_dir: str | None, cluster: ClusterConfig | None = None) -> None:
-        """cluster: if `__cluster_metadata` is in another log dir of the broker."""
+    def __init__(
+        self, log_dir: str | None, cluster: ClusterConfig | None = None, *, resets_unreadable: bool = False
+    ) -> None:
+        """cluster: if `__cluster_metadata` is in another log dir of the broker. resets_unreadable: a checkpoint that
+        cannot be read counts as empty, as in a start, which loads all logs before it gives the log dir up
+        (LogManager.loadLogs)."""
         self.log_dir = log_dir
+        self._resets_unreadable = resets_unreadable
         self._cluster = cluster
         self._knows_topic_ids: bool | None = None
         self._read: dict[FileKind, tuple[Offsets | None, str]] = {}
@@ -205,12 +210,20 @@ class Checkpoints:
         if self.log_dir is None:
             return None, "outside of a log dir"
         if kind not in self._read:
-            self._read[kind] = _read_checkpoint(os.path.join(self.log_dir, kind.value), kind)
+            self._read[kind] = self._read_now(os.path.join(self.log_dir, kind.value), kind)
         offsets, why = self._read[kind]
         if offsets is None:
             return None, why
         value = offsets.get(topic_partition)
         return value, f"{kind.value} has no line for it" if value is None else f"by {kind.value}"
+
+    def _read_now(self, path: str, kind: FileKind) -> tuple[Offsets | None, str]:
+        try:
+            return _read_checkpoint(path, kind)
+        except KlogError as error:
+            if not self._resets_unreadable:
+                raise
+            return None, f"{kind.value} cannot be read ({error.reason})"
 
     def find_line(self, kind: FileKind, topic_partition: TopicPartition) -> int | None:
         """Return a partition's offset; None also if the checkpoint cannot be read, whatever a broker does then."""

@@ -32,10 +32,15 @@ _WHAT = {Outcome.REFUSES: What.REFUSES, Outcome.OFFLINE: What.OFFLINE, Outcome.U
 
 
 class Rehearsed(Struct, frozen=True):
-    """A partition's start: the prospect, and what is ahead beyond ordinary work."""
+    """A partition's start: the prospect, and what is ahead beyond ordinary work.
+
+    looks_up_unstable: loading looks up where the first transaction begins that is open, or that ended in replayed
+    batches.
+    """
 
     prospect: Prospect
     ahead: tuple[Ahead, ...] = ()
+    looks_up_unstable: bool = False
 
 
 def what_of(outcome: Outcome) -> What:
@@ -51,7 +56,7 @@ def rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, thr
     except KlogError as error:
         return Rehearsed(Prospect(path, "not loaded"), (_refused(path, error),))
     ahead = (*_walk_ahead(path, log, plan.answer), *walk_ignored(Partition(path)))
-    return Rehearsed(_prospect(path, log, plan, time.monotonic() - began), ahead)
+    return Rehearsed(_prospect(path, log, plan, time.monotonic() - began), ahead, log.looked_up_unstable)
 
 
 def walk_ignored(partition: Partition) -> Iterator[Ahead]:

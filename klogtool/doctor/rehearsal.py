@@ -20,6 +20,7 @@ from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.advice import advise
 from klogtool.doctor.answers import Ahead, Diagnosis, Prospect, Starts, Trouble, What
 from klogtool.doctor.cluster import Cluster, read_cluster
+from klogtool.doctor.failed_log_dirs import walk_lock_points, with_refusals
 from klogtool.doctor.file_systems import walk_file_system_points, walk_room_notes
 from klogtool.doctor.host import judge_host
 from klogtool.doctor.host_dirs import host_dirs
@@ -105,6 +106,7 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
     points = _once(
         *found.points,
         *walk_file_system_points(found.log_dirs, found.cluster),
+        *walk_lock_points(found.log_dirs, found.cluster),
         *walk_log_dir_points(patient),
         *walk_replica_points(patient),
         *(walk_left_out(patient) if len(named) == len(found.log_dirs) else ()),
@@ -114,6 +116,7 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
         *(point for point in loaded if point.what is not What.STRAY),
         *([] if _stops_at_metadata(found) else with_one_cause(strays, found.cluster)),
     )
+    points = with_refusals(points, found.rehearsed, {point.path for point in strays})
     prospects = tuple(each.prospect for each in found.rehearsed)
     return Diagnosis(
         how.circumstances.kafka,
@@ -179,7 +182,7 @@ def _rehearse_log_dir(
 ) -> Iterator[Rehearsed]:
     """Yield the start of each partition dir, by name. held: paths with a start problem; such partitions are not
     loaded. current: the partitions of all log dirs."""
-    checkpoints = Checkpoints(path if is_log_dir(path) else None, cluster.settings())
+    checkpoints = Checkpoints(path if is_log_dir(path) else None, cluster.settings(), resets_unreadable=True)
     question = RecoverQuestion(circumstances=how.circumstances)
     partitions = LogDir(path).partitions
     loaded = [partition for partition in partitions if _is_loaded(partition) and partition.path not in held]
@@ -190,7 +193,7 @@ def _rehearse_log_dir(
     def work(partition: Partition) -> Rehearsed:
         found = glance(partition) if how.quick else rehearse(partition.path, question, checkpoints, threads)
         stray = find_stray(partition, cluster, current)
-        found = found if stray is None else Rehearsed(found.prospect, (*found.ahead, stray))
+        found = found if stray is None else replace(found, ahead=(*found.ahead, stray))
         return found if how.quick else with_segments(found)
 
     results = in_processes(work, loaded, processes, weight=lambda partition: log_bytes(partition.path))

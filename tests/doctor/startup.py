@@ -15,6 +15,7 @@ from damage import append_bytes, flip_bit, overwrite, tear_at
 
 from klogtool.doctor.answers import What
 from klogtool.format.checksums import crc32c
+from klogtool.format.producer_snapshot import ProducerStateEntry, build_producer_snapshot
 
 HERE = pathlib.Path(__file__).resolve().parent
 Wound = Callable[[pathlib.Path], object]
@@ -29,6 +30,7 @@ HEX = "0123456789abcdef0123456789abcdef"
 NO_ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAA", "HBkLXiG2TBugyYPqjxOXtQ"
 PM = "partition.metadata"
 EPOCHS = "leader-epoch-checkpoint"
+LATER_MS = 1_900_000_000_000
 
 
 @dataclass(frozen=True)
@@ -636,6 +638,44 @@ KRAFT: Mapping[str, Scenario] = {
     ),
 }
 
+HELLO = b"hello world\n"
+OPEN_TXN = put(side(43, "snapshot"), build_producer_snapshot([ProducerStateEntry(7, 0, 0, 38, 0, LATER_MS, 0, 38)]))
+# The aborted transaction of offsets 18 to 21 ends after the newest snapshot that is left.
+ENDED_TXN = gone(*(side(base, "snapshot") for base in (22, 32, 43)))
+NO_ID_FILE = gone(f"{U}/{PM}")
+ALREADY = "is already offline due to a previous IO exception"
+# A log dir has failed, and one of its partitions needs it while it is loaded: the broker ends.
+FAILED: Mapping[str, Scenario] = {
+    **{
+        f"5 {kind}: garbage, {need}": refuses(both(put(f"d1/{name}", HELLO), wound), f"d1/{name}", ALREADY)
+        for kind, name in (("recovery-point", POINTS), ("log-start", STARTS))
+        for need, wound in (("an open transaction", OPEN_TXN), ("a transaction ended since", ENDED_TXN))
+    },
+    "5 recovery-point: garbage, a stray partition": refuses(
+        both(put(f"d1/{POINTS}", HELLO), NO_ID_FILE), f"d1/{POINTS}", ALREADY, (U, What.STRAY)
+    ),
+    "5 recovery-point: garbage, an open transaction in -stray": refuses(
+        both(put(f"d1/{POINTS}", HELLO), OPEN_TXN, copied(T, f"d1/t-9.{HEX}-stray"), gone(side(43, "snapshot"))),
+        f"d1/{POINTS}",
+        ALREADY,
+    ),
+    "5 replication: garbage, an open transaction": offline(
+        both(put(f"d1/{MARKS}", HELLO), OPEN_TXN), f"d1/{MARKS}", "Stopping serving replicas in dir"
+    ),
+    "5 recovery-point: garbage, cut by recovery": Scenario(
+        both(put(f"d1/{POINTS}", HELLO), UNCLEAN, flipped(log(11), 300)),
+        "loses-data",
+        ((f"d1/{POINTS}", What.OFFLINE), (T, What.TRUNCATED)),
+        13,
+    ),
+    "10 .lock is a link to nowhere": offline(
+        lambda disks: (disks / "d1/.lock").symlink_to("/nowhere/at/all"), "d1/.lock", "Disk error while locking"
+    ),
+    "10 .lock is a link to nowhere, an open transaction": refuses(
+        both(lambda disks: (disks / "d1/.lock").symlink_to("/nowhere/at/all"), OPEN_TXN), "d1/.lock", ALREADY
+    ),
+}
+
 DISKS: Mapping[str, Scenario] = {
     "10 .lock left over": yes(put("d1/.lock", b"")),
     "10 .lock is a folder": refuses(in_place_of("d1/.lock"), "d1/.lock", "Found directory"),
@@ -663,6 +703,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     **SEGMENTS,
     **LEFTOVERS,
     **KRAFT,
+    **FAILED,
     **DISKS,
 }
 

@@ -38,6 +38,8 @@ BY_HAND = {
     "9 flipped bit in the middle, no snapshot",
     "9 log start without a snapshot",
     "10 .lock is a folder",
+    "10 .lock is a link to nowhere",
+    "10 .lock is a link to nowhere, an open transaction",
     "10 log dir missing",
     "10 log dir is empty",
     "10 log dir is a file",

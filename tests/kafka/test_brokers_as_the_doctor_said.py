@@ -46,6 +46,7 @@ SAMPLE = (
     "4 without partition.metadata",
     "4 -future, alone, elsewhere",
     "5 recovery-point: garbage in the metadata log dir",
+    "5 recovery-point: garbage, an open transaction",
     "5 log start beyond the end",
     "6 epochs: negative",
     "7 flipped bit, closed, from 0",
@@ -54,8 +55,18 @@ SAMPLE = (
     "9 flipped bit in the middle, no snapshot",
 )
 # On a log dir that a 3.9.2 wrote. Scenarios of the metadata log depend on its offsets, which are others there.
-ON_3_9_2 = ("3 0 bytes", "4 -delete of a partition that the cluster has", "7 torn last batch, unclean")
-ON_4_4_0 = ("3 version 7", "7 flipped bit, closed, from 0", "4 topic id of another topic generation")
+ON_3_9_2 = (
+    "3 0 bytes",
+    "4 -delete of a partition that the cluster has",
+    "5 log-start: garbage, a transaction ended since",
+    "7 torn last batch, unclean",
+)
+ON_4_4_0 = (
+    "3 version 7",
+    "4 topic id of another topic generation",
+    "5 recovery-point: garbage, a stray partition",
+    "7 flipped bit, closed, from 0",
+)
 CASES = [
     *(("4.3.1", name) for name in (SCENARIOS if os.environ.get("KLOGTOOL_EVERY_START") == "1" else SAMPLE)),
     *(("3.9.2", name) for name in ON_3_9_2),

@@ -95,6 +95,7 @@ class LoadedLog(LogParts):
     """A log as a broker has it in memory after loading. All changes go to `draft`; `stop` is the last one.
 
     first_unstable_offset: where the first transaction begins that is open, or ended above the high watermark.
+    looked_up_unstable: whether there was one when the log was loaded, with the high watermark at the log start.
     """
 
     first_unstable_offset: int | None = None
@@ -111,6 +112,7 @@ class LoadedLog(LogParts):
         self._flushes: list[int] = []
         self._placed_txns: set[int] = set()  # by first offset
         self._find_first_unstable_offset()
+        self.looked_up_unstable = self.first_unstable_offset is not None
         self._check_partition_metadata()
         write_leader_epochs(draft, self.epochs)
         self.update_high_watermark(self.log_end_offset if terms.high_watermark is None else terms.high_watermark)

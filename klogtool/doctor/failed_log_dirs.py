@@ -1,0 +1,113 @@
+"""A log dir that fails before or while its logs are loaded: the broker ends if one of the logs then needs the log dir.
+
+A broker notes a failed log dir at once (LogDirFailureChannel), goes on loading its logs, and gives it up only when all
+are loaded. LogManager ignores the errors of such a log dir that have an IOException as their cause. The message of
+UnifiedLog and LocalLog that the log dir "is already offline" (maybeHandleIOException) has none, so it ends the process.
+Loading asks in two places: where it looks up the first unstable offset (UnifiedLog's constructor), and where it renames
+a partition to -stray.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.doctor.answers import Ahead, What
+from klogtool.doctor.cluster import Cluster
+from klogtool.doctor.partitions import Rehearsed
+from klogtool.escape import quoted
+from klogtool.format.names import FileKind
+from klogtool.verify.findings import Severity
+from klogtool.verify.stops import offline, refuses
+
+# Read or opened before the first log. The other two checkpoints are read when all logs are loaded.
+_BEFORE_LOGS = frozenset(
+    kind.value for kind in (FileKind.LOCK, FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT)
+)
+# Of one partition: its log dir has failed from then on.
+_OF_PARTITION = frozenset(kind.value for kind in (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA))
+
+
+class _Need(Struct, frozen=True):
+    """A partition dir that needs its log dir while it is loaded, and why."""
+
+    path: str
+    why: str
+
+
+def walk_lock_points(log_dirs: Sequence[str], cluster: Cluster) -> Iterator[Ahead]:
+    """Yield a point for each log dir whose .lock a broker cannot open (LogManager.lockLogDirs)."""
+    for path in log_dirs:
+        lock = os.path.join(path, FileKind.LOCK.value)
+        reason = _why_not_opened(os.path.realpath(lock))
+        if reason is not None:
+            yield _not_locked(lock, reason, has_metadata=path == cluster.metadata_dir)
+
+
+def _why_not_opened(lock: str) -> str | None:
+    """Return why a file cannot be opened for writing; None if it can, and for a folder, which is a foreign folder."""
+    if os.path.isdir(lock):
+        return None
+    if os.path.lexists(lock):
+        return None if os.access(lock, os.R_OK | os.W_OK) else "Permission denied"
+    folder = os.path.dirname(lock)
+    if not os.path.isdir(folder):
+        return "No such file or directory"
+    return None if os.access(folder, os.W_OK | os.X_OK) else "Permission denied"
+
+
+def _not_locked(lock: str, reason: str, *, has_metadata: bool) -> Ahead:
+    outcome = "does not start" if has_metadata else "takes the log dir offline"
+    detail = f"it cannot be opened for writing ({reason}): a broker {outcome}"
+    owner = f"ls -ld {quoted(os.path.dirname(lock))} {quoted(lock)}  # the broker's user needs to write both (chown)"
+    cure = f"rm {quoted(lock)}  # a broker creates it" if os.path.islink(lock) else owner
+    stop = (refuses if has_metadata else offline)("FileNotFoundException", f"{lock} ({reason})")
+    return Ahead(lock, What.REFUSES if has_metadata else What.OFFLINE, detail, Severity.ERROR, stop=stop, cure=cure)
+
+
+def with_refusals(points: Sequence[Ahead], rehearsed: Sequence[Rehearsed], strays: Collection[str]) -> list[Ahead]:
+    """Return the points; those that would cost a log dir are refusals if a partition there needs the log dir.
+
+    strays: partition dirs that the broker renames.
+    """
+    needs = list(_walk_needs(rehearsed, strays))
+    return [_refused(point, needs) if point.what is What.OFFLINE else point for point in points]
+
+
+def _walk_needs(rehearsed: Sequence[Rehearsed], strays: Collection[str]) -> Iterator[_Need]:
+    for each in rehearsed:
+        path = each.prospect.path
+        if each.looks_up_unstable:
+            yield _Need(path, "it has a transaction that is open, or ended after the last usable producer snapshot")
+        elif path in strays:
+            yield _Need(path, "it is renamed to -stray")
+
+
+def _refused(point: Ahead, needs: Sequence[_Need]) -> Ahead:
+    need = next((need for need in needs if _meets(point.path, need.path)), None)
+    if need is None:
+        return point
+    told = f"The log dir {os.path.dirname(need.path)} is already offline due to a previous IO exception."
+    detail = f"{point.detail}, but it ends before, when it loads {os.path.basename(need.path)}: {need.why}"
+    return replace(point, what=What.REFUSES, detail=detail, stop=refuses("KafkaStorageException", told))
+
+
+def _meets(failing: str, needing: str) -> bool:
+    """Return whether the log dir has failed by this file when a partition needs it."""
+    folder, name = os.path.split(failing)
+    log_dir = os.path.dirname(needing)
+    if name in _BEFORE_LOGS:
+        return folder == log_dir
+    return name in _OF_PARTITION and os.path.dirname(folder) == log_dir and _is_loaded_later(log_dir, needing, folder)
+
+
+def _is_loaded_later(log_dir: str, needing: str, failing: str) -> bool:
+    """Return whether one partition dir of a log dir is loaded after the other, or at the same time.
+
+    A broker loads them as the file system lists them, two at a time (num.recovery.threads.per.data.dir).
+    """
+    names = os.listdir(log_dir)
+    return names.index(os.path.basename(needing)) >= names.index(os.path.basename(failing)) - 1
