@@ -1,7 +1,9 @@
-"""The unit of timestamps, guessed by their size, and durations as text. Retention keeps segments whose timestamps are
-not in milliseconds."""
+"""The unit of timestamps, guessed by their size, and times and durations as text. Retention keeps segments whose
+timestamps are not in milliseconds."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
 
 LARGEST_MS, LARGEST_US = 10**14, 10**17  # the year 5138, in ms and in us
 
@@ -18,6 +20,15 @@ def unit_of(timestamp: int) -> str:
 def in_milliseconds(timestamp: int) -> int:
     """Return the timestamp in milliseconds, from the unit that its size suggests."""
     return timestamp // {"milliseconds": 1, "microseconds": 1000, "nanoseconds": 1_000_000}[unit_of(timestamp)]
+
+
+def time_text(ms: int) -> str:
+    """Return epoch milliseconds as ISO 8601 in UTC; the number itself if it is outside the calendar."""
+    try:
+        moment = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=ms)
+    except OverflowError:
+        return str(ms)
+    return moment.replace(tzinfo=None).isoformat("T", "milliseconds").removesuffix(".000") + "Z"
 
 
 def duration_text(ms: int) -> str:

@@ -17,8 +17,11 @@ from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing import is_refusal
 from klogtool.cli.writing_options import header, output_format
 from klogtool.errors import KlogError
+from klogtool.escape import joined
 from klogtool.format.java_numbers import INT_BITS
 from klogtool.json_rows import row_line
+from klogtool.plans.index_doubts import doubts_answer, lookup_doubts
+from klogtool.render.index_doubts import doubt_lines
 from klogtool.render.lookup import (
     epoch_row,
     epoch_text,
@@ -151,10 +154,11 @@ def _of_offset(loaded: LoadedPartition, offset: int, explain: bool) -> Answer:
 
 def _of_timestamp(loaded: LoadedPartition, asked: int | str, explain: bool) -> Answer:
     found, high_watermark = loaded.lookup_timestamp(asked), loaded.high_watermark
-    return (
-        timestamp_row(asked, found, high_watermark, explain=explain),
-        timestamp_text(asked, found, high_watermark, explain=explain),
-    )
+    doubts = lookup_doubts(loaded.log, found)
+    text = timestamp_text(asked, found, high_watermark, explain=explain)
+    warnings = joined(doubt_lines(loaded.path, doubts))
+    row = timestamp_row(asked, found, high_watermark, explain=explain) | doubts_answer(doubts)
+    return row, f"{text}\n{warnings}" if warnings else text
 
 
 def _of_epoch(loaded: LoadedPartition, epoch: int, _: bool) -> Answer:

@@ -5,6 +5,7 @@ Nothing here writes, prints or reads the clock.
     answers          what the doctor answers, as values: points ahead, options, troubles, the verdict
     rehearsal        all log dirs of a broker, in Kafka's order: problems of the start, then each partition
     partitions       the start of one partition, over a draft; or a glance at its names
+    retention_ahead  what the first check of retention, and the first append, do by false indexes
     lost_records     how many records, bytes and minutes a cut costs
     segments_drawn   the segments of a partition in trouble, along offset and time
     cluster          what the disks say of the cluster: the metadata image, the broker's id, its directories

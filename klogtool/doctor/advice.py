@@ -15,7 +15,7 @@ from klogtool.doctor.file_options import (
     rename_options,
     stray_options,
 )
-from klogtool.doctor.log_options import cut_options, early_end_options, gap_options, loading_options
+from klogtool.doctor.log_options import cut_options, early_end_options, gap_options, loading_options, rebuilding_options
 from klogtool.doctor.messages import situation_of
 from klogtool.doctor.patient import Patient
 
@@ -91,6 +91,10 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
             yield from future_options(point, patient)
         case What.MISSING:
             yield from gap_options(point)
+        case What.EXPIRES_EARLY:
+            yield from rebuilding_options(point.path, "timeindex", patient)
+        case What.ROLLS_EARLY:
+            yield from rebuilding_options(point.path, "index,timeindex", patient)
         case _:
             pass
 

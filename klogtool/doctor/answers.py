@@ -45,6 +45,10 @@ class What(Enum):
     """A segment's name has not 20 digits, so the broker never reads it."""
     RESET = "reset"
     """The broker cannot read a checkpoint's numbers, and treats it as empty."""
+    EXPIRES_EARLY = "expires-early"
+    """By a false time index, the first check of retention deletes records that are not due."""
+    ROLLS_EARLY = "rolls-early"
+    """An index of the active segment is full of zeros: the first append rolls the segment."""
     MISSING = "missing"
     """Records are gone already."""
     NO_ROOM = "no-room"
@@ -65,6 +69,7 @@ LOSING = frozenset(
         What.LEFT_OUT,
         What.NO_ROOM,
         What.IGNORED,
+        What.EXPIRES_EARLY,
     }
 )
 
@@ -158,8 +163,10 @@ ORDER = (
     What.MISNAMED,
     What.LEFT_OUT,
     What.IGNORED,
+    What.EXPIRES_EARLY,
     What.DAMAGED,
     What.STRAY,
+    What.ROLLS_EARLY,
     What.CLEANER_STOPS,
     What.RESET,
     What.MISSING,

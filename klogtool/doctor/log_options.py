@@ -22,7 +22,7 @@ from klogtool.plans.decisions import decide
 from klogtool.plans.mend import COMMAND as MEND
 from klogtool.plans.mend import MendQuestion, SetOffset
 from klogtool.plans.plan import Plan
-from klogtool.plans.rebuild_index import RebuildIndexQuestion, SideFile
+from klogtool.plans.rebuild_index import KINDS, RebuildIndexQuestion, SideFile
 from klogtool.plans.recover_log_dir import RecoverQuestion
 from klogtool.plans.salvage import SalvageQuestion
 from klogtool.verify.cures import rebuild_index, recover, salvage
@@ -62,7 +62,7 @@ def loading_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     if not os.path.isdir(partition.path) or partition.topic == METADATA_TOPIC:
         return
     if point.path.endswith(FileKind.TXN_INDEX.value):
-        yield from _rebuilding(partition.path, "txnindex", patient)
+        yield from rebuilding_options(partition.path, "txnindex", patient)
     yield from _recovering(replace(point, path=partition.path), patient, UNCLEAN)
     yield from salvage_options(partition.path, patient)
 
@@ -147,16 +147,21 @@ def _span(lost: Mapping[str, int] | None) -> int | None:
     return None if lost is None else lost["last_offset"] - lost["first_offset"] + 1
 
 
-def _rebuilding(path: str, kind: SideFile, patient: Patient) -> Iterator[Option]:
-    question = RebuildIndexQuestion(circumstances=patient.circumstances, only=(kind,))
+def rebuilding_options(path: str, only: str, patient: Patient) -> Iterator[Option]:
+    """Yield the option to rebuild side files; salvage, which builds them anew, if the log is damaged. only: their
+    kinds, joined by commas."""
+    kinds: tuple[SideFile, ...] = tuple(kind for kind in KINDS if kind in only.split(","))
+    question = RebuildIndexQuestion(circumstances=patient.circumstances, only=kinds)
     if _decided("rebuild-index", path, question) is not None:
         yield Option(
-            f"rebuild its .{kind} files",
+            f"rebuild its {' and '.join(f'.{kind}' for kind in kinds)} files",
             path,
-            rebuild_index(path, kind),
+            rebuild_index(path, only),
             Strategy.NOTHING_LOST,
             remedies=(Remedy("rebuild-index", path, question),),
         )
+    else:
+        yield from salvage_options(path, patient)
 
 
 def _decided(command: str, path: str, question: Any) -> Plan | None:

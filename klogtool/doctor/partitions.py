@@ -13,6 +13,7 @@ from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.doctor.answers import Ahead, Prospect, What
 from klogtool.doctor.lost_records import LostRecords, count_lost, last_timestamp
+from klogtool.doctor.retention_ahead import walk_retention
 from klogtool.errors import KlogError
 from klogtool.format.names import OFFSET_DIGITS, FileKind, parse_file_name
 from klogtool.log.file import Unreadable
@@ -56,7 +57,8 @@ def rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, thr
     except KlogError as error:
         return Rehearsed(Prospect(path, "not loaded"), (_refused(path, error),))
     ahead = (*_walk_ahead(path, log, plan.answer), *walk_ignored(Partition(path)))
-    return Rehearsed(_prospect(path, log, plan, time.monotonic() - began), ahead, log.looked_up_unstable)
+    prospect, unstable = _prospect(path, log, plan, time.monotonic() - began), log.looked_up_unstable
+    return Rehearsed(prospect, (*ahead, *walk_retention(path, log, checkpoints)), unstable)
 
 
 def walk_ignored(partition: Partition) -> Iterator[Ahead]:

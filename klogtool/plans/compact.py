@@ -31,6 +31,16 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
 from klogtool.plans.guessed_settings import Beside, check_forced_cleaning, check_kept_for_longer
+from klogtool.plans.index_doubts import (
+    IndexDoubt,
+    Timekeeper,
+    doubts_answer,
+    first_too_early,
+    lag_doubts,
+    refusal_of,
+    retention_doubts,
+    true_ages,
+)
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.plan_change import Change, plan_change, plan_partition
 from klogtool.plans.question import Question
@@ -234,6 +244,7 @@ def compact_log(
     verdicts: dict[int, SegmentVerdict] = {}
     line: int | None = None
     sizes = {segment.base_offset: segment.size for segment in log.segments.all}
+    doubts: list[IndexDoubt] = []
     passes_at_ms = question.passes_at_ms or [log.terms.now_ms]
     for n, now_ms in enumerate(passes_at_ms, 1):
         log.draft.make_spool = make_spool if make_spool is not OnlyTold or n == len(passes_at_ms) else None
@@ -241,6 +252,7 @@ def compact_log(
         log.producers.now_ms = now_ms
         to_clean = find_log_to_clean(log, checkpoint, now_ms)
         row = _range_row(log, to_clean)
+        doubts += lag_doubts(log, to_clean)
         if to_clean.is_reset:
             line = to_clean.first_dirty_offset
         if (to_clean.is_eligible and log.terms.config.compact) or question.force:
@@ -252,11 +264,14 @@ def compact_log(
                 verdicts.setdefault(verdict.segment, verdict)
         log.run_scheduled()
         # The cleaner does not touch a log without compact in its policy; retention runs on such logs at other times.
-        row["deletions"] = deletions_answer(_retain(log)) if log.terms.config.compact else []
+        row["deletions"] = deletions_answer(_retain(log, doubts)) if log.terms.config.compact else []
         log.run_scheduled()
         rows.append(row)
     kept = [_kept_verdict(base, size, to_clean) for base, size in sizes.items() if base not in verdicts]
+    if question.no_undo and (doubt := first_too_early(doubts)) is not None:
+        raise refusal_of(log.draft.path, doubt)
     answer = {"passes": rows, "cleaner_checkpoint": checkpoint, "producers": _producers_from(log)}
+    answer |= doubts_answer(doubts)
     notes = (*_high_watermark_notes(log), *log.terms.setting_notes(SETTINGS))
     in_order_of_base = sorted((*verdicts.values(), *kept), key=lambda verdict: verdict.segment)
     return Change(answer, tuple(in_order_of_base), notes, first_dirty=line)
@@ -268,11 +283,15 @@ def _high_watermark_notes(log: LoadedLog) -> Iterator[str]:
         yield f"an emptied batch stays only if it ends at the high watermark, {log.high_watermark:,} (--high-watermark)"
 
 
-def _retain(log: LoadedLog) -> list[Deletion]:
-    """Return what retention deletes after a pass."""
+def _retain(log: LoadedLog, doubts: list[IndexDoubt]) -> list[Deletion]:
+    """Return what retention deletes after a pass. doubts: gets the segments of which it has a wrong date."""
     ages = ages_of(log) if log.terms.config.delete else {}
+    keeper = Timekeeper(log)
     deleted = delete_old_segments(log)
-    check_kept_for_longer(log, deleted, ages)
+    if ages:
+        found = retention_doubts(log, keeper, ages, deleted, ())
+        check_kept_for_longer(log, deleted, true_ages(ages, found))
+        doubts += found
     return deleted
 
 

@@ -153,8 +153,12 @@ def _answer(
         "items": [_item(item) for item in taken],
         "kinds": [_kind_row(seen.kind, seen.candidates, choice, log_dir, search) for seen in choice.seen],
         "compaction": [one.as_json() for one in search.compactable if _is_in(one.path, log_dir)],
-        "left_out": [{"path": one.path, "why": one.why} for one in search.left_out if _is_in(one.path, log_dir)],
+        "left_out": [_left_out(one) for one in search.left_out if _is_in(one.path, log_dir)],
     }
+
+
+def _left_out(one: LeftOut) -> dict[str, Any]:
+    return {"path": one.path, "why": one.why, **({} if one.cure is None else {"cure": one.cure})}
 
 
 def _item(item: Taken) -> dict[str, Any]:

@@ -28,10 +28,11 @@ _OF_A_RUN = re.compile(r"\.[0-9a-f]{12}-[1-9][0-9]*\.([0-9]+\.[0-9]+|undo)\.dele
 
 
 class LeftOut(Struct, frozen=True):
-    """A partition dir that is left alone, and why."""
+    """A partition dir that is left alone, and why. cure: what to do, if a person can do something."""
 
     path: str
     why: str
+    cure: str | None = None
 
 
 class PartitionDir(Struct, frozen=True):

@@ -57,7 +57,7 @@ def find_past_retention(
         try:
             plan, _ = plan_one(folder.path, question, checkpoints, needs_known_settings=True)
         except KlogError as error:
-            left_out.append(LeftOut(folder.path, error.reason))
+            left_out.append(LeftOut(folder.path, error.reason, error.cure))
             continue
         found += _candidates(plan, folder)
     return found, left_out

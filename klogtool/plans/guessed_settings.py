@@ -66,7 +66,8 @@ def check_retention(
 ) -> None:
     """Raises Refused if segments are deleted by a setting that nobody gave, and the disk contradicts its default.
 
-    deleted: what would be deleted; segments, ages: of all segments before, by base offset.
+    deleted: what would be deleted; segments, ages: of all segments before, by base offset; the ages as the batches have
+    them.
     """
     doomed = [deletion for deletion in deleted if deletion.by != LOG_START]
     if not doomed:
@@ -243,7 +244,7 @@ def _kept_for_longer(
     if "retention.ms" in log.terms.sources or not by_time:
         return
     newest = max(age.timestamp for age in ages.values() if age.offset is not None and age.timestamp <= log.terms.now_ms)
-    over_ms = newest - by_time[0].largest_timestamp
+    over_ms = newest - ages[by_time[0].segment].timestamp
     if over_ms > log.terms.config.retention_ms + GRACE_MS:
         yield (
             "retention.ms",

@@ -31,6 +31,14 @@ from klogtool.plans.guessed_settings import (
     check_retention,
     check_settings_are_known,
 )
+from klogtool.plans.index_doubts import (
+    Timekeeper,
+    doubts_answer,
+    first_too_early,
+    refusal_of,
+    retention_doubts,
+    true_ages,
+)
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.plan_change import Change, plan_change, plan_partition
 from klogtool.plans.question import Question
@@ -57,7 +65,7 @@ def decide(path: str, question: RetainQuestion) -> Iterator[Plan]:
     if isinstance(opened, LogDir):
         yield from _plan_log_dir(path, question)
     elif isinstance(opened, Partition):
-        retain = partial(_retain, beside=Beside.of(path, Checkpoints.beside(path)))
+        retain = partial(_retain, beside=Beside.of(path, Checkpoints.beside(path)), for_good=question.no_undo)
         yield from plan_change(COMMAND, path, question, retain)
     else:
         raise KlogError("neither a partition dir nor a log dir", path=path)
@@ -96,27 +104,33 @@ def plan_one(
     folder: str, question: Question, checkpoints: Checkpoints, *, needs_known_settings: bool = False
 ) -> tuple[Plan, CheckpointLines | None]:
     """Plan one partition dir of a log dir, with its checkpoint lines. needs_known_settings: refuse to delete
-    by a setting that may not be the topic's. Raises as `decide` does."""
+    by a setting that may not be the topic's, or by a false time index. Raises as `decide` does."""
     known = KnownSettings.of(folder, question.circumstances, checkpoints.cluster) if needs_known_settings else None
-    retain = partial(_retain, beside=Beside.of(folder, checkpoints), known=known)
+    for_good = needs_known_settings or question.no_undo
+    retain = partial(_retain, beside=Beside.of(folder, checkpoints), known=known, for_good=for_good)
     return plan_partition(COMMAND, folder, question, retain, checkpoints)
 
 
-def _retain(log: LoadedLog, beside: Beside, known: KnownSettings | None = None) -> Change:
-    """Run retention once, at the log's clock. Raises Refused if it would delete by a guessed setting."""
-    start_before, ages = log.log_start_offset, ages_of(log)
+def _retain(log: LoadedLog, beside: Beside, known: KnownSettings | None = None, *, for_good: bool = False) -> Change:
+    """Run retention once, at the log's clock. for_good: nothing takes it back. Raises Refused if it would delete by a
+    guessed setting, or for good by a false time index."""
+    start_before, ages, keeper = log.log_start_offset, ages_of(log), Timekeeper(log)
     segments = {segment.base_offset: segment for segment in log.segments.all}
     deleted = delete_old_segments(log)
-    check_retention(log, deleted, segments, ages, beside)
+    kept = list(explain_kept(log, ages))
+    doubts = retention_doubts(log, keeper, ages, deleted, kept)
+    check_retention(log, deleted, segments, true_ages(ages, doubts), beside)
     if known is not None:
         check_settings_are_known(log, deleted, known)
-    kept = list(explain_kept(log, ages))
+    if for_good and (doubt := first_too_early(doubts)) is not None:
+        raise refusal_of(log.draft.path, doubt)
     settings = [*log.terms.setting_notes(SETTINGS), *_tiered_note(log, min(ages))]
     answer = {
         "deletions": deletions_answer(deleted),
         "kept": [segment.as_json() for segment in kept],
         "log_start_offset_before": start_before,
         "settings": settings,
+        **doubts_answer(doubts),
     }
     verdicts = (*deletion_verdicts(log, deleted, ages), *_kept_verdicts(kept, ages))
     return Change(answer, verdicts, tuple(settings))

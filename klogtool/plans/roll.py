@@ -9,6 +9,7 @@ from klogtool.broker.circumstances import Long
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.broker.unified_log.rolling import Incoming, RollVerdict, roll, should_roll
+from klogtool.plans.index_doubts import zeros_that_fill
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.plans.plan_change import Change, plan_change
 from klogtool.plans.question import Question
@@ -49,6 +50,7 @@ def _force(log: LoadedLog) -> Change:
 def _roll_if_due(log: LoadedLog, question: RollQuestion) -> Change:
     incoming = _incoming(log, question)
     active = log.segments.last
+    zeros = zeros_that_fill(log)
     verdict = should_roll(log, incoming)
     told = _facts_of(log, active) | {
         "first_timestamp": active.read_first_timestamp(),
@@ -68,6 +70,8 @@ def _roll_if_due(log: LoadedLog, question: RollQuestion) -> Change:
         "offset_overflow": verdict.offset_overflow,
     }
     answer = {"due": verdict.due, "why": why, "rolled_to": rolled_to, **told}
+    if zeros:
+        answer["zero_index_entries"] = zeros
     notes = tuple(log.terms.setting_notes(SETTINGS))
     return Change(answer, _verdicts(log, active, ", ".join(reasons_of(verdict)) or "not due"), notes)
 

@@ -16,9 +16,14 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints, Offsets, is_log_dir, terms_of
 from klogtool.broker.cleaning.cleaner import clean
-from klogtool.broker.cleaning.dirty_range import LogToClean, find_log_to_clean, last_stable_offset
+from klogtool.broker.cleaning.dirty_range import (
+    MIN_COMPACTION_LAG,
+    LogToClean,
+    find_log_to_clean,
+    last_stable_offset,
+)
 from klogtool.broker.draft import Draft
-from klogtool.broker.timestamps import duration_text
+from klogtool.broker.timestamps import duration_text, time_text
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import walk_entries
 from klogtool.errors import Corrupt, KlogError
@@ -30,6 +35,7 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.side_file import find_content
 from klogtool.plans.compact import NOT_COMPACTED, CompactQuestion, find_first_dirty, why_due
+from klogtool.plans.index_doubts import doubts_answer, lag_doubts
 from klogtool.plans.recover_log_dir import walk_partition_dirs
 from klogtool.verify.cures import (
     drop_line,
@@ -215,10 +221,8 @@ def _held_back(log: LoadedLog, found: LogToClean, path: str) -> Iterator[Reason]
     active = log.segments.last.base_offset
     if found.bound >= active or found.first_dirty_offset >= active:
         return
-    if found.why == "min.compaction.lag.ms":
-        lag = duration_text(log.terms.config.min_compaction_lag_ms)
-        detail = f"records from offset {found.bound:,} are younger than min.compaction.lag.ms ({lag})"
-        yield Reason("lag", detail, None, {"offset": found.bound})
+    if found.why == MIN_COMPACTION_LAG:
+        yield _lag(log, found, path)
         return
     stable = last_stable_offset(log)
     txn = next((txn for txn in log.producers.ongoing_txns if txn.first_offset <= stable), None)
@@ -228,6 +232,22 @@ def _held_back(log: LoadedLog, found: LogToClean, path: str) -> Iterator[Reason]
         detail = f"the high watermark is {log.high_watermark:,}, the log ends at {log.log_end_offset:,}"
         cure = "bring all replicas in sync: only replicated records are cleaned"
         yield Reason("high-watermark", detail, cure, {"high_watermark": log.high_watermark})
+
+
+def _lag(log: LoadedLog, found: LogToClean, path: str) -> Reason:
+    """Return that records are too young, or that a false time index says so."""
+    lag = duration_text(log.terms.config.min_compaction_lag_ms)
+    false = next((doubt for doubt in lag_doubts(log, found) if doubt.segment == found.bound), None)
+    if false is None:
+        detail = f"records from offset {found.bound:,} are younger than min.compaction.lag.ms ({lag})"
+        return Reason("lag", detail, None, {"offset": found.bound})
+    which = "the time of its file" if false.is_file_time else "its time index"
+    detail = (
+        f"segment {found.bound} seems younger than min.compaction.lag.ms ({lag}): by {which}, its newest record is of "
+        f"{time_text(false.believed_timestamp)}, by its batches it is of {time_text(false.log_timestamp)}"
+    )
+    more = {"offset": found.bound, **doubts_answer([false])}
+    return Reason("lag", detail, rebuild_index(path, "timeindex"), more)
 
 
 def _open_transaction(log: LoadedLog, producer_id: int, first_offset: int, path: str) -> Reason:

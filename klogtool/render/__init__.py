@@ -84,7 +84,7 @@ Other answers:
 Words and terminals:
 
     counts             "3 batches"
-    moments            times
+    index_doubts       warnings: a time index that the batches contradict
     terminal           width and colours
     progress_bar       a progress bar on stderr
     drawn_bar          the bar itself, drawn by rich; imported where one is drawn

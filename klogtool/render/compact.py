@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from klogtool.escape import joined
+from klogtool.plans.index_doubts import doubts_of
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.render.changes import log_dir_text
 from klogtool.render.counts import count_text
+from klogtool.render.index_doubts import doubt_lines
 from klogtool.render.plans import room_text, wrapped_table
 from klogtool.render.retain import size_text
 
@@ -38,7 +40,8 @@ def compact_brief(plan: Plan) -> str:
     """Show the plan as one of many: without the single segments."""
     if "passes" not in plan.answer:
         return compact_text(plan)
-    lines = [_headline(plan), *(f"  {line}" for row in plan.answer["passes"] for line in _pass_lines(row))]
+    warnings = doubt_lines(plan.path, doubts_of(plan.answer))
+    lines = [_headline(plan), *warnings, *(f"  {line}" for row in plan.answer["passes"] for line in _pass_lines(row))]
     return joined(lines)
 
 
@@ -48,12 +51,13 @@ def uncleaned_text(plan: Plan) -> str | None:
     if "skipped" in answer:
         return str(answer["skipped"])
     is_due = any("stats" in row for row in answer.get("passes", ()))
-    return None if is_due or "passes" not in answer else "not due"
+    return None if is_due or doubts_of(answer) or "passes" not in answer else "not due"
 
 
 def _lines(plan: Plan) -> Iterator[str]:
     answer = plan.answer
     yield _headline(plan)
+    yield from doubt_lines(plan.path, doubts_of(answer))
     for n, row in enumerate(answer["passes"]):
         if len(answer["passes"]) > 1:
             yield f"  pass {n + 1}"

@@ -199,7 +199,14 @@ def _lost_text(diagnosis: Diagnosis) -> str:
     return f"{records}, {duration_text(diagnosis.lost_ms)}" if diagnosis.lost_ms else records
 
 
-_LOST_FOR_GOOD = (What.TRUNCATED, What.ALL_DELETED, What.ENDS_EARLY, What.FUTURE_EMPTIED, What.IGNORED)
+_LOST_FOR_GOOD = (
+    What.TRUNCATED,
+    What.ALL_DELETED,
+    What.ENDS_EARLY,
+    What.FUTURE_EMPTIED,
+    What.IGNORED,
+    What.EXPIRES_EARLY,
+)
 
 
 def _lost_for_good(diagnosis: Diagnosis) -> list[Ahead]:

@@ -99,6 +99,9 @@ def _left_out(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if not rows:
         return
     yield f"left alone, because klogtool cannot tell what may go: {count_text(len(rows), 'partition')}"
-    yield from wrapped_table([(os.path.basename(row["path"]), row["why"]) for row in rows[:_MOST_LEFT_OUT]])
+    for row in rows[:_MOST_LEFT_OUT]:
+        yield from wrapped_table([(os.path.basename(row["path"]), row["why"])])
+        if "cure" in row:
+            yield f"    {row['cure']}"
     if len(rows) > _MOST_LEFT_OUT:
         yield f"  and {len(rows) - _MOST_LEFT_OUT:,} more (--format json shows all)"

@@ -14,10 +14,10 @@ from klogtool.broker.coordinator.committed_offsets import (
     LogEnds,
     OffsetsLog,
 )
+from klogtool.broker.timestamps import time_text
 from klogtool.format.batch import NO_PRODUCER_ID
 from klogtool.log.folder import own_name
 from klogtool.render.counts import count_text
-from klogtool.render.moments import time_text
 
 Row = dict[str, Any]
 _HEADS = ("topic", "partition", "offset", "log end", "lag", "committed")

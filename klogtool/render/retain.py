@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from klogtool.broker.timestamps import LARGEST_MS, in_milliseconds
+from klogtool.broker.timestamps import LARGEST_MS, in_milliseconds, time_text
 from klogtool.escape import joined
+from klogtool.plans.index_doubts import doubts_of
 from klogtool.plans.plan import Plan, SegmentVerdict
 from klogtool.render.changes import change_text, log_dir_text
 from klogtool.render.counts import count_text
-from klogtool.render.moments import time_text
+from klogtool.render.index_doubts import doubt_lines
 from klogtool.render.plans import room_text, wrapped_table
 
 _HEADS = ("segment", "size", "newest record", "verdict", "")
@@ -33,18 +34,20 @@ def retain_brief(plan: Plan) -> str:
     answer = plan.answer
     if "deletions" not in answer:
         return retain_text(plan)
+    warnings = list(doubt_lines(plan.path, doubts_of(answer)))
     if not answer["deletions"]:
-        return joined([f"{_headline(plan)}: {_why_kept(answer['kept'][0])}"])
+        return joined([f"{_headline(plan)}: {_why_kept(answer['kept'][0])}", *warnings])
     by = Counter(deletion["reason"] for deletion in answer["deletions"])
     rules = ", ".join(f"{count:,} {_RULES[rule]}" for rule, count in by.items())
-    return joined([_headline(plan), f"  {rules}", *(f"  {note}" for note in answer["settings"])])
+    return joined([_headline(plan), *warnings, f"  {rules}", *(f"  {note}" for note in answer["settings"])])
 
 
 def unchanged_text(plan: Plan) -> str | None:
     """Return the text by which partitions without a deletion are counted together; None for other partitions."""
     if "skipped" in plan.answer:
         return str(plan.answer["skipped"])
-    return "nothing to delete" if plan.answer.get("deletions") == [] else None
+    is_doubtful = bool(doubts_of(plan.answer))
+    return "nothing to delete" if plan.answer.get("deletions") == [] and not is_doubtful else None
 
 
 def delete_records_text(plan: Plan) -> str:
@@ -63,12 +66,15 @@ def _moved(plan: Plan) -> str:
 
 def _lines(plan: Plan) -> Iterator[str]:
     yield _headline(plan)
+    doubts = doubts_of(plan.answer)
+    yield from doubt_lines(plan.path, doubts)
+    false = {doubt.segment for doubt in doubts}
     kept = {row["segment"]: row for row in plan.answer["kept"]}
     shown = list(plan.segments)
     hidden = len(shown) - _MOST_SEGMENTS
     if hidden > 0:
         shown = shown[: _MOST_SEGMENTS // 2] + shown[-_MOST_SEGMENTS // 2 :]
-    yield from wrapped_table([_HEADS, *(_row(verdict, kept) for verdict in shown)])
+    yield from wrapped_table([_HEADS, *(_row(verdict, kept, false) for verdict in shown)])
     if hidden > 0:
         yield f"  and {count_text(hidden, 'segment')} in between (--format json shows all)"
     yield from (f"  {note}" for note in plan.notes)
@@ -89,12 +95,15 @@ def _headline(plan: Plan) -> str:
     return f"{told}; then the log starts at offset {start:,}{moved}"
 
 
-def _row(verdict: SegmentVerdict, kept: Mapping[int, Mapping[str, Any]]) -> tuple[str, str, str, str, str]:
+def _row(
+    verdict: SegmentVerdict, kept: Mapping[int, Mapping[str, Any]], false: Collection[int]
+) -> tuple[str, str, str, str, str]:
+    """false: base offsets of segments with a false time index."""
     more = verdict.more
     why = _why_kept(kept[verdict.segment]) if verdict.action == "keep" else verdict.reason
     newest = more.get("newest_ms")
     told = "" if newest is None else str(newest) if newest > LARGEST_MS else _seconds(newest)
-    mark = " (file)" if told and more["file_time"] else ""
+    mark = " (file)" if told and more["file_time"] else " (FALSE)" if verdict.segment in false else ""
     return f"…{verdict.segment}", size_text(more.get("size", 0)), told + mark, verdict.action, why
 
 

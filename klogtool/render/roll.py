@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from klogtool.broker.timestamps import duration_text
+from klogtool.broker.timestamps import duration_text, time_text
 from klogtool.plans.plan import Plan
 from klogtool.render.changes import change_text, log_dir_text
-from klogtool.render.moments import time_text
 from klogtool.render.plans import table_text
+from klogtool.verify.cures import rebuild_index
 
 
 def roll_text(plan: Plan) -> str:
     """Show the plan of a partition, or of its log dir."""
-    return log_dir_text(plan) or change_text(plan, _headline(plan.answer), _evidence(plan.answer))
+    evidence = (*_zeros(plan), *_evidence(plan.answer))
+    return log_dir_text(plan) or change_text(plan, _headline(plan.answer), evidence)
+
+
+def _zeros(plan: Plan) -> Iterator[str]:
+    """Warn of an index that is full only because it was never trimmed."""
+    zeros = plan.answer.get("zero_index_entries")
+    if zeros:
+        yield f"warning: {zeros:,} entries of an index are zeros, so it only seems to be full; rebuild it first:"
+        yield f"→  {rebuild_index(plan.path, 'index,timeindex')}"
 
 
 def _headline(answer: Any) -> str:

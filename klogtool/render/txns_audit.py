@@ -8,10 +8,10 @@ from typing import Any
 
 from klogtool.broker.coordinator.audit import Anomaly, AuditFinding
 from klogtool.broker.coordinator.transaction_parts import Part
+from klogtool.broker.timestamps import time_text
 from klogtool.broker.unified_log.log_transactions import Status
 from klogtool.escape import joined
 from klogtool.render.counts import count_text
-from klogtool.render.moments import time_text
 from klogtool.render.terminal import columns
 
 Row = dict[str, Any]

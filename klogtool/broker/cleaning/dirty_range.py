@@ -14,6 +14,8 @@ from klogtool.broker.unified_log.log_segments import LogSegments
 from klogtool.broker.unified_log.segment_age import age_of
 from klogtool.format.java_numbers import MAX_LONG, wrap_long
 
+MIN_COMPACTION_LAG = "min.compaction.lag.ms"
+
 
 class LogToClean(Struct, frozen=True):
     """The range of a pass. first_uncleanable_offset: as found. bound: the base offset of its segment, where the pass
@@ -100,7 +102,7 @@ def _first_uncleanable(log: LoadedLog, first_dirty: int, now_ms: int) -> tuple[i
     if lag_ms > 0:
         for segment in non_active_from(log.segments, first_dirty):
             if age_of(log, segment).timestamp > wrap_long(now_ms - lag_ms):
-                found.append((segment.base_offset, "min.compaction.lag.ms"))
+                found.append((segment.base_offset, MIN_COMPACTION_LAG))
                 break
     return min(found, key=lambda pair: pair[0])
 

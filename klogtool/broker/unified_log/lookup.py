@@ -273,6 +273,12 @@ def _search_segment(
     return found, (in_time_index, in_index, scan)
 
 
+def search_without_index(log: LoadedLog, segment: LogSegment, timestamp: int) -> TimestampAndOffset | None:
+    """Return the first record of a segment with this timestamp or a later one, whatever its indexes say. Raises as
+    `lookup_timestamp`."""
+    return _search_log(segment, 0, timestamp, log.log_start_offset, log.terms.max_record_size)[0]
+
+
 def _search_log(
     segment: LogSegment, start: int, timestamp: int, first_offset: int, limit: int | None
 ) -> tuple[TimestampAndOffset | None, Scan]:
