@@ -37,6 +37,7 @@ NOTHING_TO_DO = {
     "orphan-file": "a broker deletes it; before that its .log is to be looked for",
     "leftover-deleted": "a broker deletes it",
     "foreign-file": "a broker leaves it alone",
+    "metadata-replay": "another controller may have the log without the record; to cut it forgets changes",
     "unclean-shutdown": "normal after a kill: a broker recovers",
 }
 # What a cure may bring about that verify tells of, and why that is as it should be.

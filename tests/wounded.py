@@ -12,10 +12,11 @@ from damage import append_bytes, flip_bit, overwrite
 from msgspec.structs import replace
 from verifying import NOW_MS, copy_file, edit_snapshot, edit_txn_index
 
-from klogtool.format.batch import CRC_COVERS_FROM, RecordBatch
+from klogtool.format.batch import CRC_COVERS_FROM, Record, RecordBatch, build_batch
 from klogtool.format.checksums import crc32c
 from klogtool.format.fields import field_positions
 from klogtool.format.indexes import OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE
+from klogtool.format.internal.records import build_metadata_record
 from klogtool.format.layouts import BATCH_HEADER
 from klogtool.log.segment import Segment
 from klogtool.testing import wounds
@@ -123,6 +124,16 @@ TXN_INDEX = f"t-0/{7:020d}.txnindex"
 METADATA = "metadata/logdir"
 LOST_END = frozenset({"checkpoint-entry"})
 
+
+def append_unknown_fencing(log_dir: Path) -> None:
+    """A sound batch at the end of the metadata log: a broker is fenced that nobody registered."""
+    log = log_dir / f"__cluster_metadata-0/{FIRST}.log"
+    last = list(Segment(str(log)).batches())[-1]
+    value = build_metadata_record("FenceBrokerRecord", 0, {"id": 77, "epoch": 1})
+    record = Record(last.last_offset + 1, NOW_MS, None, value)
+    append_bytes(log, build_batch([record], partition_leader_epoch=last.partition_leader_epoch))
+
+
 CASES = {
     "batch-crc": Case(lambda d: wounds.flip_bit(d / "t-0", segment=0, batch=2, at=70)),
     "batch-header": Case(lambda d: wounds.set_field(d / "t-0", segment=0, batch=2, field="magic", value=3, heal=False)),
@@ -206,5 +217,6 @@ CASES = {
     "kraft-snapshot-corrupt": Case(
         lambda d: wounds.empty_file(max(d.glob("__cluster_metadata-0/*.checkpoint"))), METADATA
     ),
+    "metadata-replay": Case(append_unknown_fencing, METADATA),
     "quorum-state-corrupt": Case(lambda d: wounds.empty_file(d / "__cluster_metadata-0/quorum-state"), METADATA),
 }

@@ -15,5 +15,6 @@ All of it works on a draft of a partition dir. Nothing here writes, prints or re
     unified_log/    the log as a broker has it (UnifiedLog, LogLoader, LogSegment)
     appending/      appends batches and records, as a leader and as a follower does
     coordinator/    what coordinators keep in internal topics: committed offsets, the state of transactional ids
+    metadata/       the cluster's metadata: its image, and what a replay refuses
     cleaning/       the log cleaner: the range, the offset map, what is kept of each batch
 """

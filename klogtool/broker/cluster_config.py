@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from klogtool.broker.config import BROKER_NAMES, KNOWN_NAMES, fitting
+from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
 from klogtool.errors import KlogError
 from klogtool.format.identity import MetaProperties
-from klogtool.log.cluster_metadata import ClusterMetadata, read_cluster_metadata
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
@@ -45,6 +45,32 @@ class MetadataLevels(Struct, frozen=True):
         return f"{self.lowest} to {self.highest}; {self.production} is the highest for production"
 
 
+class FeatureLevels(Struct, frozen=True, kw_only=True):
+    """The highest level of each feature, but for metadata.version, that a controller takes (QuorumFeatures).
+
+    known: whether klogtool knows them for the release.
+    """
+
+    known: bool = True
+    kraft_version: int = 1
+    group_version: int = 1
+    transaction_version: int = 2
+    eligible_leader_replicas_version: int = 1
+    share_version: int = 1
+    streams_version: int = 1
+
+    def of(self, feature: str) -> int:
+        """Return the highest level of a feature; 0 if the release does not have it."""
+        return int(getattr(self, feature.replace(".", "_"), 0)) if feature.endswith(".version") else 0
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        if not self.known:
+            return "not known to klogtool"
+        levels = {name.replace("_", "."): level for name, level in asdict(self).items() if name != "known" and level}
+        return ", ".join(f"{name} {level}" for name, level in levels.items())
+
+
 class Rules(Struct, frozen=True, kw_only=True):
     """What a release does where releases differ. `ABOUT` says what each of these means."""
 
@@ -63,6 +89,10 @@ class Rules(Struct, frozen=True, kw_only=True):
     knows_newest_messages: bool = False
     trims_every_index: bool = True
     metadata_levels: MetadataLevels = MetadataLevels(7, 31, 30)
+    feature_levels: FeatureLevels = FeatureLevels()
+    clears_elr: bool = True
+    counts_configured_brokers: bool = True
+    names_every_listener: bool = True
     cleaner_stops_at_line_twice: bool = True
     reads_zero_checkpoint: bool = False
     has_zookeeper: bool = False
@@ -165,6 +195,32 @@ ABOUT: Mapping[str, About] = {
         "they keep their full size, with zeros behind the entries; so does the last segment of `__cluster_metadata-0`",
     ),
     "metadata_levels": About("starting", "levels of metadata.version that it reads", "KIP-778"),
+    "feature_levels": About(
+        "starting",
+        "the highest level of each other feature that its controllers take",
+        "KIP-584, KIP-1022",
+    ),
+    "clears_elr": About(
+        "starting",
+        "the metadata has a ClearElrRecord",
+        "KIP-966",
+        "replayed",
+        "refused: the release does not know it",
+    ),
+    "counts_configured_brokers": About(
+        "starting",
+        "the metadata has a setting of a broker whose name is no number",
+        "KIP-966",
+        "a controller refuses it",
+        "taken",
+    ),
+    "names_every_listener": About(
+        "starting",
+        "the metadata has a broker with a listener without a name",
+        "BrokerRegistration, 4.0.0",
+        "refused",
+        "taken",
+    ),
     "cleaner_stops_at_line_twice": About(
         "starting",
         "a partition has a line in the cleaner checkpoints of two log dirs",
@@ -198,9 +254,16 @@ _V4_4_0 = replace(
     knows_newest_messages=True,
     trims_every_index=False,
     metadata_levels=MetadataLevels(7, 34, 33),
+    feature_levels=FeatureLevels(share_version=2),
     reads_zero_checkpoint=True,
 )
-_V4_2_0 = replace(_V4_3_1, release="4.2.0", prints_as_java_tool=False, metadata_levels=MetadataLevels(7, 30, 29))
+_V4_2_0 = replace(
+    _V4_3_1,
+    release="4.2.0",
+    prints_as_java_tool=False,
+    metadata_levels=MetadataLevels(7, 30, 29),
+    feature_levels=FeatureLevels(known=False),
+)
 _V4_1_1 = replace(_V4_2_0, release="4.1.1", checks_marker_version=False, metadata_levels=MetadataLevels(7, 29, 27))
 _V4_0_1 = replace(
     _V4_1_1, release="4.0.1", cleaner_stops_at_line_twice=False, metadata_levels=MetadataLevels(7, 26, 25)
@@ -212,11 +275,23 @@ _V3_9_2 = replace(
     timestamp_after_max_ms_default=MAX_LONG,
     moves_watermark_to_batch=False,
     metadata_levels=MetadataLevels(1, 23, 21),
+    feature_levels=FeatureLevels(
+        group_version=0, transaction_version=0, eligible_leader_replicas_version=0, share_version=0, streams_version=0
+    ),
+    clears_elr=False,
+    counts_configured_brokers=False,
+    names_every_listener=False,
     has_zookeeper=True,
 )
 _V3_9_1 = replace(_V3_9_2, release="3.9.1", keeps_emptied_batch=EmptiedBatch.GOES)
 _V3_9_0 = replace(_V3_9_1, release="3.9.0", index_entry_per_batch=False, stops_at_higher_epoch=False)
-_V3_8_1 = replace(_V3_9_0, release="3.8.1", knows_latest_tiered=False, metadata_levels=MetadataLevels(1, 21, 20))
+_V3_8_1 = replace(
+    _V3_9_0,
+    release="3.8.1",
+    knows_latest_tiered=False,
+    metadata_levels=MetadataLevels(1, 21, 20),
+    feature_levels=FeatureLevels(known=False),
+)
 _V3_6_2 = replace(_V3_8_1, release="3.6.2", finds_record_of_max=False, metadata_levels=MetadataLevels(1, 14, 14))
 _RULES: Mapping[str, Rules] = {
     rules.release: rules

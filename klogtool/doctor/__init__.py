@@ -23,6 +23,7 @@ Nothing here writes, prints or reads the clock.
     advice           what to look at first, and which options there are
     file_options     options that change small files and names
     log_options      options for a log: recovery, salvage, indexes; each is decided, so its loss is measured
+    kraft_options    options for the metadata log: another copy, or a cut before a record that does not replay
     ordering         the worst trouble first, the cheapest option first; numbers of options
     fixes            chosen options as plans
     situation        a situation: what a broker says, what it means, what to do about it

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR, ClusterConfig
+from klogtool.broker.metadata.image import ClusterMetadata, Replicas, read_cluster_metadata
 from klogtool.errors import KlogError
 from klogtool.format.uuids import build_uuid
-from klogtool.log.cluster_metadata import ClusterMetadata, Replicas, read_cluster_metadata
 from klogtool.log.logdir import LogDir, knows_topic_ids
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy
+from klogtool.doctor.kraft_options import replay_options
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
@@ -36,6 +37,7 @@ from klogtool.verify.identity_cures import (
 )
 from klogtool.verify.verify_log_dirs import CHECKPOINTS, worse_and_better
 from klogtool.verify.verify_names import METADATA_TOPIC
+from klogtool.verify.verify_replay import REPLAY_FINDING
 
 OptionsOf: TypeAlias = Callable[[Ahead, Patient], Iterator[Option]]
 _EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
@@ -289,6 +291,7 @@ OPTIONS_BY_FINDING: Mapping[str, OptionsOf] = {
     "checkpoint-corrupt": _checkpoint,
     "kraft-snapshot-corrupt": _kraft_snapshot,
     "quorum-state-corrupt": _quorum_state,
+    REPLAY_FINDING: replay_options,
     "partition-metadata-corrupt": _partition_metadata,
     "topic-id-mismatch": _partition_metadata,
     "epochs-corrupt": _leader_epochs,

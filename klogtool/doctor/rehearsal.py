@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
-from klogtool.broker.releases import Release
+from klogtool.broker.releases import Release, Rules, rules_of
 from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.advice import advise
 from klogtool.doctor.answers import Ahead, Diagnosis, Prospect, Starts, Trouble, What
@@ -42,9 +42,10 @@ from klogtool.log.in_processes import in_processes
 from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.plans.recover_log_dir import RecoverQuestion
-from klogtool.plans.recover_start import StartProblem, find_start_problems
+from klogtool.plans.recover_start import StartProblem, find_start_problems, replay_problems
 from klogtool.verify.findings import Severity
 from klogtool.verify.verify_names import METADATA_TOPIC
+from klogtool.verify.verify_replay import REPLAY_FINDING
 
 _DELETED = "of a deleted topic: removed a minute after the start"
 _METADATA = "the cluster's metadata: recovered at every start"
@@ -68,6 +69,7 @@ class _Found(Struct, frozen=True):
 
     log_dirs: tuple[str, ...]
     cluster: Cluster
+    rules: Rules
     points: tuple[Ahead, ...]
     rehearsed: tuple[Rehearsed, ...]
 
@@ -84,7 +86,7 @@ def examine_for_all(paths: Sequence[str], how: Examination, releases: Sequence[R
     named = tuple(os.path.abspath(path) for path in paths)
     found = _find(named, how)
     asked = (replace(how, circumstances=replace(how.circumstances, kafka=release)) for release in releases)
-    return [_diagnose(found, named, each) for each in asked]
+    return [_diagnose(_replayed_by(found, rules_of(each.circumstances.kafka)), named, each) for each in asked]
 
 
 def _find(named: Sequence[str], how: Examination) -> _Found:
@@ -95,7 +97,18 @@ def _find(named: Sequence[str], how: Examination) -> _Found:
     folders = [partition for path in log_dirs for partition in LogDir(path).partitions]
     current = {partition.topic_partition for partition in folders if partition.state is PartitionDirState.CURRENT}
     rehearsed = tuple(found for path in log_dirs for found in _rehearse_log_dir(path, how, cluster, held, current))
-    return _Found(log_dirs, cluster, points, rehearsed)
+    return _Found(log_dirs, cluster, rules_of(how.circumstances.kafka), points, rehearsed)
+
+
+def _replayed_by(found: _Found, rules: Rules) -> _Found:
+    """Return what was found, with what this release does not replay of the metadata."""
+    cluster = found.cluster
+    if rules is found.rules or cluster.metadata_dir is None:
+        return found
+    folder = os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR)
+    others = [point for point in found.points if point.finding != REPLAY_FINDING]
+    own = map(_ahead_of, replay_problems(folder, rules))
+    return replace(found, points=(*others, *own), rules=rules)
 
 
 def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagnosis:
@@ -103,14 +116,15 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
     held = {point.path for point in found.points}
     loaded = [point for each in found.rehearsed for point in each.ahead if point.path not in held]
     strays = [point for point in loaded if point.what is What.STRAY]
+    levels = list(walk_level_points(found.cluster, patient.rules))
     points = _once(
-        *found.points,
+        *(point for point in found.points if not levels or point.finding != REPLAY_FINDING),
         *walk_file_system_points(found.log_dirs, found.cluster),
         *walk_lock_points(found.log_dirs, found.cluster),
         *walk_log_dir_points(patient),
         *walk_replica_points(patient),
         *(walk_left_out(patient) if len(named) == len(found.log_dirs) else ()),
-        *walk_level_points(found.cluster, patient.rules),
+        *levels,
         *walk_format_points(found.log_dirs, found.cluster, patient.rules),
         *walk_zookeeper_points(found.log_dirs, found.cluster, patient.rules),
         *(point for point in loaded if point.what is not What.STRAY),
@@ -221,6 +235,10 @@ def _seconds(rehearsed: Sequence[Rehearsed], how: Examination) -> float | None:
     return sum(found.prospect.scan_seconds for found in rehearsed) / (how.jobs or usable_cores())
 
 
+def _stops_at_replay(found: _Found) -> bool:
+    return any(point.finding == REPLAY_FINDING for point in found.points)
+
+
 def _notes(found: _Found, how: Examination) -> Iterator[str]:
     cluster = found.cluster
     if cluster.metadata is None and cluster.topic_ids:
@@ -230,6 +248,12 @@ def _notes(found: _Found, how: Examination) -> Iterator[str]:
         )
     elif cluster.metadata is not None and cluster.metadata.problem is not None:
         yield f"__cluster_metadata-0 is not whole: {cluster.metadata.problem}"
+    refusal = None if cluster.metadata is None else cluster.metadata.refusal
+    if refusal is not None and not _stops_at_replay(found):
+        yield (
+            f"__cluster_metadata-0 has a record that a controller does not replay: {refusal.kafka_class}: "
+            f"{refusal.message}. This broker is no controller: it logs a fault if its own image refuses it, and goes on"
+        )
     if how.quick:
         yield "no log was loaded (--quick): what recovery would cut or rebuild is not known"
     yield from walk_unclean_notes(found.log_dirs, cluster)

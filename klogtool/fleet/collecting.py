@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from klogtool.broker.circumstances import Checkpoints, Circumstances, find_compaction
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR, METADATA_TOPIC, ClusterConfig
 from klogtool.broker.draft import DraftFile
+from klogtool.broker.metadata.image import ClusterMetadata, Replicas, read_cluster_metadata
 from klogtool.errors import KlogError, Refused
 from klogtool.fleet.collected import (
     FORMAT,
@@ -35,7 +36,6 @@ from klogtool.format.checkpoints import EpochEntry
 from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
 from klogtool.format.uuids import build_uuid
-from klogtool.log.cluster_metadata import ClusterMetadata, Replicas, read_cluster_metadata
 from klogtool.log.cores import usable_cores
 from klogtool.log.in_processes import in_processes
 from klogtool.log.leader_epochs import LeaderEpochFileCache

@@ -14,7 +14,6 @@ below             log dirs below a folder that is none
 search            every log dir and partition dir below some paths
 around            the log dirs that some files belong to
 holder            who holds the lock of a log dir
-cluster_metadata  topics and settings out of `__cluster_metadata`
 
 file              a file, opened only to be read
 changes           waits until something changes in a folder

@@ -86,6 +86,7 @@ MEANINGS = {
     "meta-properties-conflict": "All log dirs of a broker have the same cluster id and node id, and each has its "
     "own directory id.",
     "kraft-snapshot-corrupt": "Without it the cluster's metadata may be lost. Then every partition becomes a stray.",
+    "metadata-replay": "The record is sound, but contradicts those before it. A controller that reads it ends.",
     "quorum-state-corrupt": "It records which candidate this node voted for.",
     "unclean-shutdown": "This is normal after a kill, and while a broker is running.",
     "clean-marker-false": "This is the most dangerous state: a broker acknowledges what it writes next, and then "

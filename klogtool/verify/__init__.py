@@ -15,6 +15,7 @@ verify_segment    one segment: its log, offset index and time index
 verify_epochs     leader-epoch-checkpoint: whether it can be read, and against the batches
 verify_producers  transaction indexes and producer snapshots against the segments
 verify_kraft      snapshots and quorum-state of a cluster's metadata log
+verify_replay   records of the metadata log that a start does not replay
 
 log_walk          one walk over a segment's log; plain entries are checked fast
 log_damage        bytes that are not a sound entry, and where the log continues after them

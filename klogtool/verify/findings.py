@@ -103,6 +103,7 @@ SEVERITIES = {
         "meta-properties-conflict",
         "kraft-snapshot-corrupt",
         "quorum-state-corrupt",
+        "metadata-replay",
         "clean-marker-false",
         "unreadable",
     ),

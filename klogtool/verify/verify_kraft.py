@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from klogtool.broker.metadata.image import read_cluster_metadata
+from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.errors import KlogError
 from klogtool.format.control import ControlRecordType, parse_control_type_id
 from klogtool.format.identity import parse_quorum_state
 from klogtool.format.internal.records import METADATA, parse_metadata_record
 from klogtool.format.names import FileKind
-from klogtool.log.cluster_metadata import read_cluster_metadata
 from klogtool.log.entries import Message, RecordBatch
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.segment import KraftSnapshot
@@ -21,6 +22,7 @@ from klogtool.verify.cures import move_out, move_out_of_partition, remove
 from klogtool.verify.findings import Finding
 from klogtool.verify.stops import Stop, refuses
 from klogtool.verify.verify_names import Layout
+from klogtool.verify.verify_replay import verify_replay
 
 # The frame of a metadata record and its type, in the first bytes of its value: MetadataRecordType.
 FROM_A_CONTROLLER = (
@@ -30,8 +32,9 @@ METADATA_VERSION = "metadata.version"
 TOPIC_RECORD, REMOVE_TOPIC_RECORD = b"\x01\x02", b"\x01\x09"
 
 
-def verify_kraft(layout: Layout, log_start_offset: int) -> Iterator[Finding]:
-    """Yield findings of the snapshots and of quorum-state beside the metadata log, which begins at log_start_offset.
+def verify_kraft(layout: Layout, log_start_offset: int, rules: Rules = REFERENCE_RULES) -> Iterator[Finding]:
+    """Yield findings of the snapshots and of quorum-state beside the metadata log, which begins at log_start_offset;
+    and of what a release does not replay.
 
     At its start a broker reads only the newest snapshot, so only that one can stop it.
     """
@@ -50,6 +53,8 @@ def verify_kraft(layout: Layout, log_start_offset: int) -> Iterator[Finding]:
     path = layout.find(FileKind.QUORUM_STATE)
     if path is not None:
         yield from verify_quorum_state(path)
+    if not any(damaged.values()):  # what a damaged snapshot has lost is told there
+        yield from verify_replay(layout.path, read_cluster_metadata(layout.path, rules), rules)
 
 
 def _missing_snapshot(layout: Layout, log_start_offset: int) -> Iterator[Finding]:
@@ -72,8 +77,8 @@ def _missing_snapshot(layout: Layout, log_start_offset: int) -> Iterator[Finding
 
 def _stop_of_replay(path: str) -> Stop | None:
     """Return the stop at a record of the log that changes what a damaged snapshot has lost; None if there is none."""
-    refused = read_cluster_metadata(path).refused
-    return None if refused is None else refuses(*refused)
+    found = read_cluster_metadata(path).refusal
+    return None if found is None else refuses(found.kafka_class, found.message)
 
 
 def verify_kraft_snapshot(path: str) -> Iterator[Finding]:

@@ -7,9 +7,9 @@ import pytest
 
 from klogtool.broker.circumstances import Circumstances, terms_of
 from klogtool.broker.cluster_config import ClusterConfig
+from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
 from klogtool.format.batch import Record, build_batch
 from klogtool.format.internal.records import build_metadata_record
-from klogtool.log.cluster_metadata import ClusterMetadata, read_cluster_metadata
 
 TOPIC, BROKER = 2, 4
 ORDERS_ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
@@ -76,6 +76,7 @@ def test_settings_are_set_changed_and_taken_back(tmp_path: Path) -> None:
         {"orders": ORDERS_ID},
         {"orders": {"retention.ms": "2"}},
         {"": {"log.retention.ms": "4"}, "7": {"log.retention.ms": "5"}},
+        known=found.known,
     )
 
 

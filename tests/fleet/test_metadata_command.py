@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from running import FIXTURES, Done, run_here
 
-from klogtool.log.cluster_metadata import read_cluster_metadata
+from klogtool.broker.metadata.image import read_cluster_metadata
 
 DISKS = FIXTURES / "two-disks" / "logdir"
 

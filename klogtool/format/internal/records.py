@@ -106,8 +106,7 @@ def parse_metadata_record(module: str, value: bytes | None, *, newest: bool = Fa
     version = _parse_frame_field(stream, "version")
     names = api_keys(module, "metadata", newest=newest)
     if api_key not in names:
-        unknown = "org.apache.kafka.common.errors.UnsupportedVersionException"
-        raise _unparseable(f"{unknown}: Unknown metadata id {api_key}")
+        raise _unknown_id(api_key)
     try:
         values, left = parse_front(names[api_key], version, stream.read(), newest=newest)
     except KlogError as error:
@@ -159,6 +158,16 @@ def _parse_frame_field(stream: ValueStream, entity: str) -> int:
     if value > SHORT_MAX:
         raise _unparseable(f"Value for {entity} was too large.")
     return to_signed(value, 16)
+
+
+def unknown_record_type(name: str) -> Corrupt:
+    """Return the error of a release that does not know this message."""
+    return _unknown_id(schema_of(name).api_key)
+
+
+def _unknown_id(api_key: int | None) -> Corrupt:
+    unknown = "org.apache.kafka.common.errors.UnsupportedVersionException"
+    return _unparseable(f"{unknown}: Unknown metadata id {api_key}")
 
 
 def _unparseable(reason: str) -> Corrupt:

@@ -7,24 +7,26 @@ Damage raises no error here: `problem` says what could not be read, and what was
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct, field
 
+from klogtool.broker.metadata.known import Known
+from klogtool.broker.metadata.refusals import Failure, Refusal, Replay, bound_failures, failures
+from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.errors import KlogError
-from klogtool.format.batch import RecordBatch
-from klogtool.format.internal.records import METADATA, ApiMessage, metadata_record_name, parse_metadata_record
+from klogtool.format.batch import Record, RecordBatch
+from klogtool.format.internal.records import METADATA, ApiMessage, parse_metadata_record, unknown_record_type
 from klogtool.log.partition import Partition
 from klogtool.log.segment import BatchFile
 
 _TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 _NO_LEADER_CHANGE = -2  # LeaderConstants
 _BEGIN, _END, _ABORT = "BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"
-_OF_TOPICS = ("TopicRecord", "RemoveTopicRecord", "PartitionRecord", "PartitionChangeRecord")
-_OF_KNOWN_TOPICS = frozenset(_OF_TOPICS) - {"TopicRecord"}
-_WANTED = frozenset({*_OF_TOPICS, "FeatureLevelRecord", "ConfigRecord", _BEGIN, _END, _ABORT})
+_NOTHING_TO_DO = "NoOpRecord"
 
 
 class Replicas(Struct, frozen=True):
@@ -54,8 +56,8 @@ class ClusterMetadata(Struct):
     """topic_ids: by name, as Kafka prints them. topics: settings by topic; brokers: settings by id as text; empty: all
     brokers. replicas: by topic id, then by partition. features: the level of each, such as metadata.version.
 
-    refused: the exception of Kafka at the first record that changes what is unknown, its class and message; None if
-    there is none. Records are missing before it then. problem: what could not be read, or None.
+    known: what later records depend on. refusals: the first record that each replay refuses, of the image and of the
+    controller. A record that the image refuses is left out. problem: what could not be read, or None.
     """
 
     topic_ids: dict[str, str] = field(default_factory=dict)
@@ -63,13 +65,23 @@ class ClusterMetadata(Struct):
     brokers: dict[str, dict[str, str]] = field(default_factory=dict)
     replicas: dict[str, dict[int, Replicas]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
-    refused: tuple[str, str] | None = None
+    known: Known = field(default_factory=Known)
+    refusals: tuple[Refusal, ...] = ()
     problem: str | None = None
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """Return the first record that any replay refuses, or None."""
+        return min(self.refusals, key=lambda found: found.order, default=None)
+
+    def may_be_controller(self, node_id: int | None) -> bool:
+        """Return False if the metadata knows its controllers, and this node is none of them."""
+        controllers = self.known.controllers
+        return node_id is None or not controllers or node_id in controllers or node_id not in self.known.brokers
 
     def replay(self, message: ApiMessage) -> None:
         """Apply one record, in the log's order (ConfigurationsDelta.replay, TopicsDelta.replay)."""
         values = message.values
-        self.refused = self.refused or self._refusal(message)
         match message.name:
             case "TopicRecord":
                 self.topic_ids[values["name"]] = values["topicId"]
@@ -81,20 +93,6 @@ class ClusterMetadata(Struct):
                 self.features[values["name"]] = values["featureLevel"]
             case "ConfigRecord":
                 self._set(values)
-
-    def _refusal(self, message: ApiMessage) -> tuple[str, str] | None:
-        """Return the exception of TopicsDelta or TopicDelta at a record of what is unknown: a topic, or a partition."""
-        values = message.values
-        if message.name not in _OF_KNOWN_TOPICS:
-            return None
-        topic_id = values["topicId"]
-        if topic_id not in self.topic_ids.values():
-            if message.name == "RemoveTopicRecord":
-                return "RuntimeException", f"Unable to delete topic with id {topic_id}: no such topic found."
-            return "NullPointerException", f"the image has no topic {topic_id}"
-        if message.name == "PartitionChangeRecord" and values["partitionId"] not in self.replicas.get(topic_id, {}):
-            return "RuntimeException", f"Unable to find partition {topic_id}:{values['partitionId']}"
-        return None
 
     def _place(self, values: Mapping[str, Any]) -> None:
         """Note where a partition is. A change names only what is new (PartitionRegistration.merge)."""
@@ -138,37 +136,38 @@ def _told(values: Mapping[str, Any], name: str, before: tuple[Any, ...]) -> tupl
     return before if values.get(name) is None else tuple(values[name])
 
 
-def read_cluster_metadata(path: str) -> ClusterMetadata:
-    """Read the partition dir of `__cluster_metadata` to its end."""
+def read_cluster_metadata(path: str, rules: Rules = REFERENCE_RULES) -> ClusterMetadata:
+    """Read the partition dir of `__cluster_metadata` to its end, as a release does."""
     try:
-        found, end_offset, problem = _read_snapshot(Partition(path))
-        _read_log(Partition(path), found, end_offset)
+        found, end_offset, problem = _read_snapshot(Partition(path), rules)
+        _read_log(Partition(path), found, end_offset, rules)
     except KlogError as error:
         return ClusterMetadata(problem=error.reason)
     found.problem = found.problem or problem
     return found
 
 
-def _read_snapshot(partition: Partition) -> tuple[ClusterMetadata, int, str | None]:
+def _read_snapshot(partition: Partition, rules: Rules) -> tuple[ClusterMetadata, int, str | None]:
     """Read the newest readable snapshot; return its content, the offset after it, and what is wrong with a newer
-    one."""
-    problem = None
+    one. Kafka replays the newest one only, so the refusals are those of that one."""
+    problem, refusals = None, None
     for snapshot in reversed(partition.kraft_snapshots):
         found = ClusterMetadata()
-        _Replay(found).take(snapshot)
+        _Replay(found, rules).take(snapshot)
+        found.refusals = refusals = found.refusals if refusals is None else refusals
         if found.problem is None:
             return found, snapshot.end_offset or 0, problem
         problem = problem or found.problem
-    return ClusterMetadata(), 0, problem
+    return ClusterMetadata(refusals=refusals or ()), 0, problem
 
 
-def _read_log(partition: Partition, found: ClusterMetadata, start: int) -> None:
+def _read_log(partition: Partition, found: ClusterMetadata, start: int, rules: Rules) -> None:
     """Apply the log from an offset on."""
     segments = partition.segments
     if segments and segments[0].base_offset > start:
         found.problem = f"the log begins at offset {segments[0].base_offset}, but the newest snapshot ends at {start}"
         return
-    replay = _Replay(found, start)
+    replay = _Replay(found, rules, start)
     for n, segment in enumerate(segments):
         if n + 1 < len(segments) and segments[n + 1].base_offset <= start:
             continue
@@ -178,44 +177,85 @@ def _read_log(partition: Partition, found: ClusterMetadata, start: int) -> None:
 
 
 class _Replay:
-    """Applies records of files, one after another, from offset `start` on (None: all). Records of a transaction are
-    applied when it ends (KIP-868)."""
+    """Applies records of files, one after another, from offset `start` on (None: all of a snapshot). Records of a
+    transaction count when it ends (KIP-868); a refusal does not wait for that."""
 
-    def __init__(self, found: ClusterMetadata, start: int | None = None) -> None:
-        self._found, self._start = found, start
+    def __init__(self, found: ClusterMetadata, rules: Rules, start: int | None = None) -> None:
+        self._found, self._rules, self._start = found, rules, start
         self._pending: list[ApiMessage] | None = None
+        self._before: Known | None = None
+        self._index = -1
 
     def take(self, file: BatchFile) -> None:
         """Apply a file. Damage is recorded in `problem`, and what is before it counts."""
         try:
-            for message in self._walk_messages(file):
-                self._take_message(message)
+            for record in self._walk_records(file):
+                self._index += 1
+                self._take_record(record, file.path)
         except KlogError as error:
             self._found.problem = f"{os.path.basename(file.path)}: {error.reason}"
 
-    def _take_message(self, message: ApiMessage) -> None:
-        if message.name == _BEGIN:
-            self._pending = []
-        elif message.name in (_END, _ABORT):
-            for held in (self._pending or ()) if message.name == _END else ():
-                self._found.replay(held)
-            self._pending = None
-        elif self._pending is not None:
+    def _take_record(self, record: Record, path: str) -> None:
+        message = self._parsed(record, path)
+        if message.name == _NOTHING_TO_DO:
+            return
+        if message.name in (_BEGIN, _END, _ABORT):
+            self._bound(message, record, path)
+            return
+        found = list(failures(self._found.known, message, self._rules))
+        for by, failure in found:
+            self._refuse(by, failure, message.name, record, path)
+        if any(by is Replay.IMAGE for by, _ in found):
+            return
+        self._found.known.learn(message)
+        if self._pending is not None:
             self._pending.append(message)
         else:
             self._found.replay(message)
 
-    def _walk_messages(self, file: BatchFile) -> Iterator[ApiMessage]:
-        """Yield the records that are used here; the others are not parsed. Raises KlogError at damage."""
+    def _bound(self, message: ApiMessage, record: Record, path: str) -> None:
+        """Take a record that begins or ends a transaction (MetadataBatchLoader, OffsetControlManager)."""
+        for by, failure in bound_failures(self._found.known, message, None if self._start is None else record.offset):
+            self._refuse(by, failure, message.name, record, path)
+        if message.name == _BEGIN:
+            self._pending, self._before = [], copy.deepcopy(self._found.known)
+            self._found.known.transaction_start = record.offset
+            return
+        for held in (self._pending or ()) if message.name == _END else ():
+            self._found.replay(held)
+        if message.name == _ABORT and self._before is not None:
+            self._found.known = self._before
+        self._pending = self._before = self._found.known.transaction_start = None
+
+    def _refuse(self, by: Replay, failure: Failure, name: str | None, record: Record, path: str) -> None:
+        """Note a refusal; only the first one of each replay counts, because that ends it."""
+        if any(known.by is by for known in self._found.refusals):
+            return
+        where = (None, self._index) if self._start is None else (record.offset, None)
+        self._found.refusals += (Refusal(by, path, *failure, name, *where),)
+
+    def _walk_records(self, file: BatchFile) -> Iterator[Record]:
+        """Yield the records of metadata. Raises KlogError at damage."""
         for batch in file.batches():
             if not isinstance(batch, RecordBatch) or not batch.crc_valid:
                 raise KlogError("a batch is damaged", path=file.path, position=batch.position)
             if batch.is_control or not self._reaches(batch.last_offset):
                 continue
             for record in batch.records():
-                value = record.value
-                if value is not None and metadata_record_name(value) in _WANTED and self._reaches(record.offset):
-                    yield parse_metadata_record(METADATA, value)
+                if self._reaches(record.offset):
+                    yield record
+
+    def _parsed(self, record: Record, path: str) -> ApiMessage:
+        """Return a record parsed as the release parses it. Raises KlogError, and notes the refusal, if it cannot."""
+        try:
+            message = parse_metadata_record(METADATA, record.value, newest=self._rules.knows_newest_messages)
+            if message.name == "ClearElrRecord" and not self._rules.clears_elr:
+                raise unknown_record_type(message.name)
+        except KlogError as error:
+            for by in Replay:
+                self._refuse(by, (error.kafka_class or "MetadataParseException", error.reason), None, record, path)
+            raise
+        return message
 
     def _reaches(self, offset: int) -> bool:
         return self._start is None or offset >= self._start

@@ -1,0 +1,69 @@
+"""A sound record of `__cluster_metadata` that a start does not replay: the first one, with Kafka's exception."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from klogtool.broker.metadata.image import ClusterMetadata
+from klogtool.broker.metadata.refusals import Refusal, Replay
+from klogtool.broker.releases import Rules
+from klogtool.errors import KlogError
+from klogtool.escape import quoted
+from klogtool.format.identity import parse_meta_properties
+from klogtool.format.names import FileKind
+from klogtool.log.file import read_whole
+from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.verify.findings import Finding
+from klogtool.verify.stops import refuses
+
+REPLAY_FINDING = "metadata-replay"
+
+
+def verify_replay(folder: str, metadata: ClusterMetadata, rules: Rules) -> Iterator[Finding]:
+    """Yield a finding if a replay refuses a record of this partition dir. metadata: as the release reads it."""
+    found = metadata.refusal
+    if found is None:
+        return
+    ends = metadata.may_be_controller(node_id_beside(folder))
+    if not ends:
+        found = next((refusal for refusal in metadata.refusals if refusal.by is Replay.IMAGE), None)
+        if found is None:
+            return
+    yield Finding(
+        REPLAY_FINDING,
+        found.path,
+        _detail(found, rules, ends=ends),
+        first_offset=found.offset,
+        cure=_cure(folder, found),
+        stop=refuses(found.kafka_class, found.message) if ends else None,
+    )
+
+
+def _detail(found: Refusal, rules: Rules, *, ends: bool) -> str:
+    where = f"record {found.index} of the snapshot" if found.offset is None else f"the record at offset {found.offset}"
+    what = "" if found.record is None else f", {found.record},"
+    then = (
+        "a controller ends at it"
+        if ends
+        else "a broker that is no controller logs a fault, and goes on without the record"
+    )
+    told = f"{found.kafka_class}: {found.message}"
+    return f"{where}{what} does not replay in Kafka {rules.release}: {then} ({told})"
+
+
+def _cure(folder: str, found: Refusal) -> str:
+    copied = "stop this controller and another controller of the cluster, and copy its folder __cluster_metadata-0"
+    if found.offset is None:
+        return f"{copied}; or move the snapshot away if an older one, and the log since then, are whole"
+    cut = f"klogtool truncate {quoted(folder)} --to {found.offset}"
+    return f"{copied}; if there is none: {cut} forgets what the cluster changed from this offset on"
+
+
+def node_id_beside(folder: str) -> int | None:
+    """Return the node id of the log dir that a partition dir is in; None if unknown."""
+    path = os.path.join(os.path.dirname(folder), FileKind.META_PROPERTIES.value)
+    try:
+        return parse_meta_properties(read_whole(path, limit=MOST_TEXT_BYTES)).node_id
+    except KlogError:
+        return None
