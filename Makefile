@@ -14,10 +14,12 @@ SANITIZE_ARGS ?= --seconds 60
 EXTENSION := $(wildcard klogtool/kernels/*.pyx klogtool/kernels/*.pxi klogtool/kernels/*.pxd klogtool/kernels/*.h)
 # Where there is a compiler, an error of the kernels ends the build.
 WITH_KERNELS := KLOGTOOL_REQUIRE_KERNELS=$(if $(shell command -v $(CC)),1)
+# pip of Debian 12 warns about crcmod, which is published as source, setuptools about what is new in it: not about klogtool.
+QUIETLY := PIP_USE_PEP517=1 PYTHONWARNINGS=ignore
 SOURCES := $(shell find klogtool -name '*.py' -o -name '*.json' -o -name '*.pyx' -o -name '*.pxi' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-spark test-page interop build lint bench fuzz sanitize docs fixtures site dist onefile release-check clean
+.PHONY: help demo test test-all test-spark test-page interop build lint bench fuzz sanitize docs fixtures site dist onefile release-check nightly clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -83,26 +85,29 @@ release-check: onefile $(DEV)/.ready  ## all that a release needs: the wheels, a
 	.ci/dist dist
 	tools/onefile/release_check.sh dist $(DEV)/bin/klogtool
 
+nightly:  ## packaging, other compilers, sanitizers, fuzzing: what takes too long for each change (needs root, Debian 12)
+	.ci/nightly
+
 clean:  ## forget what was built and installed here
 	rm -rf $(DEMO) .work build dist *.egg-info klogtool/kernels/*.so klogtool/kernels/_native.c
 
 $(DEMO)/.installed: pyproject.toml $(SOURCES)
 	$(call new_venv,$(DEMO))
 	@echo "installing klogtool into $(DEMO) (builds the extension: about 20 seconds)"
-	@$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check .
+	@$(QUIETLY) $(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check .
 	@touch $@
 
 # pip 25.1 is the first to know dependency groups.
 $(DEV)/.ready: pyproject.toml $(EXTENSION)
 	$(call new_venv,$(DEV))
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(WITH_KERNELS) $(RUN) -m pip install --quiet --group dev --editable '.[arrow,values]'
+	@$(QUIETLY) $(WITH_KERNELS) $(RUN) -m pip install --quiet --group dev --editable '.[arrow,values]'
 	@touch $@
 
 $(SPARK)/.ready: pyproject.toml $(EXTENSION)
 	$(call new_venv,$(SPARK))
 	@$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(WITH_KERNELS) $(SPARK)/bin/python -m pip install --quiet --group spark --editable '.[spark,values]'
+	@$(QUIETLY) $(WITH_KERNELS) $(SPARK)/bin/python -m pip install --quiet --group spark --editable '.[spark,values]'
 	@touch $@
 
 # Spark 4.0 is the last that its kafka source was published for, and cannot load klog: it has an environment of its own.

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
+import hypothesis
 import pytest
 import sampling
 from browser.chromium import missing
 from nothing_new import nothing_new
 from readers import READERS, Reader
-from running import FIXTURES, Done, run_here, tree_of
+from running import FIXTURES, ROOT, Done, run_here, tree_of
 
 from klogtool import kernels
 
@@ -24,6 +27,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     sampling.choose_seed(config)
+    same_on_every_machine()
+
+
+def same_on_every_machine() -> None:
+    """An inherited ignored signal (nohup), a mask of new files, a terminal's type, width and colours, the pace of the
+    machine: a test does not depend on who runs it, and where."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    os.umask(0o022)
+    sys.dont_write_bytecode = False
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES", "PYTHONDONTWRITEBYTECODE"):
+        os.environ.pop(name, None)
+    os.environ["TERM"] = "xterm"
+    hypothesis.settings.register_profile("any machine", deadline=None)
+    hypothesis.settings.load_profile("any machine")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -35,6 +54,11 @@ def browser_left_out(config: pytest.Config) -> list[str]:
     """That tests/browser was left out, where all tests were asked for."""
     lacking = missing() if list(config.args) == config.getini("testpaths") else []
     return [f"tests/browser is left out: no {' and no '.join(lacking)} (make test-page)"] if lacking else []
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("shared") and not (ROOT.parent / "shared").exists():
+        pytest.skip("no ../shared beside the project")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from running import ROOT, tool
@@ -68,7 +69,17 @@ CLOCKS = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datet
 LONGEST_FUNCTION_LINES = 70
 
 MODULES = {p.relative_to(ROOT).as_posix(): ast.parse(p.read_text()) for p in sorted(ROOT.glob("klogtool/**/*.py"))}
-every_module = pytest.mark.parametrize("path", MODULES)
+
+
+def every_module(rule: Callable[[str], None]) -> Callable[[], None]:
+    """The rule as one test of all modules: thousands of tests of a millisecond take longer to start than to run."""
+
+    def test() -> None:
+        for path in MODULES:
+            rule(path)
+
+    test.__name__ = rule.__name__
+    return test
 
 
 def floor_of(module: str) -> int:
@@ -78,7 +89,7 @@ def floor_of(module: str) -> int:
 
 def imports(path: str) -> Iterator[str]:
     """Dotted names of all that a module imports, wherever in it; `from klogtool import log` is `klogtool.log`."""
-    for node in ast.walk(MODULES[path]):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -87,9 +98,16 @@ def imports(path: str) -> Iterator[str]:
             yield from (f"klogtool.{alias.name}" for alias in node.names) if package else [str(node.module)]
 
 
-def calls(path: str) -> Iterator[tuple[str, ast.Call]]:
+@functools.cache
+def nodes(path: str) -> list[ast.AST]:
+    """All nodes of a module."""
+    return list(ast.walk(MODULES[path]))
+
+
+@functools.cache
+def calls(path: str) -> list[tuple[str, ast.Call]]:
     """(`open`, node), (`os.rename`, node), (`self.path.unlink`, node) for each call in a module."""
-    return ((ast.unparse(node.func), node) for node in ast.walk(MODULES[path]) if isinstance(node, ast.Call))
+    return [(ast.unparse(node.func), node) for node in nodes(path) if isinstance(node, ast.Call)]
 
 
 def writes(name: str, call: ast.Call) -> bool:
@@ -111,7 +129,7 @@ def test_a_module_imports_only_from_floors_below_or_its_own(path: str) -> None:
 def imported_modules(path: str) -> set[str]:
     """Modules of klogtool that a module imports, wherever in it."""
     found = set()
-    for node in ast.walk(MODULES[path]):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -219,7 +237,7 @@ def test_lines_for_people_are_put_together_where_they_are_escaped(path: str) -> 
 @every_module
 def test_what_is_public_says_what_it_is_for_and_is_short(path: str) -> None:
     assert ast.get_docstring(MODULES[path]), f"{path} has no docstring"
-    for node in ast.walk(MODULES[path]):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             public = not node.name.startswith("_") and node in MODULES[path].body
             assert not public or ast.get_docstring(node), f"{path}:{node.lineno}: {node.name} has no docstring"
@@ -230,7 +248,7 @@ def test_what_is_public_says_what_it_is_for_and_is_short(path: str) -> None:
 
 @every_module
 def test_no_error_is_swallowed_whole(path: str) -> None:
-    for node in ast.walk(MODULES[path]):
+    for node in nodes(path):
         if isinstance(node, ast.ExceptHandler):
             caught = ast.unparse(node.type) if node.type else "everything"
             handed_on = caught == "BaseException" and node.name  # from a thread to the one that waits for it

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
 
 from klogtool import interrupts, kernels
-from klogtool.cli.output import ReaderGone, error_lines, forget_stdout, note, traceback_lines
+from klogtool.cli.output import (
+    STDOUT_NAME,
+    ReaderGone,
+    error_lines,
+    forget_stdout,
+    hold_streams,
+    note,
+    stdout_lost,
+    traceback_lines,
+)
 from klogtool.cli.status import COULD_NOT, DONE, INTERRUPTED, READER_GONE, status_of
 from klogtool.errors import KlogError
 
@@ -15,12 +25,14 @@ from klogtool.errors import KlogError
 def guarded(work: Callable[[], object], *, debug: bool = False) -> int:
     """Return the exit status of the work: its result, or the status of its error. debug: show where an error came
     from."""
+    hold_streams()
     try:
         status = _status_of(work, debug=debug)
         interrupts.end_work()
     except KeyboardInterrupt:  # a signal while the error was told, or on the way out; there is one at most
         interrupts.end_work()
-        return INTERRUPTED
+        status = INTERRUPTED
+    stdout_lost()  # an earlier error has been told already; Python is to tell no other
     return status
 
 
@@ -28,8 +40,7 @@ def _status_of(work: Callable[[], object], *, debug: bool) -> int:
     try:
         interrupts.begin_work()
         status = work()
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
         return status if isinstance(status, int) else DONE
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -54,7 +65,20 @@ def _failed(error: KlogError | OSError | MemoryError, *, debug: bool) -> int:
         return status_of(error)
     if isinstance(error, MemoryError):
         note("klogtool: out of memory")
+    elif _is_of_stdout(error):
+        note(f"klogtool: stdout{' is closed' if error.errno == errno.EBADF else ': ' + _reason(error)}")
     else:
         named = [os.fsdecode(error.filename)] if isinstance(error.filename, str | bytes) else []
-        note(": ".join(["klogtool", *named, (error.strerror or str(error)).lower()]))
+        note(": ".join(["klogtool", *named, _reason(error)]))
     return COULD_NOT
+
+
+def _is_of_stdout(error: OSError) -> bool:
+    """Whether stdout took no more. What click writes, such as --help, is not named in its error."""
+    if error.filename is None:
+        return stdout_lost() or error.errno in (errno.ENOSPC, errno.EBADF)
+    return bool(error.filename == STDOUT_NAME)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

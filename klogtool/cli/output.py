@@ -10,7 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from klogtool.cli.hints import hint_of
 from klogtool.errors import KlogError
@@ -18,6 +18,7 @@ from klogtool.escape import escaped, escaped_json
 from klogtool.render.terminal import is_in_colour, painted
 
 GATHER_BYTES = 1 << 16
+STDOUT_NAME = "stdout"
 DEBUG = "klogtool.debug"  # in click's context: whether to show tracebacks
 
 
@@ -29,8 +30,6 @@ class Output:
     """stdout for bytes. Small writes are buffered; stderr is written only after earlier stdout."""
 
     def __init__(self, stream: BinaryIO | None = None) -> None:
-        if stream is None and sys.stdout is None:
-            raise KlogError("stdout is closed")
         self._stream = sys.stdout.buffer if stream is None else stream
         self._gathered = bytearray()
         self._is_file = stream is not None
@@ -89,18 +88,19 @@ class Output:
         except BrokenPipeError as gone:
             raise ReaderGone from gone
         except OSError as error:
-            error.filename = "stdout"
+            error.filename = STDOUT_NAME
             raise
 
 
 def note(*lines: str) -> None:
     """Write lines to stderr, in UTF-8 whatever the locale."""
-    if sys.stderr is None:  # stderr is closed
-        return
     colour = _is_in_colour(sys.stderr)
-    sys.stderr.flush()
-    sys.stderr.buffer.write(b"".join(_shown(line, colour=colour) for line in lines))
-    sys.stderr.buffer.flush()
+    try:
+        sys.stderr.flush()
+        sys.stderr.buffer.write(b"".join(_shown(line, colour=colour) for line in lines))
+        sys.stderr.buffer.flush()
+    except OSError:  # it is full, or nobody reads it: there is nowhere to tell that
+        _forget(sys.stderr)
 
 
 def _shown(line: str, *, colour: bool) -> bytes:
@@ -134,6 +134,37 @@ def traceback_lines(error: BaseException) -> list[str]:
     return "".join(traceback.format_exception(error)).splitlines()
 
 
+def hold_streams() -> None:
+    """Have a stdin, stdout and stderr. A write to a closed stdout fails, a write to a closed stderr is dropped.
+
+    Else the next file that is opened would take their number, and Python would drop what is written to stdout.
+    """
+    for number, flags in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
+        if (fd := os.open(os.devnull, flags)) != number:  # it is the lowest that is free
+            os.close(fd)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def stdout_lost() -> bool:
+    """Whether stdout takes no more of what was written to it. It is dropped then: at its end Python would fail on it,
+    with a message and an exit status of its own."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        forget_stdout()
+        return True
+    return False
+
+
 def forget_stdout() -> None:
     """Drop stdout, which nobody reads any more; Python would flush it at the end, and fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _forget(sys.stdout)
+
+
+def _forget(stream: TextIO) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

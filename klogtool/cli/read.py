@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import codecs
-import io
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
@@ -213,8 +212,6 @@ def _write_raw(path: str, content: Content | None) -> None:
     if content is None:
         return
     if path == STDOUT:
-        if sys.stdout is None:
-            raise KlogError("stdout is closed")
         sys.stdout.flush()
         send(sys.stdout.fileno(), content)
         return
@@ -223,11 +220,6 @@ def _write_raw(path: str, content: Content | None) -> None:
 
 
 # The answers.
-
-
-def _stderr() -> BinaryIO:
-    """Return stderr for answers; if it is closed, they are dropped."""
-    return io.BytesIO() if sys.stderr is None else sys.stderr.buffer
 
 
 class _Show:
@@ -240,7 +232,7 @@ class _Show:
         self._chosen, self._with_path, self._kafka, self._values = chosen, with_path, kafka, values
         self._is_aside = chosen["raw"] == STDOUT
         self._isolation = Isolation(chosen["isolation"])
-        self.out = Output(_stderr()) if self._is_aside else Output()
+        self.out = Output(sys.stderr.buffer) if self._is_aside else Output()
         if self.json:
             self.out.line(row_line(header(COMMAND)))
 

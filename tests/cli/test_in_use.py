@@ -83,9 +83,9 @@ def test_asking_takes_nothing(log_dir: pathlib.Path) -> None:
     assert find_holder(os.fspath(lock)) is None
     assert not lock.exists()
     lock.write_bytes(b"")
-    lock.chmod(0o444)
-    before = lock.stat()
-    assert find_holder(os.fspath(lock)) is None
     with held(log_dir) as pid:
+        lock.chmod(0o444)
+        before = lock.stat()
         assert find_holder(os.fspath(lock)) == f"process {pid}"
+    assert find_holder(os.fspath(lock)) is None
     assert lock.stat() == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -231,7 +232,7 @@ def test_a_log_of_holes_ends_soon(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_reader_that_goes_away() -> None:
-    line = " ".join([*KLOGTOOL, "offsets", str(LOG_DIR), "--format", "json", "| true; exit ${PIPESTATUS[0]}"])
+    line = shlex.join([*KLOGTOOL, "offsets", str(LOG_DIR), "--format", "json"]) + " | true; exit ${PIPESTATUS[0]}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, check=False, timeout=60)
     assert done.returncode in (0, 141)
     assert b"Traceback" not in done.stderr

@@ -8,7 +8,6 @@ import pytest
 
 from klogtool.cli import output
 from klogtool.cli.output import GATHER_BYTES, Output, ReaderGone, note
-from klogtool.errors import KlogError
 
 
 class Sink(io.RawIOBase):
@@ -83,12 +82,6 @@ def test_a_full_disk_says_of_what(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OSError, match="No space left") as found:
         out.flush()
     assert found.value.filename == "stdout"
-
-
-def test_without_stdout_there_is_no_dump(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdout", None)
-    with pytest.raises(KlogError, match="stdout is closed"):
-        Output()
 
 
 @pytest.mark.parametrize(

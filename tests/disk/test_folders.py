@@ -252,7 +252,7 @@ def test_what_somebody_wrote_in_a_folder_goes_with_it(log_dir: pathlib.Path, don
             id="deleted",
         ),
         pytest.param(
-            lambda d: subprocess.run(["sh", "-c", f"cp -a {d}/t-0 {d}/x && rm -r {d}/t-0 && mv {d}/x {d}/t-0"]),
+            lambda d: subprocess.run(["sh", "-ec", "cp -a t-0 x; rm -r t-0; mv x t-0"], cwd=d, check=True),
             "is another one now",
             id="another folder",
         ),

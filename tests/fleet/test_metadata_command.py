@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shlex
 import shutil
 from typing import Any
 
@@ -77,7 +78,9 @@ def test_the_same_question_has_the_same_bytes(klog: pathlib.Path) -> None:
 def test_a_set_aside_folder_is_adopted_with_a_line_that_renames_it(klog: pathlib.Path) -> None:
     done = metadata(klog, "--adopt-stray")
     assert done.status == 0
-    assert f"mv -n {DISKS}/d1/ghost-0." in done.out.decode()
+    (line,) = (line for line in done.out.decode().splitlines() if "mv -n" in line)
+    (stray,) = (DISKS / "d1").glob("ghost-0.*-stray")
+    assert shlex.split(line)[-4:] == ["mv", "-n", str(stray), str(DISKS / "d1/ghost-0")]
 
 
 def test_every_folder_to_rename_is_shown(tmp_path: pathlib.Path) -> None:

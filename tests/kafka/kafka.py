@@ -57,8 +57,14 @@ def prepare() -> Path:
     home = cache / f"kafka-{kafka_version()}-{key}"
     if home.is_dir():
         return home
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / ".lock").open("w") as lock:
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        locked = (cache / ".lock").open("w")
+    except OSError as error:
+        raise Unavailable(
+            f"needs Java and mvn: no place for the jars (KLOGTOOL_TEST_CACHE names one): {error}"
+        ) from None
+    with locked as lock:
         fcntl.lockf(lock, fcntl.LOCK_EX)
         if not home.is_dir():
             _make(cache, home)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -39,7 +40,7 @@ def verify(tmp_path: Path, workspace: Path) -> Verify:
     runner_temp = tmp_path / "runner"
     (runner_temp / "klogtool/bin").mkdir(parents=True)
     program = runner_temp / "klogtool/bin/klogtool"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m klogtool "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m klogtool "$@"\n')
     program.chmod(0o755)
 
     def run(**inputs: str) -> Ran:

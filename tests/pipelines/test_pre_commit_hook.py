@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -37,7 +38,7 @@ def hooked(repo: Path, tmp_path: Path, *arguments: str) -> Done:
     """Stage all, and run the hook."""
     program = tmp_path / "bin/klogtool"
     program.parent.mkdir(exist_ok=True)
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m klogtool "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m klogtool "$@"\n')
     program.chmod(0o755)
     git(repo, "add", "--all", "--force", ".")
     ran = run_hook(repo, HOOK, *arguments, path=f"{program.parent}{os.pathsep}{os.environ['PATH']}")
