@@ -10,6 +10,7 @@ INTEROP := .work/venv-interop
 AXE := .work/axe
 VERSION = $(shell sed -n 's/^VERSION = "\([^"]*\)".*/\1/p' klogtool/cli/version.py)
 PYTEST_ARGS ?=
+JUDGE_ARGS ?=
 SANITIZE_ARGS ?= --seconds 60
 EXTENSION := $(wildcard klogtool/kernels/*.pyx klogtool/kernels/*.pxi klogtool/kernels/*.pxd klogtool/kernels/*.h)
 # Where there is a compiler, an error of the kernels ends the build.
@@ -19,7 +20,7 @@ QUIETLY := PIP_USE_PEP517=1 PYTHONWARNINGS=ignore
 SOURCES := $(shell find klogtool -name '*.py' -o -name '*.json' -o -name '*.pyx' -o -name '*.pxi' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-spark test-page interop build lint bench fuzz sanitize docs fixtures site dist onefile release-check nightly clean
+.PHONY: help demo test test-all test-spark test-page interop judge judge-sample build lint bench fuzz sanitize docs fixtures site dist onefile release-check nightly clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -40,6 +41,12 @@ interop: $(SPARK)/.ready $(INTEROP)/.ready $(DEV)/.ready  ## klog beside Spark's
 	KLOGTOOL_NO_SKIP=1 $(SPARK)/bin/python -m pytest tests/interop -s $(PYTEST_ARGS)
 	KLOGTOOL_NO_SKIP=1 KLOGTOOL_EVERY_START=1 $(RUN) -m pytest -n 2 tests/kafka/test_brokers_as_the_doctor_said.py tests/kafka/test_brokers_after_free.py
 	KLOGTOOL_NO_SKIP=1 KLOGTOOL_LOST_METADATA=1 $(RUN) -m pytest -n 1 tests/kafka/test_metadata_from_disks.py
+
+judge: $(DEV)/.ready  ## hundreds of damaged log dirs: what doctor claims of them against what real brokers do (needs ../shared, Java, mvn)
+	PYTHONPATH=tests $(RUN) -m judge $(JUDGE_ARGS)
+
+judge-sample: $(DEV)/.ready  ## some of that in a few minutes, on 4.3.1 above all; fails if a claim is false
+	PYTHONPATH=tests $(RUN) -m judge --sample --crowds 1 --alone 2 --log-dirs 15 $(JUDGE_ARGS)
 
 test-page: $(DEV)/.ready $(AXE)/.ready site  ## doctor's page and the site in a browser (needs chromium, and npm for axe-core)
 	@command -v chromium >/dev/null || { echo "needs chromium: apt-get install chromium" >&2; exit 2; }

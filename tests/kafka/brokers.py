@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import pytest
@@ -24,10 +27,10 @@ CUTS = ("Found invalid messages in log segment", "Corruption found in segment", 
 Served: TypeAlias = list[tuple[int, bytes | None, bytes | None]]
 
 
-@contextmanager
-def a_broker(version: str, work: pathlib.Path, **options: Any) -> Iterator[Any]:
-    """A broker of ../shared that is not started yet; nothing of it is left running. Skips where it cannot be had."""
+def fetched(version: str) -> ModuleType:
+    """The module of ../shared that runs brokers, with the jars of a release. Skips where these cannot be had."""
     module = module_beside("brokers/broker.py")
+    knows_4_4_0(module)
     is_fetched = (module.cache_home() / version / "complete").exists()
     if not is_fetched and shutil.which("mvn") is None:
         pytest.skip(f"needs mvn: it is not on the PATH, and a broker {version} was not fetched before")
@@ -35,7 +38,22 @@ def a_broker(version: str, work: pathlib.Path, **options: Any) -> Iterator[Any]:
         module.fetch(version)
     except (module.BrokerError, subprocess.SubprocessError) as problem:
         pytest.skip(f"needs mvn: it could not fetch a broker {version}: {problem}")
-    broker = module.Broker(version, work, **options)
+    return module
+
+
+def knows_4_4_0(module: ModuleType) -> None:
+    """Tell the helper beside the project how to fetch that release."""
+    if "4.4.0" not in module.RELEASES:
+        known = module.RELEASES["4.3.1"]
+        others = [jar for jar in known.artifacts if "kafka-tools" not in jar]
+        newer = tuple(re.sub(r"(log4j.*):2\.[\d.]+$", r"\1:2.25.5", jar).replace(":4.3.1", ":4.4.0") for jar in others)
+        module.RELEASES["4.4.0"] = dataclasses.replace(known, artifacts=newer)
+
+
+@contextmanager
+def a_broker(version: str, work: pathlib.Path, **options: Any) -> Iterator[Any]:
+    """A broker of ../shared that is not started yet; nothing of it is left running. Skips where it cannot be had."""
+    broker = fetched(version).Broker(version, work, **options)
     try:
         yield broker
     finally:

@@ -52,7 +52,7 @@ def prepare() -> Path:
     for tool in ("java", "javac"):
         if shutil.which(tool) is None:
             raise Unavailable(f"needs Java and mvn: no {tool} on the PATH (a JDK, 17 or later)")
-    cache = _cache_folder()
+    cache = cache_folder()
     key = hashlib.sha256(POM.read_bytes() + SERVER.read_bytes()).hexdigest()[:16]
     home = cache / f"kafka-{kafka_version()}-{key}"
     if home.is_dir():
@@ -71,7 +71,8 @@ def prepare() -> Path:
     return home
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
+    """Where tests keep what they fetched and made of Kafka: KLOGTOOL_TEST_CACHE, else a folder in the user's cache."""
     named = os.environ.get("KLOGTOOL_TEST_CACHE")
     if named:
         return Path(named)

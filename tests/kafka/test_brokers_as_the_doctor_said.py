@@ -6,7 +6,6 @@ The scenarios are those of tests/doctor/startup.py. A sample is started here; al
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pathlib
 import re
@@ -87,15 +86,6 @@ class Seen:
     given_up: set[str]
     strays: set[str]
     ends: Mapping[str, int]
-
-
-def knows_4_4_0(module: Any) -> None:
-    """Tell the helper beside the project how to fetch that release."""
-    if "4.4.0" not in module.RELEASES:
-        known = module.RELEASES["4.3.1"]
-        others = [jar for jar in known.artifacts if "kafka-tools" not in jar]
-        newer = tuple(re.sub(r"(log4j.*):2\.[\d.]+$", r"\1:2.25.5", jar).replace(":4.3.1", ":4.4.0") for jar in others)
-        module.RELEASES["4.4.0"] = dataclasses.replace(known, artifacts=newer)
 
 
 @contextmanager
@@ -255,7 +245,6 @@ def test_a_broker_does_with_a_disk_what_the_doctor_said(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("version", "name"), CASES)
 def test_a_broker_does_what_the_doctor_said(version: str, name: str) -> None:
-    knows_4_4_0(module_beside("brokers/broker.py"))
     scenario = SCENARIOS[name]
     with a_place() as place:
         disks = log_dirs_of(version, place)

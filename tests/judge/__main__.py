@@ -1,0 +1,106 @@
+"""Run the judge by hand: `make judge`, `make judge-sample`.
+
+Every false sentence is printed with the seed and the faults that led to it; the exit status is 1 if there is one. A
+seed means the same faults only over the same base states, which are in the cache of the tests (KLOGTOOL_TEST_CACHE).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+
+from .bases import RELEASES, base_of
+from .cases import Outcome, judge_crowd, judge_log_dirs
+
+Case = Callable[[], Iterator[Outcome]]
+
+
+@dataclass
+class Tally:
+    """judged, false: by release and kind of case."""
+
+    judged: Counter[tuple[str, str]] = field(default_factory=Counter)
+    false: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, outcome: Outcome) -> None:
+        key = outcome.version, outcome.case
+        self.judged[key] += outcome.judged
+        self.false[key] += len(outcome.differences)
+
+    def lines(self) -> Iterator[str]:
+        for version, case in sorted(self.judged):
+            judged, false = self.judged[version, case], self.false[version, case]
+            yield f"{version} {case}: {judged} judged, {false} false"
+
+
+def show(outcome: Outcome) -> None:
+    """The false sentences of a case, each with the faults of what it is about."""
+    for difference in outcome.differences:
+        name = difference.about.split("/")[-1]
+        faults = outcome.faults.get(name) or outcome.faults.get("both") or outcome.faults
+        print(f"FALSE {difference.kind} {difference.about}: {difference.told}")
+        print(f"      {outcome.version} {outcome.case} seed {outcome.seed}, {outcome.state}: {faults}", flush=True)
+
+
+def one(judged: Callable[[], Outcome]) -> Iterator[Outcome]:
+    yield judged()
+
+
+def cases_of(given: argparse.Namespace, seed: int) -> Iterator[Case]:
+    """The crowds of each release in turn, then its log dirs."""
+    for version in given.releases.split(","):
+        few = given.sample and version != given.releases.split(",")[0]
+        for n in range(given.crowds):
+            yield partial(judge_crowd, version, f"{seed}.{n}", alone=0 if few else given.alone)
+        for n in range(given.log_dirs if not few else 0):
+            yield partial(one, partial(judge_log_dirs, version, f"{seed}.{n}"))
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="judge", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--releases", default=",".join(RELEASES), help="with commas")
+    parser.add_argument("--seed", type=int, help="default: by chance; it is printed")
+    parser.add_argument("--crowds", type=int, default=4, help="starts with 120 damaged partitions each, a release")
+    parser.add_argument("--alone", type=int, default=4, help="starts for partitions that end one, a crowd")
+    parser.add_argument("--log-dirs", type=int, default=20, help="starts of whole log dirs, a release")
+    parser.add_argument("--sample", action="store_true", help="the other releases than the first: a crowd only")
+    return parser
+
+
+def main() -> int:
+    given = parser().parse_args()
+    seed = given.seed if given.seed is not None else random.randrange(10**6)
+    print(f"judge: seed {seed}, releases {given.releases}", flush=True)
+    tally, began = Tally(), time.monotonic()
+    try:
+        for version in given.releases.split(","):
+            base_of(version)
+    except pytest.skip.Exception as why:
+        print(f"judge: left out: {why}")
+        return int(os.environ.get("KLOGTOOL_NO_SKIP") == "1")
+    for case in cases_of(given, seed):
+        for outcome in case():
+            tally.add(outcome)
+            show(outcome)
+            print(
+                f"  {outcome.version} {outcome.case} {outcome.seed}: {outcome.judged} judged, "
+                f"{len(outcome.differences)} false ({time.monotonic() - began:.0f} s)",
+                flush=True,
+            )
+    print(*tally.lines(), sep="\n")
+    return int(sum(tally.false.values()) > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""What `klogtool doctor` claims of log dirs, read from its JSON Lines (docs/contract.md, claims)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from running import Done, run_here
+
+from .bases import LOG_DIRS
+
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
+
+
+class Lost(Struct, frozen=True):
+    """records: None if unknown."""
+
+    records: int | None = 0
+    ranges: Ranges = ()
+    reason: str | None = None
+
+
+class Gone(Struct, frozen=True):
+    """On no named disk."""
+
+    ranges: Ranges = ()
+    witness: tuple[str, ...] = ()
+
+
+class Hidden(Struct, frozen=True):
+    """On the disk, and served to nobody."""
+
+    records: int | None = 0
+    ranges: Ranges = ()
+    why: tuple[str, ...] = ()
+
+
+class BrokerClaim(Struct, frozen=True, tag_field="about", tag="broker"):
+    starts: bool
+    error: str | None = None
+    ends_after_ms: int | None = None
+    leader_elected: bool | None = None
+
+
+class LogDirClaim(Struct, frozen=True, tag_field="about", tag="log-dir"):
+    path: str
+    online: bool
+
+
+class PartitionClaim(Struct, frozen=True, tag_field="about", tag="partition"):
+    path: str
+    served: bool | None = None
+    log_start_offset: int | None = None
+    log_end_offset: int | None = None
+    lost: Lost = Lost()
+    gone_already: Gone = Gone()
+    hidden: Hidden = Hidden()
+    deleted: tuple[str, ...] = ()
+    renamed: tuple[str, ...] = ()
+    rewritten: tuple[str, ...] = ()
+
+
+class OptionClaim(Struct, frozen=True, tag_field="about", tag="option"):
+    path: str
+    number: int
+    readable: Ranges | None = None
+    lost: Lost = Lost()
+    erases_witness: bool = False
+
+
+Claim: TypeAlias = BrokerClaim | LogDirClaim | PartitionClaim | OptionClaim
+
+
+class Claims(Struct, frozen=True):
+    """broker: None where the doctor gave no answer; failure says why. Partitions and log dirs have names as in Truth.
+    ahead: what the start does, and to what; fixable: numbers of the options that `--fix` carries out, and whom for."""
+
+    broker: BrokerClaim | None
+    failure: str = ""
+    log_dirs: dict[str, LogDirClaim] = {}
+    partitions: dict[str, PartitionClaim] = {}
+    options: dict[int, OptionClaim] = {}
+    ahead: tuple[tuple[str, str], ...] = ()
+    fixable: tuple[tuple[int, str], ...] = ()
+
+
+def klogtool(root: Path, *args: str | int | Path) -> Done:
+    """Run klogtool in this process."""
+    return run_here([str(arg) for arg in args], root)
+
+
+def claims_of(version: str, root: Path) -> Claims:
+    """Ask the doctor about d0 and d1 of a folder."""
+    dirs = [root / name for name in LOG_DIRS]
+    done = klogtool(root, "doctor", *dirs, "--kafka", version, "--format", "json", "--no-progress")
+    if done.status not in (0, 1):
+        return Claims(None, f"status {done.status}: {(done.err or done.out.decode(errors='replace'))[-400:]}")
+    return claims_in(root, [json.loads(line) for line in done.out.splitlines()])
+
+
+def claims_in(root: Path, rows: Iterable[dict[str, Any]]) -> Claims:
+    """The claims among the lines of an answer."""
+    broker: BrokerClaim | None = None
+    log_dirs, partitions, options = {}, {}, {}
+    ahead, fixable = [], []
+    for row in rows:
+        if row["type"] == "claim":
+            claim = msgspec.convert(row, type=Claim)
+            match claim:
+                case BrokerClaim():
+                    broker = claim
+                case LogDirClaim():
+                    log_dirs[short(root, claim.path)] = claim
+                case PartitionClaim():
+                    partitions[short(root, claim.path)] = claim
+                case OptionClaim():
+                    options[claim.number] = claim
+        elif row["type"] == "ahead":
+            ahead.append((row["what"], short(root, row["path"])))
+        elif row["type"] == "option" and row.get("fix"):
+            fixable.append((row["number"], str(row["for"])))
+    failure = "" if broker else "no claim about the broker"
+    return Claims(broker, failure, log_dirs, partitions, options, tuple(ahead), tuple(fixable))
+
+
+def short(root: Path, path: str) -> str:
+    """A path below the log dirs without what is before them."""
+    return str(Path(path).relative_to(root)) if path.startswith(f"{root}/") else path
+
+
+def offsets_in(ranges: Ranges) -> set[int]:
+    """All offsets of ranges; of a range that is absurdly long only its ends."""
+    found: set[int] = set()
+    for first, last in ranges:
+        found |= set(range(first, last + 1)) if last - first < 1000000 else {first, last}
+    return found
+
+
+def is_in(offset: int, ranges: Ranges) -> bool:
+    """Whether a range holds the offset."""
+    return any(first <= offset <= last for first, last in ranges)

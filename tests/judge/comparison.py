@@ -1,0 +1,193 @@
+"""Each claim of the doctor held against what a broker did. What is yielded is a sentence that was not true.
+
+A claim that is null says that nobody knows: it is never false. Records below a log start that the checkpoint names were
+deleted on purpose: a claim may count them or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .bases import LOG_DIRS
+from .claims import Claims, PartitionClaim, Ranges, is_in
+from .disks import CHECKPOINTS, read_lines
+from .records_on_disk import Batch, Found, batches_in, batches_of, records_of
+from .truth import Loaded, Truth, is_plain
+
+
+@dataclass(frozen=True)
+class Before:
+    """A partition dir before the start. records: sound, at or above the log start; below: the sound ones below it.
+    end: behind the last sound batch, of a .swap, too. logs: names of .log files. high_watermark: as checkpointed."""
+
+    records: frozenset[Found]
+    below: frozenset[Found]
+    end: int
+    logs: frozenset[str]
+    high_watermark: int | None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A false sentence. about: a partition dir (d0/t-0), a log dir, or "broker"."""
+
+    kind: str
+    about: str
+    told: str
+
+
+def before_start(root: Path) -> dict[str, Before]:
+    """All partition dirs of both log dirs, as they are now."""
+    found = {}
+    for log_dir in LOG_DIRS:
+        high_watermarks, starts = (_lines(root / log_dir / CHECKPOINTS[n]) for n in (1, 2))
+        for path in sorted((root / log_dir).iterdir()):
+            folder = f"{log_dir}/{path.name}"
+            if path.is_dir() and is_plain(folder):
+                found[folder] = _before(path, starts.get(path.name, 0), high_watermarks.get(path.name))
+    return found
+
+
+def _lines(checkpoint: Path) -> Mapping[str, int]:
+    try:
+        return read_lines(checkpoint)
+    except ValueError:
+        return {}
+
+
+def _before(path: Path, log_start: int, high_watermark: int | None) -> Before:
+    batches: list[Batch] = batches_of(path)
+    swapped = [batch for swap in sorted(path.glob("*.log.swap")) if swap.is_file() for batch in batches_in(swap)]
+    records, end = records_of(batches), max((batch.last_offset + 1 for batch in [*batches, *swapped]), default=0)
+    is_start_of_it = log_start <= end
+    below = frozenset(record for record in records if is_start_of_it and record.offset < log_start)
+    logs = frozenset(log.name for log in path.glob("*.log"))
+    return Before(frozenset(records - below), below, end, logs, high_watermark)
+
+
+def differences(claims: Claims, truth: Truth, before: Mapping[str, Before]) -> Iterator[Difference]:
+    """Every claim that the broker refutes."""
+    if claims.broker is None:
+        yield Difference("FAILED", "broker", claims.failure)
+        return
+    if claims.broker.starts != truth.is_up:
+        did = "it starts" if truth.is_up else f"it does not: {truth.troubles[:2]}"
+        yield Difference("START", "broker", f"claim: starts is {claims.broker.starts}; {did}")
+        return
+    if not truth.is_up:
+        error = claims.broker.error
+        if error and error.rsplit(".", 1)[-1] not in truth.thrown:
+            yield Difference("ERROR", "broker", f"claim: {error}; thrown: {sorted(truth.thrown)}")
+        return
+    yield from _about_log_dirs(claims, truth)
+    for folder, claim in claims.partitions.items():
+        if is_plain(folder) and folder in before:
+            yield from _about_partition(folder, claim, claims, truth, before[folder])
+    for folder in sorted(truth.loaded.keys() & before.keys() - claims.partitions.keys()):
+        yield Difference("SILENT", folder, "the broker loads it, and there is no claim about it")
+
+
+def _about_log_dirs(claims: Claims, truth: Truth) -> Iterator[Difference]:
+    for name, claim in claims.log_dirs.items():
+        if claim.online == (name in truth.offline):
+            did = f"offline: {truth.troubles[:2]}" if name in truth.offline else "online"
+            yield Difference("LOG DIR", name, f"claim: online is {claim.online}; it is {did}")
+    strays = {path for what, path in claims.ahead if what == "stray"}
+    for folder in sorted(strays ^ truth.strays):
+        yield Difference("STRAY", folder, f"{'claimed' if folder in strays else 'not claimed'}, but otherwise")
+
+
+def _about_partition(
+    folder: str, claim: PartitionClaim, claims: Claims, truth: Truth, before: Before
+) -> Iterator[Difference]:
+    def differ(kind: str, told: str) -> Difference:
+        return Difference(kind, folder, told)
+
+    is_served = folder in truth.loaded and folder not in truth.strays and folder.split("/")[0] not in truth.offline
+    reading = truth.reading(folder) if is_served else None
+    is_served = is_served and not (reading and reading.error)
+    if claim.served is not None and claim.served != is_served:
+        yield differ(
+            "SERVED", f"claim: {claim.served}; error {reading and reading.error}, loaded {folder in truth.loaded}"
+        )
+    yield from _about_lost(claim, truth, before, folder, differ)
+    if not is_served:
+        return
+    yield from _about_bounds(claim, truth.loaded[folder], differ)
+    gone = {name for name in before.logs if name not in truth.logs[folder]}
+    claimed = {Path(name).name for name in claim.deleted if name.endswith(".log")}
+    if gone != claimed:
+        yield differ("DELETED", f"claim: {sorted(claimed)}; gone: {sorted(gone)}")
+    yield from _about_gone(claim, before, truth.loaded[folder], differ)
+    if reading:
+        if reading.is_complete:
+            yield from _about_hidden(claim, before, truth.kept[folder], reading.records, differ)
+        is_told = any(path == folder or path.startswith(f"{folder}/") for _, path in claims.ahead)
+        if reading.stuck and claim.hidden.records == 0 and not is_told:
+            yield differ("STUCK", f"a consumer cannot go on at {reading.stuck[:3]}, and nothing is said of it")
+
+
+Differ = Callable[[str, str], Difference]
+
+
+def _about_bounds(claim: PartitionClaim, loaded: Loaded, differ: Differ) -> Iterator[Difference]:
+    for name in Loaded._fields:
+        said, is_so = getattr(claim, name), getattr(loaded, name)
+        if said is not None and said != is_so:
+            yield differ(name.upper(), f"claim: {said}; broker: {is_so}")
+
+
+def _about_lost(
+    claim: PartitionClaim, truth: Truth, before: Before, folder: str, differ: Differ
+) -> Iterator[Difference]:
+    kept = {record for name, records in truth.kept.items() if _same(name, folder) for record in records}
+    lost = before.records - kept
+    may = {record for record in before.below if record not in kept}
+    yield from _counted("LOST", claim.lost.records, claim.lost.ranges, lost, may, differ)
+    wrong = [r.offset for r in before.records & kept if is_in(r.offset, claim.lost.ranges)]
+    still = {record.offset for record in lost}
+    if wrong := sorted(set(wrong) - still):
+        yield differ("LOST", f"claim: {claim.lost.ranges} are lost; {wrong[:5]} are there afterwards")
+
+
+def _same(name: str, folder: str) -> bool:
+    return name.split("/")[1].split(".")[0] == folder.split("/")[1]
+
+
+def _counted(
+    kind: str, claimed: int | None, ranges: Ranges, must: set[Found] | frozenset[Found], may: set[Found], differ: Differ
+) -> Iterator[Difference]:
+    """A count and ranges against what they must hold, and what they may hold beside that."""
+    if claimed is None:
+        return
+    if not len(must) <= claimed <= len(must | may):
+        offsets = sorted(record.offset for record in must)
+        told = f"{offsets[0]}..{offsets[-1]}" if offsets else "none"
+        yield differ(kind, f"claim: {claimed} {ranges}; disk and broker: {len(must)} ({told})")
+    elif outside := sorted(record.offset for record in must if not is_in(record.offset, ranges)):
+        yield differ(f"{kind} RANGES", f"claim: {ranges}; not in them: {outside[:5]}")
+
+
+def _about_gone(claim: PartitionClaim, before: Before, loaded: Loaded, differ: Differ) -> Iterator[Difference]:
+    """A range must not hold what is there, and what the high watermark knows beyond the log must be in one."""
+    there = sorted(record.offset for record in before.records if is_in(record.offset, claim.gone_already.ranges))
+    if there:
+        yield differ("GONE", f"claim: {claim.gone_already.ranges} are on no disk; {there[:5]} are sound on this one")
+    mark, end = before.high_watermark, max(before.end, loaded.log_end_offset)
+    if mark is not None and mark > end and not is_in(end, claim.gone_already.ranges):
+        told = f"claim: {claim.gone_already.ranges}; the files end at {end}, the high watermark is {mark}"
+        yield differ("GONE", told)
+
+
+def _about_hidden(
+    claim: PartitionClaim, before: Before, kept: set[Found], served: frozenset[Found], differ: Differ
+) -> Iterator[Difference]:
+    hidden = (before.records & kept) - served
+    may = (before.below & kept) - served
+    yield from _counted("HIDDEN", claim.hidden.records, claim.hidden.ranges, hidden, set(may), differ)
+    offsets = {record.offset for record in hidden}
+    wrong = sorted({r.offset for r in served if is_in(r.offset, claim.hidden.ranges)} - offsets)
+    if wrong:
+        yield differ("HIDDEN", f"claim: {claim.hidden.ranges} are hidden; {wrong[:5]} are served")

@@ -1,0 +1,96 @@
+"""The sound records in the files of a partition, read apart from klogtool: what is held against its claims.
+
+Sound is a batch of magic 2 whose CRC, count and deltas agree with its records. Damage is stepped over byte by byte, so
+batches behind it are found, too. A record is an offset and a CRC of its contents; Probe.java makes the same CRC of what
+a consumer was served.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka.layout import RECORDS_START, Entry, body_of, crc32c, parse_records
+from kafka.layout import Record as Body
+
+CONTROL, LOG_APPEND_TIME = 0x20, 0x08
+LARGEST_RELATIVE_OFFSET = 2147483647
+
+
+class Found(NamedTuple):
+    """A record on a disk, or one that a consumer was served."""
+
+    offset: int
+    digest: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A sound batch in a segment. Control batches have no records that a consumer sees."""
+
+    file: str
+    base_offset: int
+    last_offset: int
+    is_control: bool
+    records: tuple[Found, ...]
+
+
+def batches_in(log: Path) -> list[Batch]:
+    """The sound batches of a .log file, in the order of the file."""
+    data, at, found = log.read_bytes(), 0, []
+    segment_base = int(log.name[:20]) if log.name[:20].isdigit() else 0
+    while len(data) - at >= RECORDS_START:
+        entry = _entry_at(data, at)
+        batch = _sound(entry, log.name) if entry else None
+        if entry and batch and 0 <= batch.last_offset - segment_base <= LARGEST_RELATIVE_OFFSET:
+            found.append(batch)
+            at += len(entry.data)
+        else:
+            at += 1
+    return found
+
+
+def batches_of(partition: Path) -> list[Batch]:
+    """The sound batches of all segments of a partition dir."""
+    logs = sorted(log for log in partition.glob("*.log") if log.is_file())
+    return [batch for log in logs for batch in batches_in(log)]
+
+
+def records_of(batches: Iterable[Batch]) -> set[Found]:
+    """The records, each once, however often a batch lies there."""
+    return {record for batch in batches for record in batch.records}
+
+
+def _entry_at(data: bytes, at: int) -> Entry | None:
+    """What has the size, magic and CRC of a batch."""
+    size = 12 + int.from_bytes(data[at + 8 : at + 12], "big", signed=True)
+    if size < RECORDS_START or size > len(data) - at or data[at + 16] != 2:
+        return None
+    entry = Entry(at, data[at : at + size])
+    return entry if crc32c(entry.data[21:]) == int.from_bytes(entry.data[17:21], "big") else None
+
+
+def _sound(entry: Entry, file: str) -> Batch | None:
+    base, last = entry.value("base_offset"), entry.value("base_offset") + entry.value("last_offset_delta")
+    is_control = bool(entry.value("attributes") & CONTROL)
+    try:
+        bodies = parse_records(body_of(entry))
+    except ValueError:
+        return None
+    deltas = [body.offset_delta for body in bodies]
+    is_plausible = deltas == sorted(set(deltas)) and (not deltas or last >= base + deltas[-1])
+    if base < 0 or last < base or len(bodies) != entry.value("records_count") or not is_plausible:
+        return None
+    records = () if is_control else tuple(Found(base + body.offset_delta, _digest(entry, body)) for body in bodies)
+    return Batch(file, base, last, is_control, records)
+
+
+def _digest(entry: Entry, body: Body) -> int:
+    """As in Probe.java."""
+    is_appended = entry.value("attributes") & LOG_APPEND_TIME
+    time = entry.value("max_timestamp") if is_appended else entry.value("base_timestamp") + body.timestamp_delta
+    headers = [part for name, value in body.headers for part in (name, value or b"")]
+    return zlib.crc32(b"".join([body.key or b"", b"\1", body.value or b"", *headers, str(time).encode()]))

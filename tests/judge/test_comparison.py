@@ -1,0 +1,119 @@
+"""The judge itself: it finds a claim that is false, of each kind, and has nothing against one that is true."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from .claims import BrokerClaim, Claims, Gone, Hidden, LogDirClaim, Lost, PartitionClaim
+from .comparison import Before, differences
+from .records_on_disk import Found
+from .truth import Loaded, Reading, Truth
+
+FOLDER, LOG = "d0/t-0", "00000000000000000000.log"
+
+
+def found(*offsets: int) -> frozenset[Found]:
+    return frozenset(Found(offset, 7 * offset) for offset in offsets)
+
+
+# Ten records and five more below the log start; the start cut two of them, and hides one.
+BEFORE = Before(found(*range(5, 15)), found(*range(5)), 15, frozenset({LOG}), 20)
+TRUE = PartitionClaim(
+    "d0/t-0", True, 5, 13, Lost(2, ((13, 14),)), Gone(((15, 19),), ("high-watermark",)), Hidden(1, ((9, 9),))
+)
+
+
+def truth() -> Truth:
+    return Truth(
+        is_up=True,
+        loaded={FOLDER: Loaded(5, 13)},
+        read={"t-0": Reading(5, 13, found(5, 6, 7, 8, 10, 11, 12), (), True, None)},
+        kept={FOLDER: set(found(*range(13)))},
+        logs={FOLDER: {LOG}},
+    )
+
+
+def claims(partition: PartitionClaim = TRUE, broker: BrokerClaim | None = None, *, is_online: bool = True) -> Claims:
+    log_dirs = {"d0": LogDirClaim("d0", is_online), "d1": LogDirClaim("d1", True)}
+    return Claims(broker or BrokerClaim(True), "", log_dirs, {FOLDER: partition})
+
+
+def kinds(said: Claims, did: Truth) -> list[str]:
+    return [difference.kind for difference in differences(said, did, {FOLDER: BEFORE})]
+
+
+def test_what_is_true_is_not_held_against_anybody() -> None:
+    assert kinds(claims(), truth()) == []
+
+
+FALSE = [
+    ("SERVED", {"served": False}),
+    ("LOG_START_OFFSET", {"log_start_offset": 0}),
+    ("LOG_END_OFFSET", {"log_end_offset": 15}),
+    ("LOST", {"lost": Lost(0, ())}),
+    ("LOST", {"lost": Lost(3, ((12, 14),))}),
+    ("LOST RANGES", {"lost": Lost(2, ((14, 14),))}),
+    ("LOST", {"lost": Lost(2, ((10, 14),))}),
+    ("GONE", {"gone_already": Gone()}),
+    ("GONE", {"gone_already": Gone(((12, 19),))}),
+    ("HIDDEN", {"hidden": Hidden(0, ())}),
+    ("HIDDEN", {"hidden": Hidden(2, ((9, 10),))}),
+    ("DELETED", {"deleted": (LOG,)}),
+]
+
+
+@pytest.mark.parametrize(("kind", "changed"), FALSE)
+def test_a_false_claim_about_a_partition_is_found(kind: str, changed: dict[str, object]) -> None:
+    assert set(kinds(claims(msgspec.structs.replace(TRUE, **changed)), truth())) == {kind}
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        {"served": None},
+        {"log_start_offset": None},
+        {"log_end_offset": None},
+        {"lost": Lost(None, (), "not-read")},
+        {"hidden": Hidden(None, (), ("not-read",))},
+    ],
+)
+def test_what_is_said_to_be_unknown_is_not_false(unknown: dict[str, object]) -> None:
+    assert kinds(claims(msgspec.structs.replace(TRUE, **unknown)), truth()) == []
+
+
+def test_a_silent_doctor_is_found() -> None:
+    assert kinds(without_partitions(claims()), truth()) == ["SILENT"]
+
+
+def without_partitions(said: Claims) -> Claims:
+    return msgspec.structs.replace(said, partitions={})
+
+
+STARTS: list[tuple[str, Claims, Callable[[Truth], Truth]]] = [
+    ("START", claims(broker=BrokerClaim(False)), lambda did: did),
+    ("START", claims(), lambda did: dataclasses.replace(did, is_up=False)),
+    (
+        "ERROR",
+        claims(broker=BrokerClaim(False, "org.apache.kafka.KafkaException")),
+        lambda did: dataclasses.replace(did, is_up=False, thrown={"CorruptIndexException"}),
+    ),
+    ("LOG DIR", claims(is_online=False), lambda did: did),
+    ("STRAY", claims(PartitionClaim("d0/t-0")), lambda did: dataclasses.replace(did, strays={FOLDER})),
+    ("FAILED", Claims(None, "status 4"), lambda did: did),
+]
+
+
+@pytest.mark.parametrize(("kind", "said", "change"), STARTS, ids=[f"{n}-{row[0]}" for n, row in enumerate(STARTS)])
+def test_a_false_claim_about_the_start_is_found(kind: str, said: Claims, change: Callable[[Truth], Truth]) -> None:
+    assert kind in kinds(said, change(truth()))
+
+
+def test_a_consumer_that_is_stuck_where_nothing_is_said() -> None:
+    did = truth()
+    did.read["t-0"] = dataclasses.replace(did.read["t-0"], records=found(*range(5, 13)), stuck=(9,))
+    said = msgspec.structs.replace(TRUE, hidden=Hidden(0, ()))
+    assert kinds(claims(said), did) == ["STUCK"]
