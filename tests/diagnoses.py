@@ -5,7 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 
-from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, SegmentDrawn, Starts, Strategy, Trouble, What
+from klogtool.doctor.answers import (
+    Ahead,
+    Diagnosis,
+    Option,
+    Prospect,
+    SegmentDrawn,
+    Starts,
+    Strategy,
+    Trouble,
+    What,
+    Work,
+)
 from klogtool.verify.findings import Severity
 from klogtool.verify.stops import Outcome, Stop
 
@@ -37,7 +48,7 @@ def make_diagnosis(partitions: int, troubled: int, *, of: Text = unchanged) -> D
 def _prospect(path: str, chance: random.Random, *, is_troubled: bool) -> Prospect:
     end, size, segments = chance.randrange(10**9, 10**10), chance.randrange(10**12), chance.randrange(1, 300)
     drawn = tuple(_walk_drawn(end, chance)) if is_troubled else ()
-    work = "cut by recovery" if is_troubled else chance.choice(["clean", "recovered, indexes rebuilt"])
+    work = Work.CUT if is_troubled else chance.choice([Work.CLEAN, Work.REBUILT])
     return Prospect(path, work, size // segments, size, 0, 0, end, 0.1, segments, drawn)
 
 

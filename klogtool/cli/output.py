@@ -33,7 +33,7 @@ class Output:
         self._stream = sys.stdout.buffer if stream is None else stream
         self._gathered = bytearray()
         self._is_file = stream is not None
-        self._colour = stream is None and _is_in_colour(sys.stdout)
+        self._colour = stream is None and is_in_colour(sys.stdout)
 
     def write(self, data: bytes | memoryview) -> None:
         """Write bytes, now or later. Raises ReaderGone if nobody reads them."""
@@ -94,7 +94,7 @@ class Output:
 
 def note(*lines: str) -> None:
     """Write lines to stderr, in UTF-8 whatever the locale."""
-    colour = _is_in_colour(sys.stderr)
+    colour = is_in_colour(sys.stderr)
     try:
         sys.stderr.flush()
         sys.stderr.buffer.write(b"".join(_shown(line, colour=colour) for line in lines))
@@ -108,12 +108,6 @@ def _shown(line: str, *, colour: bool) -> bytes:
     if colour:
         line = painted(line)
     return line.encode() + b"\n"
-
-
-def _is_in_colour(stream: Any) -> bool:
-    if stream is None or not stream.isatty():  # the usual case, which needs no import
-        return False
-    return is_in_colour(stream)
 
 
 def error_lines(error: KlogError, chosen: Mapping[str, Any] | None = None) -> list[str]:

@@ -188,8 +188,23 @@ class SegmentDrawn(Struct, frozen=True):
     segments: int = 1
 
 
+class Work(Enum):
+    """What a start does to one partition dir, whatever else is ahead of it."""
+
+    CLEAN = "clean"
+    LEFTOVERS = "leftovers removed"
+    RECOVERED = "recovered"
+    REBUILT = "recovered, indexes rebuilt"
+    SPLIT = "recovered, a segment is split"
+    CUT = "cut by recovery"
+    NOT_LOADED = "not loaded"
+    NAMES_ONLY = "looked at by names only"
+    DELETED = "of a deleted topic: removed a minute after the start"
+    METADATA = "the cluster's metadata: recovered at every start"
+
+
 class Prospect(Struct, frozen=True):
-    """What a start does to one partition dir. work: a few words. bytes_to_scan: what recovery reads; log_bytes: of all
+    """What a start does to one partition dir. bytes_to_scan: what recovery reads; log_bytes: of all
     segments; unread_bytes: what neither the broker nor the doctor checks.
 
     log_end_offset: afterwards; None if the log is not loaded. scan_seconds: how long recovery took in this rehearsal.
@@ -197,7 +212,7 @@ class Prospect(Struct, frozen=True):
     """
 
     path: str
-    work: str
+    work: Work
     bytes_to_scan: int = 0
     log_bytes: int = 0
     unread_bytes: int = 0

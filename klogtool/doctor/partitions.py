@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.unified_log.log_loader import LoadedLog
-from klogtool.doctor.answers import Ahead, Prospect, What
+from klogtool.doctor.answers import Ahead, Prospect, What, Work
 from klogtool.doctor.lost_records import LostRecords, count_lost, last_timestamp
 from klogtool.doctor.retention_ahead import walk_retention
 from klogtool.errors import KlogError
@@ -55,7 +55,7 @@ def rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, thr
     try:
         log, plan = plan_partition(path, question, checkpoints, threads)
     except KlogError as error:
-        return Rehearsed(Prospect(path, "not loaded"), (_refused(path, error),))
+        return Rehearsed(Prospect(path, Work.NOT_LOADED), (_refused(path, error),))
     ahead = (*_walk_ahead(path, log, plan.answer), *walk_ignored(Partition(path)))
     prospect, unstable = _prospect(path, log, plan, time.monotonic() - began), log.looked_up_unstable
     return Rehearsed(prospect, (*ahead, *walk_retention(path, log, checkpoints)), unstable)
@@ -74,8 +74,8 @@ def glance(partition: Partition) -> Rehearsed:
     try:
         ahead = tuple(_walk_names(partition))
     except KlogError as error:
-        return Rehearsed(Prospect(partition.path, "not loaded"), (_refused(partition.path, error),))
-    return Rehearsed(Prospect(partition.path, "looked at by names only", log_bytes=log_bytes(partition.path)), ahead)
+        return Rehearsed(Prospect(partition.path, Work.NOT_LOADED), (_refused(partition.path, error),))
+    return Rehearsed(Prospect(partition.path, Work.NAMES_ONLY, log_bytes=log_bytes(partition.path)), ahead)
 
 
 def _walk_names(partition: Partition) -> Iterator[Ahead]:
@@ -114,7 +114,7 @@ def _prospect(path: str, log: LoadedLog, plan: Plan, seconds: float) -> Prospect
     recovered = sum(sizes.get(base, 0) for base in set(plan.answer["recovered"]))
     return Prospect(
         path,
-        _work(plan),
+        _work(log, plan),
         recovered,
         sum(sizes.values()),
         sum(sizes.values()) - recovered,
@@ -134,15 +134,15 @@ def _log_sizes(plan: Plan) -> dict[int, int]:
     }
 
 
-def _work(plan: Plan) -> str:
-    answer = plan.answer
+def _work(log: LoadedLog, plan: Plan) -> Work:
+    answer, report = plan.answer, log.report
     if answer["truncated"] or answer["deleted_segments"]:
-        return "cut by recovery"
+        return Work.CUT
     if answer["split"]:
-        return "recovered, a segment is split"
+        return Work.SPLIT
     if answer["recovered"]:
-        return "recovered, indexes rebuilt" if answer["rebuilt"] else "recovered"
-    return "leftovers removed" if any("leftover" in note or "swap" in note for note in plan.notes) else "clean"
+        return Work.REBUILT if answer["rebuilt"] else Work.RECOVERED
+    return Work.LEFTOVERS if report.removed or report.swapped or report.replaced else Work.CLEAN
 
 
 # What is ahead.

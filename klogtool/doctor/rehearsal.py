@@ -18,7 +18,7 @@ from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import Release, Rules, rules_of
 from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.advice import advise
-from klogtool.doctor.answers import Ahead, Diagnosis, Prospect, Starts, Trouble, What
+from klogtool.doctor.answers import Ahead, Diagnosis, Prospect, Starts, Trouble, What, Work
 from klogtool.doctor.cluster import Cluster, read_cluster
 from klogtool.doctor.failed_log_dirs import walk_lock_points, with_refusals
 from klogtool.doctor.file_systems import walk_file_system_points, walk_room_notes
@@ -46,9 +46,6 @@ from klogtool.plans.recover_start import StartProblem, find_start_problems, repl
 from klogtool.verify.findings import Severity
 from klogtool.verify.verify_names import METADATA_TOPIC
 from klogtool.verify.verify_replay import REPLAY_FINDING
-
-_DELETED = "of a deleted topic: removed a minute after the start"
-_METADATA = "the cluster's metadata: recovered at every start"
 
 
 class Examination(Struct, frozen=True):
@@ -214,9 +211,11 @@ def _rehearse_log_dir(
     for partition in partitions:
         how.on_partition()
         if partition.path in held:
-            yield Rehearsed(Prospect(partition.path, "not loaded"))
+            yield Rehearsed(Prospect(partition.path, Work.NOT_LOADED))
         elif not _is_loaded(partition):
-            yield Rehearsed(Prospect(partition.path, _METADATA if partition.topic == METADATA_TOPIC else _DELETED))
+            yield Rehearsed(
+                Prospect(partition.path, Work.METADATA if partition.topic == METADATA_TOPIC else Work.DELETED)
+            )
         else:
             found = next(results)
             if isinstance(found, KlogError):

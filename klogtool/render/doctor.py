@@ -10,10 +10,12 @@ from itertools import groupby
 from typing import Any
 
 from klogtool.broker.timestamps import duration_text
-from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, Starts, Strategy, Trouble, What
+from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, Starts, Strategy, Trouble, What, Work
 from klogtool.doctor.fixes import first_fix
 from klogtool.doctor.host import HostPoint
 from klogtool.escape import joined, quoted
+from klogtool.format.names import PartitionDirState
+from klogtool.log.folder import find_partition_dir_name
 from klogtool.render.counts import count_text
 from klogtool.render.lookup import time_text
 from klogtool.render.plans import wrapped_table
@@ -24,6 +26,10 @@ from klogtool.verify.findings import Severity
 MOST_TROUBLES = 50  # shown in full; the rest is counted
 _MARKS = {Severity.ERROR: "!!", Severity.WARNING: "!", Severity.INFO: "."}
 _INDENT = "        "
+_ASIDE = {
+    PartitionDirState.STRAY: "set aside as -stray, it stays as it is and serves nobody",
+    PartitionDirState.FUTURE: "-future, a copy that a move between log dirs has not finished, it serves nobody",
+}
 
 
 # JSON.
@@ -99,7 +105,8 @@ def _prospect_row(prospect: Prospect) -> dict[str, Any]:
     return {
         "type": "partition",
         "path": prospect.path,
-        "work": prospect.work,
+        "work": prospect.work.value,
+        "state": _state_of(prospect).name.lower(),
         "bytes_to_scan": prospect.bytes_to_scan,
         "log_bytes": prospect.log_bytes,
         "unread_bytes": prospect.unread_bytes,
@@ -292,13 +299,31 @@ def _rest_lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"  .   {count_text(len(scanned), 'partition')} to recover: {size} to scan{took}"
     troubled = {trouble.path for trouble in diagnosis.troubles}
     fine = [prospect for prospect in diagnosis.prospects if prospect.path not in troubled]
-    works = Counter(prospect.work for prospect in fine)
-    yield from (f"  .   {count_text(count, 'partition')}: {work}" for work, count in works.most_common())
+    works = Counter((noun_of(prospect), work_text(prospect)) for prospect in fine)
+    yield from (f"  .   {count_text(count, noun)}: {work}" for (noun, work), count in works.most_common())
     yield from (f"  note: {note}" for note in diagnosis.notes)
     for point in diagnosis.host:
         yield f"  {_MARKS[point.severity]:2}  {point.name}: {point.found}; recommended: {point.recommended}"
         if point.severity is not Severity.INFO:
             yield f"{_INDENT}{point.why}"
+
+
+def work_text(prospect: Prospect) -> str:
+    """Return what happens to a partition dir. One whose name has a suffix serves nobody: that is not called clean."""
+    aside = _ASIDE.get(_state_of(prospect))
+    if aside is None:
+        return prospect.work.value
+    return aside if prospect.work is Work.CLEAN else f"{aside}; {prospect.work.value}"
+
+
+def noun_of(prospect: Prospect) -> str:
+    """Return what a partition dir is called: a partition only if the broker serves it."""
+    return "folder" if _state_of(prospect) in _ASIDE else "partition"
+
+
+def _state_of(prospect: Prospect) -> PartitionDirState:
+    name = find_partition_dir_name(os.path.basename(prospect.path))
+    return PartitionDirState.CURRENT if name is None else name.state
 
 
 # Several releases.

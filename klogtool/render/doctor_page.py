@@ -15,7 +15,7 @@ from typing import Any
 from klogtool.broker.timestamps import duration_text
 from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, SegmentDrawn, Starts, Trouble
 from klogtool.render.counts import count_text
-from klogtool.render.doctor import MOST_TROUBLES, diagnosis_text, headline, price_text, verdict_facts
+from klogtool.render.doctor import MOST_TROUBLES, diagnosis_text, headline, price_text, verdict_facts, work_text
 from klogtool.render.doctor_drawing import PATTERNS, drawing, merged, shown, torn
 from klogtool.render.doctor_style import style
 from klogtool.render.kept_answer import answer_block
@@ -235,10 +235,10 @@ def _work(diagnosis: Diagnosis) -> Iterator[str]:
         took = diagnosis.seconds_estimated
         told = "" if took is None else f", {duration_text(round(took * 1000))} at the rate of this machine"
         yield f"<p>{size_text(diagnosis.bytes_to_scan)} to scan{told}.</p>"
-    counts = Counter(prospect.work for prospect in diagnosis.prospects)
+    counts = Counter(work_text(prospect) for prospect in diagnosis.prospects)
     sizes = Counter[str]()
     for prospect in diagnosis.prospects:
-        sizes[prospect.work] += prospect.log_bytes
+        sizes[work_text(prospect)] += prospect.log_bytes
     yield _open_table("Partitions by what happens to them", ("what happens", "partitions", "size of logs"))
     for work, count in counts.most_common():
         yield _row(shown(work), [f"{count:,}", size_text(sizes[work])])
@@ -273,7 +273,7 @@ def _partition_table(path: str, prospects: Sequence[Prospect]) -> Iterator[str]:
     for prospect in prospects:
         end = "" if prospect.log_end_offset is None else f"{prospect.log_end_offset:,}"
         scan = size_text(prospect.bytes_to_scan) if prospect.bytes_to_scan else "0"
-        cells = [shown(prospect.work), f"{prospect.segments:,}", size_text(prospect.log_bytes), scan, end]
+        cells = [shown(work_text(prospect)), f"{prospect.segments:,}", size_text(prospect.log_bytes), scan, end]
         yield _row(shown(os.path.basename(prospect.path)), cells, words=1)
     yield "</tbody></table></div>"
 

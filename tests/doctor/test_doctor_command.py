@@ -145,3 +145,22 @@ def test_a_folder_that_is_no_log_dir_is_an_error(tmp_path: pathlib.Path) -> None
     done = run_here(["doctor", str(FIXTURES / "metadata" / "logdir" / "topic-0-0")], tmp_path)
     assert done.status == 2
     assert "not a log dir" in done.err
+
+
+# The end of a partition dir's name.
+
+
+@pytest.mark.parametrize("state", ["stray", "future", "delete"])
+@pytest.mark.parametrize("quick", [[], ["--quick"]], ids=["whole", "quick"])
+def test_a_folder_that_serves_nobody_is_not_called_a_clean_partition(
+    tmp_path: pathlib.Path, state: str, quick: list[str]
+) -> None:
+    root = tmp_path / "logs"
+    shutil.copytree(FIXTURES / "leader-epochs/logdir", root)
+    (root / "t-0").rename(root / f"t-0.{'0123456789abcdef' * 2}-{state}")
+    told = run_here(["doctor", str(root), *quick], tmp_path).out.decode()
+    assert "partition: clean" not in told
+    rows = [json.loads(line) for line in run_here(["doctor", str(root), "--format", "json"], tmp_path).out.splitlines()]
+    assert [row["state"] for row in rows if row["type"] == "partition"] == [state]
+    if state != "delete":
+        assert "serves nobody" in " ".join(told.split())

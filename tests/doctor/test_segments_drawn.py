@@ -10,7 +10,7 @@ from damage import overwrite
 from msgspec.structs import replace
 from sparse_logs import FIRST_MS, make_sparse_log
 
-from klogtool.doctor.answers import Ahead, Prospect, What
+from klogtool.doctor.answers import Ahead, Prospect, What, Work
 from klogtool.doctor.partitions import Rehearsed
 from klogtool.doctor.segments_drawn import MOST_DRAWN, draw_segments, with_segments
 from klogtool.log.frames import FIRST_PIECE_BYTES
@@ -79,7 +79,7 @@ def test_only_headers_are_read(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
 
 def test_only_partitions_in_trouble_are_drawn(tmp_path: pathlib.Path) -> None:
     path = make(tmp_path, 2)
-    fine = Rehearsed(Prospect(path, "clean", log_end_offset=6))
+    fine = Rehearsed(Prospect(path, Work.CLEAN, log_end_offset=6))
     assert with_segments(fine) is fine
     cut = Ahead(path, What.TRUNCATED, "", Severity.ERROR, 6, 7)
     ends = [one.end_offset for one in with_segments(replace(fine, ahead=(cut,))).prospect.segments_drawn]

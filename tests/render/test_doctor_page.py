@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from page_structure import ADDRESSES, Structure
 
 from klogtool.broker.circumstances import Circumstances
-from klogtool.doctor.answers import Ahead, Diagnosis, Prospect, Remedy, SegmentDrawn, Starts, What
+from klogtool.doctor.answers import Ahead, Diagnosis, Prospect, Remedy, SegmentDrawn, Starts, What, Work
 from klogtool.errors import AboveLimit, KlogError
 from klogtool.escape import joined
 from klogtool.format import codecs
@@ -353,7 +353,7 @@ def test_a_drawing_stays_in_its_box(offset: int, timestamp: int | None) -> None:
     one = SegmentDrawn(offset, 0, None, timestamp, None)
     point = Ahead("/d/t-0", What.TRUNCATED, "", Severity.ERROR, 5, (1 << 63) - 1, lost_ms=1 << 63, kept_timestamp=0)
     for segments, points in (([one], []), ([], [point]), ([one, one], [point])):
-        figure = drawing(segments, Prospect("/d/t-0", "", log_end_offset=7), points, 1)
+        figure = drawing(segments, Prospect("/d/t-0", Work.CLEAN, log_end_offset=7), points, 1)
         places = re.findall(r'x="([^"]*)%" width="([^"]*)%"', figure)
         assert places
         assert all(float(x) >= 0 and float(x) + float(width) < 100.1 for x, width in places)

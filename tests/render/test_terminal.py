@@ -25,7 +25,11 @@ def on_terminal(*args: str, columns: int = 100, **environment: str) -> str:
     """What a terminal of that width gets on stdout."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24 if columns else 0, columns, 0, 0))
-    given = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "NO_COLOR", "TERM")}
+    given = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TERM")
+    }
     process = subprocess.Popen(
         [*KLOGTOOL, *args],
         cwd=ROOT,
@@ -62,6 +66,26 @@ def test_where_there_are_no_colours(environment: dict[str, str]) -> None:
     assert "\x1b" not in on_terminal("verify", str(LOSING), **environment)
 
 
+FORCED = [{"FORCE_COLOR": "1"}, {"CLICOLOR_FORCE": "1"}, {"FORCE_COLOR": "3", "TERM": "dumb"}]
+NOT_FORCED = [{}, {"FORCE_COLOR": "0"}, {"FORCE_COLOR": ""}, {"FORCE_COLOR": "1", "NO_COLOR": "1"}]
+
+
+def piped(*args: str, **environment: str) -> str:
+    """What a pipe gets on stdout and stderr."""
+    done = subprocess.run(
+        [*KLOGTOOL, *args], cwd=ROOT, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    return done.stdout.decode()
+
+
+@pytest.mark.parametrize("environment", [*FORCED, *NOT_FORCED], ids=str)
+def test_colours_that_are_forced_are_in_text_alone(environment: dict[str, str]) -> None:
+    assert ("\x1b" in piped("verify", "--recover", str(LOSING), **environment)) == (environment in FORCED)
+    assert "\x1b" not in piped("doctor", str(LOSING.parent), "--format", "json", **environment)
+    assert "\x1b" not in piped("verify", str(LOSING), "--format", "github", **environment)
+    assert "\x1b" not in piped("dump-log", "--quiet", str(LOSING), **environment)
+
+
 @pytest.mark.parametrize(("columns", "most"), [(0, 80), (80, 80), (60, 60), (200, 200)])
 def test_text_is_as_wide_as_the_terminal(columns: int, most: int) -> None:
     told = on_terminal("verify", str(LOSING), columns=columns, NO_COLOR="1")
@@ -84,6 +108,7 @@ def test_text_is_as_wide_as_the_terminal(columns: int, most: int) -> None:
         ("  truncate  0.log  to 3 bytes", "truncate"),
         ("to-delete-0: nothing to delete", None),
         ("errors: none", None),
+        ('{"title":"t-0: LOSES offset 3"}', None),
     ],
 )
 def test_what_is_coloured(line: str, coloured: str | None) -> None:
