@@ -15,6 +15,7 @@ Nothing here writes, prints or reads the clock.
     zookeeper        log dirs of a broker that had ZooKeeper
     unclean          what an unclean stop means for leaders (KIP-966)
     replicas         folders of partitions that the cluster has here: deleted, misnamed, in a log dir that is not named
+    absent_partitions  partitions without their folder, and where their records stand aside
     absent           paths of log.dirs that are no log dirs, or a second name of one
     failed_log_dirs  log dirs that fail before their logs are loaded, and the logs that then end the broker
     file_systems     log dirs on a read-only mount, or without room

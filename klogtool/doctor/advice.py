@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from klogtool.doctor.answers import Ahead, Option, Strategy, Trouble, What
 from klogtool.doctor.file_options import (
     OPTIONS_BY_FINDING,
+    absent_options,
     deletion,
     future_options,
     log_start_options,
@@ -26,6 +27,11 @@ _REPLICA = (
 _UNMOUNTED = "is the disk mounted, and is it the right one?"
 _LOOK_AT: dict[What, tuple[str, ...]] = {
     What.TRUNCATED: (_REPLICA,),
+    What.ABSENT: (
+        "who moved or removed the folder? If it still exists, put it back before any start",
+        "is the partition in a log dir that is not named, or on a disk that is not mounted?",
+        _REPLICA,
+    ),
     What.ALL_DELETED: ("did somebody move or delete segment files by hand? Put them back first",),
     What.ENDS_EARLY: (_REPLICA, "who made .kafka_cleanshutdown? A broker that was killed leaves none"),
     What.DAMAGED: (_REPLICA,),
@@ -74,6 +80,8 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     match point.what:
         case What.TRUNCATED:
             yield from cut_options(point, patient)
+        case What.ABSENT:
+            yield from absent_options(point, patient)
         case What.ALL_DELETED:
             yield from rename_options(point, patient)
             yield from log_start_options(point, patient)

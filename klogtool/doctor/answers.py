@@ -23,6 +23,8 @@ class What(Enum):
     """The broker runs, and serves no partition of the log dir."""
     TRUNCATED = "truncated"
     """Recovery cuts the log, and deletes the segments after the cut."""
+    ABSENT = "absent"
+    """The cluster has the partition here, and its folder is absent, or stands aside: the broker serves an empty one."""
     ALL_DELETED = "all-deleted"
     """The log ends below its start offset, or its folder is marked for deletion: the broker deletes all of it."""
     ENDS_EARLY = "ends-early"
@@ -60,6 +62,7 @@ LOSING = frozenset(
     {
         What.OFFLINE,
         What.UNSERVED,
+        What.ABSENT,
         What.TRUNCATED,
         What.ALL_DELETED,
         What.ENDS_EARLY,
@@ -101,7 +104,7 @@ class Ahead(Struct, frozen=True):
     @property
     def is_losing(self) -> bool:
         """Return whether the start loses or hides data by it."""
-        return self.what in LOSING or self.is_hidden
+        return (self.what in LOSING and self.severity is Severity.ERROR) or self.is_hidden
 
 
 class Strategy(Enum):
@@ -153,6 +156,7 @@ class Trouble(Struct, frozen=True):
 ORDER = (
     What.REFUSES,
     What.METADATA_LOST,
+    What.ABSENT,
     What.OFFLINE,
     What.NO_ROOM,
     What.UNSERVED,

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints
+from klogtool.doctor.absent_partitions import Expected, has_all_of, walk_expected
 from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy
 from klogtool.doctor.kraft_options import replay_options
 from klogtool.doctor.patient import Patient
@@ -136,6 +137,51 @@ def rename_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     if topic is not None and not os.path.lexists(to):
         edits = (MoveFolder(_inside(point.path, patient), plain),)
         yield mending(f"rename it to {plain}", point.path, f"mv -n {quoted(point.path)} {quoted(to)}", edits, patient)
+
+
+def absent_options(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the option to give a folder that was set aside its name back. An emptier folder of that name is moved out
+    of the log dir first. If there is none, only a copy from elsewhere helps."""
+    found = (each for each in walk_expected(patient) if str(each.key) == os.path.basename(point.path))
+    expected = next(found, None)
+    if expected is not None and expected.aside is not None:
+        yield _put_back(expected.aside, expected, patient)
+        return
+    command = f"cp -a COPY {quoted(point.path)}  # COPY: the folder on its old disk, in a backup, or of another replica"
+    yield Option("put a copy of the folder there", point.path, command, Strategy.NOTHING_LOST, None, None)
+
+
+def _put_back(aside: Partition, expected: Expected, patient: Patient) -> Option:
+    plain, topic_id = str(expected.key), read_topic_id(aside)
+    log_dir = patient.log_dir_of(aside.path)
+    option = mending(
+        f"give {os.path.basename(aside.path)} the name {plain} back",
+        aside.path,
+        f"mv -n {quoted(aside.path)} {quoted(os.path.join(log_dir, plain))}",
+        (MoveFolder(_inside(aside.path, patient), plain),),
+        patient,
+        strategy=Strategy.NOTHING_LOST if topic_id in (None, expected.topic_id) else Strategy.MAY_DIVERGE,
+    )
+    if topic_id != expected.topic_id:
+        option = _after(_topic_id_option(aside, expected.topic_id, patient), option)
+    if expected.current is not None:
+        away = move_away("", expected.current.path, patient)
+        is_kept = has_all_of(aside, expected.current)
+        price = "" if is_kept else f"the records of the folder that is moved away are not in {plain} then"
+        option = _after(away, replace(option, lost_records=0 if is_kept else None, price=price))
+    return option
+
+
+def _topic_id_option(partition: Partition, topic_id: str, patient: Patient) -> Option:
+    file = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
+    lines = ["version: 0", f"topic_id: {topic_id}"]
+    edits = (WriteFile(_inside(file, patient), "\n".join(lines)),)
+    return mending("", partition.path, write_lines(file, lines), edits, patient)
+
+
+def _after(first: Option, then: Option) -> Option:
+    """Return both as one option. Edits of one log dir become one plan, in this order."""
+    return replace(then, command=f"{first.command} && {then.command}", remedies=(*first.remedies, *then.remedies))
 
 
 def future_options(point: Ahead, patient: Patient) -> Iterator[Option]:

@@ -17,6 +17,7 @@ from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.releases import Release, Rules, rules_of
 from klogtool.doctor.absent import split_log_dirs
+from klogtool.doctor.absent_partitions import walk_absent, walk_absent_notes
 from klogtool.doctor.advice import advise
 from klogtool.doctor.answers import Ahead, Diagnosis, Prospect, Starts, Trouble, What, Work
 from klogtool.doctor.cluster import Cluster, read_cluster
@@ -120,7 +121,7 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
         *walk_lock_points(found.log_dirs, found.cluster),
         *walk_log_dir_points(patient),
         *walk_replica_points(patient),
-        *(walk_left_out(patient) if len(named) == len(found.log_dirs) else ()),
+        *((*walk_left_out(patient), *walk_absent(patient)) if len(named) == len(found.log_dirs) else ()),
         *levels,
         *walk_format_points(found.log_dirs, found.cluster, patient.rules),
         *walk_zookeeper_points(found.log_dirs, found.cluster, patient.rules),
@@ -135,7 +136,7 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
         _starts(points, patient, named),
         in_order(_troubles(points, patient)),
         prospects,
-        tuple(_notes(found, how)),
+        tuple(_notes(found, patient, how)),
         _seconds(found.rehearsed, how),
         how.quick,
         () if how.host_root is None else tuple(judge_host(host_dirs(found.log_dirs, prospects), how.host_root)),
@@ -238,7 +239,7 @@ def _stops_at_replay(found: _Found) -> bool:
     return any(point.finding == REPLAY_FINDING for point in found.points)
 
 
-def _notes(found: _Found, how: Examination) -> Iterator[str]:
+def _notes(found: _Found, patient: Patient, how: Examination) -> Iterator[str]:
     cluster = found.cluster
     if cluster.metadata is None and cluster.topic_ids:
         yield (
@@ -255,5 +256,6 @@ def _notes(found: _Found, how: Examination) -> Iterator[str]:
         )
     if how.quick:
         yield "no log was loaded (--quick): what recovery would cut or rebuild is not known"
+    yield from walk_absent_notes(patient)
     yield from walk_unclean_notes(found.log_dirs, cluster)
     yield from walk_room_notes(found.log_dirs)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from klogtool.broker.metadata.image import Replicas
 from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.cluster import Cluster
 from klogtool.doctor.patient import Patient
@@ -76,16 +77,20 @@ def _misnamed(partition: Partition, expected: _Key) -> Ahead:
     return Ahead(partition.path, What.MISNAMED, detail, Severity.ERROR, lost_bytes=size)
 
 
+def is_left_out(replicas: Replicas, cluster: Cluster) -> bool:
+    """Return whether the cluster has the partition in a log dir of this broker that is not named."""
+    directory = None if cluster.node_id is None else replicas.directory_of(cluster.node_id)
+    if directory is None or directory in cluster.directories.values():
+        return False
+    return not is_reserved_directory_id(parse_uuid(directory))
+
+
 def _left_out(cluster: Cluster, found: set[_Key]) -> Iterator[Ahead]:
     missing: dict[str, list[str]] = {}
-    named = set(cluster.directories.values())
     for topic, topic_id in (cluster.metadata.topic_ids if cluster.metadata else {}).items():
         for number, replicas in (cluster.metadata.replicas if cluster.metadata else {}).get(topic_id, {}).items():
-            directory = None if cluster.node_id is None else replicas.directory_of(cluster.node_id)
-            if directory is None or directory in named or (topic, number) in found:
-                continue
-            if not is_reserved_directory_id(parse_uuid(directory)):
-                missing.setdefault(directory, []).append(f"{topic}-{number}")
+            if (topic, number) not in found and is_left_out(replicas, cluster) and cluster.node_id is not None:
+                missing.setdefault(replicas.directory_of(cluster.node_id) or "", []).append(f"{topic}-{number}")
     if cluster.metadata_dir is not None:
         yield from (_unnamed(cluster.metadata_dir, directory, names) for directory, names in missing.items())
 

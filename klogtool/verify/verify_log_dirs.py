@@ -454,9 +454,11 @@ def _cure_of_entries(
     if gone:
         commands.append(number_of_lines(len(offsets) - gone))
     is_loss = kind in _NEVER_BELOW and any(entry.right is not None and entry.right < entry.offset for entry in false)
-    return edit(path, commands, "first check whether a replica has the missing records" if is_loss else "")
+    remarks = ["first check whether a replica has the missing records"] * is_loss + [_WAS_HERE] * bool(gone)
+    return edit(path, commands, "; ".join(remarks))
 
 
+_WAS_HERE = "only if the topic was deleted: the line shows that the partition was here, so first look for its folder"
 _NEVER_BELOW = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
 _BEYOND = {
     FileKind.RECOVERY_POINT_CHECKPOINT: ": records that were flushed are lost",

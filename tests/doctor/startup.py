@@ -279,6 +279,19 @@ META_PROPERTIES: Mapping[str, Scenario] = {
     ),
 }
 
+STRAY = f"d1/t-0.{HEX}-stray"
+
+
+def made_anew(disks: pathlib.Path) -> None:
+    """What a broker creates, with the topic id of t, where t-0 was."""
+    (disks / T).mkdir()
+    shutil.copy2(disks / "d0/t-1" / PM, disks / T / PM)
+    for kind in ("log", "index", "timeindex"):
+        (disks / side(0, kind)).touch()
+    for checkpoint in (POINTS, MARKS):
+        lines("d1", checkpoint, t_0=0)(disks)
+
+
 FOREIGN = (
     "foo",
     ".hidden",
@@ -318,6 +331,24 @@ FOLDERS: Mapping[str, Scenario] = {
         ("d1/a-007", What.STRAY),
     ),
     "4 -stray": yes(copied(T, f"d1/t-0.{HEX}-stray"), told="Loaded stray log"),
+    "4 absent": loses(gone(T), (T, What.ABSENT), end=0, told="Created log for partition t-0 in"),
+    "4 absent, without records": yes(gone("d0/u-1")),
+    "4 absent, named -stray": loses(moved(T, STRAY), (T, What.ABSENT), end=0, told="Loaded stray log"),
+    "4 absent, named -stray in another log dir": loses(
+        moved(T, f"d0/t-0.{HEX}-stray"), ("d0/t-0", What.ABSENT), end=0, told="Loaded stray log"
+    ),
+    "4 absent, -stray without an id": loses(both(moved(T, STRAY), gone(f"{STRAY}/{PM}")), (T, What.ABSENT), end=0),
+    "4 absent, -stray of an older topic": loses(
+        both(moved(T, STRAY), put(f"{STRAY}/{PM}", f"version: 0\ntopic_id: {OTHER_ID}")), (T, What.ABSENT), end=0
+    ),
+    "4 -stray beside a new one": loses(
+        both(moved(T, STRAY), made_anew), (T, What.ABSENT), end=0, told="Loaded stray log"
+    ),
+    "4 -stray of an older topic beside a new one": yes(
+        both(copied(T, STRAY), put(f"{STRAY}/{PM}", f"version: 0\ntopic_id: {OTHER_ID}"))
+    ),
+    "4 -delete beside a new one": loses(both(moved(T, f"d1/t-0.{HEX}-delete"), made_anew), (T, What.ABSENT), end=0),
+    "4 -delete beside a whole one": yes(copied(T, f"d0/t-0.{HEX}-delete")),
     "4 -delete of a deleted topic": yes(
         both(copied(T, f"d1/v-0.{HEX}-delete"), put(f"d1/v-0.{HEX}-delete/{PM}", f"version: 0\ntopic_id: {OTHER_ID}"))
     ),

@@ -24,6 +24,7 @@ BY_HAND = {
     "3 another cluster.id in one",
     "3 another node.id in one",
     "4 foreign folder lost+found",
+    "4 absent",
     "4 topic that the cluster does not know",
     "4 a partition of another broker",
     "4 a name with zeros",

@@ -44,6 +44,8 @@ SAMPLE = (
     "4 foreign folder foo",
     "4 without partition.metadata",
     "4 -future, alone, elsewhere",
+    "4 absent",
+    "4 -stray beside a new one",
     "5 recovery-point: garbage in the metadata log dir",
     "5 recovery-point: garbage, an open transaction",
     "5 log start beyond the end",
@@ -56,6 +58,7 @@ SAMPLE = (
 # On a log dir that a 3.9.2 wrote. Scenarios of the metadata log depend on its offsets, which are others there.
 ON_3_9_2 = (
     "3 0 bytes",
+    "4 absent, named -stray",
     "4 -delete of a partition that the cluster has",
     "5 log-start: garbage, a transaction ended since",
     "7 torn last batch, unclean",
@@ -171,6 +174,8 @@ def expected_ends(rows: Rows, given_up: set[str]) -> dict[str, int]:
         return {}
     anew = {_plain(Path(row["path"]).name) for row in of_kind(rows, "future-emptied")}
     anew |= {_plain(Path(row["path"]).name) for row in of_kind(rows, "all-deleted") if row["path"].endswith("-delete")}
+    kept = {row["path"] for row in rows if row["type"] == "partition"}
+    anew |= {Path(row["path"]).name for row in of_kind(rows, "absent") if row["path"] not in kept}
     anew |= {name for row in of_kind(rows, "stray") if re.fullmatch(r"[tu]-[01]", name := Path(row["path"]).name)}
     if of_kind(rows, "misnamed"):
         anew.add("t-0")

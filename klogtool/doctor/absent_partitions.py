@@ -1,0 +1,221 @@
+"""Partitions that the cluster has on this broker and whose records are not where a broker looks for them.
+
+The folder is absent, or one with fewer records has its name. A broker serves what has the name, and makes an empty one
+if nothing has it. The records may be in a folder beside it whose name ends in -stray or -delete.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from klogtool.broker.metadata.image import Replicas
+from klogtool.doctor.answers import Ahead, What
+from klogtool.doctor.patient import Patient
+from klogtool.doctor.replicas import is_left_out
+from klogtool.errors import KlogError
+from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.log.file import LogFile
+from klogtool.log.logdir import LogDir
+from klogtool.log.partition import Partition
+from klogtool.verify.findings import Severity
+from klogtool.verify.identity_cures import read_topic_id
+from klogtool.verify.log_end import find_log_bytes, find_log_end
+from klogtool.verify.verify_log_dirs import read_stated
+from klogtool.verify.verify_names import METADATA_TOPIC
+
+_WITNESSES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.LOG_START_CHECKPOINT)
+_ASIDE = (PartitionDirState.STRAY, PartitionDirState.DELETE)
+_MOST_NAMED = 5
+_CHUNK_BYTES = 1 << 20
+
+
+class Reached(Struct, frozen=True):
+    """How far a log reached by a checkpoint. path: of the checkpoint."""
+
+    offset: int
+    path: str
+
+
+class Expected(Struct, frozen=True):
+    """A partition that the cluster has on this broker, and its folders: those of its name or its topic id."""
+
+    key: TopicPartition
+    topic_id: str
+    replicas: Replicas
+    folders: tuple[Partition, ...]
+
+    @property
+    def current(self) -> Partition | None:
+        """The folder that a broker takes for the partition, by its name."""
+        return next((each for each in self.folders if _is_current(each) and each.topic_partition == self.key), None)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether a folder of another name is the partition: a -future or a misnamed one. Both are points by
+        themselves."""
+        return any(
+            each.state is PartitionDirState.FUTURE or (_is_current(each) and each.topic_partition != self.key)
+            for each in self.folders
+        )
+
+    @property
+    def aside(self) -> Partition | None:
+        """The folder that was set aside and reaches further than the current one; None if there is none. One with
+        another topic id has the records of an older topic of this name."""
+        found = [each for each in self.folders if each.state in _ASIDE and find_log_bytes(each)]
+        own = [each for each in found if read_topic_id(each) in (None, self.topic_id)]
+        best = max(own or found, key=lambda each: (find_log_end(each), find_log_bytes(each)), default=None)
+        if best is None or self.current is None:
+            return best
+        return best if own and find_log_end(best) > find_log_end(self.current) else None
+
+
+def has_all_of(whole: Partition, part: Partition) -> bool:
+    """Return whether each segment of one folder begins with what the segment of this name in the other one has."""
+    try:
+        begins = {os.path.basename(segment.path): segment.path for segment in whole.segments}
+        return all(_begins_with(begins.get(os.path.basename(each.path)), each.path) for each in part.segments)
+    except KlogError:
+        return False
+
+
+def _begins_with(path: str | None, beginning: str) -> bool:
+    if path is None:
+        return not os.path.getsize(beginning)
+    with LogFile(path) as file, LogFile(beginning) as other:
+        if file.size < other.size:
+            return False
+        starts = range(0, other.size, _CHUNK_BYTES)
+        sizes = ((at, min(_CHUNK_BYTES, other.size - at)) for at in starts)
+        return all(file.read(at, size) == other.read(at, size) for at, size in sizes)
+
+
+def walk_absent(patient: Patient) -> Iterator[Ahead]:
+    """Yield the points. Without the cluster's metadata, lines of checkpoints are the only sign of a partition."""
+    reached = _reached(patient)
+    if patient.cluster.metadata is None:
+        yield from _walk_lines_alone(reached, patient)
+    for expected in walk_expected(patient):
+        if _is_in_sync(expected, patient):
+            yield from _points(expected, reached.get(expected.key), patient)
+
+
+def walk_absent_notes(patient: Patient) -> Iterator[str]:
+    """Yield a note about partitions without a folder and without any sign that they had records."""
+    reached = _reached(patient)
+    new = [
+        str(expected.key)
+        for expected in walk_expected(patient)
+        if not expected.folders and _is_in_sync(expected, patient) and expected.key not in reached
+    ]
+    if new:
+        names = ", ".join(new[:_MOST_NAMED]) + (", ..." if len(new) > _MOST_NAMED else "")
+        yield (
+            f"partitions of this broker without a folder: {len(new):,} ({names}); nothing on these disks shows whether "
+            "they had records; a broker creates them, empty"
+        )
+
+
+def walk_expected(patient: Patient) -> Iterator[Expected]:
+    """Yield the partitions of this broker, but not those with one folder of the right name."""
+    expected = _expected(patient)
+    by_name: dict[TopicPartition, list[Partition]] = {}
+    by_id: dict[tuple[str | None, int], list[Partition]] = {}
+    for partition in patient.partitions():
+        key = partition.topic_partition
+        if key is not None and key.topic != METADATA_TOPIC:
+            by_name.setdefault(key, []).append(partition)
+            if key not in expected or partition.state in _ASIDE:  # -stray cuts the name of a long topic
+                by_id.setdefault((read_topic_id(partition), key.partition), []).append(partition)
+    for key, (topic_id, replicas) in expected.items():
+        named = by_name.get(key, [])
+        if len(named) != 1 or not _is_current(named[0]):
+            folders = {each.path: each for each in (*named, *by_id.get((topic_id, key.partition), ()))}
+            yield Expected(key, topic_id, replicas, tuple(folders.values()))
+
+
+def _expected(patient: Patient) -> Mapping[TopicPartition, tuple[str, Replicas]]:
+    cluster = patient.cluster
+    if cluster.metadata is None or cluster.node_id is None:
+        return {}
+    return {
+        TopicPartition(topic, number): (topic_id, replicas)
+        for topic, topic_id in cluster.metadata.topic_ids.items()
+        for number, replicas in cluster.metadata.replicas.get(topic_id, {}).items()
+        if cluster.node_id in replicas.brokers and not is_left_out(replicas, cluster)
+    }
+
+
+def _is_current(partition: Partition) -> bool:
+    return partition.state is PartitionDirState.CURRENT
+
+
+def _is_in_sync(expected: Expected, patient: Patient) -> bool:
+    """Return whether the cluster takes this replica for whole. A new or lagging one is filled by its leader."""
+    replicas = expected.replicas
+    trusted = (*replicas.isr, *replicas.elr, *replicas.last_known_elr)
+    return not trusted or patient.cluster.node_id in trusted
+
+
+def _points(expected: Expected, reached: Reached | None, patient: Patient) -> Iterator[Ahead]:
+    aside, current = expected.aside, expected.current
+    if expected.is_loaded:
+        return
+    if aside is not None and (current is not None or aside.state is PartitionDirState.STRAY):
+        yield _set_aside(expected, aside, patient)
+    elif current is None and aside is None and reached is not None:  # a -delete folder alone is a point by itself
+        yield _gone(expected, reached, patient)
+
+
+def _set_aside(expected: Expected, aside: Partition, patient: Patient) -> Ahead:
+    size, end, current = find_log_bytes(aside), find_log_end(aside), expected.current
+    if current is None:
+        path = os.path.join(patient.log_dir_of(aside.path), str(expected.key))
+        state = "its folder is absent, so a broker creates an empty one"
+    else:
+        path = current.path
+        state = f"its log ends at offset {find_log_end(current):,}, and a broker serves that"
+    state += f"; nobody is served from {os.path.basename(aside.path)}, which ends at {end:,}: {size:,} bytes of records"
+    if aside.state is PartitionDirState.DELETE:
+        state += ", deleted a minute after the start"
+    return Ahead(path, What.ABSENT, state, Severity.ERROR, lost_bytes=size, is_hidden=True)
+
+
+def _gone(expected: Expected, reached: Reached, patient: Patient) -> Ahead:
+    others = [str(each) for each in expected.replicas.brokers if each != patient.cluster.node_id]
+    detail = f"{_witnessed(reached)}: a broker creates an empty one"
+    if others:
+        detail += f"; if that leads, the replicas on brokers {', '.join(others)} are cut to it"
+    return Ahead(_path(reached, expected.key), What.ABSENT, detail, Severity.ERROR, 0, reached.offset - 1)
+
+
+def _walk_lines_alone(reached: Mapping[TopicPartition, Reached], patient: Patient) -> Iterator[Ahead]:
+    """Yield partitions that have lines and no folder. A topic deleted shortly before a kill leaves such lines, too."""
+    present = {partition.topic_partition for partition in patient.partitions()}
+    for key, found in reached.items():
+        if key not in present:
+            detail = f"{_witnessed(found)}: a broker creates an empty one if the cluster has this partition here"
+            yield Ahead(_path(found, key), What.ABSENT, detail, Severity.WARNING, 0, found.offset - 1)
+
+
+def _witnessed(reached: Reached) -> str:
+    return f"its folder is absent, but {os.path.basename(reached.path)} has a line for it at offset {reached.offset:,}"
+
+
+def _path(reached: Reached, key: TopicPartition) -> str:
+    return os.path.join(os.path.dirname(reached.path), str(key))
+
+
+def _reached(patient: Patient) -> Mapping[TopicPartition, Reached]:
+    """Return how far logs reached by the checkpoints of all log dirs; only those that had records."""
+    found: dict[TopicPartition, Reached] = {}
+    for log_dir in patient.log_dirs:
+        for kind, offsets in read_stated(LogDir(log_dir), _WITNESSES)[0].offsets.items():
+            path = os.path.join(log_dir, kind.value)
+            for key, offset in offsets.items():
+                if key.topic != METADATA_TOPIC and offset > (found[key].offset if key in found else 0):
+                    found[key] = Reached(offset, path)
+    return found
