@@ -13,20 +13,21 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
-from klogtool.broker.cluster_config import ClusterConfig, layers_of
+from klogtool.broker.cluster_config import NEVER_TIERED, ClusterConfig, layers_of
 from klogtool.broker.config import NO_LIMIT_BYTES, LogConfig, settle, value_text
 from klogtool.broker.releases import REFERENCE, REFERENCE_RULES, Release, Rules, rules_of
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
 from klogtool.log.folder import find_partition_dir_name, own_name
-from klogtool.log.logdir import ROOT_KINDS, LogDir, knows_topic_ids
+from klogtool.log.logdir import ROOT_KINDS, LogDir, has_remote_storage, knows_topic_ids
 from klogtool.log.side_file import find_content
 
 Stop: TypeAlias = Literal["clean", "unclean"]
 CLEAN: Stop = "clean"
 UNCLEAN: Stop = "unclean"
 Long: TypeAlias = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]  # Java's
+REMOTE_STORAGE = "remote.storage.enable"
 LOADING_SETTINGS = ("segment.index.bytes", "index.interval.bytes", "producer.id.expiration.ms")
 SIZE_LIMIT = "max.decompressed.message.bytes"
 OTHERS_ARE_DEFAULTS = "all other settings: Kafka's defaults"
@@ -126,7 +127,9 @@ class LoadTerms(Struct, frozen=True):
     notes: lines about the sources of values that the user did not give. sources: the source of each setting that is not
     Kafka's default, by Kafka's topic name. told: how far the log reached, by the log dir's checkpoints. has_marker: the
     clean marker exists and counts. compaction: evidence, outside the log, that the topic is compacted, or None. rules:
-    those of the release that was asked for.
+    those of the release that was asked for. is_tiered: older segments may be in remote storage; None: nobody says so,
+    and the log start has a line in its checkpoint, as each tiered topic has. has_remote_storage: of the log dir; only
+    looked up for None.
     """
 
     config: LogConfig
@@ -142,6 +145,8 @@ class LoadTerms(Struct, frozen=True):
     has_marker: bool = False
     compaction: str | None = None
     rules: Rules = REFERENCE_RULES
+    is_tiered: bool | None = False
+    has_remote_storage: bool = False
 
     @property
     def max_record_size(self) -> int | None:
@@ -175,6 +180,7 @@ class Checkpoints:
         self._resets_unreadable = resets_unreadable
         self._cluster = cluster
         self._knows_topic_ids: bool | None = None
+        self._has_remote_storage: bool | None = None
         self._read: dict[FileKind, tuple[Offsets | None, str]] = {}
 
     @classmethod
@@ -196,6 +202,13 @@ class Checkpoints:
         if self._knows_topic_ids is None:
             self._knows_topic_ids = self.log_dir is not None and knows_topic_ids(LogDir(self.log_dir))
         return self._knows_topic_ids
+
+    @property
+    def has_remote_storage(self) -> bool:
+        """Whether the log dir shows tiered storage; looked up at first use."""
+        if self._has_remote_storage is None:
+            self._has_remote_storage = self.log_dir is not None and has_remote_storage(self.log_dir)
+        return self._has_remote_storage
 
     @property
     def has_clean_marker(self) -> bool:
@@ -257,6 +270,8 @@ def terms_of(
         found.append(offset)
     recovery_point, log_start_offset, high_watermark = found
     config, sources = circumstances.settled_for(topic_partition.topic, beside.cluster)
+    has_line = circumstances.log_start_offset is None and log_start_offset is not None
+    is_tiered = _is_tiered(topic_partition.topic, config, sources, beside.cluster, has_line=has_line)
     is_held = name is not None and name.state in (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
     return LoadTerms(
         config,
@@ -277,7 +292,25 @@ def terms_of(
         is_clean and beside.has_clean_marker,
         find_compaction(topic_partition, config, sources, beside),
         rules_of(circumstances.kafka),
+        is_tiered,
+        is_tiered is None and beside.has_remote_storage,
     )
+
+
+def _is_tiered(
+    topic: str, config: LogConfig, sources: Mapping[str, str], cluster: ClusterConfig, *, has_line: bool
+) -> bool | None:
+    """Return whether a topic has remote storage (UnifiedLog.isRemoteLogEnabled); None if it may have. has_line: its log
+    start comes from log-start-offset-checkpoint.
+
+    A setting that a broker ignores leaves the line as it is: without the line, a tiered log starts at offset 0.
+    """
+    if topic in NEVER_TIERED:
+        return False
+    if config.remote_storage_enable:
+        return (None if has_line else False) if config.compact else True
+    is_known = REMOTE_STORAGE in sources or cluster.knows(topic)
+    return None if has_line and not is_known else False
 
 
 def _size_limit_notes(config: LogConfig, sources: Mapping[str, str], rules: Rules) -> Iterator[str]:

@@ -33,6 +33,8 @@ INTERNAL_TOPICS: Mapping[str, Settings] = {
     "__share_group_state": {"cleanup.policy": "delete", "retention.ms": "-1"},
     "__remote_log_metadata": {"cleanup.policy": "delete", "retention.ms": "-1"},
 }
+# Topics that have no remote storage, whatever their settings say (UnifiedLog.isRemoteLogEnabled).
+NEVER_TIERED = frozenset({METADATA_TOPIC, *INTERNAL_TOPICS})
 
 
 class ClusterConfig:
@@ -53,6 +55,10 @@ class ClusterConfig:
     def topic_id(self, topic: str) -> str | None:
         """Return the id of a topic as Kafka prints it, or None if unknown."""
         return None if self.metadata is None else self.metadata.topic_ids.get(topic)
+
+    def knows(self, topic: str) -> bool:
+        """Return whether whole metadata of the cluster has the topic, so that it has all settings of the topic."""
+        return self.metadata is not None and self.metadata.problem is None and topic in self.metadata.topic_ids
 
     def notes(self, topic: str, path: str) -> Iterator[str]:
         """Yield what is wrong with the metadata, or with its settings for a topic. path: a partition dir of the

@@ -35,6 +35,7 @@ KINDS_IN_LOG_DIR = frozenset(
 )
 ROOT_KINDS = KINDS_IN_LOG_DIR - {FileKind.LOCK, FileKind.BOOTSTRAP_SNAPSHOT}  # other programs use these two names too
 REMOTE_INDEX_CACHE = "remote-log-index-cache"  # RemoteIndexCache.DIR_NAME, with tiered storage
+_REMOTE_LOG_METADATA = "__remote_log_metadata"
 
 
 class LogDir(Struct, frozen=True):
@@ -60,7 +61,8 @@ class LogDir(Struct, frozen=True):
 
     @property
     def log_start_offsets(self) -> Offsets | None:
-        """log-start-offset-checkpoint: only partitions that start after their first segment's base offset."""
+        """log-start-offset-checkpoint: partitions that start after their first segment's base offset, and all tiered
+        ones."""
         return self._offsets(FileKind.LOG_START_CHECKPOINT)
 
     @property
@@ -149,3 +151,10 @@ def knows_topic_ids(log_dir: LogDir) -> bool:
         os.path.lexists(os.path.join(partition.path, FileKind.PARTITION_METADATA.value))
         for partition in log_dir.partitions
     )
+
+
+def has_remote_storage(log_dir: str) -> bool:
+    """Return whether a broker with tiered storage wrote here: it keeps indexes of remote segments, or their
+    metadata."""
+    folders = list_folder(log_dir).folders
+    return REMOTE_INDEX_CACHE in folders or any(name.startswith(f"{_REMOTE_LOG_METADATA}-") for name in folders)

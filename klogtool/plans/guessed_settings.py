@@ -12,22 +12,19 @@ from itertools import islice
 
 from msgspec import Struct
 
-from klogtool.broker.circumstances import Checkpoints, Circumstances, settings_by_file
+from klogtool.broker.circumstances import REMOTE_STORAGE, Checkpoints, Circumstances, settings_by_file
 from klogtool.broker.cluster_config import AS_GIVEN, ClusterConfig
 from klogtool.broker.config import DAY_MS
-from klogtool.broker.content import read_content
 from klogtool.broker.timestamps import duration_text
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment, walk_entries
 from klogtool.broker.unified_log.retention import LOG_START, SIZE, TIME, Deletion
 from klogtool.broker.unified_log.segment_age import Age
 from klogtool.errors import Corrupt, KlogError, Refused
-from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.names import FileKind, TopicPartition, build_file_name
 from klogtool.log.entries import Entry, RecordBatch
 from klogtool.log.folder import find_partition_dir_name, own_name
 
-REMOTE_STORAGE = "remote.storage.enable"
 BATCHES_LOOKED_AT = 1000  # of a segment: after a cleaning, hardly any batch is unchanged
 # A broker checks every few minutes what is due. It may have been down for a while.
 GRACE_MS = DAY_MS
@@ -92,9 +89,8 @@ class KnownSettings(Struct, frozen=True):
         """Look up the topic of a partition dir."""
         name = find_partition_dir_name(own_name(path))
         topic = "" if name is None else name.topic
-        metadata = cluster.metadata
-        is_known = metadata is not None and metadata.problem is None and topic in metadata.topic_ids
-        return cls(frozenset({*circumstances.settings, *settings_by_file(topic, circumstances.sections)}), is_known)
+        given = {*circumstances.settings, *settings_by_file(topic, circumstances.sections)}
+        return cls(frozenset(given), cluster.knows(topic))
 
     def has(self, name: str, source: str | None) -> bool:
         """Return whether a setting is known. A broker's setting in --config comes before the topic's own, so it says
@@ -177,14 +173,7 @@ def _looks_tiered(log: LoadedLog, line: int, first_base: int) -> bool:
     """
     if line == 0:
         return first_base == 0  # written for topics with remote storage only
-    return line < first_base and _first_epoch_start(log, line) < first_base
-
-
-def _first_epoch_start(log: LoadedLog, default: int) -> int:
-    """Return where the first epoch begins, as leader-epoch-checkpoint was found."""
-    found = log.draft.before.get(FileKind.LEADER_EPOCH_CHECKPOINT.value)
-    entries = parse_leader_epoch_checkpoint(read_content(found.content)) if found is not None else ()
-    return min((entry.start_offset for entry in entries), default=default)
+    return line < first_base and log.first_epoch_start < first_base
 
 
 def _compacted(log: LoadedLog, doomed: Iterable[LogSegment], beside: Beside) -> Iterator[tuple[str, str, str]]:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-from klogtool.broker.circumstances import Checkpoints, LoadTerms, terms_of
+from klogtool.broker.circumstances import REMOTE_STORAGE, Checkpoints, LoadTerms, terms_of
 from klogtool.broker.draft import Draft
 from klogtool.broker.file_facts import Fact, facts_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
@@ -109,9 +109,19 @@ def plan_draft(
     if question.purge:
         _purge(draft)
     steps = order_steps(draft, log.report)
-    notes = (*terms.notes, *changed.notes)
+    notes = (*terms.notes, *changed.notes, *_note_on_line(log))
     plan = Plan(command, draft.path, question, facts, steps, changed.verdicts, answer, notes)
     return plan, lines_of(log, changed.first_dirty_at_most, changed.first_dirty)
+
+
+def _note_on_line(log: LoadedLog) -> Iterator[str]:
+    """Yield why a line of log-start-offset-checkpoint stays that only a tiered topic needs."""
+    line = log.log_start_checkpoint
+    if log.terms.is_tiered is None and line is not None and line <= log.segments.first.base_offset:
+        yield (
+            f"{FileKind.LOG_START_CHECKPOINT.value}: a line stays, with {line}: the log needs it if the topic is "
+            f"tiered. --config {REMOTE_STORAGE}=false removes it"
+        )
 
 
 def _lower_snapshots_beyond(log: LoadedLog) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from klogtool.broker.circumstances import Checkpoints, is_log_dir
+from klogtool.broker.circumstances import REMOTE_STORAGE, Checkpoints, is_log_dir
 from klogtool.broker.timestamps import duration_text
 from klogtool.broker.unified_log.kept_segments import Kept, ages_of, explain_kept
 from klogtool.broker.unified_log.log_loader import LoadedLog
@@ -24,13 +24,7 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.opened import open_path
 from klogtool.log.partition import Partition
 from klogtool.plans.checkpoint_lines import CheckpointLines, plan_checkpoints
-from klogtool.plans.guessed_settings import (
-    REMOTE_STORAGE,
-    Beside,
-    KnownSettings,
-    check_retention,
-    check_settings_are_known,
-)
+from klogtool.plans.guessed_settings import Beside, KnownSettings, check_retention, check_settings_are_known
 from klogtool.plans.index_doubts import (
     Timekeeper,
     doubts_answer,

@@ -94,7 +94,7 @@ def decide(path: str, question: TransplantQuestion, make_spool: MakeSpool | None
             path=path,
         )
     end, start = log.log_end_offset, log.log_start_offset
-    log_start_line = log.log_start_checkpoint
+    log_start_line = start if log.terms.config.remote_storage_enable else log.log_start_checkpoint
     if log.segments.last.size:
         roll(log)
     log.stop()
@@ -180,7 +180,9 @@ def _topic_id(
 def _recovered(draft: Draft, path: str, question: TransplantQuestion) -> LoadedLog:
     """Load the log as after a kill, from its first byte. Raises Refused if that loses records."""
     circumstances = replace(question.circumstances, recovery_point=0, last_stop=UNCLEAN)
-    log = LoadedLog(draft, replace(terms_of(path, circumstances), is_clean=False), jobs=question.threads)
+    # Records that are only in remote storage do not come along.
+    terms = replace(terms_of(path, circumstances), is_clean=False, is_tiered=False)
+    log = LoadedLog(draft, terms, jobs=question.threads)
     behind = find_behind_end(log)
     if losses_of_loading(log, behind):
         said = "a broker would lose records of it" if behind is None else behind.sentence
@@ -262,4 +264,4 @@ def _notes(open_txns: int, producers: int, question: TransplantQuestion, log_sta
             "(--keep-producers: it is the same cluster)"
         )
     if log_start_line is not None:
-        yield f"the log starts at offset {log_start_line:,}, inside a segment: log-start-offset-checkpoint needs a line"
+        yield f"the log starts at offset {log_start_line:,}: log-start-offset-checkpoint needs a line"

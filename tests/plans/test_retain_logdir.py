@@ -17,6 +17,7 @@ from klogtool.plans.plan import Plan, Write
 DAY_MS = 86_400_000
 LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+NOT_TIERED = {"remote.storage.enable": "false"}  # else a line of a log start stays: a tiered topic needs it
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def written(plan: Plan) -> dict[str, bytes]:
 
 
 def test_a_plan_for_each_partition_and_one_for_the_checkpoints(log_dir: pathlib.Path) -> None:
-    a, b, own = retained(log_dir, {"retention.ms": "1"}, NOW_MS + DAY_MS)
+    a, b, own = retained(log_dir, {"retention.ms": "1", **NOT_TIERED}, NOW_MS + DAY_MS)
     assert [plan.path for plan in (a, b, own)] == [str(log_dir / "a-0"), str(log_dir / "b-0"), str(log_dir)]
     assert gone(a) == gone(b) == [(0, "time"), (4, "time")]
     assert written(own) == {LOG_STARTS: b"0\n0\n"}
@@ -90,7 +91,7 @@ def test_settings_by_topic_from_a_file_and_from_the_cluster(log_dir: pathlib.Pat
         b"".join(build_batch([Record(n, 0, None, value)], partition_leader_epoch=1) for n, value in enumerate(records))
     )
     plans = retained(log_dir, {}, NOW_MS + DAY_MS, sections=(("a", {"retention.ms": "-1"}),))
-    _, a, b, _ = plans
+    _, a, b = plans
     assert (gone(a), gone(b)) == ([], [(0, "time"), (4, "time")])
     assert a.answer["settings"] == ["retention.ms: -1, by --config-file", "all other settings: Kafka's defaults"]
     assert b.answer["settings"][0] == "retention.ms: 1, by __cluster_metadata"
@@ -104,7 +105,7 @@ def test_without_any_settings_kafkas_defaults_are_named(log_dir: pathlib.Path) -
 @pytest.mark.parametrize(("name", "before", "lines"), [("a", 3, b"0\n2\nb 0 2\na 0 3\n"), ("b", 4, b"0\n0\n")])
 def test_the_line_of_a_log_start_follows_the_log(log_dir: pathlib.Path, name: str, before: int, lines: bytes) -> None:
     path = log_dir / f"{name}-0"
-    partition, own = decided("delete-records", str(path), {**asked({}), "before": before})
+    partition, own = decided("delete-records", str(path), {**asked(NOT_TIERED), "before": before})
     assert (partition.path, own.path) == (str(path), str(log_dir))
     assert written(own)[LOG_STARTS].splitlines()[1:2] == lines.splitlines()[1:2]
     assert sorted(written(own)[LOG_STARTS].splitlines()) == sorted(lines.splitlines())

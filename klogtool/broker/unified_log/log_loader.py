@@ -85,6 +85,7 @@ class LogParts:
         self.epochs = open_leader_epochs(draft)
         # Loading drops epochs after the log's end; that they existed shows how far the log reached.
         self.last_epoch_start = max((entry.start_offset for entry in self.epochs.entries), default=0)
+        self.first_epoch_start = min((entry.start_offset for entry in self.epochs.entries), default=0)
         self.recovered: dict[int, Recovered] = {}  # by base offset
         self.snapshots: SnapshotNames | None = (
             None  # listed once for recovering segments; None if others have changed them
@@ -96,6 +97,8 @@ class LoadedLog(LogParts):
 
     first_unstable_offset: where the first transaction begins that is open, or ended above the high watermark.
     looked_up_unstable: whether there was one when the log was loaded, with the high watermark at the log start.
+    local_log_start_offset: where this disk begins to have the log; the log starts below it if older segments are in
+    remote storage only. tiered_log_start_offset: the log start if the topic is tiered, which may not be known.
     """
 
     first_unstable_offset: int | None = None
@@ -106,9 +109,11 @@ class LoadedLog(LogParts):
         self.producers = SnapshottedProducers(draft, terms.config, terms.loaded_at_ms)
         loader = _Loader(self)
         self.log_end_offset, self.recovery_point = loader.load()
-        self.log_start_offset = max(terms.log_start_offset, self.segments.first.base_offset)
-        self.high_watermark = self.log_start_offset
-        self.recovery_point = max(self.recovery_point, self.log_start_offset)
+        self.log_start_offset = loader.log_start_offset
+        self.local_log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
+        self.tiered_log_start_offset = terms.log_start_offset
+        self.high_watermark = self.local_log_start_offset
+        self.recovery_point = max(self.recovery_point, self.local_log_start_offset)
         self._flushes: list[int] = []
         self._placed_txns: set[int] = set()  # by first offset
         self._find_first_unstable_offset()
@@ -120,8 +125,14 @@ class LoadedLog(LogParts):
 
     @property
     def log_start_checkpoint(self) -> int | None:
-        """The value for log-start-offset-checkpoint, or None if it needs no line."""
-        return self.log_start_offset if self.log_start_offset > self.segments.first.base_offset else None
+        """The value for log-start-offset-checkpoint, or None if it needs no line (checkpointLogStartOffsetsInDir).
+
+        A line that a tiered topic may need stays: without it, such a log starts at offset 0. Other topics do not mind a
+        line below their first segment.
+        """
+        if self.terms.is_tiered or self.log_start_offset > self.segments.first.base_offset:
+            return self.log_start_offset
+        return self.tiered_log_start_offset if self.terms.is_tiered is None else None
 
     def update_high_watermark(self, high_watermark: int) -> None:
         """Set the high watermark, limited to the range from log start to log end; transactions that ended below it are
@@ -169,6 +180,8 @@ class LoadedLog(LogParts):
                 f"is larger than the high watermark {self.high_watermark}",
                 kafka_class="OffsetOutOfRangeException",
             )
+        self.local_log_start_offset = max(self.local_log_start_offset, offset)
+        self.tiered_log_start_offset = max(self.tiered_log_start_offset, offset)
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
@@ -177,6 +190,13 @@ class LoadedLog(LogParts):
         self.producers.on_log_start_offset_incremented(offset)
         self._find_first_unstable_offset()
         return True
+
+    def raise_start_of_kept(self, offset: int) -> None:
+        """Raise the log start offset because segments below were deleted; a tiered log still has them in remote
+        storage."""
+        tiered_start = self.tiered_log_start_offset
+        self.maybe_increment_log_start_offset(offset)
+        self.tiered_log_start_offset = tiered_start
 
     def stop(self) -> None:
         """Make what a clean stop leaves: flushing opens side files, the producer state gets its snapshot, indexes are
@@ -290,6 +310,7 @@ class _Loader:
         self.log, self.draft, self.report, self.segments = log, log.draft, log.report, log.segments
         self.terms, self.config = log.terms, log.terms.config
         self.known_epochs = {entry.epoch for entry in log.epochs.entries}
+        self.log_start_offset = self.terms.log_start_offset
 
     def load(self) -> tuple[int, int]:
         """Return the log end offset and the recovery point."""
@@ -308,9 +329,22 @@ class _Loader:
         # The file is written some time after the log start is raised: a broker may have been killed in between.
         epochs.truncate_from_start(log_start)
         producers.remove_stray_snapshots(self.segments.base_offsets)
-        new_log_start = max(log_start, self.segments.first.base_offset)
-        rebuild_producer_state(producers, self.segments, new_log_start, end_offset, is_clean=self.terms.is_clean)
+        self.log_start_offset = log_start if self._starts_in_remote_storage() else max(log_start, self._first_base)
+        rebuild_producer_state(
+            producers, self.segments, self.log_start_offset, end_offset, is_clean=self.terms.is_clean
+        )
         return end_offset, recovery_point
+
+    @property
+    def _first_base(self) -> int:
+        return self.segments.first.base_offset
+
+    def _starts_in_remote_storage(self) -> bool:
+        """Return whether the checkpointed log start counts also below the first segment. Where nobody says that the
+        topic is tiered, the epochs decide: retention that deletes segments for good removes their epochs first."""
+        if self.terms.is_tiered is None:
+            return self.terms.has_remote_storage and self.log.first_epoch_start < self._first_base
+        return self.terms.is_tiered
 
     # Leftovers (removeTempFilesAndCollectSwapFiles and the next two passes).
 

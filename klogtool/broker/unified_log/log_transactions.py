@@ -68,7 +68,9 @@ def transaction_state(log: LoadedLog) -> TransactionState:
         log.high_watermark,
         log.high_watermark if unstable_offset is None else min(unstable_offset, log.high_watermark),
         unstable_offset,
-        collect_aborted_txns(log, log.segments.floor(log.log_start_offset), log.log_start_offset, log.log_end_offset),
+        collect_aborted_txns(
+            log, log.segments.floor(log.local_log_start_offset), log.log_start_offset, log.log_end_offset
+        ),
     )
 
 
@@ -89,7 +91,7 @@ def walk_transactions(log: LoadedLog) -> Iterator[Transaction]:
 
 
 def _walk_transactional(log: LoadedLog) -> Iterator[RecordBatch]:
-    for segment in log.segments.values(log.log_start_offset):
+    for segment in log.segments.values(log.local_log_start_offset):
         with segment.open_log() as file:
             for entry in walk_entries(file):
                 if not isinstance(entry, RecordBatch) or not entry.is_transactional:

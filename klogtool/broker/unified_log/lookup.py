@@ -231,6 +231,9 @@ def lookup_timestamp(log: LoadedLog, timestamp: int) -> TimestampFound:
     As in a broker, only the first segment whose largest timestamp is not lower is searched. Raises Corrupt or
     Unsupported if the search meets damage, Refused for a number that the release does not know.
     """
+    if timestamp == EARLIEST_LOCAL_TIMESTAMP and log.log_start_offset < log.local_log_start_offset:
+        start = log.local_log_start_offset
+        return TimestampFound(timestamp, TimestampAndOffset(NO_TIMESTAMP, start, log.epochs.epoch_for_offset(start)))
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         first = next(iter(log.epochs.entries), None)
         epoch = first.epoch if first is not None and first.start_offset <= log.log_start_offset else None

@@ -63,7 +63,7 @@ def delete_below_log_start(log: LoadedLog) -> list[Deletion]:
 
     def is_below(segment: LogSegment) -> Deletion | None:
         following = log.segments.higher(segment.base_offset)
-        if following is None or following.base_offset > log.log_start_offset:
+        if following is None or following.base_offset > log.local_log_start_offset:
             return None
         return Deletion(segment.base_offset, LOG_START, segment.size)
 
@@ -120,7 +120,10 @@ def _delete(segments: list[LogSegment], log: LoadedLog) -> None:
         roll(log)
     following = log.segments.higher(segments[-1].base_offset)
     if following is not None:
-        log.maybe_increment_log_start_offset(following.base_offset)
+        if is_tiered(log):
+            log.local_log_start_offset = max(log.local_log_start_offset, following.base_offset)
+        else:
+            log.raise_start_of_kept(following.base_offset)
     log.report.dropped += [segment.base_offset for segment in segments]
     for segment in segments:
         log.segments.remove(segment.base_offset)

@@ -41,6 +41,8 @@ def truncate_to(log: LoadedLog, target_offset: int) -> bool:
         log.producers.mark_snapshot_deleted(segment.base_offset)
     log.epochs.truncate_from_end(target_offset)
     log.log_start_offset = min(target_offset, log.log_start_offset)
+    log.local_log_start_offset = min(target_offset, log.local_log_start_offset)
+    log.tiered_log_start_offset = min(target_offset, log.tiered_log_start_offset)
     _rebuild_producers(log, target_offset)
     if log.high_watermark >= log.log_end_offset:
         log.update_high_watermark(log.log_end_offset)
@@ -64,6 +66,8 @@ def truncate_fully_and_start_at(log: LoadedLog, new_offset: int, log_start_offse
     log.epochs.clear()
     log.producers.truncate_fully_and_start_at(new_offset)
     log.log_start_offset = new_offset if log_start_offset is None else log_start_offset
+    log.local_log_start_offset = max(new_offset, log.log_start_offset)
+    log.tiered_log_start_offset = log.log_start_offset
     _rebuild_producers(log, new_offset)
     log.update_high_watermark(log.log_end_offset)
 
