@@ -12,6 +12,7 @@ import klogtool
 LOGS = FIXTURES / "retention" / "logdir"
 NOW = ["--now", "1700000300000"]
 LOG_STARTS = "log-start-offset-checkpoint"
+EXPIRED = ["--config", "retention.ms=1", "--config", "remote.storage.enable=false"]
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def files(folder: pathlib.Path) -> dict[str, bytes]:
 
 def test_in_place_and_back(log_dir: pathlib.Path) -> None:
     before = files(log_dir)
-    status, out, _ = told(["retain", str(log_dir), "--config", "retention.ms=1", *NOW, "--apply"], log_dir.parent)
+    status, out, _ = told(["retain", str(log_dir), *EXPIRED, *NOW, "--apply"], log_dir.parent)
     assert (status, "inside-0: 3 of 3 segments go" in out) == (0, True)
     assert (log_dir / "inside-0" / f"{110:020d}.log").read_bytes() == b""
     assert (log_dir / LOG_STARTS).read_text() == "0\n0\n"
@@ -41,7 +42,7 @@ def test_in_place_and_back(log_dir: pathlib.Path) -> None:
 
 def test_a_whole_log_dir_elsewhere(log_dir: pathlib.Path) -> None:
     before, output = files(log_dir), log_dir.parent / "output"
-    words = ["retain", str(log_dir), "--config", "retention.ms=1", *NOW, "--purge", "--output", str(output)]
+    words = ["retain", str(log_dir), *EXPIRED, *NOW, "--purge", "--output", str(output)]
     assert told(words, log_dir.parent)[0] == 0
     assert files(log_dir) == before
     after = files(output)
