@@ -60,13 +60,31 @@ def _lasting(row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-def put_in_place(log_dir: Path, *options: str) -> None:
-    """The log dir becomes its image."""
+def put_in_place(log_dir: Path, *options: str) -> set[str]:
+    """The log dir becomes its image. Returns the names of files that have holes, as klogtool told."""
     made = log_dir.with_name("made")
-    done = run_here(["image", str(log_dir), "--output", str(made), "-q", *options], log_dir.parent)
+    done = run_here(["image", str(log_dir), "--output", str(made), "-q", "--format", "json", *options], log_dir.parent)
     assert (done.status, done.told) == (0, "")
     shutil.rmtree(log_dir)
     os.rename(made, log_dir)
+    return {os.path.basename(hole["path"]) for hole in json.loads(done.out.splitlines()[-1])["holes"]}
+
+
+def without_details(found: list[Any], holes: set[str]) -> list[Any]:
+    """The answers without what may differ for files with holes: words and numbers of findings about them, and in plans
+    and situations that quote them. Which files and partitions have findings, and every status, stay."""
+    if not holes:
+        return found
+    return [_kinds(item, holes) if isinstance(item, list) else item for item in found if not isinstance(item, str)]
+
+
+def _kinds(rows: list[Any], holes: set[str]) -> list[str]:
+    kept = set()
+    for row in rows:
+        path = str(row.get("path"))
+        is_about_hole = os.path.basename(path) in holes
+        kept.add(f"{row['type']} {path} {'' if is_about_hole else row.get('id', row.get('situation'))}")
+    return sorted(kept)
 
 
 def distinct_names(topics: list[str]) -> dict[str, str]:

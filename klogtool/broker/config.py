@@ -267,3 +267,19 @@ OTHER_TOPIC_NAMES = frozenset(
 # Names that only a broker has: its names for topic settings, and its own settings.
 _OF_BROKERS = tuple(_TYPES)[tuple(_TYPES).index("remote_log_storage_system_enable") :]
 BROKER_NAMES = frozenset(name for names in _SYNONYMS.values() for name, _ in names) | set(map(kafka_name, _OF_BROKERS))
+_CODECS = ("producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd")
+_WORDS = frozenset((*_CODECS, "CreateTime", "LogAppendTime", COMPACT, DELETE))
+
+
+def is_harmless(name: str, text: str) -> bool:
+    """Return whether a setting is one that klogtool knows, with a value that says nothing else: a number, true or
+    false, or one of Kafka's words. An empty value asks for the name alone."""
+    if name not in KNOWN_NAMES | BROKER_NAMES | OTHER_TOPIC_NAMES:
+        return False
+    if name in ("min.insync.replicas", "unclean.leader.election.enable"):
+        return text in ("", "true", "false") or (text.isdecimal() and len(text) <= len(str(MAX_LONG)))
+    if not text or name not in KNOWN_NAMES:
+        return not text
+    field = next(field for field, names in _NAMES.items() if name in dict(names))
+    are_words = _TYPES[field] in ("str", "tuple[str, ...]")
+    return _WORDS.issuperset(text.split(",")) if are_words else _fits(name, text)

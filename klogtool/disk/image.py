@@ -17,14 +17,13 @@ from contextlib import contextmanager, suppress
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from klogtool.broker.content import FileRange
 from klogtool.disk.about import About, about
 from klogtool.disk.disk import Disk
 from klogtool.disk.facts import check_saving_place, is_partition_dir, looks_like_log_dir
 from klogtool.disk.output import check_in_no_log_dir, check_place, remove_folder
 from klogtool.errors import KlogError, Refused
 from klogtool.log.file import read_whole, unreadable
-from klogtool.plans.image import ImageFile, ImagePlan, Treatment, walk_pieces
+from klogtool.plans.image import ImageFile, ImagePlan, walk_pieces
 from klogtool.plans.image_log import Piece
 from klogtool.plans.image_names import SECRET_BYTES, TopicNames, read_names
 
@@ -43,13 +42,15 @@ class Places(Struct, frozen=True):
 
 class Written(Struct):
     """What was written. bytes: sizes of all files; kept_bytes: what they take on disk; packed_bytes: size of the
-    archive. unread: files that could not be read, each with the reason; they are blank."""
+    archive. unread: files that could not be read, each with the reason; they are blank. holes: how many bytes of a file
+    did not parse as its kind."""
 
     files: int = 0
     bytes: int = 0
     kept_bytes: int = 0
     packed_bytes: int | None = None
     unread: list[tuple[str, str]] = field(default_factory=list)
+    holes: dict[str, int] = field(default_factory=dict)
 
 
 def check_places(places: Places, source: str) -> None:
@@ -177,16 +178,18 @@ def _like(source: str, mode: int) -> About:
 
 def _write_file(disk: Disk, file: ImageFile, path: str, names: TopicNames, written: Written) -> None:
     """Write a file; if the original cannot be read, a hole of its size. An original that is gone is left out."""
+
+    def on_hole(size: int) -> None:
+        if size:
+            written.holes[file.source] = written.holes.get(file.source, 0) + size
+
     try:
         like = _like(file.source, OURS)
     except OSError as error:
         written.unread.append((file.source, unreadable(file.source, error).reason))
         return
     try:
-        if file.treatment is Treatment.WHOLE:
-            disk.write(path, (FileRange(file.source, 0, file.size),), like)
-        else:
-            disk.write_pieces(path, walk_pieces(file, names), like)
+        disk.write_pieces(path, walk_pieces(file, names, on_hole), like)
     except KlogError as error:
         written.unread.append((file.source, error.reason))
         hole: tuple[Piece, ...] = (file.size,)

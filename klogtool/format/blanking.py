@@ -3,7 +3,9 @@
 Zeros replace keys, values, and the keys and values of record headers; their sizes stay. Compressed records of magic 2
 become zeros as a whole, unless somebody needs them. Those of magic 0 and 1 are compressed again after that, because a
 broker that loads a log opens them. One byte is an exception: the last byte of an entry that was not zero becomes 1, so
-that the zeros at the end of a file remain as many as they were. Control batches stay whole.
+that the zeros at the end of a file remain as many as they were. Of control records only what Kafka writes stays.
+
+The offset is not in the checksum of a batch: one that no log has is replaced, too.
 
 This is the reference of kernels/_blank.pxi: a rule that changes here must change there too.
 """
@@ -17,22 +19,55 @@ from msgspec import Struct
 
 from klogtool.errors import KlogError
 from klogtool.format.batch import CODEC_MASK, CODEC_NAMES, CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, parse_batch
+from klogtool.format.blanked_numbers import (
+    FAR_OFFSET,
+    LARGEST_OFFSET,
+    is_offset,
+    is_producer_id,
+    is_small,
+    is_time,
+    stand_in,
+)
 from klogtool.format.checksums import crc32, crc32c
 from klogtool.format.codecs import compress, decompress
 from klogtool.format.codecs.padding import padded
+from klogtool.format.control import KEY_BYTES, TRANSACTION_MARKERS, ControlRecordType
+from klogtool.format.control_values import VALUE_MESSAGES
 from klogtool.format.fields import field_names, number, numbers
-from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, Frame, find_frame
-from klogtool.format.layouts import BATCH_HEADER, MESSAGE_V0_HEAD, SIZED_BYTES
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, find_frame
+from klogtool.format.internal.blanked_metadata import has_unknown_tags
+from klogtool.format.internal.message import parse_front
+from klogtool.format.layouts import (
+    BATCH_HEADER,
+    CONTROL_RECORD_KEY,
+    END_TXN_MARKER,
+    FRAME,
+    MESSAGE_V0_HEAD,
+    MESSAGE_V1_HEAD,
+    SIZED_BYTES,
+)
 from klogtool.format.message import CRC_COVERS_FROM as MESSAGE_CRC_COVERS_FROM
 from klogtool.format.message import HEAD_SIZES, SIZE_FIELD_SIZE
+from klogtool.format.resync import (
+    BATCH_ATTRIBUTES,
+    LARGEST_SOUGHT_BYTES,
+    MESSAGE_ATTRIBUTES,
+    OFFSETS_OF_A_SEGMENT,
+)
 from klogtool.format.varint import VARINT_BITS, VARLONG_BITS, Overlong, read_zigzag
 
 Span: TypeAlias = tuple[int, int]  # bytes [start, stop)
 BlankValue: TypeAlias = Callable[[memoryview], None]
 
 _BATCH_HEADER = numbers(BATCH_HEADER)
-_CRC = field_names(BATCH_HEADER).index("crc")
+_FIELDS = field_names(BATCH_HEADER)
+_CRC = _FIELDS.index("crc")
 _MESSAGE_HEAD, _MESSAGE_CRC, _SIZE = numbers(MESSAGE_V0_HEAD), number(MESSAGE_V0_HEAD.crc), number(SIZED_BYTES.size)
+_MESSAGE_V1_HEAD, _FRAME = numbers(MESSAGE_V1_HEAD), numbers(FRAME)
+_OFFSET, _LENGTH = number(FRAME.offset), number(FRAME.length)
+_CONTROL_KEY, _MARKER = numbers(CONTROL_RECORD_KEY), numbers(END_TXN_MARKER)
+
+_NO_CONTROL_TYPE, _MOST_VERSIONS = -1, 10
 
 
 class _Broken(ValueError):
@@ -40,48 +75,55 @@ class _Broken(ValueError):
 
 
 class RecordSpans(Struct, frozen=True):
-    """Where a record ends in the bytes of its batch, and where its value and the other bytes of its user are."""
+    """Where a record ends in the bytes of its batch, and where its key, its value and its headers are."""
 
     end: int
+    key: Span | None
     value: Span | None
-    others: tuple[Span, ...]
+    headers: tuple[Span, ...]
 
 
-def blank_entry(entry: memoryview, open_from_ms: int, blank_value: BlankValue | None = None) -> None:
+def blank_entry(
+    entry: memoryview, open_from_ms: int, blank_value: BlankValue | None = None, most_offset: int = LARGEST_OFFSET
+) -> None:
     """Blank an entry of magic 0, 1 or 2 whose checksum is right. entry: all of its bytes, writable. Otherwise as
     `blank_batch`."""
     if entry[HEADER_SIZE_UP_TO_MAGIC - 1] < 2:
-        blank_message(entry)
+        blank_message(entry, most_offset)
     else:
-        blank_batch(entry, open_from_ms, blank_value)
+        blank_batch(entry, open_from_ms, blank_value, most_offset)
 
 
-def blank_batch(entry: memoryview, open_from_ms: int, blank_value: BlankValue | None = None) -> None:
+def blank_batch(
+    entry: memoryview, open_from_ms: int, blank_value: BlankValue | None = None, most_offset: int = LARGEST_OFFSET
+) -> None:
     """Blank a batch of magic 2 that consists of all these bytes, whatever its length and magic say. The new checksum is
     right.
 
     open_from_ms: if the batch is compressed, and its largest timestamp is not below this, its records stay readable.
-    blank_value: blanks a value in place, and may keep parts of it; such records stay readable, too.
+    blank_value: blanks a value in place, and may keep parts of it; such records stay readable, too. most_offset: the
+    largest offset that stays.
     """
+    _blank_offset(entry, most_offset)
     batch = parse_batch(entry)
-    if batch.is_control:
-        return
-    body = entry[RECORD_BATCH_OVERHEAD:]
-    with_end, blank = _end_of_data(body), blank_value or _blank_whole
-    if not batch.attributes & CODEC_MASK:
-        _blank_records(body, batch.records_count, blank)
+    body, count = entry[RECORD_BATCH_OVERHEAD:], batch.records_count
+    with_end, is_compressed = _end_of_data(body), bool(batch.attributes & CODEC_MASK)
+    records = _Records(blank_value or _blank_whole, is_control=batch.is_control)
+    if not is_compressed:
+        records.blank(body, count)
         _keep_end(body, with_end)
-    elif batch.max_timestamp >= open_from_ms or blank_value is not None:
-        _blank_inside(body, batch.attributes, 2, lambda inside: _blank_records(inside, batch.records_count, blank))
+    elif batch.max_timestamp >= open_from_ms or blank_value is not None or batch.is_control:
+        _blank_inside(body, batch.attributes, 2, lambda inside: records.blank(inside, count))
     else:
         _fill(body, (0, len(body)))
         _keep_end(body, with_end)
     _set_batch_crc(entry, crc32c(entry[CRC_COVERS_FROM:]))
 
 
-def blank_message(entry: memoryview) -> None:
+def blank_message(entry: memoryview, most_offset: int = LARGEST_OFFSET) -> None:
     """Blank a message of magic 0 or 1, plain or a wrapper, that consists of all these bytes. The new checksum is
     right."""
+    _blank_offset(entry, most_offset)
     _, magic, attributes = _MESSAGE_HEAD.unpack_from(entry, LOG_OVERHEAD)
     body = entry[LOG_OVERHEAD + HEAD_SIZES[magic != 0] :]
     with_end, at = _end_of_data(body), 0
@@ -99,20 +141,76 @@ def blank_message(entry: memoryview) -> None:
     _MESSAGE_CRC.pack_into(entry, LOG_OVERHEAD, crc32(entry[LOG_OVERHEAD + MESSAGE_CRC_COVERS_FROM :]))
 
 
-def blank_damaged(entry: memoryview, open_from_ms: int, blank_value: BlankValue | None = None) -> None:
-    """Blank an entry with a wrong checksum by its header. The checksum stays as it is: a broker tells it. Should it be
-    right by chance, it is changed."""
+def blank_damaged(entry: memoryview, most_offset: int = LARGEST_OFFSET) -> None:
+    """Blank an entry with a wrong checksum: its header stays if its numbers can be those of a log, and nothing of its
+    records. The checksum stays as it is: a broker tells it. Should it be right by chance, it is changed."""
     stored = _checksum(entry)
-    blank_entry(entry, open_from_ms, blank_value)
+    if entry[HEADER_SIZE_UP_TO_MAGIC - 1] < 2:
+        blank_message(entry, most_offset)
+    else:
+        body = entry[RECORD_BATCH_OVERHEAD:]
+        with_end = _end_of_data(body)
+        _fill(body, (0, len(body)))
+        _keep_end(body, with_end)
+    if not is_head_of_log(entry, most_offset):
+        _blank_head(entry, most_offset)
     set_right_checksum(entry)
     _set_checksum(entry, stored if stored != _checksum(entry) else stored ^ 1)
 
 
-def restore(entry: memoryview, pieces: Iterable[tuple[int, bytes]]) -> None:
-    """Put bytes back into a blank entry, each from a position on; the checksum is right again."""
-    for at, data in pieces:
-        start, stop = max(0, at), min(len(entry), at + len(data))
-        entry[start:stop] = data[start - at : stop - at]
+def is_head_of_log(head: memoryview | bytes, most_offset: int = LARGEST_OFFSET) -> bool:
+    """Return whether all numbers in the header of an entry can be those of a log. Those that are not in the bytes
+    can."""
+    if len(head) < HEADER_SIZE_UP_TO_MAGIC:
+        return False
+    offset, _, _, magic = _FRAME.unpack_from(head)
+    if magic < 2:
+        is_whole = magic == 1 and len(head) >= LOG_OVERHEAD + _MESSAGE_V1_HEAD.size
+        return is_offset(offset, most_offset) and (
+            not is_whole or is_time(_MESSAGE_V1_HEAD.unpack_from(head, LOG_OVERHEAD)[3])
+        )
+    if len(head) < RECORD_BATCH_OVERHEAD:
+        return is_offset(offset, most_offset)
+    batch = parse_batch(head)
+    return (
+        is_offset(offset, most_offset)
+        and is_small(batch.last_offset_delta)
+        and is_small(batch.records_count)
+        and is_time(batch.base_timestamp)
+        and is_time(batch.max_timestamp)
+        and is_producer_id(batch.producer_id)
+    )
+
+
+def torn_head(head: bytes, lowest: int) -> bytes:
+    """Return what stays of a header that is cut off: offset and length, if they can be those of an entry."""
+    if len(head) < LOG_OVERHEAD:
+        return b""
+    (offset,), (length,) = _OFFSET.unpack_from(head), _LENGTH.unpack_from(head, _OFFSET.size)
+    is_one = 0 <= offset - lowest <= OFFSETS_OF_A_SEGMENT and MIN_LENGTH <= length <= LARGEST_SOUGHT_BYTES
+    return head[:LOG_OVERHEAD] if is_one else b""
+
+
+def outline(head: bytes, room: int) -> Iterator[tuple[int, bytes]]:
+    """Yield what stays of bytes that are no header, where a broker looks for one: a length and a magic that it judges
+    in the same way. room: how many bytes the log has from here on."""
+    head = head.ljust(HEADER_SIZE_UP_TO_MAGIC, b"\0")
+    _, length, _, magic = _FRAME.unpack_from(head)
+    is_inside = 0 <= length <= room - LOG_OVERHEAD
+    yield LOG_OVERHEAD - _LENGTH.size, _LENGTH.pack(length if is_inside else stand_in(length, bits=32))
+    judged = magic if 0 <= magic <= 2 else stand_in(magic, bits=8)
+    yield HEADER_SIZE_UP_TO_MAGIC - 1, bytes([judged & 0xFF])
+
+
+def fill_in(entry: memoryview, pieces: Iterable[tuple[int, bytes, bytes]]) -> None:
+    """Put bytes into a blank entry where others have gone; the checksum is right again.
+
+    pieces: position, the bytes, and those of the original.
+    """
+    for at, data, before in pieces:
+        for n in range(max(0, -at), min(len(data), len(entry) - at)):
+            if entry[at + n] != before[n]:
+                entry[at + n] = data[n]
     set_right_checksum(entry)
 
 
@@ -121,6 +219,27 @@ def set_right_checksum(entry: memoryview) -> None:
     is_batch = entry[HEADER_SIZE_UP_TO_MAGIC - 1] >= 2
     covered = entry[CRC_COVERS_FROM if is_batch else LOG_OVERHEAD + MESSAGE_CRC_COVERS_FROM :]
     _set_checksum(entry, crc32c(covered) if is_batch else crc32(covered))
+
+
+def _blank_offset(entry: memoryview, most_offset: int) -> None:
+    (offset,) = _OFFSET.unpack_from(entry)
+    if not is_offset(offset, most_offset):
+        _OFFSET.pack_into(entry, 0, -1 if offset < 0 else FAR_OFFSET)
+
+
+def _blank_head(entry: memoryview, most_offset: int) -> None:
+    """Take all numbers out of a header that do not say of which kind the entry is."""
+    offset, length, _, magic = _FRAME.unpack_from(entry)
+    if magic >= 2:
+        attributes = parse_batch(entry).attributes & BATCH_ATTRIBUTES
+        _fill(entry, (0, RECORD_BATCH_OVERHEAD))
+        _set_batch_field(entry, "attributes", attributes)
+    else:
+        attributes = entry[HEADER_SIZE_UP_TO_MAGIC] & MESSAGE_ATTRIBUTES
+        _fill(entry, (0, LOG_OVERHEAD + HEAD_SIZES[magic]))
+        entry[HEADER_SIZE_UP_TO_MAGIC] = attributes
+    _FRAME.pack_into(entry, 0, offset, length, 0, magic)
+    _blank_offset(entry, most_offset)
 
 
 def _checksum(entry: memoryview) -> int:
@@ -136,8 +255,12 @@ def _set_checksum(entry: memoryview, crc: int) -> None:
 
 
 def _set_batch_crc(entry: memoryview, crc: int) -> None:
+    _set_batch_field(entry, "crc", crc)
+
+
+def _set_batch_field(entry: memoryview, name: str, value: int) -> None:
     fields = list(_BATCH_HEADER.unpack_from(entry))
-    fields[_CRC] = crc
+    fields[_FIELDS.index(name)] = value
     _BATCH_HEADER.pack_into(entry, 0, *fields)
 
 
@@ -209,13 +332,15 @@ def head_spans(head: memoryview | bytes) -> Iterator[Span]:
         yield at, at + SIZE_FIELD_SIZE
 
 
-def blank_bytes(data: memoryview, kept: list[Span]) -> None:
-    """Blank bytes that are no sound entry, except for some spans, ascending; they may overlap."""
-    with_end, at = _end_of_data(data), 0
-    for start, stop in kept:
-        _fill(data, (at, min(start, len(data))))
-        at = max(at, stop)
-    _fill(data, (at, len(data)))
+def blank_bytes(data: memoryview, kept: Iterable[tuple[int, bytes]]) -> None:
+    """Blank bytes that are no sound entry, except for some pieces, each with its position; of two that overlap, the
+    later one counts."""
+    with_end = _end_of_data(data)
+    _fill(data, (0, len(data)))
+    for at, piece in kept:
+        start, stop = max(0, at), min(len(data), at + len(piece))
+        if start < stop:
+            data[start:stop] = piece[start - at : stop - at]
     _keep_end(data, with_end)
 
 
@@ -233,15 +358,63 @@ def header_of_blank_batch(head: bytes, size: int, crc_of_zeros: Callable[[int, i
 # Records of magic 2.
 
 
-def _blank_records(body: memoryview, count: int, blank_value: BlankValue) -> None:
-    at = 0
-    for record in walk_record_spans(body, count):
-        for span in record.others:
-            _fill(body, span)
-        if record.value is not None:
-            blank_value(body[slice(*record.value)])
-        at = record.end
-    _fill(body, (at, len(body)))
+class _Records(Struct, frozen=True):
+    """How records are blanked. blank_value: blanks the value of one that is no control record."""
+
+    blank_value: BlankValue
+    is_control: bool
+
+    def blank(self, body: memoryview, count: int) -> None:
+        """Blank the uncompressed records of a batch."""
+        at = 0
+        for record in walk_record_spans(body, count):
+            for span in record.headers:
+                _fill(body, span)
+            if self.is_control:
+                _blank_control(body[slice(*(record.key or (0, 0)))], body[slice(*(record.value or (0, 0)))])
+            else:
+                _fill(body, record.key or (0, 0))
+                self.blank_value(body[slice(*(record.value or (0, 0)))])
+            at = record.end
+        _fill(body, (at, len(body)))
+
+
+def _blank_control(key: memoryview, value: memoryview) -> None:
+    """Blank what is not in the key or value of a control record as Kafka writes it. A key of another type becomes one
+    of no type."""
+    version, type_id = _CONTROL_KEY.unpack_from(key) if len(key) >= KEY_BYTES else (0, _NO_CONTROL_TYPE)
+    kind = ControlRecordType.of(type_id) if is_small_version(version) else ControlRecordType.UNKNOWN
+    _fill(key, (min(KEY_BYTES, len(key)), len(key)))
+    if kind is ControlRecordType.UNKNOWN and len(key) >= KEY_BYTES:
+        _CONTROL_KEY.pack_into(key, 0, version if is_small_version(version) else stand_in(version, bits=16), -1)
+    elif len(key) < KEY_BYTES:
+        _fill(key, (0, len(key)))
+    if kind in TRANSACTION_MARKERS and _is_marker(value):
+        _fill(value, (_MARKER.size, len(value)))
+    elif kind not in VALUE_MESSAGES or not _is_message(VALUE_MESSAGES[kind], value):
+        _fill(value, (0, len(value)))
+
+
+def is_small_version(version: int) -> bool:
+    """Return whether a version in the bytes of a control record may be one of Kafka's."""
+    return 0 <= version < _MOST_VERSIONS
+
+
+def _is_marker(value: memoryview) -> bool:
+    if len(value) < _MARKER.size:
+        return False
+    version, epoch = _MARKER.unpack_from(value)
+    return is_small_version(version) and is_small(epoch)
+
+
+def _is_message(name: str, value: memoryview) -> bool:
+    """Return whether a value is a message of Kafka's, without bytes that its schema does not know."""
+    data = bytes(value)
+    try:
+        values, left = parse_front(name, int.from_bytes(data[:2], "big", signed=True), data)
+    except (KlogError, KeyError):
+        return False
+    return left == 0 and not has_unknown_tags(values)
 
 
 def walk_record_spans(body: memoryview, count: int) -> Iterator[RecordSpans]:
@@ -266,17 +439,17 @@ def _record_spans(body: memoryview, at: int) -> RecordSpans:
     cursor.varlong()
     cursor.varint()
     key, value, headers = cursor.field(), cursor.field(), cursor.varint()
-    others = [] if key is None else [key]
+    inside: list[Span] = []
     if not 0 <= headers <= cursor.left:
         raise _Broken
     for _ in range(headers):
         name, content = cursor.field(), cursor.field()
         if name is None:
             raise _Broken
-        others += [name] if content is None else [name, content]
+        inside += [name] if content is None else [name, content]
     if cursor.left:
         raise _Broken
-    return RecordSpans(cursor.end, value, tuple(others))
+    return RecordSpans(cursor.end, key, value, tuple(inside))
 
 
 class _Cursor:

@@ -44,11 +44,31 @@ cdef inline bint blank_plain_records(uint8_t* body, int64_t size, int32_t count)
     memset(<uint8_t*> c.at, 0, c.end - c.at)
     return True
 
-cdef inline bint blank_plain_message(uint8_t* b, int64_t size) noexcept nogil:
+cdef inline bint is_offset_of_log(int64_t offset, int64_t most) noexcept nogil:
+    """format.blanked_numbers.is_offset."""
+    return -1 <= offset <= most and offset < (<int64_t> 1 << 48)
+
+cdef inline bint is_small_number(int32_t number) noexcept nogil:
+    """format.blanked_numbers.is_small."""
+    return -1 <= number < (1 << 24)
+
+cdef inline bint is_marker(Bytes body, int64_t size, int32_t count) noexcept nogil:
+    """The records are one marker of a transaction and nothing else: all of it stays."""
+    cdef Cursor c
+    cdef Record r
+    c.at, c.end, c.broken = body, body + size, False
+    if count != 1 or not next_record(&c, &r) or c.at != c.end:
+        return False
+    if r.key_size != 4 or r.value_size != 6 or r.header_count:
+        return False
+    return (r.key[0] == 0 and r.key[1] < 10 and r.key[2] == 0 and r.key[3] < 2
+            and r.value[0] == 0 and r.value[1] < 10 and is_small_number(be32(r.value + 2)))
+
+cdef inline bint blank_plain_message(uint8_t* b, int64_t size, int64_t most_offset) noexcept nogil:
     """A message of magic 0 or 1 whose checksum is right; False: it is a wrapper, or its sizes do not fill it."""
     cdef int magic = b[FRAME_MAGIC]
     cdef int64_t at = LOG_OVERHEAD + (MESSAGE0_SIZE if magic == 0 else MESSAGE1_SIZE), end, key, value
-    if b[HEADER_SIZE_UP_TO_MAGIC] & CODEC_MASK or size - at < 8:
+    if b[HEADER_SIZE_UP_TO_MAGIC] & CODEC_MASK or size - at < 8 or not is_offset_of_log(be64(b), most_offset):
         return False
     key = be32(b + at)
     if key > size - at - 8:
@@ -67,13 +87,15 @@ cdef inline bint blank_plain_message(uint8_t* b, int64_t size) noexcept nogil:
                                                          size - LOG_OVERHEAD - MESSAGE_CRC_COVERS_FROM))
     return True
 
-cdef inline bint blank_one(uint8_t* b, int64_t size, int64_t open_from_ms) noexcept nogil:
+cdef inline bint blank_one(uint8_t* b, int64_t size, int64_t open_from_ms, int64_t most_offset) noexcept nogil:
     """A batch whose checksum is right; False: the reference is to do it, and nothing was done."""
     cdef int attributes = be16(b + BATCH_ATTRIBUTES)
     cdef uint8_t* body = b + BATCH_SIZE
     cdef int64_t end
+    if not is_offset_of_log(be64(b), most_offset):
+        return False
     if attributes & CONTROL_BIT:
-        return True
+        return not attributes & CODEC_MASK and is_marker(body, size - BATCH_SIZE, be32(b + BATCH_RECORDS_COUNT))
     end = end_of_data(body, size - BATCH_SIZE)
     if attributes & CODEC_MASK:
         if be64(b + BATCH_MAX_TIMESTAMP) >= open_from_ms:
@@ -86,7 +108,7 @@ cdef inline bint blank_one(uint8_t* b, int64_t size, int64_t open_from_ms) noexc
     store_be32(b + BATCH_CRC, crc32c_of(0, b + BATCH_CRC_COVERS_FROM, size - BATCH_CRC_COVERS_FROM))
     return True
 
-def blank_batches(uint8_t[::1] data not None, int64_t at, int64_t stop, int64_t open_from_ms):
+def blank_batches(uint8_t[::1] data not None, int64_t at, int64_t stop, int64_t open_from_ms, int64_t most_offset):
     """format.blanking.blank_entry of the entries that begin in data[at:stop]: (where the next entry begins, why).
 
     why: DONE, or REFERENCE in front of a wrapper, of a compressed batch whose records are to stay readable, of an entry
@@ -112,7 +134,8 @@ def blank_batches(uint8_t[::1] data not None, int64_t at, int64_t stop, int64_t 
                 break
             if not proved(b + at, size):
                 break
-            if not (blank_one(b + at, size, open_from_ms) if b[at + FRAME_MAGIC] == 2 else blank_plain_message(b + at, size)):
+            if not (blank_one(b + at, size, open_from_ms, most_offset) if b[at + FRAME_MAGIC] == 2
+                    else blank_plain_message(b + at, size, most_offset)):
                 break
             at, why = at + size, _DONE
     return at, why

@@ -237,7 +237,9 @@ def walk_unproved(data: Buffer, at: int, lowest: int, end: int, last_offset: int
     return resync.walk_unproved(data, at, resync.Sought(lowest, end), last_offset)
 
 
-def blank_batches(data: bytearray | memoryview, at: int, stop: int, open_from_ms: int) -> tuple[int, int]:
+def blank_batches(
+    data: bytearray | memoryview, at: int, stop: int, open_from_ms: int, most_offset: int
+) -> tuple[int, int]:
     """None of them."""
     return at, _answer(at, stop)
 

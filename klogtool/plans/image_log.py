@@ -1,39 +1,43 @@
 """The bytes of a `.log` or of a KRaft snapshot without keys and values, piece by piece.
 
 `verify` says where the log is damaged. Between the damages all checksums are right, and stay right. Damaged bytes keep
-what looks like a header, so that they are judged in the same way; a wrong checksum stays wrong.
+what looks like a header, so that they are judged in the same way; a wrong checksum stays wrong. Where a broker looks
+for a header and finds other bytes, a length and a magic of the same kind stay.
 """
 
 from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TypeAlias
 
 from klogtool import kernels
-from klogtool.broker.config import BROKER_NAMES, KNOWN_NAMES
+from klogtool.broker.config import is_harmless
 from klogtool.errors import KlogError
-from klogtool.format.batch import RECORD_BATCH_OVERHEAD
+from klogtool.format.batch import RECORD_BATCH_OVERHEAD, parse_batch
 from klogtool.format.batch_proof import judge_entry
 from klogtool.format.blanking import (
     BlankValue,
-    Span,
     blank_batch,
     blank_bytes,
     blank_damaged,
     blank_entry,
     blank_message,
+    fill_in,
     head_spans,
     header_of_blank_batch,
-    restore,
+    is_head_of_log,
+    outline,
+    torn_head,
 )
-from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, Frame, find_frame, walk_frames
+from klogtool.format.entry_fields import put_field
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, Frame, find_frame, walk_frames
 from klogtool.format.indexes import unpack_offset_index
 from klogtool.format.internal.blanked_metadata import blank_metadata_value
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, parse_file_name
-from klogtool.format.resync import LARGEST_SOUGHT_BYTES
+from klogtool.format.resync import LARGEST_SOUGHT_BYTES, Sought, is_plausible
 from klogtool.log.file import LogFile, read_whole
 from klogtool.log.folder import own_name
 from klogtool.log.probing import PIECE_BYTES, Probe
@@ -45,19 +49,21 @@ from klogtool.verify.log_walk import LogWalk
 from klogtool.verify.segment_report import SegmentContext, SegmentReport
 
 Piece: TypeAlias = bytes | memoryview | int  # bytes of a file; a number stands for so many zeros
+Kept: TypeAlias = tuple[int, bytes]  # bytes that stay, or what stands for them, at a position
+ALL_OFFSETS = 1 << 32  # of a segment, and of damage that is told as an overflow
+MOST_SMALL_OFFSET = (1 << 37) - 1  # no text reads as a smaller number
 NO_ENTRIES = frozenset({"batch-crc", "batch-header", "torn-batch", "zero-tail", "foreign-bytes"})
 MOST_MISLED = 1000  # limit of entries of an index that point to no batch
-KNOWN_SETTINGS = KNOWN_NAMES | BROKER_NAMES
 
 
-def walk_blanked(file: LogFile, names: TopicNames | None) -> Iterator[Piece]:
+def walk_blanked(file: LogFile, names: TopicNames | None, on_hole: Callable[[int], None]) -> Iterator[Piece]:
     """Yield the file without keys and values, in pieces; each is valid until the next one. There are as many bytes as
     the file has.
 
-    names: if these are records of `__cluster_metadata`, the names of topics in them. Raises KlogError if the file
-    cannot be read, or becomes shorter.
+    names: if these are records of `__cluster_metadata`, the names of topics in them. on_hole: gets the number of bytes
+    that belong to no entry and are left out. Raises KlogError if the file cannot be read, or becomes shorter.
     """
-    return _LogImage(file, names).walk()
+    return _LogImage(file, names, on_hole).walk()
 
 
 class _HeadReads(Reads):
@@ -71,13 +77,15 @@ class _HeadReads(Reads):
 class _LogImage:
     """One file."""
 
-    def __init__(self, file: LogFile, names: TopicNames | None) -> None:
+    def __init__(self, file: LogFile, names: TopicNames | None, on_hole: Callable[[int], None]) -> None:
         name = parse_file_name(own_name(file.path))
         self._base_offset = (name.base_offset or 0) if name.kind is FileKind.LOG else 0
+        self._on_hole = on_hole
+        self._most_offset = max(self._base_offset + ALL_OFFSETS, MOST_SMALL_OFFSET)
         self._file, self._probe = file, Probe(file, end=file.size, lowest=self._base_offset)
         self._blank_value = None if names is None else _metadata_blanker(names)
         self._open_from_ms = MAX_LONG if name.kind is not FileKind.LOG else self._largest_timestamp()
-        self._kept = sorted(_misled_by_index(self._probe)) if name.kind is FileKind.LOG else list[Span]()
+        self._kept = sorted(_misled_by_index(self._probe)) if name.kind is FileKind.LOG else list[Kept]()
 
     def walk(self) -> Iterator[Piece]:
         """Yield all pieces."""
@@ -89,7 +97,7 @@ class _LogImage:
                 self._kept.sort()
                 yield from self._damaged(damage)
                 at = damage.end
-                self._kept = [span for span in self._kept if span[1] > at]
+                self._kept = [(first, data) for first, data in self._kept if first + len(data) > at]
         yield from self._sound(at, self._file.size)
 
     def _is_no_entry(self, damage: Damage) -> bool:
@@ -118,7 +126,7 @@ class _LogImage:
                 if window.cut:
                     kept = self._kept_in(window)
                     self._blank_window(window)
-                    _restore(window, kept)
+                    _fill_in(window, kept)
                     yield window.data[: window.cut]
                     at += window.cut
                 pool.give_back(window.data)
@@ -126,17 +134,18 @@ class _LogImage:
                 size = yield from self._large_batch(at, end)
                 at += size
 
-    def _kept_in(self, window: Window) -> list[tuple[int, bytes]]:
-        """Return the bytes of a window that stay, each with its position in the window."""
+    def _kept_in(self, window: Window) -> list[tuple[int, bytes, bytes]]:
+        """Return what stays of a window: its position there, the bytes, and those of the original."""
         start, stop = window.base, window.base + window.cut
-        spans = [(max(first, start), min(last, stop)) for first, last in self._kept if first < stop and last > start]
-        return [(first - start, bytes(window.data[first - start : last - start])) for first, last in spans]
+        kept = ((max(at, start), data[max(0, start - at) : stop - at]) for at, data in self._kept)
+        found = ((at - start, data) for at, data in kept if at < stop and data)
+        return [(at, data, bytes(window.data[at : at + len(data)])) for at, data in found]
 
     def _blank_window(self, window: Window) -> None:
         at, stop = 0, window.cut
         while at < stop:
             if self._blank_value is None:
-                at, _ = kernels.native.blank_batches(window.data, at, stop, self._open_from_ms)
+                at, _ = kernels.native.blank_batches(window.data, at, stop, self._open_from_ms, self._most_offset)
             if at < stop:
                 at += self._blank_frame(window, at)
 
@@ -145,9 +154,13 @@ class _LogImage:
         frame = next(walk_frames(window.data, at, window.cut, base=window.base))
         entry = window.data[at : at + frame.size]
         if judge_entry(entry, Frame(0, frame.offset, frame.size, frame.magic)) is not None:
-            blank_entry(entry, self._open_from_ms, self._blank_value)
+            # Of a control batch nothing is a key or value of a user.
+            is_control = frame.magic >= 2 and parse_batch(entry).is_control
+            before = bytes(entry if is_control else entry[:LOG_OVERHEAD])
+            blank_entry(entry, self._open_from_ms, self._blank_value, self._most_offset)
+            self._on_hole(changed_bytes(before, bytes(entry[: len(before)])))
         else:  # the file changed meanwhile
-            blank_bytes(entry, list(head_spans(bytes(entry[:RECORD_BATCH_OVERHEAD]))))
+            blank_bytes(entry, ())
         return frame.size
 
     def _large_batch(self, at: int, end: int) -> Generator[Piece, None, int]:
@@ -155,6 +168,7 @@ class _LogImage:
         head = self._probe.head(at)
         frame = find_frame(head, 0, end - at)
         if not isinstance(frame, Frame) or frame.magic != 2 or frame.size <= RECORD_BATCH_OVERHEAD:
+            self._on_hole(end - at)
             yield end - at
             return end - at
         yield header_of_blank_batch(head, frame.size, crc_of_zeros)
@@ -169,16 +183,20 @@ class _LogImage:
             yield damage.size
         elif damage.entry is not None and damage.size <= LARGEST_SOUGHT_BYTES:
             entry = memoryview(bytearray(self._probe.read(damage.start, damage.size)))
+            before = bytes(entry[:LOG_OVERHEAD])
             if damage.entry.facts.magic == 2:
-                blank_batch(entry, self._open_from_ms, self._blank_value)
+                blank_batch(entry, self._open_from_ms, self._blank_value, self._most_offset)
             else:
-                blank_message(entry)
+                blank_message(entry, self._most_offset)
+            self._on_hole(changed_bytes(before, entry[:LOG_OVERHEAD]))
             yield entry
         else:
             at = damage.start
             while (size := self._size_of_whole(at, damage.end)) is not None:
                 entry = memoryview(bytearray(self._probe.read(at, size)))
-                blank_damaged(entry, self._open_from_ms, self._blank_value)
+                head = bytes(entry[:RECORD_BATCH_OVERHEAD])
+                blank_damaged(entry, self._most_offset)
+                self._on_hole(changed_bytes(head, entry[: len(head)]) if head[HEADER_SIZE_UP_TO_MAGIC - 1] >= 2 else 0)
                 yield entry
                 at += size
             yield from self._no_entry(at, damage.end)
@@ -190,28 +208,30 @@ class _LogImage:
             return None
         if frame.magic > 2 or (frame.magic == 2 and frame.size < RECORD_BATCH_OVERHEAD):
             return None
-        is_misleading = any(first < at + frame.size and last > at for first, last in self._kept)
+        is_misleading = any(first < at + frame.size and first + len(data) > at for first, data in self._kept)
         return None if is_misleading else frame.size
 
     def _no_entry(self, start: int, end: int) -> Iterator[Piece]:
-        spans, kept = self._walk_kept(start, end), list[Span]()
-        following = next(spans, None)
+        following, kept = self._walk_kept(start, end), list[Kept]()
+        coming = next(following, None)
         for at in range(start, end, PIECE_BYTES):
-            piece = memoryview(bytearray(self._probe.read(at, min(PIECE_BYTES, end - at))))
+            before = self._probe.read(at, min(PIECE_BYTES, end - at))
+            piece = memoryview(bytearray(before))
             stop = at + len(piece)
-            while following is not None and following[0] < stop:
-                kept.append(following)
-                following = next(spans, None)
-            blank_bytes(piece, sorted((max(0, first - at), last - at) for first, last in kept))
+            while coming is not None and coming[0] < stop:
+                kept.append(coming)
+                coming = next(following, None)
+            blank_bytes(piece, [(first - at, data) for first, data in kept])
+            self._on_hole(changed_bytes(before, piece))
             yield piece
-            kept = [span for span in kept if span[1] > stop]
+            kept = [(first, data) for first, data in kept if first + len(data) > stop]
 
-    def _walk_kept(self, start: int, end: int) -> Iterator[Span]:
+    def _walk_kept(self, start: int, end: int) -> Iterator[Kept]:
         """Yield the bytes that stay, by their start."""
         heads = heapq.merge(self._frames_from(start, end), self._probe.heads(start, end))
-        spans = ((at + first, at + last) for at in heads for first, last in head_spans(self._probe.head(at)))
-        kept = (span for span in self._kept if span[1] > start)
-        return (span for span in heapq.merge(spans, kept) if span[0] < end)
+        pieces = (piece for at in heads for piece in _judged(self._probe, at))
+        kept = ((at, data) for at, data in self._kept if at + len(data) > start)
+        return (piece for piece in heapq.merge(pieces, kept) if piece[0] < end)
 
     def _frames_from(self, at: int, end: int) -> Iterator[int]:
         """Yield where frames begin if one follows the other from here on."""
@@ -223,32 +243,59 @@ class _LogImage:
             at += frame.size
 
 
-def _restore(window: Window, kept: list[tuple[int, bytes]]) -> None:
-    """Put bytes back into the entries of a window."""
+def _fill_in(window: Window, kept: list[tuple[int, bytes, bytes]]) -> None:
+    """Put bytes into the records of the entries of a window; their headers stayed."""
     frames = walk_frames(window.data, 0, window.cut, base=window.base) if kept else iter(())
     for frame in frames:
         start, stop = frame.position, frame.position + frame.size
-        pieces = [(at - start, data) for at, data in kept if at < stop and at + len(data) > start]
+        pieces = [(at - start, data, before) for at, data, before in kept if at < stop and at + len(data) > start]
         if pieces:
-            restore(window.data[start:stop], pieces)
+            fill_in(window.data[start:stop], pieces)
 
 
-def _misled_from(probe: Probe, start: int, end: int) -> Iterator[Span]:
-    """Yield where a broker's walk finds headers behind damage, if they are none: a wrong length leads there. The walk
-    begins at `start`; the damage ends at `end`."""
+def _judged(probe: Probe, at: int) -> Iterator[Kept]:
+    """Yield what stays at a position where a broker looks for a header: all of it if it is one but for its length and
+    its magic; else what makes a broker judge it in the same way."""
+    head = probe.head(at)
+    if len(head) < RECORD_BATCH_OVERHEAD and (torn := torn_head(head, probe.lowest)):
+        yield at, torn
+        yield at + HEADER_SIZE_UP_TO_MAGIC - 1, head[HEADER_SIZE_UP_TO_MAGIC - 1 : HEADER_SIZE_UP_TO_MAGIC]
+    elif is_head_of_log(head, probe.lowest + ALL_OFFSETS) and (
+        probe.looks_like_entry(at, even_torn=True) or _is_header_but_for_its_frame(head, probe.lowest)
+    ):
+        yield from ((at + first, head[first:last]) for first, last in head_spans(head))
+    else:
+        yield from ((at + first, data) for first, data in outline(head, probe.end - at))
+
+
+def _is_header_but_for_its_frame(head: bytes, lowest: int) -> bool:
+    """Return whether the bytes are the header of a batch with a wrong length or magic."""
+    if len(head) < RECORD_BATCH_OVERHEAD:
+        return False
+    mended = bytearray(head)
+    mended[HEADER_SIZE_UP_TO_MAGIC - 1] = 2
+    size = LARGEST_SOUGHT_BYTES if parse_batch(head).records_count else RECORD_BATCH_OVERHEAD
+    put_field(memoryview(mended), "length", size - LOG_OVERHEAD)
+    frame = find_frame(mended, 0, size)
+    return isinstance(frame, Frame) and is_plausible(mended, frame, Sought(lowest, size))
+
+
+def _misled_from(probe: Probe, start: int, end: int) -> Iterator[Kept]:
+    """Yield what stays where a broker's walk finds headers behind damage, if they are none: a wrong length leads there.
+    The walk begins at `start`; the damage ends at `end`."""
     at = start
     for _ in range(MOST_STEPS):
         if at >= end:
             if at >= probe.end or probe.judge(at) is not None:
                 return
-            yield at, min(at + RECORD_BATCH_OVERHEAD, probe.end)
+            yield from _judged(probe, at)
         frame = probe.frame(at)
         if not isinstance(frame, Frame):
             return
         at += frame.size
 
 
-def _misled_by_index(probe: Probe) -> Iterator[Span]:
+def _misled_by_index(probe: Probe) -> Iterator[Kept]:
     """Yield the same for entries of the offset index that point to no batch. A missing index misleads nobody."""
     path = probe.file.path
     stem, _, rest = own_name(path).partition(FileKind.LOG.value)
@@ -267,7 +314,15 @@ def _misled_by_index(probe: Probe) -> Iterator[Span]:
 
 
 def _metadata_blanker(names: TopicNames) -> BlankValue:
-    return lambda value: blank_metadata_value(value, names.of, KNOWN_SETTINGS)
+    return lambda value: blank_metadata_value(value, names.of, is_harmless)
+
+
+def changed_bytes(before: bytes, after: bytes | memoryview) -> int:
+    """Return how many bytes are other ones in the image."""
+    if before == after:
+        return 0
+    different = int.from_bytes(before, "big") ^ int.from_bytes(after, "big")
+    return len(before) - different.to_bytes(len(before), "big").count(0)
 
 
 def crc_of_zeros(count: int, so_far: int) -> int:

@@ -1,8 +1,11 @@
-"""Other names for topics, so that an image does not tell them. The map of names is kept apart from the image.
+"""Other names for topics, and for files and folders that are not Kafka's, so that an image does not tell them.
+
+The map of names is kept apart from the image.
 
 A new name is a hash of the topic's name and a secret, in lowercase letters and digits. It has as many bytes as the old
 one, because sizes of records depend on it. Kafka's internal topics keep their names, because brokers and klogtool treat
-them in their own ways.
+them in their own ways. Of a file's name what Kafka reads stays: its kind, and offsets in digits. The rest becomes
+letters, so that no name becomes a number.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from klogtool.errors import KlogError
+from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
 from klogtool.log.folder import find_partition_dir_name
 
 INTERNAL_TOPICS = frozenset(
@@ -28,16 +32,25 @@ INTERNAL_TOPICS = frozenset(
 SECRET_BYTES = 16
 MOST_TRIES = 10_000  # topics with names of one letter need several
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
-_HEAD_LINES = 2  # of a checkpoint: version and number of entries
-_FIRST_WORD = re.compile(rb"\s*(\S+)")
+_NO_DIGITS = _LETTERS[:26]
+_OFFSETS = re.compile(r"-?[0-9]{1,20}(-[0-9]{10})?")  # of a segment's file, of a KRaft snapshot
+_NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
+_NEW_NAME = re.compile(r"[A-Za-z0-9]+")
+_UNIQUE_ID = re.compile(r"[0-9a-f]{32}")
+_HARMLESS = frozenset({"lost+found", "remote-log-index-cache"})  # a broker or klogtool treats them in their own ways
 
 
 class TopicNames:
-    """The names of one image. secret: for the hash; None: names stay as they are. known: names of an earlier image."""
+    """The names of one image. secret: for the hash; None: names stay as they are.
 
-    def __init__(self, secret: bytes | None, known: Mapping[str, str] | None = None) -> None:
-        self._secret, self.names = secret, dict(known or {})
-        self._taken = {*self.names.values(), *INTERNAL_TOPICS}
+    known, others: names of topics, and of files and folders, of an earlier image.
+    """
+
+    def __init__(
+        self, secret: bytes | None, known: Mapping[str, str] | None = None, others: Mapping[str, str] | None = None
+    ) -> None:
+        self._secret, self.names, self.others = secret, dict(known or {}), dict(others or {})
+        self._taken = {*self.names.values(), *self.others.values(), *INTERNAL_TOPICS}
 
     @property
     def are_mapped(self) -> bool:
@@ -56,43 +69,67 @@ class TopicNames:
     def of_folder(self, name: str) -> str:
         """Return the name that a folder has in the image."""
         found = find_partition_dir_name(name)
-        return name if found is None else self.of(found.topic) + name[len(found.topic) :]
+        if found is None:
+            return name if name in _HARMLESS else self._of_other(name)
+        rest = name[len(found.topic) + 1 :]
+        if found.state is PartitionDirState.CURRENT:
+            number, unique_id = rest, ""
+        else:
+            number, _, unique_id = rest.removesuffix(found.state.value).rpartition(".")
+            unique_id = "." + (unique_id if _UNIQUE_ID.fullmatch(unique_id) else self._of_other(unique_id))
+        number = number if _NUMBER.fullmatch(number) else str(found.partition)
+        return f"{self.of(found.topic)}-{number}{unique_id}{found.state.value}"
+
+    def of_file(self, name: str) -> str:
+        """Return the name that a file has in the image."""
+        found = parse_file_name(name)
+        if found.kind is FileKind.FOREIGN:
+            return self._of_other(name)
+        if not (found.kind.has_base_offset or found.kind is FileKind.KRAFT_SNAPSHOT):
+            return name  # all of it is Kafka's
+        end = found.kind.value + found.suffix
+        stem = name.removesuffix(end)
+        return name if _OFFSETS.fullmatch(stem) else self._of_stem(stem) + end
+
+    def _of_stem(self, stem: str) -> str:
+        """Return another stem; what Kafka reads of it as an offset or an epoch stays."""
+        found = re.match(r"-?[0-9]{1,20}(?=\.)|[0-9]{20}-[0-9]{10}(?=.)", stem, re.DOTALL)
+        at = found.end() if found else 0
+        return stem[:at] + stem[at : at + 1] * bool(at) + self._of_other(stem[at + bool(at) :])
+
+    def _of_other(self, name: str) -> str:
+        """Return another name of letters for what is not Kafka's."""
+        if self._secret is None or not name:
+            return name
+        if name not in self.others:
+            self.others[name] = self._new_name(self._secret, os.fsencode(name), _NO_DIGITS)
+            self._taken.add(self.others[name])
+        return self.others[name]
 
     def as_json(self) -> dict[str, Any]:
         """Return what a map file says."""
-        return {"secret": (self._secret or b"").hex(), "names": self.names}
+        return {"secret": (self._secret or b"").hex(), "names": self.names, "others": self.others}
 
-    def _new_name(self, secret: bytes, topic: bytes) -> str:
+    def _new_name(self, secret: bytes, topic: bytes, letters: str = _LETTERS) -> str:
         for number in range(MOST_TRIES):
             seed = b"%s%d:%s" % (secret, number, topic)
-            name = "".join(_LETTERS[byte % len(_LETTERS)] for byte in hashlib.shake_256(seed).digest(len(topic)))
+            name = "".join(letters[byte % len(letters)] for byte in hashlib.shake_256(seed).digest(len(topic)))
             if name not in self._taken:
                 return name
-        raise KlogError(f"there are too many topics with names of {len(topic)} bytes", cure="Use --keep-names.")
+        raise KlogError(f"there are too many names of {len(topic)} bytes", cure="Use --keep-names.")
 
 
 def read_names(row: Any) -> TopicNames:
     """Return the names of a map file. Raises KlogError if it is not one."""
     try:
-        secret, known = bytes.fromhex(row["secret"]), row["names"]
-        if not secret or not all(isinstance(name, str) for pair in known.items() for name in pair):
+        secret, known, others = bytes.fromhex(row["secret"]), row["names"], row.get("others", {})
+        pairs = [pair for names in (known, others) for pair in names.items()]
+        if len({other for _, other in pairs}) < len(pairs):
+            raise ValueError
+        if not secret or not all(isinstance(name, str) for pair in pairs for name in pair):
+            raise ValueError
+        if not all(len(os.fsencode(name)) == len(other) and _NEW_NAME.fullmatch(other) for name, other in pairs):
             raise ValueError
     except (KeyError, TypeError, ValueError, AttributeError):
         raise KlogError("this is not a map of names that klogtool wrote") from None
-    return TopicNames(secret, known)
-
-
-def renamed_checkpoint(data: bytes, names: TopicNames) -> bytes:
-    """Return a checkpoint of partitions with other names, in the same number of bytes. Damaged lines are treated as
-    lines of partitions."""
-    if not names.are_mapped:
-        return data
-    return b"\n".join(_renamed_line(number, line, names) for number, line in enumerate(data.split(b"\n")))
-
-
-def _renamed_line(number: int, line: bytes, names: TopicNames) -> bytes:
-    found = _FIRST_WORD.match(line)
-    if found is None or (number < _HEAD_LINES and found[1].isdigit()):
-        return line
-    name = os.fsencode(names.of(os.fsdecode(found[1])))
-    return line[: found.start(1)] + name + line[found.end(1) :]
+    return TopicNames(secret, known, others)

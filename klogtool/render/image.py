@@ -22,9 +22,15 @@ def image_row(plan: ImagePlan, names: TopicNames, places: Places, written: Writt
         "files": written.files,
         "bytes": written.bytes,
         "kept_bytes": written.kept_bytes,
-        "names": {"mapped": names.are_mapped, "topics": len(names.names), "map": places.names},
+        "names": {
+            "mapped": names.are_mapped,
+            "topics": len(names.names),
+            "others": len(names.others),
+            "map": places.names,
+        },
         "pack": None if places.pack is None else {"path": places.pack, "bytes": written.packed_bytes},
         "blank": plan.blank,
+        "holes": [{"path": path, "bytes": size} for path, size in written.holes.items()],
         "left_out": _reasons(plan.left_out),
         "unread": _reasons(written.unread),
     }
@@ -40,19 +46,24 @@ def image_text(plan: ImagePlan, names: TopicNames, places: Places, written: Writ
         lines.append(f"{places.pack}: the same, packed: {written.packed_bytes:,} bytes")
     if names.are_mapped:
         lines.append(
-            f"{count_text(len(names.names), 'topic')} got other names. "
+            f"{count_text(len(names.names), 'topic')} and {count_text(len(names.others), 'other file or folder')} "
+            "got other names. "
             f"{places.names} says which is which: keep this file to yourself."
         )
     else:
         lines.append("Topics keep their names.")
     lines += _list_text("only the size is in the image: not a file of Kafka", [(path, "") for path in plan.blank])
+    lines += _list_text("holes in the image", [(path, _hole_text(size)) for path, size in written.holes.items()])
     lines += _list_text("not in the image", plan.left_out)
     lines += _list_text("only the size is in the image: not read", written.unread)
-    lines.append(
-        "Hosts in meta.properties, quorum-state and control records stay, and so do names of files and folders "
-        "that are not Kafka's."
-    )
+    if written.holes:
+        lines.append("Answers about files with holes can have other numbers and words than those about the original.")
+    lines.append("Hosts in control records of __cluster_metadata stay, and so do the cluster id and the node id.")
     return joined(lines)
+
+
+def _hole_text(size: int) -> str:
+    return f"{count_text(size, 'byte')} {'does' if size == 1 else 'do'} not parse as this kind of file"
 
 
 def _list_text(what: str, found: Any) -> list[str]:

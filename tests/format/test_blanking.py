@@ -7,10 +7,19 @@ import random
 import pytest
 from vectors import BATCH
 
+from klogtool.broker.config import is_harmless
 from klogtool.format.batch import CODEC_NAMES, Header, Record, build_batch, parse_batch
 from klogtool.format.blanking import blank_batch, blank_bytes, blank_damaged, blank_entry, blank_message, head_spans
 from klogtool.format.codecs import compress, decompress
 from klogtool.format.codecs.padding import padded
+from klogtool.format.control import (
+    ControlRecordType,
+    EndTransactionMarker,
+    build_control_key,
+    build_end_transaction_marker,
+    parse_control_type_id,
+)
+from klogtool.format.control_values import build_control_value
 from klogtool.format.internal.blanked_metadata import blank_metadata_value
 from klogtool.format.internal.records import METADATA, build_metadata_record, parse_metadata_record
 from klogtool.format.java_numbers import MAX_LONG
@@ -78,9 +87,44 @@ def test_zeros_at_the_end_stay_as_many() -> None:
         assert len(blanked(data).rstrip(b"\0")) == len(data.rstrip(b"\0"))
 
 
-def test_control_batches_stay() -> None:
-    data = build_batch(RECORDS[:1], is_control=True, producer_id=1, producer_epoch=0)
-    assert blanked(data) == data
+def control_batch(key: bytes, value: bytes, codec: str = "none") -> bytes:
+    return build_batch([Record(0, 0, key, value)], is_control=True, producer_id=1, producer_epoch=0, codec=codec)
+
+
+VOTERS = build_control_value(ControlRecordType.LEADER_CHANGE, {"leaderId": 1, "voters": [{"voterId": 1}]})
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (ControlRecordType.COMMIT, build_end_transaction_marker(EndTransactionMarker(ControlRecordType.COMMIT, 3))),
+        (ControlRecordType.LEADER_CHANGE, VOTERS),
+    ],
+)
+def test_control_records_stay(kind: ControlRecordType, value: bytes, codec: str) -> None:
+    data = control_batch(build_control_key(kind), value, codec)
+    (before,), (after,) = (list(parse_batch(form).records()) for form in (data, blanked(data)))
+    assert (before.key, before.value) == (after.key, after.value)
+
+
+@pytest.mark.parametrize("key", [SECRET, build_control_key(ControlRecordType.COMMIT) + SECRET, b"\0\0\0\3"])
+def test_what_is_no_control_record_goes(key: bytes) -> None:
+    """An attribute that says so makes no control record of it."""
+    for codec in ("none", "gzip"):
+        batch = parse_batch(blanked(control_batch(key, SECRET * 3, codec)))
+        assert not any(SECRET in form for form in (bytes(batch.data), *(r.key + r.value for r in batch.records())))
+    kinds = [ControlRecordType.of(parse_control_type_id(record.key)) for record in batch.records()]
+    assert kinds == [ControlRecordType.UNKNOWN if key == SECRET else ControlRecordType.of(key[3])]
+
+
+@pytest.mark.parametrize("start", [0, *range(17, 53)])
+def test_text_in_a_header_goes(start: int) -> None:
+    """Where it leaves length and magic as they are."""
+    data = bytearray(build_batch(RECORDS))
+    data[start : start + 8] = b"hush-now"
+    blank_damaged(memoryview(data))
+    assert not any(b"hush-now"[at : at + 5] in data for at in range(4))
 
 
 def test_the_length_and_the_magic_need_not_be_right() -> None:
@@ -104,17 +148,17 @@ def test_a_wrong_checksum_stays(magic: int) -> None:
     whole = build_batch(RECORDS) if magic == 2 else build_message_set(PLAIN[:1], magic=magic)
     data = bytearray(whole)
     data[-5] ^= 1
-    blank_damaged(memoryview(data), MAX_LONG)
+    blank_damaged(memoryview(data))
     assert data[:21] == whole[:21]
     assert SECRET not in data
     again = bytes(data)
-    blank_damaged(memoryview(data), MAX_LONG)
+    blank_damaged(memoryview(data))
     assert data == again
 
 
 def test_damaged_bytes_keep_heads_only() -> None:
     data = bytearray(build_batch(RECORDS) * 2)
-    blank_bytes(memoryview(data), [(0, 61)])
+    blank_bytes(memoryview(data), [(0, bytes(data[:61]))])
     assert bytes(data[:61]) == build_batch(RECORDS)[:61]
     assert set(data[61:]) <= {0, 1}
     message = build_message_set(PLAIN[:1], magic=1)
@@ -140,7 +184,7 @@ def metadata(kind: str, /, **values: object) -> bytes:
 
 def blanked_metadata(value: bytes) -> bytes:
     out = bytearray(value)
-    blank_metadata_value(memoryview(out), lambda name: "z" * len(name), {"retention.ms"})
+    blank_metadata_value(memoryview(out), lambda name: "z" * len(name), is_harmless)
     return bytes(out)
 
 
@@ -157,7 +201,10 @@ def test_topics_of_the_metadata_get_other_names() -> None:
     [
         (2, "orders", "retention.ms", "7", ("zzzzzz", "retention.ms", "7")),
         (2, "orders", "cleanup.policy", "top", ("zzzzzz", "cleanup.policy", "xxx")),
-        (4, "1", "ssl.key.password", "hush", ("1", "ssl.key.password", "xxxx")),
+        (2, "orders", "cleanup.policy", "compact,delete", ("zzzzzz", "cleanup.policy", "compact,delete")),
+        (2, "orders", "retention.ms", "hush", ("zzzzzz", "retention.ms", "xxxx")),
+        (2, "orders", "min.insync.replicas", "2", ("zzzzzz", "min.insync.replicas", "2")),
+        (4, "1", "ssl.key.password", "hush", ("1", "x" * 16, "xxxx")),
     ],
 )
 def test_settings_of_the_metadata(kind: int, of: str, name: str, value: str, expected: tuple[str, ...]) -> None:
@@ -169,5 +216,8 @@ def test_settings_of_the_metadata(kind: int, of: str, name: str, value: str, exp
 def test_private_records_of_the_metadata_lose_all_but_their_type() -> None:
     group = metadata("ConfigRecord", resourceType=32, resourceName="payroll", name="retention.ms", value="7")
     assert blanked_metadata(group) == group[:3] + bytes(len(group) - 3)
-    for junk in (b"", b"\1", b"\1\2\0orders", b"\xff" * 9):
+    whole = metadata("RemoveTopicRecord", topicId=TOPIC_ID)
+    assert blanked_metadata(whole) == whole
+    assert b"orders" not in blanked_metadata(metadata("FeatureLevelRecord", name="orders", featureLevel=1))
+    for junk in (b"", b"\1", b"\1\2\0orders", b"\xff" * 9, whole + b"orders", whole[:-1] + b"\1\x09\x06orders"):
         assert b"orders" not in blanked_metadata(junk)
