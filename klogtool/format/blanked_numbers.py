@@ -7,7 +7,9 @@ reads as such a number. Any other one becomes a number of the same kind: a negat
 from __future__ import annotations
 
 LARGEST_TIMESTAMP_MS = 253_402_300_799_999  # the end of the year 9999
-LARGEST_OFFSET = LARGEST_PRODUCER_ID = (1 << 48) - 1
+LARGEST_OFFSET = (1 << 48) - 1
+LARGEST_PRODUCER_ID = (1 << 37) - 1
+LARGEST_PRODUCER_EPOCH = (1 << 13) - 1
 LARGEST_SMALL = (1 << 24) - 1  # of epochs and counts: their first byte is no letter
 LARGEST_RELATIVE_OFFSET = (1 << 28) - 1
 FAR_OFFSET = 7 << 60  # no sum of it and of a number of a batch is too large for a long

@@ -39,6 +39,7 @@ _JSON_NAMES = frozenset(
         *(b"currentVoters", b"voterId", b"data_version", b"version", b"brokerEpoch"),
     )
 )
+_JSON_WORDS = frozenset((b"true", b"false", b"null", *(bytes([byte]) for byte in b"{}[]:,")))
 _JSON_UUIDS = frozenset((b'"clusterId"', b'"votedDirectoryId"'))
 _JSON_TOKEN = re.compile(
     rb'"(?:[^"\\]|\\.)*"|[+-]?[0-9]+(?![0-9.eE])|true|false|null|[{}\[\]:,]|[ \t\r\n\0]+|.', re.DOTALL
@@ -154,6 +155,6 @@ def _json_token(token: bytes, name: bytes) -> bytes:
         if is_id or (not name and token in _JSON_NAMES):
             return token
         return b'"' + _hidden(token[1:-1]) + b'"' if len(token) > 1 and token[-1:] == b'"' else _hidden(token)
-    if _NUMBER.fullmatch(token):
+    if name in _JSON_NAMES and _NUMBER.fullmatch(token):
         return _number(token)
-    return token if token in (b"true", b"false", b"null") or token in b"{}[]:," else _hidden(token)
+    return token if token in _JSON_WORDS else _hidden(token)

@@ -22,6 +22,7 @@ from klogtool.format.batch import CODEC_MASK, CODEC_NAMES, CRC_COVERS_FROM, RECO
 from klogtool.format.blanked_numbers import (
     FAR_OFFSET,
     LARGEST_OFFSET,
+    LARGEST_PRODUCER_EPOCH,
     is_offset,
     is_producer_id,
     is_small,
@@ -146,7 +147,10 @@ def blank_damaged(entry: memoryview, most_offset: int = LARGEST_OFFSET) -> None:
     records. The checksum stays as it is: a broker tells it. Should it be right by chance, it is changed."""
     stored = _checksum(entry)
     if entry[HEADER_SIZE_UP_TO_MAGIC - 1] < 2:
+        is_whole = _is_filled(entry)
         blank_message(entry, most_offset)
+        if not is_whole:  # sizes of a key and a value that are none
+            _fill(entry, (LOG_OVERHEAD + HEAD_SIZES[entry[HEADER_SIZE_UP_TO_MAGIC - 1]], len(entry)))
     else:
         body = entry[RECORD_BATCH_OVERHEAD:]
         with_end = _end_of_data(body)
@@ -158,12 +162,25 @@ def blank_damaged(entry: memoryview, most_offset: int = LARGEST_OFFSET) -> None:
     _set_checksum(entry, stored if stored != _checksum(entry) else stored ^ 1)
 
 
+def _is_filled(entry: memoryview) -> bool:
+    """Return whether the key and the value of a message fill it."""
+    body = entry[LOG_OVERHEAD + HEAD_SIZES[entry[HEADER_SIZE_UP_TO_MAGIC - 1]] :]
+    sizes = [_SIZE.unpack_from(body, start - SIZE_FIELD_SIZE)[0] for start, _ in _message_spans(body)]
+    return (
+        len(sizes) == len(("key", "value"))
+        and all(size >= -1 for size in sizes)
+        and (sum(SIZE_FIELD_SIZE + max(0, size) for size in sizes) == len(body))
+    )
+
+
 def is_head_of_log(head: memoryview | bytes, most_offset: int = LARGEST_OFFSET) -> bool:
     """Return whether all numbers in the header of an entry can be those of a log. Those that are not in the bytes
     can."""
     if len(head) < HEADER_SIZE_UP_TO_MAGIC:
         return False
     offset, _, _, magic = _FRAME.unpack_from(head)
+    if magic < 0:
+        return False
     if magic < 2:
         is_whole = magic == 1 and len(head) >= LOG_OVERHEAD + _MESSAGE_V1_HEAD.size
         return is_offset(offset, most_offset) and (
@@ -175,7 +192,9 @@ def is_head_of_log(head: memoryview | bytes, most_offset: int = LARGEST_OFFSET) 
     return (
         is_offset(offset, most_offset)
         and is_small(batch.last_offset_delta)
-        and is_small(batch.records_count)
+        and 0 <= batch.records_count <= batch.last_offset_delta + 1
+        and is_small(batch.base_sequence)
+        and batch.producer_epoch <= LARGEST_PRODUCER_EPOCH
         and is_time(batch.base_timestamp)
         and is_time(batch.max_timestamp)
         and is_producer_id(batch.producer_id)

@@ -206,7 +206,7 @@ class _LogImage:
         frame = self._probe.frame(at) if at < end else None
         if not isinstance(frame, Frame) or frame.size > min(end - at, LARGEST_SOUGHT_BYTES):
             return None
-        if frame.magic > 2 or (frame.magic == 2 and frame.size < RECORD_BATCH_OVERHEAD):
+        if frame.magic not in (0, 1, 2) or (frame.magic == 2 and frame.size < RECORD_BATCH_OVERHEAD):
             return None
         is_misleading = any(first < at + frame.size and first + len(data) > at for first, data in self._kept)
         return None if is_misleading else frame.size
