@@ -34,7 +34,7 @@ from klogtool.format.blanking import (
 from klogtool.format.entry_fields import put_field
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, Frame, find_frame, walk_frames
 from klogtool.format.indexes import unpack_offset_index
-from klogtool.format.internal.blanked_metadata import blank_metadata_value
+from klogtool.format.internal.blanked_metadata import Replacing, blank_metadata_value
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.format.resync import LARGEST_SOUGHT_BYTES, Sought, is_plausible
@@ -83,7 +83,7 @@ class _LogImage:
         self._on_hole = on_hole
         self._most_offset = max(self._base_offset + ALL_OFFSETS, MOST_SMALL_OFFSET)
         self._file, self._probe = file, Probe(file, end=file.size, lowest=self._base_offset)
-        self._blank_value = None if names is None else _metadata_blanker(names)
+        self._blank_value = None if names is None else _metadata_blanker(names, on_hole)
         self._open_from_ms = MAX_LONG if name.kind is not FileKind.LOG else self._largest_timestamp()
         self._kept = sorted(_misled_by_index(self._probe)) if name.kind is FileKind.LOG else list[Kept]()
 
@@ -313,8 +313,14 @@ def _misled_by_index(probe: Probe) -> Iterator[Kept]:
             yield from _misled_from(probe, position, position)
 
 
-def _metadata_blanker(names: TopicNames) -> BlankValue:
-    return lambda value: blank_metadata_value(value, names.of, is_harmless)
+def _metadata_blanker(names: TopicNames, on_hole: Callable[[int], None]) -> BlankValue:
+    replacing = Replacing(names.of, names.hidden, is_harmless)
+
+    def blank(value: memoryview) -> None:
+        if value and not blank_metadata_value(value, replacing):
+            on_hole(len(value))
+
+    return blank
 
 
 def changed_bytes(before: bytes, after: bytes | memoryview) -> int:

@@ -50,6 +50,7 @@ class TopicNames:
         self, secret: bytes | None, known: Mapping[str, str] | None = None, others: Mapping[str, str] | None = None
     ) -> None:
         self._secret, self.names, self.others = secret, dict(known or {}), dict(others or {})
+        self._salt = os.urandom(SECRET_BYTES) if secret is None else secret
         self._taken = {*self.names.values(), *self.others.values(), *INTERNAL_TOPICS}
 
     @property
@@ -90,6 +91,14 @@ class TopicNames:
         end = found.kind.value + found.suffix
         stem = name.removesuffix(end)
         return name if _OFFSETS.fullmatch(stem) else self._of_stem(stem) + end
+
+    def hidden(self, text: str) -> str:
+        """Return letters in place of a text, as many as it has bytes; the same ones for the same text. A colon stays,
+        because it parts the name of a user from its type."""
+        return ":".join(self._letters_for(part.encode("utf-8", "surrogatepass")) for part in text.split(":"))
+
+    def _letters_for(self, data: bytes) -> str:
+        return "".join(_NO_DIGITS[byte % 26] for byte in hashlib.shake_256(self._salt + data).digest(len(data)))
 
     def _of_stem(self, stem: str) -> str:
         """Return another stem; what Kafka reads of it as an offset or an epoch stays."""

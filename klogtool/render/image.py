@@ -46,8 +46,8 @@ def image_text(plan: ImagePlan, names: TopicNames, places: Places, written: Writ
         lines.append(f"{places.pack}: the same, packed: {written.packed_bytes:,} bytes")
     if names.are_mapped:
         lines.append(
-            f"{count_text(len(names.names), 'topic')} and {count_text(len(names.others), 'other file or folder', 'other files or folders')} "
-            "got other names. "
+            f"{count_text(len(names.names), 'topic')} and "
+            f"{count_text(len(names.others), 'other file or folder', 'other files or folders')} got other names. "
             f"{places.names} says which is which: keep this file to yourself."
         )
     else:

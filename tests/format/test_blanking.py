@@ -20,7 +20,7 @@ from klogtool.format.control import (
     parse_control_type_id,
 )
 from klogtool.format.control_values import build_control_value
-from klogtool.format.internal.blanked_metadata import blank_metadata_value
+from klogtool.format.internal.blanked_metadata import Replacing, blank_metadata_value
 from klogtool.format.internal.records import METADATA, build_metadata_record, parse_metadata_record
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.message import build_message_set, parse_message
@@ -184,7 +184,8 @@ def metadata(kind: str, /, **values: object) -> bytes:
 
 def blanked_metadata(value: bytes) -> bytes:
     out = bytearray(value)
-    blank_metadata_value(memoryview(out), lambda name: "z" * len(name), is_harmless)
+    replacing = Replacing(lambda name: "z" * len(name), lambda text: "y" * len(text), is_harmless)
+    blank_metadata_value(memoryview(out), replacing)
     return bytes(out)
 
 
@@ -213,9 +214,14 @@ def test_settings_of_the_metadata(kind: int, of: str, name: str, value: str, exp
     assert (values["resourceName"], values["name"], values["value"]) == expected
 
 
-def test_private_records_of_the_metadata_lose_all_but_their_type() -> None:
+def test_private_records_of_the_metadata_have_no_text() -> None:
     group = metadata("ConfigRecord", resourceType=32, resourceName="payroll", name="retention.ms", value="7")
-    assert blanked_metadata(group) == group[:3] + bytes(len(group) - 3)
+    values = parse_metadata_record(METADATA, blanked_metadata(group)).values
+    assert (values["resourceName"], values["name"], values["value"]) == ("yyyyyyy", "y" * 12, "y")
+    secrets = {"salt": b"salt", "storedKey": b"hush", "serverKey": b"k", "iterations": 4096}
+    user = metadata("UserScramCredentialRecord", name="jane", mechanism=1, **secrets)
+    assert not any(word in blanked_metadata(user) for word in (b"jane", b"salt", b"hush"))
+    assert parse_metadata_record(METADATA, blanked_metadata(user)).values["name"] == "yyyy"
     whole = metadata("RemoveTopicRecord", topicId=TOPIC_ID)
     assert blanked_metadata(whole) == whole
     assert b"orders" not in blanked_metadata(metadata("FeatureLevelRecord", name="orders", featureLevel=1))

@@ -1,15 +1,18 @@
 """A record of `__cluster_metadata` without what is private in it, in the same number of bytes.
 
 Names of topics are replaced by other names. Names and values of settings become the letter x if klogtool does not know
-them, because a password may be among them. Records that have only ids and numbers stay whole if they can be read. Of
-every other record only the type and the version stay: hosts, users, credentials, access rules, quotas.
+them, because a password may be among them. Records that have only ids and numbers stay whole if they can be read. In all
+others (brokers, users, credentials, access rules, quotas) letters without meaning replace every text, the same ones for
+the same text, and zeros replace bytes. Of a record that cannot be read only the type and the version stay.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from msgspec import Struct
 
 from klogtool.errors import KlogError
 from klogtool.format.internal.records import (
@@ -19,7 +22,7 @@ from klogtool.format.internal.records import (
     metadata_record_name,
     parse_metadata_record,
 )
-from klogtool.format.internal.schema import UNKNOWN_TAGS
+from klogtool.format.internal.schema import UNKNOWN_TAGS, Field, StructSchema, schema_of
 
 _TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 _FRAME_BYTES = 3  # frame version, type and version of a record
@@ -46,19 +49,28 @@ _BROKER_NAME = re.compile(r"[0-9]{0,10}")
 _FEATURE = re.compile(r"(metadata|kraft|transaction|group|share|streams|eligible\.leader\.replicas)\.version")
 
 
-def blank_metadata_value(
-    value: memoryview, name_of: Callable[[str], str], is_known: Callable[[str, str], bool]
-) -> None:
-    """Blank the value of a metadata record in place. name_of: returns a name of the same length for a topic. is_known:
-    whether a setting with this value may stay; with an empty value, whether its name may."""
+class Replacing(Struct, frozen=True):
+    """What replaces text, in the same number of bytes. name_of: for the name of a topic. hide: for any other text.
+
+    is_known: whether a setting with this value may stay; with an empty value, whether its name may.
+    """
+
+    name_of: Callable[[str], str]
+    hide: Callable[[str], str]
+    is_known: Callable[[str, str], bool]
+
+
+def blank_metadata_value(value: memoryview, replacing: Replacing) -> bool:
+    """Blank the value of a metadata record in place. Return whether it can still be read as a record."""
     data = bytes(value)
-    name = metadata_record_name(data)
-    if name in HARMLESS and _is_harmless(data):
-        return
-    blanked = _blanked(data, name_of, is_known) if name in ("TopicRecord", "ConfigRecord") else None
-    if blanked is None or len(blanked) != len(data):
+    if metadata_record_name(data) in HARMLESS and _is_harmless(data):
+        return True
+    blanked = _blanked(data, replacing)
+    is_record = blanked is not None and len(blanked) == len(data)
+    if blanked is None or not is_record:
         blanked = data[:_FRAME_BYTES] + bytes(max(0, len(data) - _FRAME_BYTES))
     value[:] = blanked
+    return is_record
 
 
 def _is_harmless(data: bytes) -> bool:
@@ -85,22 +97,42 @@ def has_unknown_tags(value: object) -> bool:
     return isinstance(value, (list, tuple)) and any(map(has_unknown_tags, value))
 
 
-def _blanked(data: bytes, name_of: Callable[[str], str], is_known: Callable[[str, str], bool]) -> bytes | None:
-    """Return the record with other names; None if it cannot be read, or is about users or clients."""
+def _blanked(data: bytes, replacing: Replacing) -> bytes | None:
+    """Return the record with other text; None if it cannot be read."""
     try:
         message = parse_metadata_record(METADATA, data)
         values = {name: value for name, value in message.values.items() if name != UNKNOWN_TAGS}
         if message.name == "TopicRecord":
             if not _TOPIC_NAME.fullmatch(values["name"]):
                 return None
-            values["name"] = name_of(values["name"])
-        elif not _is_resource(values["resourceType"], values["resourceName"]):
-            return None
+            values["name"] = replacing.name_of(values["name"])
+        elif message.name == "ConfigRecord" and _is_resource(values["resourceType"], values["resourceName"]):
+            _blank_setting(values, replacing)
         else:
-            _blank_setting(values, name_of, is_known)
+            values = _hidden(schema_of(message.name).struct, values, replacing.hide)
         return build_metadata_record(message.name, message.version, values)
-    except KlogError:
+    except (KlogError, ValueError):
         return None
+
+
+def _hidden(struct: StructSchema, values: Mapping[str, Any], hide: Callable[[str], str]) -> dict[str, Any]:
+    """Return the values of a struct without text and bytes; numbers and ids stay."""
+    fields = [field for field in struct.fields if field.name in values]
+    return {field.name: _hidden_field(field, values[field.name], hide) for field in fields}
+
+
+def _hidden_field(field: Field, value: Any, hide: Callable[[str], str]) -> Any:
+    if value is None:
+        return None
+    return [_hidden_value(field, item, hide) for item in value] if field.is_array else _hidden_value(field, value, hide)
+
+
+def _hidden_value(field: Field, value: Any, hide: Callable[[str], str]) -> Any:
+    if field.struct is not None:
+        return None if value is None else _hidden(field.struct, value, hide)
+    if field.type == "string":
+        return value if _FEATURE.fullmatch(value) else hide(value)
+    return bytes(len(value)) if field.type in ("bytes", "records") else value
 
 
 def _is_resource(kind: int, name: str) -> bool:
@@ -109,10 +141,10 @@ def _is_resource(kind: int, name: str) -> bool:
     )
 
 
-def _blank_setting(values: dict[str, Any], name_of: Callable[[str], str], is_known: Callable[[str, str], bool]) -> None:
+def _blank_setting(values: dict[str, Any], replacing: Replacing) -> None:
     if values["resourceType"] == _TOPIC:
-        values["resourceName"] = name_of(values["resourceName"])
-    if values["value"] is not None and not is_known(values["name"], values["value"]):
+        values["resourceName"] = replacing.name_of(values["resourceName"])
+    if values["value"] is not None and not replacing.is_known(values["name"], values["value"]):
         values["value"] = "x" * len(values["value"].encode())
-    if not is_known(values["name"], ""):
+    if not replacing.is_known(values["name"], ""):
         values["name"] = "x" * len(values["name"].encode())
