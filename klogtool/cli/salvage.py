@@ -47,7 +47,10 @@ def _refuse_in_place(ctx: click.Context, _: click.Parameter, asked: bool) -> Non
     help="Where to keep the rejected bytes, with a manifest.  [default: the --output DIR with .rejected added]",
 )
 @click.option(
-    "--deep", is_flag=True, help="Also reject batches whose records cannot be read. verify --deep finds them."
+    "--deep/--shallow",
+    default=True,
+    help="Open every batch, and reject those whose records cannot be read; or go by headers and checksums alone.  "
+    "[default: --deep]",
 )
 @click.option("--plan-out", type=click.Path(), metavar="FILE", help="Save the plan, for klogtool apply.")
 @click.option("--apply", is_flag=True, hidden=True, expose_value=False, callback=_refuse_in_place)

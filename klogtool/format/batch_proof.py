@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from klogtool.errors import AboveLimit, KlogError
+from klogtool.errors import AboveLimit, Corrupt, KlogError
 from klogtool.format.batch import (
     CODEC_MASK,
     CODEC_NAMES,
@@ -50,6 +50,12 @@ SMALLEST_RECORD_BYTES = 7  # length, attributes, two deltas, null key, null valu
 SMALLEST_MESSAGE_BYTES = {magic: size + 8 for magic, size in enumerate(HEAD_SIZES)}  # two sizes of null
 NOT_TOLD = -(2**63)  # the first offset of a wrapper: only its inner messages have it
 NO_MARKER = NO_COORDINATOR_EPOCH = -1
+HEADER = "header"  # contradicts records that can be read
+# Fields of HeaderFault: of the attributes the codec and the flags; BODY: the size of the records.
+CODEC, FLAGS, DELTA, COUNT, BODY, PRODUCER = (
+    *("codec", "attributes", "last_offset_delta"),
+    *("records_count", "size", "producer"),
+)
 
 
 class EntryFacts(Struct):
@@ -90,6 +96,10 @@ class EntryFacts(Struct):
         """Its first offset, or its only known one."""
         return self.first_offset if self.tells_first_offset else self.last_offset
 
+    def is_copy_of(self, other: EntryFacts) -> bool:
+        """Return whether it is the same entry at another place."""
+        return replace(self, position=other.position) == other
+
     @property
     def is_control(self) -> bool:
         """Whether it is a batch of control records."""
@@ -99,19 +109,42 @@ class EntryFacts(Struct):
 FACTS = EntryFacts.__struct_fields__
 
 
+class HeaderFault(Struct, frozen=True):
+    """What is impossible about the header of an entry. field: the one that readers and brokers go wrong by."""
+
+    field: str
+    detail: str
+
+
 class Judged(Struct, frozen=True):
     """An entry that proved itself. contradiction: what is impossible about its header, records_contradiction: about its
-    records; None if nothing is. unchecked: why its records were not checked: they are too large, which is no damage."""
+    records; None if nothing is. unchecked: why its records were not checked: they are too large, which is no damage.
+
+    is_readable: its records can be read, as far as they were looked at, though they may contradict the header.
+    """
 
     facts: EntryFacts
-    contradiction: str | None = None
+    contradiction: HeaderFault | None = None
     records_contradiction: str | None = None
     unchecked: str | None = None
+    is_readable: bool = True
 
     @property
     def is_sound(self) -> bool:
         """Whether nothing is wrong with it, as far as it was checked."""
         return self.contradiction is None and self.records_contradiction is None
+
+    @property
+    def is_served(self) -> bool:
+        """Whether consumers get its records, and a broker keeps it, although something contradicts them. Only if it was
+        judged deep."""
+        fault = self.contradiction
+        return self.unchecked is None and self.is_readable and (fault is None or fault.field in (FLAGS, COUNT))
+
+    @property
+    def wrong(self) -> str | None:
+        """What is wrong with it, in words."""
+        return self.records_contradiction if self.contradiction is None else self.contradiction.detail
 
     @property
     def is_plain(self) -> bool:
@@ -141,11 +174,12 @@ def judge_batch(batch: RecordBatch, *, deep: bool = False) -> Judged:
     facts = batch_facts(batch)
     wrong = batch_contradiction(batch)
     if wrong is not None:
-        return Judged(facts, wrong)
+        return _judge_records(facts, _contradictions(batch), wrong) if deep else Judged(facts, wrong)
     marker_wrong = _read_marker(batch, facts)
     if marker_wrong is not None or not deep:
-        return Judged(facts, None, marker_wrong)
-    return _judge_records(facts, _contradictions(batch))
+        return Judged(facts, None, marker_wrong, is_readable=marker_wrong is None)
+    judged = _judge_records(facts, _contradictions(batch))
+    return replace(judged, is_readable=False) if batch.is_control and judged.records_contradiction else judged
 
 
 def batch_of(head: Buffer, data: Buffer, size: int, position: int) -> RecordBatch:
@@ -175,22 +209,22 @@ def batch_facts(batch: RecordBatch) -> EntryFacts:
     )
 
 
-def batch_contradiction(batch: RecordBatch) -> str | None:
-    """Return what no broker writes into a header (MemoryRecordsBuilder, LogValidator.validateBatch), in words; or
-    None."""
+def batch_contradiction(batch: RecordBatch) -> HeaderFault | None:
+    """Return what no broker writes into a header (MemoryRecordsBuilder, LogValidator.validateBatch), or None."""
     body_size, count, delta = batch.size - RECORD_BATCH_OVERHEAD, batch.records_count, batch.last_offset_delta
     codec = batch.attributes & CODEC_MASK
-    if batch.attributes & ~KNOWN_ATTRIBUTES:
-        return f"attributes {batch.attributes & 0xFFFF:#06x} have flags that there are not"
     if codec >= len(CODEC_NAMES):
-        return f"codec {codec} does not exist"
+        return HeaderFault(CODEC, f"codec {codec} does not exist")
+    if batch.attributes & ~KNOWN_ATTRIBUTES:
+        return HeaderFault(FLAGS, f"attributes {batch.attributes & 0xFFFF:#06x} have flags that there are not")
     if delta < 0:
-        return f"the last offset delta is {delta}"
+        return HeaderFault(DELTA, f"the last offset delta is {delta}")
     if not 0 <= count <= delta + 1:
-        return f"{count} records cannot be in {delta + 1} offsets"
+        return HeaderFault(COUNT, f"{count} records cannot be in {delta + 1} offsets")
     if bool(count) != bool(body_size) or (codec == 0 and body_size < SMALLEST_RECORD_BYTES * count):
-        return f"{count} records cannot be in {body_size} bytes"
-    return _producer_contradiction(batch, codec)
+        return HeaderFault(BODY, f"{count} records cannot be in {body_size} bytes")
+    wrong = _producer_contradiction(batch, codec)
+    return None if wrong is None else HeaderFault(PRODUCER, wrong)
 
 
 def _producer_contradiction(batch: RecordBatch, codec: int) -> str | None:
@@ -221,14 +255,18 @@ def _read_marker(batch: RecordBatch, facts: EntryFacts) -> str | None:
     return None
 
 
-def _judge_records(facts: EntryFacts, wrong: Iterator[str]) -> Judged:
-    """wrong: yields what is wrong with the records, or contradicts the header, during the walk."""
+def _judge_records(facts: EntryFacts, wrong: Iterator[str], fault: HeaderFault | None = None) -> Judged:
+    """wrong: yields what is wrong with the records, or contradicts the header, during the walk. fault: of the
+    header."""
+    first: str | None = None
     try:
-        return Judged(facts, None, next(wrong, None))
+        for found in wrong:
+            first = first or found
     except AboveLimit as error:
-        return Judged(facts, unchecked=error.reason)
+        return Judged(facts, fault, first, error.reason)
     except KlogError as error:
-        return Judged(facts, None, error.reason)
+        return Judged(facts, fault, first or error.reason, is_readable=False)
+    return Judged(facts, fault, first)
 
 
 def _contradictions(batch: RecordBatch) -> Iterator[str]:
@@ -300,15 +338,15 @@ def message_facts(message: Message) -> EntryFacts:
     )
 
 
-def message_contradiction(message: Message) -> str | None:
-    """Return what no broker writes into the head of a message, in words; or None."""
+def message_contradiction(message: Message) -> HeaderFault | None:
+    """Return what no broker writes into the head of a message, or None."""
     attributes = message.attributes & 0xFF
     if len(message.message) < SMALLEST_MESSAGE_BYTES[message.magic]:
-        return f"{len(message.message)} bytes are less than a message of magic {message.magic} has"
+        return HeaderFault(BODY, f"{len(message.message)} bytes are less than a message of magic {message.magic} has")
     if attributes & ~KNOWN_MESSAGE_ATTRIBUTES:
-        return f"attributes {attributes:#04x} have flags that there are not"
+        return HeaderFault(FLAGS, f"attributes {attributes:#04x} have flags that there are not")
     if attributes & CODEC_MASK > CODEC_NAMES.index("lz4"):
-        return f"codec {attributes & CODEC_MASK} is not one of magic {message.magic}"
+        return HeaderFault(CODEC, f"codec {attributes & CODEC_MASK} is not one of magic {message.magic}")
     return None
 
 
@@ -319,7 +357,7 @@ def _message_contradictions(message: Message, facts: EntryFacts) -> Iterator[str
     count = 0
     for record in message.records():
         if not record.crc_valid:
-            yield f"inner message {record.offset} does not match its checksum"
+            raise Corrupt(f"inner message {record.offset} does not match its checksum")
         if before is not None and record.offset <= before:
             yield f"inner message {record.offset} does not lie behind {before}"
         first = record.offset if first is None else first

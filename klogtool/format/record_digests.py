@@ -69,7 +69,7 @@ def sound_entry(data: Buffer, frame: Frame, *, base: int, deep: bool) -> RecordB
     judged, position = judge_entry(data, frame, base=base, deep=deep), base + frame.position
     if judged is None:
         raise Corrupt("the checksum does not match", position=position, kafka_class="CorruptRecordException")
-    wrong = judged.contradiction or judged.records_contradiction
+    wrong = judged.wrong
     if wrong is not None:
         raise Corrupt(wrong, position=position, kafka_class="CorruptRecordException")
     too_many = deep and judged.facts.records_count > MOST_RECORDS

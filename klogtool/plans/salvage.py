@@ -61,10 +61,10 @@ _METADATA, _EPOCHS = FileKind.PARTITION_METADATA, FileKind.LEADER_EPOCH_CHECKPOI
 
 
 class SalvageQuestion(Question, frozen=True):
-    """replicas: paths of other copies. deep: also leave out batches whose records cannot be read."""
+    """replicas: paths of other copies. deep: open every batch, and leave out those whose records cannot be read."""
 
     replicas: tuple[PathText, ...] = ()
-    deep: bool = False
+    deep: bool = True
 
 
 QUESTION = SalvageQuestion

@@ -17,26 +17,23 @@ if TYPE_CHECKING:
 
 # What an id means, and what readers or a broker do then, in one to three sentences. docs/findings.md has the details.
 MEANINGS = {
-    "batch-crc": "Bytes under the CRC have changed since they were written. Readers stop here. A broker that recovers "
-    "this segment cuts the log at this byte.",
-    "batch-header": "A field that no CRC covers contradicts the rest. The records are whole. A broker uses the "
-    "field as "
-    "it is, or cuts the log here.",
-    "batch-attributes": "No broker writes such a batch, although its CRC matches. Readers stop here.",
+    "batch-crc": "Bytes under the CRC have changed since they were written. Consumers stop here until they seek past "
+    "the batch. A broker that recovers this segment cuts the log at this byte.",
+    "batch-header": "A field that no CRC covers contradicts the rest. The records are whole. A broker uses the field "
+    "as it is, or cuts the log here.",
+    "batch-attributes": "No broker writes such a batch, although its CRC matches.",
     "torn-batch": "The last write was not finished. A broker that recovers this segment cuts the batch off. A "
     "broker that "
     "does not recover it appends after it, and loses what it appends.",
     "zero-tail": "The file was extended before its data was written, for example at a power failure. A broker that "
     "recovers this segment cuts the zeros off. A broker that does not recover it may refuse to start.",
-    "foreign-bytes": "These bytes are not a batch. Readers stop here. A broker that recovers this segment cuts the "
-    "log at "
-    "this byte.",
-    "offset-order": "Offsets must increase. Readers see records twice, or miss some. A broker that recovers this "
-    "segment may "
-    "empty it completely.",
+    "foreign-bytes": "These bytes are not a batch. Consumers stop here. A broker that recovers this segment cuts the "
+    "log at this byte.",
+    "offset-order": "Offsets must increase. Consumers pass over what goes back, unless a fetch begins exactly here. A "
+    "broker that recovers this segment may empty it completely.",
     "offset-overflow": "An index of this segment cannot hold the offset. A broker that recovers this segment "
     "splits it.",
-    "records-invalid": "Readers stop at this batch, or see other records than were written.",
+    "records-invalid": "Consumers stop in this batch, or see fewer or other records than were written.",
     "epoch-order": "Leader epochs never decrease. Followers may truncate their logs at the wrong offset.",
     "sequence-gap": "Batches of this producer are missing, or are in a different order.",
     "timestamp-implausible": "Retention by time waits until the newest timestamp of a segment is old enough.",
@@ -93,6 +90,30 @@ MEANINGS = {
     "loses it.",
     "unreadable": "If the broker cannot read it, it takes this log dir offline.",
 }
+# What a field adds to the meaning of an id. Each sentence about consumers was tried with Kafka's own.
+OF_FIELDS = {
+    (
+        "batch-header",
+        "base_offset",
+    ): "Consumers get its records under these offsets, and miss records that follow under lower ones.",
+    ("batch-header", "length"): "After a clean stop, a broker may end the log here, or refuse to start.",
+    (
+        "batch-header",
+        "magic",
+    ): "Consumers stop here. With magic 0 or 1 they stop already at the fetch that has this batch.",
+    ("batch-header", "partition_leader_epoch"): "Consumers do not notice.",
+    ("batch-attributes", "attributes"): "Consumers read on.",
+    ("batch-attributes", "codec"): "Consumers stop at the first fetch that has this batch, also before it.",
+    ("batch-attributes", "last_offset_delta"): "Consumers read on.",
+    (
+        "batch-attributes",
+        "records_count",
+    ): "Consumers read the records that are in it, and miss later records at the same "
+    "offsets. If there are fewer records than that, they stop.",
+    ("batch-attributes", "size"): "Consumers stop here.",
+    ("records-invalid", "header"): "Consumers get the records as they are.",
+    ("batch-attributes", "producer"): "Consumers read on. A broker may refuse what this producer sends next.",
+}
 _UNCHECKED = "Its checksum matches. This is a limit of klogtool, not of Kafka: see docs/limits.md."
 LABELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 _INDENT = " " * 9
@@ -143,7 +164,8 @@ class FindingText:
 def explained_text(finding: Finding) -> str:
     """Return what is wrong, and what that means, in sentences."""
     meaning = _UNCHECKED if finding.is_unchecked else MEANINGS[finding.id]
-    return f"{_sentence(finding.detail)} {meaning}"
+    more = OF_FIELDS.get((finding.id, finding.field or ""))
+    return " ".join([_sentence(finding.detail), meaning, *([] if more is None else [more])])
 
 
 def where_texts(finding: Finding) -> Iterator[str]:
@@ -172,7 +194,8 @@ def closing_line(summary: Summary, not_counted: NotCounted | None, *, notes_show
     notes = count_text(summary.infos, "note")
     if summary.infos and not notes_shown:
         notes += " (--notes shows them)"
-    read = f"{count_text(summary.records, 'record')} in {count_text(summary.batches, 'batch', 'batches')} read"
+    what = f"{count_text(summary.records, 'record')} in {count_text(summary.batches, 'batch', 'batches')}"
+    read = f"{what} read" if summary.deep else f"{what}, by their headers (--deep opens them)"
     left_out = [] if summary.complete else [f"Left out: {_left_out(summary)}"]
     apart = [] if not_counted is None else list(not_counted_texts(not_counted))
     sentences = [", ".join([*found, notes]), *apart, read, *left_out]
@@ -245,6 +268,7 @@ def summary_row(summary: Summary, not_counted: NotCounted | None) -> dict[str, A
     names = ("partitions", "files", "batches", "records", "bytes", "seconds", "errors", "warnings", "infos")
     row: dict[str, Any] = {"type": "summary", **{name: getattr(summary, name) for name in names}}
     row["seconds"] = round(summary.seconds, 3)
+    row["deep"] = summary.deep
     row["complete"] = summary.complete
     row |= {} if not_counted is None else _not_counted_fields(not_counted)
     if not summary.is_as_asked:

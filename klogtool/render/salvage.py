@@ -30,7 +30,7 @@ def salvage_text(plan: Plan) -> str:
 def _lines(plan: Plan) -> Iterator[str]:
     answer = plan.answer
     yield f"Salvage of {plan.path}   (plan {plan.id})"
-    yield f"  {_summary(answer)}"
+    yield f"  {_summary(answer, is_deep=plan.arguments['deep'])}"
     rows: list[tuple[str, ...]] = [
         (f"{segment.segment:020d}", f"{segment.more.get('size', 0):,} bytes", segment.action, segment.reason)
         for segment in plan.segments
@@ -58,8 +58,9 @@ def place_lines(partition: str, output: str) -> Iterator[str]:
     yield f"  klogtool verify {quoted(os.path.dirname(partition))}  # before the broker starts"
 
 
-def _summary(answer: Mapping[str, Any]) -> str:
-    kept = f"{answer['kept_records']:,} records in {answer['kept_batches']:,} batches are kept"
+def _summary(answer: Mapping[str, Any], *, is_deep: bool) -> str:
+    how = "" if is_deep else ", by their headers (--deep opens them)"
+    kept = f"{answer['kept_records']:,} records in {answer['kept_batches']:,} batches are kept{how}"
     filled = f", {answer['filled_records']:,} come from copies" if answer["filled_records"] else ""
     lost = "nothing is lost" if not lost_anything(answer) else _lost_in_all(answer)
     return f"{kept}{filled}; {lost}. The log ends at offset {answer['log_end_offset']:,}."

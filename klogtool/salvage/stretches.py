@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from klogtool.broker.content import Content, FileRange
 from klogtool.errors import KlogError
 from klogtool.format.batch import NO_TIMESTAMP, parse_batch
-from klogtool.format.batch_proof import FACTS, NOT_TOLD, EntryFacts, Judged, batch_facts, message_of
+from klogtool.format.batch_proof import FACTS, NOT_TOLD, EntryFacts, Judged, batch_facts, judge_message, message_of
 from klogtool.format.fields import field_positions
 from klogtool.format.framing import LOG_OVERHEAD, Frame, walk_frames
 from klogtool.format.layouts import BATCH_HEADER
@@ -126,8 +126,9 @@ def walk_stretches(
     """Yield all bytes [start, end) of a segment's file, in order. segment: its base offset; start: where an entry
     begins.
 
-    cuts: ascending offsets; no run has batches on both sides of one. deep: reject a batch whose records cannot be read.
-    Raises Unreadable.
+    cuts: ascending offsets; no run has batches on both sides of one. deep: open every batch, and reject one whose
+    records cannot be read; a batch with an impossible header is kept if consumers get its records all the same. Raises
+    Unreadable.
     """
     return _Walk(file, segment, cuts, file.size if end is None else end, jobs, deep=deep).stretches(start)
 
@@ -211,9 +212,20 @@ class _Walk:
         facts = judged.facts
         if judged.is_sound:
             return self._runs.run_of(facts)
+        if self._deep and (judged.is_served or self._is_wrapper_elsewhere(judged)):
+            shallow = self._probe.judge(facts.position) or judged  # of a wrapper the offsets are looked into
+            return self._runs.run_of(shallow.facts)
         cause = "batch-attributes" if judged.contradiction is not None else "records-invalid"
-        detail = f"the checksum matches, but {judged.contradiction or judged.records_contradiction}"
+        detail = f"the checksum matches, but {judged.wrong}"
         return self._rejected(facts.position, facts.end, cause, detail, facts.first_offset, facts.last_offset)
+
+    def _is_wrapper_elsewhere(self, judged: Judged) -> bool:
+        """Return whether it is a wrapper of magic 1 whose messages can be read if its offset is another one."""
+        facts = judged.facts
+        if facts.magic != 1 or facts.first_offset != NOT_TOLD or judged.contradiction is not None:
+            return False
+        message = message_of(self._probe.read(facts.position, facts.size), facts.position)
+        return judge_message(replace(message, offset=_HIGH), deep=True).is_readable
 
     def _damaged(self, damage: Damage) -> Stretch:
         if damage.entry is None or not damage.entry.is_sound or damage.field is None:

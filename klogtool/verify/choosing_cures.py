@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.escape import quoted
+from klogtool.format.batch_proof import COUNT, FLAGS, HEADER
 from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import (
@@ -55,6 +56,14 @@ _OF_ALL_SEGMENTS = {
     **dict.fromkeys(("snapshot-corrupt", "snapshot-content"), "snapshot"),
     **dict.fromkeys(("epochs-corrupt", "epochs-content", "epochs-missing"), _EPOCHS),
 }
+
+
+# Consumers get the records of such batches, and salvage keeps them if they can be read.
+SERVED = frozenset({("batch-attributes", FLAGS), ("batch-attributes", COUNT), ("records-invalid", HEADER)})
+_LEAVE_IT = (
+    "Leave it as it is if klogtool salvage rejects nothing: consumers get the records then, and nobody knows what the "
+    "header should say. Otherwise: {}"
+)
 
 
 class State(Struct, frozen=True):
@@ -112,6 +121,8 @@ class _Cures:
 
     def _choose_for_log(self) -> str:
         """Return the cure for a damaged log: one cure for all findings, so that the order of cures does not matter."""
+        if self._in_log and all((finding.id, finding.field) in SERVED for finding in self._in_log):
+            return _LEAVE_IT.format(salvage(self._state.path))
         if self._ends_sound_but_for_its_tail():
             return recover(self._state.path, UNCLEAN if self._state.is_clean else None)
         return self._salvage()
@@ -119,7 +130,7 @@ class _Cures:
     def _salvage(self) -> str:
         """Return salvage, after commands that move away names with which no log can be loaded, not even a salvaged
         one."""
-        return " && ".join([*self._of_names, salvage(self._state.path, deep="records-invalid" in self._ids)])
+        return " && ".join([*self._of_names, salvage(self._state.path)])
 
     def _ends_sound_but_for_its_tail(self) -> bool:
         """Return whether recovery cuts only the damaged end of the last segment, with nothing sound after it."""

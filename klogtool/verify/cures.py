@@ -22,9 +22,9 @@ def rebuild_index(folder: str, only: str, base_offset: int | None = None) -> str
     return f"klogtool rebuild-index {quoted(folder)}{segment} --only {only} --apply"
 
 
-def salvage(folder: str, *, deep: bool = False) -> str:
-    """Keep everything sound of a partition. deep: without batches whose records cannot be read."""
-    return f"klogtool salvage {quoted(folder)} --output DIR{' --deep' if deep else ''}"
+def salvage(folder: str) -> str:
+    """Keep everything sound of a partition."""
+    return f"klogtool salvage {quoted(folder)} --output DIR"
 
 
 def recover(folder: str, last_stop: str | None = None) -> str:

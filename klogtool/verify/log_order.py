@@ -10,12 +10,12 @@ from __future__ import annotations
 from array import array
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from klogtool.format.batch import INT_MAX, NO_PARTITION_LEADER_EPOCH, NO_SEQUENCE, increment_sequence
 from klogtool.format.batch_proof import FACTS, EntryFacts
 from klogtool.format.java_numbers import MAX_LONG, to_signed
 from klogtool.format.succession import EpochStart, Succession, Why, facts_at
+from klogtool.log.hidden_records import hidden_part
 from klogtool.log.probing import Probe
 from klogtool.verify.log_damage import Damage
 
@@ -89,7 +89,7 @@ class OrderJudge:
         succession, previous = self._succession, self._previous()
         lowest, before = entry.lowest_offset, succession.last_offset
         mine = self._better_offset(entry)
-        if previous is not None and not _is_copy(entry, previous) and entry.last_offset >= lowest:
+        if previous is not None and not entry.is_copy_of(previous) and entry.last_offset >= lowest:
             theirs = _guess(previous, succession.before_offset + 1, lowest - _span(previous))
             if theirs.likelihood > mine.likelihood:
                 return self._correct_previous(previous, theirs.offset)
@@ -103,7 +103,8 @@ class OrderJudge:
         if entry.tells_first_offset:
             rows[start + _FIRST] = lowest
         rows[start + _LAST] = max(lowest, entry.last_offset)
-        return _offset_order(entry, before, succession.base_offset)
+        is_copy = previous is not None and entry.is_copy_of(previous)
+        return _offset_order(entry, before, succession.base_offset, is_copy=is_copy)
 
     def _overflow(self, entry: EntryFacts, rows: array[int], start: int) -> list[Damage]:
         """Judge an entry that is too far from the base offset: its own offset is wrong, or all from here on are."""
@@ -230,11 +231,6 @@ def _with_byte(offset: int, at: int, lowest: int) -> int:
     return rest | byte << at if byte <= 0xFF else _LONG_MASK + 1
 
 
-def _is_copy(entry: EntryFacts, previous: EntryFacts) -> bool:
-    """Return whether it is the same batch again."""
-    return replace(entry, position=previous.position) == previous
-
-
 def _wrong_offset(entry: EntryFacts, first: int) -> Damage:
     detail = f"the base offset is {entry.lowest_offset}, but the batches around it say {first}"
     last = first + _span(entry) - 1
@@ -246,14 +242,21 @@ def _wrong_epoch(entry: EntryFacts, why: str) -> Damage:
     return _damage("batch-header", entry, detail, "partition_leader_epoch")
 
 
-def _offset_order(entry: EntryFacts, before: int, base_offset: int) -> Damage:
+def _offset_order(entry: EntryFacts, before: int, base_offset: int, *, is_copy: bool) -> Damage:
     lowest = entry.lowest_offset
     if lowest < base_offset:
         return _damage("offset-order", entry, f"offset {lowest} is below the base offset of the segment, {base_offset}")
     if entry.last_offset < lowest:
         detail = f"offsets continue from {lowest} beyond the largest possible offset, {MAX_LONG}"
         return Damage("offset-order", entry.position, entry.end, detail, lowest, MAX_LONG)
-    return _damage("offset-order", entry, f"offset {lowest} follows offset {before}")
+    hidden = hidden_part(entry, before)
+    told = f"offset {lowest} follows offset {before}"
+    if is_copy:
+        return _damage("offset-order", entry, f"{told}: it is the same batch again")
+    if hidden is None:
+        return _damage("offset-order", entry, told)
+    span = f"{hidden.first_offset} to {hidden.last_offset}"
+    return _damage("offset-order", entry, f"{told}: {hidden.records} records, offsets {span}, are behind later ones")
 
 
 def _damage(finding_id: str, entry: EntryFacts, detail: str, field: str | None = None) -> Damage:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from itertools import pairwise
 
 from msgspec.structs import astuple, replace
 
 from klogtool import kernels
 from klogtool.format.batch import NO_PRODUCER_ID
-from klogtool.format.batch_proof import NOT_TOLD, EntryFacts, Judged
+from klogtool.format.batch_proof import FACTS, HEADER, NOT_TOLD, EntryFacts, Judged
 from klogtool.format.succession import EpochStart, Future, Succession, Why, facts_at
 from klogtool.log.file import LogFile
 from klogtool.log.probing import Probe
-from klogtool.log.proving import LARGEST_WHOLE_BYTES, Proved, RowPool, walk_proved_calmly
+from klogtool.log.proving import LARGEST_WHOLE_BYTES, Proved, RowPool, walk_proved, walk_proved_calmly
 from klogtool.verify.index_damage import IndexFile
 from klogtool.verify.index_judge import IndexJudge
 from klogtool.verify.log_damage import MANY_WRONG_BATCHES, Damage, DamageJudge
@@ -24,6 +24,7 @@ from klogtool.verify.segment_report import EpochRun, SegmentContext, SegmentRepo
 ABOUT_INDEXES = (Why.INDEX, Why.INDEX_REACH, Why.TIME, Why.TIME_REACH)
 ABOUT_OFFSETS = (Why.OFFSET, Why.OVERFLOW, Why.INDEX)
 OLD_MAGICS = 0b11
+_FIRST = FACTS.index("first_offset")
 
 
 class LogWalk:
@@ -61,7 +62,10 @@ class LogWalk:
         while at < end:
             for proved in self._runs(at, calm=calm):
                 for rows, count in proved.rows:
-                    yield from self._follow(rows, count)
+                    followed = list(self._follow(rows, count))
+                    yield from followed
+                    if not self._deep and self._succession.magics & OLD_MAGICS:
+                        yield from self._open_wrappers(rows, count, {damage.start for damage in followed})
                 self._note_sound(at, proved.reached)
                 at = proved.reached
             if at < end:
@@ -114,6 +118,22 @@ class LogWalk:
             self._progress(proved.reached - at)
             at = proved.reached
 
+    def _open_wrappers(self, rows: array[int], count: int, told: Collection[int]) -> Iterator[Damage]:
+        """Open the wrapper messages of these entries: readers and recovery have to, to know their first offset, and a
+        broker does not start if it cannot. told: where damage begins that is told already."""
+        if NOT_TOLD not in rows[_FIRST : count * len(FACTS) : len(FACTS)]:
+            return
+        at, end = facts_at(rows, 0).position, facts_at(rows, count - 1).end
+        while at < end:
+            for proved in walk_proved(self._file, at, self._rows, end=end, deep=True, jobs=self._jobs):
+                at = proved.reached
+            judged = self._probe.judge(at, deep=True) if at < end else None
+            if judged is None:
+                return
+            if not judged.is_readable and judged.contradiction is None and at not in told:
+                yield _of_entry("records-invalid", judged.facts, judged.records_contradiction or "")
+            at = judged.facts.end
+
     def _follow(self, rows: array[int], count: int) -> Iterator[Damage]:
         """Hold entries against those before them, and against the indexes."""
         self._indexes.note_next(facts_at(rows, 0))
@@ -163,9 +183,11 @@ class LogWalk:
         """An entry whose checksum holds, whatever else is wrong with it."""
         facts = judged.facts
         if judged.contradiction is not None:
-            yield _of_entry("batch-attributes", facts, judged.contradiction)
+            fault = judged.contradiction
+            yield _of_entry("batch-attributes", facts, fault.detail, fault.field)
         elif judged.records_contradiction is not None:
-            yield _of_entry("records-invalid", facts, judged.records_contradiction)
+            field = HEADER if judged.is_readable else None
+            yield _of_entry("records-invalid", facts, judged.records_contradiction, field)
         elif judged.unchecked is not None:
             yield _of_entry("unreadable", facts, f"the records are not checked: {judged.unchecked}")
         yield from self._follow(array("q", astuple(_believable(judged))), 1)
@@ -181,10 +203,10 @@ class LogWalk:
             self._on_progress(done)
 
 
-def _of_entry(finding_id: str, facts: EntryFacts, detail: str) -> Damage:
+def _of_entry(finding_id: str, facts: EntryFacts, detail: str, field: str | None = None) -> Damage:
     first = facts.first_offset if facts.tells_first_offset else None
     last = facts.last_offset if first is None else max(first, facts.last_offset)
-    return Damage(finding_id, facts.position, facts.end, detail, first, last)
+    return Damage(finding_id, facts.position, facts.end, detail, first, last, field)
 
 
 def _believable(judged: Judged) -> EntryFacts:

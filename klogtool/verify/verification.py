@@ -98,7 +98,7 @@ class Summary(Struct):
 
     left_out_*: what was not read, because it belongs to another subset or time was up; for a started partition, the
     segments not read. was_time_up: whether time was the reason for any of it. excluded_*: what was not read because it
-    is excluded.
+    is excluded. deep: whether batches were opened, and not only their headers read.
     """
 
     partitions: int = 0
@@ -115,6 +115,7 @@ class Summary(Struct):
     was_time_up: bool = False
     excluded_partitions: int = 0
     excluded_paths: int = 0
+    deep: bool = False
 
     @property
     def complete(self) -> bool:
@@ -131,6 +132,7 @@ class Summary(Struct):
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.was_time_up |= other.was_time_up
+        self.deep |= other.deep
 
     def count(self, finding: Finding) -> None:
         """Count a finding."""
@@ -224,7 +226,7 @@ class _Verification:
     def __init__(
         self, opened: Sequence[tuple[str, Opened]], options: VerifyOptions, elsewhere: VerifyElsewhere | None = None
     ) -> None:
-        self.options, self.summary, self._elsewhere = options, Summary(), elsewhere
+        self.options, self.summary, self._elsewhere = options, Summary(deep=options.deep), elsewhere
         self._log_dirs = [LogDir(path) for path, thing in opened if isinstance(thing, LogDir)]
         self._ends: dict[str, list[PartitionEnds]] = {log_dir.path: [] for log_dir in self._log_dirs}
         self._checkpoints: dict[str, Checkpoints] = {}  # by log dir

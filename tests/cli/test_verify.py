@@ -148,7 +148,7 @@ def test_json_is_the_contracts(broken: Path) -> None:
 FIELDS = {"type", "id", "severity", "path", "start", "end", "first_offset", "last_offset", "field", "detail", "cure"}
 SUMMARY = {
     *("type", "partitions", "files", "batches", "records", "bytes", "seconds"),
-    *("errors", "warnings", "infos", "complete"),
+    *("errors", "warnings", "infos", "deep", "complete"),
 }
 
 
@@ -359,7 +359,9 @@ def test_a_block_for_each_finding_and_a_closing_line(broken: Path) -> None:
     assert told.startswith("error    t-0/partition.metadata\n         partition-metadata-corrupt\n")
     assert "\nwarning  t-0/leader-epoch-checkpoint\n         epochs-content\n" in told
     assert f"klogtool rebuild-index {broken}/t-0 --only leader-epoch-checkpoint --apply\n" in told
-    assert told.splitlines()[-1] == ("1 error, 1 warning, 0 notes.  78 records in 16 batches read.  Exit status 1.")
+    assert told.splitlines()[-1] == (
+        "1 error, 1 warning, 0 notes.  78 records in 16 batches, by their headers (--deep opens them).  Exit status 1."
+    )
 
 
 def test_notes_are_shown_where_they_are_asked_for(log_dir: Path) -> None:

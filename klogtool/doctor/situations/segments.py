@@ -195,8 +195,8 @@ SITUATIONS = (
         Outcome.REFUSES,
         "A transaction marker has a good checksum and unreadable contents. Recovery cuts the segment or leaves it, and "
         "then the whole broker ends, at every start.",
-        "klogtool salvage --deep leaves that batch out and keeps the rest. Is another replica whole?",
-        ("klogtool verify --deep {folder}", "klogtool salvage {folder} --deep --output DIR", REHEARSE),
+        "klogtool salvage leaves that batch out and keeps the rest. Is another replica whole?",
+        ("klogtool verify --deep {folder}", "klogtool salvage {folder} --output DIR", REHEARSE),
         ("records-invalid",),
     ),
     Situation(
@@ -206,7 +206,7 @@ SITUATIONS = (
         "The value of a transaction marker is too short (with EndTransactionMarker in the stack trace), or another "
         "file is. While a broker recovers a log this ends the whole broker, at every start.",
         "The stack trace says which class reads it. klogtool verify --deep names the batch.",
-        ("klogtool verify --deep {folder}", "klogtool salvage {folder} --deep --output DIR", REHEARSE),
+        ("klogtool verify --deep {folder}", "klogtool salvage {folder} --output DIR", REHEARSE),
         ("records-invalid",),
         clue="EndTransactionMarker",
         is_general=True,
