@@ -110,10 +110,11 @@ OF_FIELDS = {
         "records_count",
     ): "Consumers read the records that are in it, and miss later records at the same "
     "offsets. If there are fewer records than that, they stop.",
-    ("batch-attributes", "size"): "Consumers stop here.",
-    ("records-invalid", "header"): "Consumers get the records as they are.",
+    ("batch-attributes", "size"): "Consumers stop here, or pass over its records.",
     ("batch-attributes", "producer"): "Consumers read on. A broker may refuse what this producer sends next.",
 }
+# Where a field makes the meaning of an id another one.
+INSTEAD = {("records-invalid", "header"): "The records can be read: consumers get them as they are."}
 _UNCHECKED = "Its checksum matches. This is a limit of klogtool, not of Kafka: see docs/limits.md."
 LABELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 _INDENT = " " * 9
@@ -163,8 +164,9 @@ class FindingText:
 
 def explained_text(finding: Finding) -> str:
     """Return what is wrong, and what that means, in sentences."""
-    meaning = _UNCHECKED if finding.is_unchecked else MEANINGS[finding.id]
-    more = OF_FIELDS.get((finding.id, finding.field or ""))
+    key = finding.id, finding.field or ""
+    meaning = _UNCHECKED if finding.is_unchecked else INSTEAD.get(key, MEANINGS[finding.id])
+    more = OF_FIELDS.get(key)
     return " ".join([_sentence(finding.detail), meaning, *([] if more is None else [more])])
 
 

@@ -13,7 +13,6 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import layout
 import pytest
 
 from klogtool.broker.circumstances import Circumstances
@@ -26,7 +25,8 @@ from klogtool.render.findings import explained_text
 from klogtool.verify.findings import Finding
 from klogtool.verify.verification import VerifyOptions, verify
 
-from .beside import module_beside
+from . import layout
+from .beside import SHARED, module_beside
 from .brokers import a_broker
 from .kafka import scratch_folder
 
@@ -72,7 +72,7 @@ def squeezed(data: bytes) -> bytes:
 OTHERS = [offset for offset in EVERY if offset not in ITS]
 HIGHER = [*EVERY[:6], *EVERY[22:]]  # 6 becomes 22
 NOT_NINE = [offset for offset in EVERY if offset != 9]
-# Of each wound: the log, the id and the field of the finding, what a consumer gets, where it stops first (None: nowhere).
+# Of each wound: the log, the finding's id and field, what a consumer gets, where it stops first (None: nowhere).
 Case = tuple[bytes, str, str | None, Sequence[int], int | None]
 CASES: Mapping[str, Case] = {
     "a bit of the records": (instead(with_byte(SOUND[BAD], 70, 1)), "batch-crc", None, OTHERS, 6),
@@ -85,7 +85,7 @@ CASES: Mapping[str, Case] = {
     "a flag": (instead(batch(6, attributes=0x80)), "batch-attributes", "attributes", EVERY, None),
     "a delta": (instead(batch(6, last_offset_delta=-1)), "batch-attributes", "last_offset_delta", EVERY, None),
     "a producer": (instead(batch(6, attributes=0x10)), "batch-attributes", "producer", EVERY, None),
-    "no records": (instead(batch(6, records_count=0)), "batch-attributes", "size", OTHERS, 6),
+    "no records": (instead(batch(6, records_count=0)), "batch-attributes", "size", OTHERS, None),
     "too many records": (instead(batch(6, records_count=4)), "batch-attributes", "records_count", NOT_NINE, 9),
     "an old producer": (
         b"".join([SOUND[0], batch(3, last_offset_delta=0), batch(4, 1), batch(5, 1), *SOUND[2:]]),
@@ -129,8 +129,9 @@ def hidden_in(folder: pathlib.Path) -> list[int]:
 
 def read(broker: Any, version: str, topic: str, count: int) -> dict[int, dict[str, Any]]:
     """What Probe says of each partition, read_uncommitted."""
-    brokers, probe = module_beside("brokers/broker.py"), module_beside("judge/base.py").__file__
-    source = pathlib.Path(str(probe)).with_name("Probe.java")
+    brokers, source = module_beside("brokers/broker.py"), SHARED / "judge/Probe.java"
+    if not source.exists():
+        pytest.skip("no ../shared/judge/Probe.java beside the project")
     names = [f"{topic}-{n}" for n in range(count)]
     words = ["java", "-cp", brokers.classpath(version), str(source), broker.bootstrap, "read", *names]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
@@ -174,8 +175,9 @@ def check(folder: pathlib.Path, name: str, case: Case, row: dict[str, Any]) -> N
     assert (int(stuck) if stuck else None) == stop, (name, row["stuck"])
     told = told_of(found[0])
     if finding_id != "foreign-bytes":  # there the log ends, so nothing fails
-        assert ("stop" in told) == (stop is not None) or "miss" in told, (name, told)
-    assert ("read on" in told or "do not notice" in told) <= (stop is None), (name, told)
+        assert ("stop" in told) == (stop is not None) or "miss" in told or "pass over" in told, (name, told)
+    harmless = ("read on" in told, "do not notice" in told, "as they are" in told)
+    assert any(harmless) <= (stop is None and got == EVERY), (name, told)
     if finding_id == "offset-order":
         assert not set(hidden_in(folder)) & set(got), name
         assert {*hidden_in(folder)} == {*EVERY} - {*got}, name
