@@ -14,9 +14,12 @@ from verifying import NOW_MS, copy_file, edit_snapshot, edit_txn_index
 
 from klogtool.format.batch import CRC_COVERS_FROM, Record, RecordBatch, build_batch
 from klogtool.format.checksums import crc32c
+from klogtool.format.control import ControlRecordType, build_control_key
+from klogtool.format.control_values import build_control_value
 from klogtool.format.fields import field_positions
 from klogtool.format.indexes import OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE
 from klogtool.format.internal.records import build_metadata_record
+from klogtool.format.kraft_snapshot import Voter
 from klogtool.format.layouts import BATCH_HEADER
 from klogtool.log.segment import Segment
 from klogtool.testing import wounds
@@ -134,6 +137,19 @@ def append_unknown_fencing(log_dir: Path) -> None:
     append_bytes(log, build_batch([record], partition_leader_epoch=last.partition_leader_epoch))
 
 
+def another_voter(log_dir: Path) -> None:
+    """A dynamic quorum whose only voter is this node, with another directory id."""
+    log = log_dir / f"__cluster_metadata-0/{FIRST}.log"
+    last = list(Segment(str(log)).batches())[-1]
+    voters = {"voters": [Voter(1, "localhost", 9093, "Y7LnmvEGQ1-8Sy8cxKBpmg").as_record()]}
+    told = ((ControlRecordType.KRAFT_VERSION, {"kRaftVersion": 1}), (ControlRecordType.KRAFT_VOTERS, voters))
+    records = [
+        Record(last.last_offset + 1 + n, NOW_MS, build_control_key(kind), build_control_value(kind, values))
+        for n, (kind, values) in enumerate(told)
+    ]
+    append_bytes(log, build_batch(records, is_control=True, partition_leader_epoch=last.partition_leader_epoch))
+
+
 CASES = {
     "batch-crc": Case(lambda d: wounds.flip_bit(d / "t-0", segment=0, batch=2, at=70)),
     "batch-header": Case(lambda d: wounds.set_field(d / "t-0", segment=0, batch=2, field="magic", value=3, heal=False)),
@@ -218,5 +234,6 @@ CASES = {
         lambda d: wounds.empty_file(max(d.glob("__cluster_metadata-0/*.checkpoint"))), METADATA
     ),
     "metadata-replay": Case(append_unknown_fencing, METADATA),
+    "quorum-voter": Case(another_voter, METADATA),
     "quorum-state-corrupt": Case(lambda d: wounds.empty_file(d / "__cluster_metadata-0/quorum-state"), METADATA),
 }

@@ -23,6 +23,7 @@ RELEASES: tuple[Release, ...] = get_args(Release)  # the oldest first
 REFERENCE: Release = "4.3.1"  # the release of every answer that names no other
 OPTION = "--kafka"
 _HOUR_MS = 3_600_000
+MAX_SHORT = (1 << 15) - 1
 
 
 class EmptiedBatch(StrEnum):
@@ -305,6 +306,14 @@ def rules_of(release: Release) -> Rules:
 
 
 REFERENCE_RULES = rules_of(REFERENCE)
+# What a log may have whatever release wrote it: every level and message that any release takes.
+TOLERANT_RULES = replace(
+    rules_of(RELEASES[-1]),
+    metadata_levels=MetadataLevels(1, MAX_SHORT, MAX_SHORT),
+    feature_levels=FeatureLevels(known=False),
+    counts_configured_brokers=False,
+    names_every_listener=False,
+)
 
 
 def value_words(rules: Rules, name: str) -> str:

@@ -11,6 +11,7 @@ Nothing here writes, prints or reads the clock.
     cluster          what the disks say of the cluster: the metadata image, the broker's id, its directories
     log_dirs         a log dir's own files beyond what stops a start; -future folders
     metadata_lost    what a start forgets if the metadata log is gone, cut, or formatted by a newer release
+    voters           whether a controller is still a voter of its quorum
     metadata_level   whether the release knows the cluster's metadata.version
     zookeeper        log dirs of a broker that had ZooKeeper
     unclean          what an unclean stop means for leaders (KIP-966)

@@ -33,6 +33,10 @@ class What(Enum):
     """A batch is damaged, and this start does not look at it: the broker serves it, and consumers stop there."""
     STRAY = "stray"
     """The broker renames the folder to -stray, and creates an empty partition if the cluster knows one."""
+    NO_LEADER = "no-leader"
+    """The process comes up, but no controller is ever elected: nothing is served, and a broker in it ends."""
+    NOT_VOTER = "not-voter"
+    """This controller does not vote any more: the others have to elect, and have no spare."""
     METADATA_LOST = "metadata-lost"
     """The cluster's metadata is gone, or is cut: the broker forgets what was in it."""
     FUTURE_EMPTIED = "future-emptied"
@@ -57,6 +61,8 @@ class What(Enum):
     """The disk is too full for the recovery."""
 
 
+# No start at all.
+NO_START = frozenset({What.REFUSES, What.NO_LEADER})
 # A start that does one of these loses or hides data.
 LOSING = frozenset(
     {
@@ -155,6 +161,7 @@ class Trouble(Struct, frozen=True):
 # The worst first.
 ORDER = (
     What.REFUSES,
+    What.NO_LEADER,
     What.METADATA_LOST,
     What.ABSENT,
     What.OFFLINE,
@@ -169,6 +176,7 @@ ORDER = (
     What.IGNORED,
     What.EXPIRES_EARLY,
     What.DAMAGED,
+    What.NOT_VOTER,
     What.STRAY,
     What.ROLLS_EARLY,
     What.CLEANER_STOPS,

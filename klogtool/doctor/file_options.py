@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.doctor.absent_partitions import Expected, has_all_of, walk_expected
-from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy
+from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy, What
 from klogtool.doctor.kraft_options import replay_options
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
@@ -39,6 +39,7 @@ from klogtool.verify.identity_cures import (
 from klogtool.verify.verify_log_dirs import CHECKPOINTS, worse_and_better
 from klogtool.verify.verify_names import METADATA_TOPIC
 from klogtool.verify.verify_replay import REPLAY_FINDING
+from klogtool.verify.verify_voters import VOTER_FINDING, lost_directory_id, with_directory_id
 
 OptionsOf: TypeAlias = Callable[[Ahead, Patient], Iterator[Option]]
 _EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
@@ -200,7 +201,12 @@ def future_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 def _meta_properties(point: Ahead, patient: Patient) -> Iterator[Option]:
     if "reserved" in point.detail:
-        yield from _without_directory_id(point, patient)
+        log_dirs = [LogDir(path) for path in patient.log_dirs]
+        known = lost_directory_id(patient.log_dir_of(point.path), log_dirs, patient.cluster.node_id)
+        if known is None:
+            yield from _without_directory_id(point, patient)
+        else:
+            yield _with_directory_id(point, patient, known)
         return
     lines = meta_properties_lines(point.path, [LogDir(path) for path in patient.log_dirs])
     if lines is not None:
@@ -215,11 +221,31 @@ def _conflict(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 
 def _without_directory_id(point: Ahead, patient: Patient) -> Iterator[Option]:
-    text = read_whole(point.path, limit=MOST_PROPERTIES_BYTES).decode("utf-8", "surrogateescape")
-    kept = "".join(line for line in text.splitlines(keepends=True) if not line.lstrip().startswith("directory.id"))
     command = drop_directory_id(point.path, "a broker creates a new id")
-    edits = (WriteFile(_inside(point.path, patient), kept),)
+    edits = (WriteFile(_inside(point.path, patient), _other_lines(point.path)),)
     yield mending("delete its directory.id: the broker makes a new one", point.path, command, edits, patient)
+
+
+def _other_lines(path: str) -> str:
+    """Return meta.properties without its directory.id."""
+    text = read_whole(path, limit=MOST_PROPERTIES_BYTES).decode("utf-8", "surrogateescape")
+    return "".join(line for line in text.splitlines(keepends=True) if not line.lstrip().startswith("directory.id"))
+
+
+def _with_directory_id(point: Ahead, patient: Patient, directory_id: str) -> Option:
+    kept = _other_lines(point.path)
+    text = f"{kept}{'' if kept.endswith(chr(10)) or not kept else chr(10)}directory.id={directory_id}\n"
+    edits = (WriteFile(_inside(point.path, patient), text),)
+    command = with_directory_id(point.path, directory_id)
+    return mending(f"write directory.id {directory_id} back", point.path, command, edits, patient)
+
+
+def _voter(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the option to write the id back with which this node votes, if that is what is wrong."""
+    metadata = patient.cluster.metadata
+    voter = None if metadata is None else metadata.quorum.voter(patient.cluster.node_id)
+    if voter is not None and point.what in (What.NO_LEADER, What.NOT_VOTER):
+        yield _with_directory_id(point, patient, voter.directory_id)
 
 
 # Checkpoints and other files of a log dir.
@@ -338,6 +364,7 @@ OPTIONS_BY_FINDING: Mapping[str, OptionsOf] = {
     "kraft-snapshot-corrupt": _kraft_snapshot,
     "quorum-state-corrupt": _quorum_state,
     REPLAY_FINDING: replay_options,
+    VOTER_FINDING: _voter,
     "partition-metadata-corrupt": _partition_metadata,
     "topic-id-mismatch": _partition_metadata,
     "epochs-corrupt": _leader_epochs,

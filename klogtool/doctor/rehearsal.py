@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints, Circumstances, is_log_dir
 from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
-from klogtool.broker.releases import Release, Rules, rules_of
+from klogtool.broker.releases import Release, Rules
 from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.absent_partitions import walk_absent, walk_absent_notes
 from klogtool.doctor.advice import advise
-from klogtool.doctor.answers import Ahead, Diagnosis, Prospect, Starts, Trouble, What, Work
+from klogtool.doctor.answers import NO_START, Ahead, Diagnosis, Prospect, Starts, Trouble, What, Work
 from klogtool.doctor.cluster import Cluster, read_cluster
 from klogtool.doctor.failed_log_dirs import walk_lock_points, with_refusals
 from klogtool.doctor.file_systems import walk_file_system_points, walk_room_notes
@@ -35,6 +35,7 @@ from klogtool.doctor.replicas import walk_left_out, walk_replica_points
 from klogtool.doctor.segments_drawn import with_segments
 from klogtool.doctor.strays import find_stray
 from klogtool.doctor.unclean import walk_unclean_notes
+from klogtool.doctor.voters import walk_quorum_notes, walk_voter_points
 from klogtool.doctor.zookeeper import walk_zookeeper_points
 from klogtool.errors import KlogError
 from klogtool.format.names import PartitionDirState, TopicPartition
@@ -67,7 +68,6 @@ class _Found(Struct, frozen=True):
 
     log_dirs: tuple[str, ...]
     cluster: Cluster
-    rules: Rules
     points: tuple[Ahead, ...]
     rehearsed: tuple[Rehearsed, ...]
 
@@ -84,7 +84,7 @@ def examine_for_all(paths: Sequence[str], how: Examination, releases: Sequence[R
     named = tuple(os.path.abspath(path) for path in paths)
     found = _find(named, how)
     asked = (replace(how, circumstances=replace(how.circumstances, kafka=release)) for release in releases)
-    return [_diagnose(_replayed_by(found, rules_of(each.circumstances.kafka)), named, each) for each in asked]
+    return [_diagnose(found, named, each) for each in asked]
 
 
 def _find(named: Sequence[str], how: Examination) -> _Found:
@@ -95,18 +95,13 @@ def _find(named: Sequence[str], how: Examination) -> _Found:
     folders = [partition for path in log_dirs for partition in LogDir(path).partitions]
     current = {partition.topic_partition for partition in folders if partition.state is PartitionDirState.CURRENT}
     rehearsed = tuple(found for path in log_dirs for found in _rehearse_log_dir(path, how, cluster, held, current))
-    return _Found(log_dirs, cluster, rules_of(how.circumstances.kafka), points, rehearsed)
+    return _Found(log_dirs, cluster, points, rehearsed)
 
 
-def _replayed_by(found: _Found, rules: Rules) -> _Found:
-    """Return what was found, with what this release does not replay of the metadata."""
-    cluster = found.cluster
-    if rules is found.rules or cluster.metadata_dir is None:
-        return found
-    folder = os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR)
-    others = [point for point in found.points if point.finding != REPLAY_FINDING]
-    own = map(_ahead_of, replay_problems(folder, rules))
-    return replace(found, points=(*others, *own), rules=rules)
+def _replay_points(cluster: Cluster, rules: Rules) -> Iterator[Ahead]:
+    """Yield a point if this release does not replay the metadata."""
+    if cluster.metadata_dir is not None:
+        yield from map(_ahead_of, replay_problems(os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR), rules))
 
 
 def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagnosis:
@@ -116,13 +111,14 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
     strays = [point for point in loaded if point.what is What.STRAY]
     levels = list(walk_level_points(found.cluster, patient.rules))
     points = _once(
-        *(point for point in found.points if not levels or point.finding != REPLAY_FINDING),
+        *(point for point in found.points if point.finding != REPLAY_FINDING),
         *walk_file_system_points(found.log_dirs, found.cluster),
         *walk_lock_points(found.log_dirs, found.cluster),
         *walk_log_dir_points(patient),
         *walk_replica_points(patient),
         *((*walk_left_out(patient), *walk_absent(patient)) if len(named) == len(found.log_dirs) else ()),
-        *levels,
+        *(levels or _replay_points(found.cluster, patient.rules)),
+        *walk_voter_points(patient),
         *walk_format_points(found.log_dirs, found.cluster, patient.rules),
         *walk_zookeeper_points(found.log_dirs, found.cluster, patient.rules),
         *(point for point in loaded if point.what is not What.STRAY),
@@ -152,7 +148,7 @@ def _starts(points: Sequence[Ahead], patient: Patient, named: Sequence[str]) -> 
     """Return whether a broker starts. It ends if all of its log dirs go offline (ReplicaManager)."""
     given_up = [point.path for point in points if point.what in (What.OFFLINE, What.NO_ROOM)]
     offline = {patient.log_dir_of(path) if patient.holds(path) else path for path in given_up}
-    if any(point.what is What.REFUSES for point in points) or offline == set(named):
+    if any(point.what in NO_START for point in points) or offline == set(named):
         return Starts.REFUSES
     return Starts.LOSES_DATA if any(point.is_losing for point in points) else Starts.YES
 
@@ -235,10 +231,6 @@ def _seconds(rehearsed: Sequence[Rehearsed], how: Examination) -> float | None:
     return sum(found.prospect.scan_seconds for found in rehearsed) / (how.jobs or usable_cores())
 
 
-def _stops_at_replay(found: _Found) -> bool:
-    return any(point.finding == REPLAY_FINDING for point in found.points)
-
-
 def _notes(found: _Found, patient: Patient, how: Examination) -> Iterator[str]:
     cluster = found.cluster
     if cluster.metadata is None and cluster.topic_ids:
@@ -248,12 +240,7 @@ def _notes(found: _Found, patient: Patient, how: Examination) -> Iterator[str]:
         )
     elif cluster.metadata is not None and cluster.metadata.problem is not None:
         yield f"__cluster_metadata-0 is not whole: {cluster.metadata.problem}"
-    refusal = None if cluster.metadata is None else cluster.metadata.refusal
-    if refusal is not None and not _stops_at_replay(found):
-        yield (
-            f"__cluster_metadata-0 has a record that a controller does not replay: {refusal.kafka_class}: "
-            f"{refusal.message}. This broker is no controller: it logs a fault if its own image refuses it, and goes on"
-        )
+    yield from walk_quorum_notes(cluster)
     if how.quick:
         yield "no log was loaded (--quick): what recovery would cut or rebuild is not known"
     yield from walk_absent_notes(patient)

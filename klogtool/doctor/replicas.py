@@ -80,7 +80,7 @@ def _misnamed(partition: Partition, expected: _Key) -> Ahead:
 def is_left_out(replicas: Replicas, cluster: Cluster) -> bool:
     """Return whether the cluster has the partition in a log dir of this broker that is not named."""
     directory = None if cluster.node_id is None else replicas.directory_of(cluster.node_id)
-    if directory is None or directory in cluster.directories.values():
+    if directory is None or directory in (*cluster.directories.values(), _own_voter(cluster)):
         return False
     return not is_reserved_directory_id(parse_uuid(directory))
 
@@ -93,6 +93,12 @@ def _left_out(cluster: Cluster, found: set[_Key]) -> Iterator[Ahead]:
                 missing.setdefault(replicas.directory_of(cluster.node_id) or "", []).append(f"{topic}-{number}")
     if cluster.metadata_dir is not None:
         yield from (_unnamed(cluster.metadata_dir, directory, names) for directory, names in missing.items())
+
+
+def _own_voter(cluster: Cluster) -> str | None:
+    """Return the directory id with which this node votes. If no log dir has it, that is a trouble of its own."""
+    voter = None if cluster.metadata is None else cluster.metadata.quorum.voter(cluster.node_id)
+    return None if voter is None else voter.directory_id
 
 
 def _unnamed(path: str, directory: str, names: Sequence[str]) -> Ahead:

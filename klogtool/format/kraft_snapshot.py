@@ -36,6 +36,13 @@ class Voter(Struct, frozen=True):
         }
 
 
+def voters_of(record: dict[str, Any]) -> Iterator[Voter]:
+    """Yield the voters in the fields of a VotersRecord, each with its first endpoint."""
+    for voter in record["voters"]:
+        named: dict[str, Any] = next(iter(voter["endpoints"]), {"name": "", "host": "", "port": 0})
+        yield Voter(voter["voterId"], named["host"], named["port"], voter["voterDirectoryId"], named["name"])
+
+
 def build_snapshot(
     values: Iterable[bytes], *, epoch: int, timestamp_ms: int, voters: Iterable[Voter] = ()
 ) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.metadata.image import read_cluster_metadata
-from klogtool.broker.releases import Rules, rules_of
+from klogtool.broker.releases import Rules
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind
@@ -66,7 +66,7 @@ class StartProblem(Struct, frozen=True):
 def find_start_problems(paths: Sequence[str], circumstances: Circumstances) -> list[StartProblem]:
     """Return all problems of the log dirs of one broker; those that end the broker first. A checkpoint is not read if
     its value was given."""
-    log_dirs, rules = [LogDir(path) for path in paths], rules_of(circumstances.kafka)
+    log_dirs = [LogDir(path) for path in paths]
     found = list(_of_log_dirs(log_dirs, circumstances))
     # If meta.properties of a log dir is unreadable, a broker reads nothing else of it.
     unread = [problem for problem in found if _is_unread_identity(problem)]
@@ -74,7 +74,7 @@ def find_start_problems(paths: Sequence[str], circumstances: Circumstances) -> l
         given_up = {problem.log_dir for problem in unread}
         log_dirs = [log_dir for log_dir in log_dirs if log_dir.path not in given_up]
         found = [*unread, *_of_log_dirs(log_dirs, circumstances)]
-    found += [problem for log_dir in log_dirs for problem in _of_partitions(log_dir, rules)]
+    found += [problem for log_dir in log_dirs for problem in _of_partitions(log_dir)]
     return sorted(map(_of_metadata_log_dir, found), key=lambda problem: not problem.is_fatal)
 
 
@@ -118,17 +118,17 @@ def _is_copy(finding: Finding, log_dirs: Sequence[LogDir]) -> bool:
     return is_missing and len(log_dirs) == 1 and not has_root_files(names_in(log_dirs[0].path))
 
 
-def _of_partitions(log_dir: LogDir, rules: Rules) -> Iterator[StartProblem]:
+def _of_partitions(log_dir: LogDir) -> Iterator[StartProblem]:
     for partition in log_dir.partitions:
         if partition.topic == METADATA_TOPIC and partition.topic_partition != METADATA_PARTITION:
             continue  # a broker ignores it
-        for finding in _of_partition(partition, rules):
+        for finding in _of_partition(partition):
             if finding.stop is not None and partition.topic == METADATA_TOPIC:
                 finding = replace(finding, stop=replace(finding.stop, outcome=Outcome.REFUSES))
             yield from _problem(_with_cure(finding, partition, log_dir), log_dir.path)
 
 
-def _of_partition(partition: Partition, rules: Rules) -> Iterator[Finding]:
+def _of_partition(partition: Partition) -> Iterator[Finding]:
     epochs = os.path.join(partition.path, FileKind.LEADER_EPOCH_CHECKPOINT.value)
     metadata = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
     if os.path.isfile(epochs) and isinstance(found := read_epochs(epochs), Finding):
@@ -139,7 +139,7 @@ def _of_partition(partition: Partition, rules: Rules) -> Iterator[Finding]:
         layout, named = verify_names(partition)
         yield from named
         yield from _judge_metadata_id(metadata)
-        yield from verify_kraft(layout, min(layout.segments, default=0), rules)
+        yield from verify_kraft(layout, min(layout.segments, default=0))
 
 
 def replay_problems(folder: str, rules: Rules) -> Iterator[StartProblem]:

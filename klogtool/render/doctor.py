@@ -166,6 +166,8 @@ def headline(diagnosis: Diagnosis) -> str:
 def _fate_on(diagnosis: Diagnosis, disks: str) -> str:
     if diagnosis.starts is Starts.REFUSES:
         stopping = [point for point in diagnosis.points if point.what is What.REFUSES]
+        if not stopping and any(point.what is What.NO_LEADER for point in diagnosis.points):
+            return f"comes up on {disks} and NEVER HAS A CONTROLLER: it serves nothing, and ends after about a minute"
         why = count_text(len(stopping), "reason") if stopping else "all log dirs go offline"
         return f"REFUSES to start on {disks}: {why}"
     if diagnosis.starts is Starts.LOSES_DATA:

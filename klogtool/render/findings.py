@@ -84,6 +84,7 @@ MEANINGS = {
     "own directory id.",
     "kraft-snapshot-corrupt": "Without it the cluster's metadata may be lost. Then every partition becomes a stray.",
     "metadata-replay": "The record is sound, but contradicts those before it. A controller that reads it ends.",
+    "quorum-voter": "A dynamic quorum knows its voters by node id and directory id.",
     "quorum-state-corrupt": "It records which candidate this node voted for.",
     "unclean-shutdown": "This is normal after a kill, and while a broker is running.",
     "clean-marker-false": "This is the most dangerous state: a broker acknowledges what it writes next, and then "

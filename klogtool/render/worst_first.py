@@ -24,7 +24,7 @@ _DANGER = (
     "unreadable",
     *("meta-properties-corrupt", "meta-properties-conflict", "checkpoint-corrupt", "duplicate-partition"),
     *("foreign-folder", "epochs-corrupt", "partition-metadata-corrupt", "topic-id-mismatch"),
-    *("kraft-snapshot-corrupt", "metadata-replay", "quorum-state-corrupt"),
+    *("kraft-snapshot-corrupt", "metadata-replay", "quorum-voter", "quorum-state-corrupt"),
     *("batch-crc", "foreign-bytes", "torn-batch", "segment-overlap", "offset-order", "batch-header"),
     *("batch-attributes", "records-invalid"),
 )

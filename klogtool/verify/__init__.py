@@ -16,6 +16,7 @@ verify_epochs     leader-epoch-checkpoint: whether it can be read, and against t
 verify_producers  transaction indexes and producer snapshots against the segments
 verify_kraft      snapshots and quorum-state of a cluster's metadata log
 verify_replay   records of the metadata log that a start does not replay
+verify_voters   whether a controller's log dir is still a voter of its dynamic quorum
 
 log_walk          one walk over a segment's log; plain entries are checked fast
 log_damage        bytes that are not a sound entry, and where the log continues after them

@@ -104,6 +104,7 @@ SEVERITIES = {
         "kraft-snapshot-corrupt",
         "quorum-state-corrupt",
         "metadata-replay",
+        "quorum-voter",
         "clean-marker-false",
         "unreadable",
     ),

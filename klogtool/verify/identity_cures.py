@@ -17,6 +17,7 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.verify.cures import edit, write_lines
+from klogtool.verify.verify_voters import lost_directory_id
 
 NODE_ID_KEYS = {"1": "node.id", "0": "broker.id"}
 MOST_PROPERTIES_BYTES = 1 << 20  # of a file that has four lines
@@ -43,6 +44,9 @@ def meta_properties_lines(path: str, log_dirs: Sequence[LogDir]) -> list[str] | 
             if key != "directory.id":
                 found.setdefault(key, value)
     version = "1" if "node.id" in found else "0"
+    if "directory.id" not in found and "node.id" in found:
+        known = lost_directory_id(os.path.dirname(path), log_dirs, parse_java_int(found["node.id"]))
+        found |= {} if known is None else {"directory.id": known}
     wanted = ("cluster.id", NODE_ID_KEYS[version])
     if not all(key in found for key in wanted):
         return None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from klogtool.broker.metadata.image import read_cluster_metadata
-from klogtool.broker.releases import REFERENCE_RULES, Rules
+from klogtool.broker.releases import TOLERANT_RULES, Rules
 from klogtool.errors import KlogError
 from klogtool.format.control import ControlRecordType, parse_control_type_id
 from klogtool.format.identity import parse_quorum_state
@@ -32,9 +32,9 @@ METADATA_VERSION = "metadata.version"
 TOPIC_RECORD, REMOVE_TOPIC_RECORD = b"\x01\x02", b"\x01\x09"
 
 
-def verify_kraft(layout: Layout, log_start_offset: int, rules: Rules = REFERENCE_RULES) -> Iterator[Finding]:
+def verify_kraft(layout: Layout, log_start_offset: int, rules: Rules = TOLERANT_RULES) -> Iterator[Finding]:
     """Yield findings of the snapshots and of quorum-state beside the metadata log, which begins at log_start_offset;
-    and of what a release does not replay.
+    and of what a release does not replay (by default: none does).
 
     At its start a broker reads only the newest snapshot, so only that one can stop it.
     """

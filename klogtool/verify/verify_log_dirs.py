@@ -44,7 +44,8 @@ from klogtool.verify.identity_cures import (
 from klogtool.verify.log_end import find_log_bytes, find_log_end
 from klogtool.verify.stops import Outcome, Stop, offline, refuses, stop_of
 from klogtool.verify.verify_kraft import verify_kraft_snapshot
-from klogtool.verify.verify_names import METADATA_TOPIC
+from klogtool.verify.verify_names import METADATA_PARTITION, METADATA_TOPIC
+from klogtool.verify.verify_voters import lost_directory_id, verify_voters, with_directory_id
 
 CHECKPOINTS = (
     FileKind.RECOVERY_POINT_CHECKPOINT,
@@ -93,6 +94,7 @@ def verify_log_dirs(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
         if os.path.lexists(bootstrap):
             yield from verify_kraft_snapshot(bootstrap)
     yield from _conflicts(identities)
+    yield from verify_voters(identities)
     yield from _duplicates(log_dirs)
 
 
@@ -174,7 +176,8 @@ def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaPropertie
     if identity.directory_id is not None and is_reserved_directory_id(identity.directory_id):
         reserved = build_uuid(identity.directory_id)
         detail = f"directory.id {reserved} is reserved: a broker does not start"
-        cure = drop_directory_id(path, "a broker creates a new id")
+        known = lost_directory_id(log_dir.path, (), identity.node_id)
+        cure = with_directory_id(path, known) if known else drop_directory_id(path, "a broker creates a new id")
         stop = refuses("RuntimeException", f"Invalid reserved directory ID {reserved} found in {log_dir.path}")
         yield Finding("meta-properties-corrupt", path, detail, cure=cure, stop=stop)
 
@@ -221,14 +224,26 @@ def _conflicts(identities: Mapping[str, MetaProperties]) -> Iterator[Finding]:
             continue
         owner = owners.setdefault(identity.directory_id, path)
         if owner != path:
+            copy, kept = (owner, path) if _has_metadata(path) else (path, owner)
             directory_id = build_uuid(identity.directory_id)
-            detail = f"directory.id {directory_id} is also in {owner}: a broker does not start"
-            cure = drop_directory_id(path, "use this if this log dir is the copy: a broker creates a new id")
+            detail = f"directory.id {directory_id} is also in {kept}: a broker does not start"
+            cure = drop_directory_id(copy, _why_dropped(kept))
             told = (
                 f"Duplicate directory ID Optional[{directory_id}] found. It was the ID of {os.path.dirname(owner)}, "
                 f"but also of {os.path.dirname(path)}"
             )
-            yield _conflict(path, detail, "directory_id", cure, told)
+            yield _conflict(copy, detail, "directory_id", cure, told)
+
+
+def _has_metadata(path: str) -> bool:
+    """Return whether the metadata log is in the log dir of a meta.properties: its id may be that of a voter."""
+    return os.path.isdir(os.path.join(os.path.dirname(path), str(METADATA_PARTITION)))
+
+
+def _why_dropped(kept: str) -> str:
+    if _has_metadata(kept):
+        return f"a broker creates a new id; the metadata log is in {quoted(os.path.dirname(kept))}, which keeps its own"
+    return "use this if this log dir is the copy: a broker creates a new id"
 
 
 def _conflict(path: str, detail: str, field: str, cure: str, told: str) -> Finding:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from klogtool.broker.metadata.image import ClusterMetadata
 from klogtool.broker.metadata.refusals import Refusal, Replay
-from klogtool.broker.releases import Rules
+from klogtool.broker.releases import TOLERANT_RULES, Rules
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.identity import parse_meta_properties
@@ -52,7 +52,8 @@ def _detail(found: Refusal, rules: Rules, *, ends: bool) -> str:
         else "a broker that is no controller logs a fault, and goes on without the record"
     )
     told = f"{found.kafka_class}: {found.message}"
-    return f"{where}{what} does not replay in Kafka {rules.release}: {then} ({told})"
+    release = "" if rules is TOLERANT_RULES else f" in Kafka {rules.release}"
+    return f"{where}{what} does not replay{release}: {then} ({told})"
 
 
 def _cure(folder: str, found: Refusal) -> str:

@@ -8,6 +8,7 @@ Damage raises no error here: `problem` says what could not be read, and what was
 from __future__ import annotations
 
 import copy
+import functools
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from klogtool.broker.metadata.known import Known
+from klogtool.broker.metadata.quorum import Quorum
 from klogtool.broker.metadata.refusals import Failure, Refusal, Replay, bound_failures, failures
 from klogtool.broker.releases import REFERENCE_RULES, Rules
 from klogtool.errors import KlogError
@@ -56,8 +58,9 @@ class ClusterMetadata(Struct):
     """topic_ids: by name, as Kafka prints them. topics: settings by topic; brokers: settings by id as text; empty: all
     brokers. replicas: by topic id, then by partition. features: the level of each, such as metadata.version.
 
-    known: what later records depend on. refusals: the first record that each replay refuses, of the image and of the
-    controller. A record that the image refuses is left out. problem: what could not be read, or None.
+    quorum: who votes for the controllers. known: what later records depend on. refusals: the first record that each
+    replay refuses, of the image and of the controller. A record that the image refuses is left out. problem: what
+    could not be read, or None.
     """
 
     topic_ids: dict[str, str] = field(default_factory=dict)
@@ -65,6 +68,7 @@ class ClusterMetadata(Struct):
     brokers: dict[str, dict[str, str]] = field(default_factory=dict)
     replicas: dict[str, dict[int, Replicas]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
+    quorum: Quorum = Quorum()
     known: Known = field(default_factory=Known)
     refusals: tuple[Refusal, ...] = ()
     problem: str | None = None
@@ -137,7 +141,23 @@ def _told(values: Mapping[str, Any], name: str, before: tuple[Any, ...]) -> tupl
 
 
 def read_cluster_metadata(path: str, rules: Rules = REFERENCE_RULES) -> ClusterMetadata:
-    """Read the partition dir of `__cluster_metadata` to its end, as a release does."""
+    """Read the partition dir of `__cluster_metadata` to its end, as a release does. Nobody may change the result: it is
+    given again while the files stay as they are."""
+    return _read(path, rules, _state_of(path))
+
+
+def _state_of(path: str) -> tuple[tuple[str, int, int], ...]:
+    """Return names, sizes and times of the files."""
+    try:
+        with os.scandir(path) as entries:
+            found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+    except OSError:  # reported where the folder is read
+        return ()
+    return tuple(sorted((name, about.st_size, about.st_mtime_ns) for name, about in found))
+
+
+@functools.lru_cache(maxsize=4)
+def _read(path: str, rules: Rules, state: tuple[tuple[str, int, int], ...]) -> ClusterMetadata:
     try:
         found, end_offset, problem = _read_snapshot(Partition(path), rules)
         _read_log(Partition(path), found, end_offset, rules)
@@ -239,7 +259,10 @@ class _Replay:
         for batch in file.batches():
             if not isinstance(batch, RecordBatch) or not batch.crc_valid:
                 raise KlogError("a batch is damaged", path=file.path, position=batch.position)
-            if batch.is_control or not self._reaches(batch.last_offset):
+            if not self._reaches(batch.last_offset):
+                continue
+            if batch.is_control:
+                self._found.quorum = self._found.quorum.with_records_of(batch)
                 continue
             for record in batch.records():
                 if self._reaches(record.offset):

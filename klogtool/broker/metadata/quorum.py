@@ -1,0 +1,42 @@
+"""Who votes for the controllers: what control records of `__cluster_metadata` say (KIP-853).
+
+A voter of a dynamic quorum is known by its node id and the directory id of its metadata log dir, so a node with another
+`directory.id` is none. Sources: KRaftControlRecordStateMachine, VoterSet.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from klogtool.format.batch import RecordBatch
+from klogtool.format.control import ControlRecordType, parse_control_type_id
+from klogtool.format.control_values import parse_control_value
+from klogtool.format.kraft_snapshot import Voter, voters_of
+
+
+class Quorum(Struct, frozen=True):
+    """kraft_version: 1 if the quorum is dynamic. voters: of the last record; None if no record names any: then
+    `controller.quorum.voters` does."""
+
+    kraft_version: int = 0
+    voters: tuple[Voter, ...] | None = None
+
+    def with_records_of(self, batch: RecordBatch) -> Quorum:
+        """Return what is so after a batch of control records. The last record wins, committed or not."""
+        found = self
+        for record in batch.records():
+            kind = ControlRecordType.of(parse_control_type_id(record.key))
+            if kind is ControlRecordType.KRAFT_VERSION:
+                found = replace(found, kraft_version=parse_control_value(kind, record.value or b"")["kRaftVersion"])
+            elif kind is ControlRecordType.KRAFT_VOTERS:
+                found = replace(found, voters=tuple(voters_of(parse_control_value(kind, record.value or b""))))
+        return found
+
+    def voter(self, node_id: int | None) -> Voter | None:
+        """Return the voter with this node id, or None."""
+        return next((voter for voter in self.voters or () if voter.id == node_id), None)
+
+    def voter_of_directory(self, directory_id: str | None) -> Voter | None:
+        """Return the voter with this directory id, or None."""
+        return next((voter for voter in self.voters or () if voter.directory_id == directory_id), None)

@@ -1,0 +1,113 @@
+"""Whether a log dir is still a voter of its dynamic quorum, and the `directory.id` that it had (KIP-853)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from klogtool.broker.metadata.image import ClusterMetadata, read_cluster_metadata
+from klogtool.errors import KlogError
+from klogtool.format.identity import MetaProperties, parse_meta_properties
+from klogtool.format.names import FileKind
+from klogtool.format.uuids import build_uuid, is_reserved_directory_id
+from klogtool.log.file import read_whole
+from klogtool.log.logdir import LogDir
+from klogtool.log.side_file import MOST_TEXT_BYTES
+from klogtool.verify.cures import edit
+from klogtool.verify.findings import Finding
+from klogtool.verify.stops import refuses
+from klogtool.verify.verify_names import METADATA_PARTITION
+
+VOTER_FINDING = "quorum-voter"
+_META = FileKind.META_PROPERTIES.value
+
+
+def metadata_of(log_dir: str) -> ClusterMetadata | None:
+    """Return the metadata in a log dir; None if it has none."""
+    folder = os.path.join(log_dir, str(METADATA_PARTITION))
+    return read_cluster_metadata(folder) if os.path.isdir(folder) else None
+
+
+def verify_voters(identities: Mapping[str, MetaProperties]) -> Iterator[Finding]:
+    """Yield findings of meta.properties that do not fit the voters. identities: by the path of the file."""
+    for path, identity in identities.items():
+        metadata = metadata_of(os.path.dirname(path))
+        if metadata is not None:
+            yield from _verify_voter(path, identity, metadata)
+
+
+def _verify_voter(path: str, identity: MetaProperties, metadata: ClusterMetadata) -> Iterator[Finding]:
+    quorum, node_id = metadata.quorum, identity.node_id
+    if quorum.voters is None:
+        if quorum.kraft_version > 0 and metadata.may_be_controller(node_id):
+            yield _without_voters(path)
+        return
+    own = None if identity.directory_id is None else build_uuid(identity.directory_id)
+    voter, owner = quorum.voter(node_id), quorum.voter_of_directory(own)
+    if voter is not None and voter.directory_id != own:
+        now = "it has no directory.id, and a start makes a new one" if own is None else f"its directory.id is {own}"
+        why = f"{now}: node {node_id} votes with directory.id {voter.directory_id}"
+        cure = with_directory_id(path, voter.directory_id)
+    elif voter is None and owner is not None:
+        why = f"node.id is {node_id}, but its directory.id is that of voter {owner.id}"
+        cure = f"set node.id={owner.id} again, in the configuration and in {path}"
+    else:
+        return
+    alone = len(quorum.voters) == 1
+    then = "no leader is ever elected" if alone else f"it is none of the {len(quorum.voters)} voters any more"
+    yield Finding(VOTER_FINDING, path, f"{why}: {then}", field="directory_id", cure=cure)
+
+
+def _without_voters(path: str) -> Finding:
+    told = "The kraft.version is KRAFT_VERSION_1 but there is no voter set in the log or checkpoint VoterSet(voters={})"
+    return Finding(
+        VOTER_FINDING,
+        os.path.join(os.path.dirname(path), str(METADATA_PARTITION)),
+        "kraft.version is 1, but no record names the voters: the node that becomes leader ends",
+        cure="stop this controller and another controller of the cluster, and copy its folder __cluster_metadata-0",
+        stop=refuses("IllegalStateException", told),
+    )
+
+
+def with_directory_id(path: str, directory_id: str) -> str:
+    """Write a directory.id into meta.properties, in place of the one that is there."""
+    commands = [r"/^\s*directory\.id\s*[=:]/d", f"$a directory.id={directory_id}"]
+    return edit(path, commands, "the id that this node votes with")
+
+
+def lost_directory_id(log_dir: str, log_dirs: Sequence[LogDir], node_id: int | None) -> str | None:
+    """Return the directory.id that a log dir had, by the metadata in one of the broker's log dirs; None if unknown.
+
+    A voter's own stands in VotersRecord. A broker registers the ids of all its log dirs: the one that no other log dir
+    has is that of this one. So at most one of them may be lost.
+    """
+    own = metadata_of(log_dir)
+    voter = None if own is None else own.quorum.voter(node_id)
+    if voter is not None:
+        return voter.directory_id
+    known = (own, *(metadata_of(one.path) for one in log_dirs if one.path != log_dir))
+    metadata = next((found for found in known if found is not None), None)
+    if metadata is None or node_id not in metadata.known.brokers:
+        return None
+    others = [_directory_id(one.path) for one in log_dirs if one.path != log_dir]
+    left = [one for one in metadata.known.brokers[node_id].directories if one not in others]
+    return left[0] if len(left) == 1 and None not in others else None
+
+
+def read_identities(log_dirs: Iterable[str]) -> dict[str, MetaProperties]:
+    """Return what is in each meta.properties that can be read, by the path of the file."""
+    found = {os.path.join(log_dir, _META): _read_identity(log_dir) for log_dir in log_dirs}
+    return {path: identity for path, identity in found.items() if identity is not None}
+
+
+def _read_identity(log_dir: str) -> MetaProperties | None:
+    try:
+        return parse_meta_properties(read_whole(os.path.join(log_dir, _META), limit=MOST_TEXT_BYTES))
+    except KlogError:
+        return None
+
+
+def _directory_id(log_dir: str) -> str | None:
+    identity = _read_identity(log_dir)
+    found = None if identity is None else identity.directory_id
+    return None if found is None or is_reserved_directory_id(found) else build_uuid(found)

@@ -1,0 +1,93 @@
+"""A dynamic quorum's voters beside meta.properties: what the doctor says where no leader is ever elected."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+
+import pytest
+from running import FIXTURES, run_here
+from wounded import CASES, another_voter
+
+from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.metadata.image import ClusterMetadata
+from klogtool.broker.metadata.quorum import Quorum
+from klogtool.doctor.answers import Diagnosis, Starts, What
+from klogtool.doctor.cluster import Cluster
+from klogtool.doctor.rehearsal import Examination, examine
+from klogtool.doctor.voters import walk_quorum_notes
+from klogtool.format.kraft_snapshot import Voter
+
+Path = pathlib.Path
+OLD_ID = "Y7LnmvEGQ1-8Sy8cxKBpmg"
+SAMPLES = pathlib.Path(__file__).parents[3] / "shared/quorum-samples"
+# What a single disk shows: a node that does not vote any more. The others need a look at the other disks.
+NO_LEADER = {"s1-dirid-deleted", "c440-dirid-deleted"}
+# These disks are from before the edit that the sample is about: the disk is new, and the log has the old id.
+NO_LEADER |= {"r1-append-same-epoch", "r1-id-back", "r1-rewrite-both", "r1-rewrite-checkpoint-only", "rs-snap-append"}
+NOT_VOTER = {"d3-dirid-deleted-one", "d3-node-id-changed"}
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    assert CASES["quorum-voter"].fixture == "metadata/logdir"
+    copied = tmp_path / "d"
+    shutil.copytree(FIXTURES / "metadata/logdir", copied)
+    return copied
+
+
+def diagnosed(log_dir: Path) -> Diagnosis:
+    return examine([str(log_dir)], Examination(Circumstances(now_ms=0)))
+
+
+def whats(log_dir: Path) -> list[What]:
+    return [point.what for point in diagnosed(log_dir).points]
+
+
+def test_a_lone_controller_with_another_directory_id_does_not_start(log_dir: Path) -> None:
+    assert What.NO_LEADER not in whats(log_dir)
+    another_voter(log_dir)
+    found = diagnosed(log_dir)
+    assert (found.starts, found.points[0].what) == (Starts.REFUSES, What.NO_LEADER)
+    assert OLD_ID in found.points[0].detail
+    assert "NEVER HAS A CONTROLLER" in run_here(["doctor", str(log_dir)], log_dir).out.decode()
+
+
+def test_the_option_writes_the_old_id_back(log_dir: Path) -> None:
+    another_voter(log_dir)
+    plan = log_dir.parent / "plan.json"
+    fixed = run_here(["doctor", str(log_dir), "--fix", "--option", "1", "--plan-out", str(plan)], log_dir)
+    assert (fixed.status, run_here(["apply", str(plan)], log_dir).status) == (1, 0), fixed.err
+    assert f"directory.id={OLD_ID}" in (log_dir / "meta.properties").read_text()
+    assert What.NO_LEADER not in whats(log_dir)
+
+
+def test_a_lost_meta_properties_is_written_with_the_voters_id(log_dir: Path) -> None:
+    another_voter(log_dir)
+    meta = log_dir / "meta.properties"
+    meta.write_text(
+        "".join(line for line in meta.read_text().splitlines(True) if "node.id" in line or "cluster" in line)
+    )
+    found = run_here(["verify", str(log_dir), "--format", "json"], log_dir)
+    cures = [json.loads(line).get("cure") or "" for line in found.out.splitlines()]
+    assert any(OLD_ID in cure for cure in cures)
+
+
+def test_one_of_several_voters_says_what_a_leader_needs() -> None:
+    quorum = Quorum(1, tuple(Voter(n, "h", 9093, OLD_ID) for n in (1, 2, 3)))
+    cluster = Cluster(ClusterMetadata(quorum=quorum), node_id=2)
+    assert ["voters 1, 2, 3: a leader needs 2 of them" in note for note in walk_quorum_notes(cluster)] == [True]
+    assert list(walk_quorum_notes(Cluster(ClusterMetadata(quorum=quorum), node_id=9))) == []
+
+
+@pytest.mark.skipif(not SAMPLES.is_dir(), reason="needs ../shared: it has the disks of real quorums")
+@pytest.mark.parametrize("name", [] if not SAMPLES.is_dir() else sorted(path.name for path in SAMPLES.iterdir()))
+def test_disks_of_real_quorums(name: str, tmp_path: Path) -> None:
+    """No disk of a node that its quorum still knows alarms, and those that it does not know any more do."""
+    seen: set[What] = set()
+    for disk in SAMPLES.glob(f"{name}/n*"):
+        if (disk / "__cluster_metadata-0").is_dir():
+            seen |= {point.what for point in diagnosed(disk).points} & {What.NO_LEADER, What.NOT_VOTER}
+    expected = {What.NO_LEADER} if name in NO_LEADER else {What.NOT_VOTER} if name in NOT_VOTER else set()
+    assert seen == expected
