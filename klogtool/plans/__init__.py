@@ -9,6 +9,7 @@
     fields                   fields of JSON that somebody else may have written; those of the arguments: question
 
     plan_change              what all commands share that change a partition as a running broker does
+    index_doubts             whether the time index of a segment says what its batches say
     loading_steps            the steps from a partition dir to its draft; a broker can start after each of them
     swap_steps               the steps that put cleaned segments in place of others
     salvage_steps            the steps that put a salvaged partition in place of the damaged one
