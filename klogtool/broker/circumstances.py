@@ -18,7 +18,7 @@ from klogtool.broker.config import NO_LIMIT_BYTES, LogConfig, settle, value_text
 from klogtool.broker.releases import REFERENCE, REFERENCE_RULES, Release, Rules, rules_of
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.metadata_versions import METADATA_VERSION, metadata_version_name
-from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.format.names import FileKind, PartitionDirName, PartitionDirState, TopicPartition
 from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.log.logdir import ROOT_KINDS, LogDir, has_remote_storage, knows_topic_ids
 from klogtool.log.side_file import find_content
@@ -258,14 +258,18 @@ def terms_of(
     topic_partition = TopicPartition(name.topic, name.partition) if name else TopicPartition(own_name(path), 0)
     beside = checkpoints or Checkpoints.beside(path)
     is_clean, stop_note = _last_stop(beside, circumstances, clean_by_default)
-    notes = [_release_note(circumstances.kafka, beside.cluster), stop_note]
+    is_replaced = name is not None and _is_replaced(name, beside.log_dir)
+    notes = [*_fate_notes(name), _release_note(circumstances.kafka, beside.cluster), stop_note]
     found: list[int | None] = []
     for what, kind, value, default in (
         ("recovery point", FileKind.RECOVERY_POINT_CHECKPOINT, circumstances.recovery_point, "0"),
         ("log start offset", FileKind.LOG_START_CHECKPOINT, circumstances.log_start_offset, "0"),
         ("high watermark", FileKind.REPLICATION_CHECKPOINT, circumstances.high_watermark, "the log's end"),
     ):
-        offset, why = (value, "as given") if value is not None else beside.find(kind, topic_partition)
+        if value is None and is_replaced:
+            offset, why = None, f"the line of {topic_partition} is about the folder of that name"
+        else:
+            offset, why = (value, "as given") if value is not None else beside.find(kind, topic_partition)
         notes.append(f"{what}: {default if offset is None else offset}, {why}")
         found.append(offset)
     recovery_point, log_start_offset, high_watermark = found
@@ -289,7 +293,7 @@ def terms_of(
         ),
         sources,
         tuple(_told(beside if is_held else Checkpoints(None), topic_partition, circumstances)),
-        is_clean and beside.has_clean_marker,
+        is_clean and beside.has_clean_marker and (is_held or name is None),
         find_compaction(topic_partition, config, sources, beside),
         rules_of(circumstances.kafka),
         is_tiered,
@@ -311,6 +315,34 @@ def _is_tiered(
         return (None if has_line else False) if config.compact else True
     is_known = REMOTE_STORAGE in sources or cluster.knows(topic)
     return None if has_line and not is_known else False
+
+
+_FATES = {
+    PartitionDirState.DELETE: "of a deleted topic, or of a replica that has moved: a broker deletes this folder a "
+    "minute after its start (file.delete.delay.ms); move it out of the log dir first",
+    PartitionDirState.STRAY: "a broker serves nothing of this folder: when it got its name, the topic's id or the "
+    "assignment of replicas did not fit",
+    PartitionDirState.FUTURE: "a broker was moving the partition to this log dir: while another log dir has a folder "
+    "without -future, that one is served",
+}
+
+
+def fate_of(name: PartitionDirName) -> str | None:
+    """Return what a broker does with a folder because of the end of its name; None if it simply serves it."""
+    return _FATES.get(name.state)
+
+
+def _fate_notes(name: PartitionDirName | None) -> Iterator[str]:
+    fate = None if name is None else fate_of(name)
+    if name is not None and fate is not None:
+        yield f"{name.state.value}: {fate}"
+
+
+def _is_replaced(name: PartitionDirName, log_dir: str | None) -> bool:
+    """Return whether a folder to be deleted has a successor in the log dir: the checkpoints are about that one."""
+    plain = f"{name.topic}-{name.partition}"
+    is_going = name.state is PartitionDirState.DELETE and log_dir is not None
+    return is_going and os.path.isdir(os.path.join(log_dir or "", plain))
 
 
 def _size_limit_notes(config: LogConfig, sources: Mapping[str, str], rules: Rules) -> Iterator[str]:

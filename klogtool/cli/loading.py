@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from klogtool.broker.circumstances import Checkpoints, Circumstances
+from klogtool.broker.circumstances import Checkpoints, Circumstances, fate_of
 from klogtool.broker.unified_log.loaded_partition import LoadedPartition, load
 from klogtool.cli.output import note
+from klogtool.log.folder import find_partition_dir_name, own_name
 from klogtool.plans.recover_reach import find_behind_end
 
 
@@ -20,6 +21,9 @@ def load_and_tell(
     report = loaded.log.report
     if chosen["quiet"]:
         return loaded
+    name = find_partition_dir_name(own_name(path))
+    if name is not None and (fate := fate_of(name)) is not None:
+        note(f"klogtool: {path}: {fate}")
     behind = find_behind_end(loaded.log)
     if behind is not None:
         note(f"klogtool: {path}: {behind.sentence} (klogtool verify --recover says more)")

@@ -22,6 +22,7 @@ from klogtool.plans.plan_change import ChangeLog, plan_draft
 from klogtool.plans.question import PathText, Question
 
 _METADATA = FileKind.PARTITION_METADATA.value
+_LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
 _MOST_METADATA_BYTES = 1 << 16
 TOPIC_NAME = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 
@@ -83,7 +84,8 @@ def _topic_id(path: str, topic: str, log_dir: str | None, question: CreationQues
 
 def known_topic_id(topic: str, log_dir: str, but: str = "") -> tuple[bytes | None, str]:
     """Return the topic id from the cluster's own metadata, or from a partition of the topic; None if neither knows it.
-    Also return where it is from. but: the name of a partition dir that is not asked."""
+    Also return where it is from. but: the name of a partition dir that is not asked. Folders that a broker deletes, or
+    called stray, have the id of a topic that is gone."""
     cluster = ClusterConfig.of(log_dir).metadata
     by_cluster = None if cluster is None else cluster.topic_ids.get(topic)
     if by_cluster is not None:
@@ -91,7 +93,8 @@ def known_topic_id(topic: str, log_dir: str, but: str = "") -> tuple[bytes | Non
     for other in list_folder(log_dir).folders:
         name = find_partition_dir_name(other)
         metadata = os.path.join(log_dir, other, _METADATA)
-        if name is not None and name.topic == topic and other != but and os.path.isfile(metadata):
+        is_ours = name is not None and name.topic == topic and name.state in _LIVE
+        if is_ours and other != but and os.path.isfile(metadata):
             try:
                 return parse_partition_metadata(read_whole(metadata, limit=_MOST_METADATA_BYTES)).topic_id, other
             except Corrupt:  # verify reports it

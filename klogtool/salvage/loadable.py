@@ -18,7 +18,7 @@ from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.indexes import AbortedTxn, parse_txn_index
-from klogtool.format.names import FileKind, PartitionDirState, build_file_name, parse_file_name
+from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.producer_state import TxnMetadata
 from klogtool.salvage.assembly import NewSegment
 from klogtool.salvage.stretches import Run
@@ -87,8 +87,6 @@ def _draft(
     mtime_of: Callable[[NewSegment], int | None],
 ) -> Draft:
     draft = Draft.of(path)
-    # A broker recovers nothing in a dir that is being deleted; but the result of salvage is another dir.
-    draft.path = path.removesuffix(PartitionDirState.DELETE.value)
     draft.folders = draft.devices = frozenset()  # folders in place of files do not matter for the new dir
     for name in draft.names():
         if not _stays(name):

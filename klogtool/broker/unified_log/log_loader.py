@@ -24,7 +24,7 @@ from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
 from klogtool.format.identity import parse_partition_metadata
 from klogtool.format.java_numbers import MAX_LONG
-from klogtool.format.names import FileKind, PartitionDirState, build_file_name, parse_base_offset
+from klogtool.format.names import FileKind, build_file_name, parse_base_offset
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import own_name
 from klogtool.log.leader_epochs import LeaderEpochFileCache
@@ -313,16 +313,15 @@ class _Loader:
         self.log_start_offset = self.terms.log_start_offset
 
     def load(self) -> tuple[int, int]:
-        """Return the log end offset and the recovery point."""
+        """Return the log end offset and the recovery point.
+
+        A folder with the suffix -delete is loaded like any other. A broker does not look for the end of such a log,
+        because it deletes it; whoever asks about one here wants its records.
+        """
         self._complete_swaps(self._remove_temporary_files())
         self._retry_on_overflow(self._load_segment_files)
-        if PartitionDirState.DELETE.value == self.draft.path[-len(PartitionDirState.DELETE.value) :]:
-            if not self.segments:
-                self.segments.add(LogSegment(self.draft, 0, self.config))
-            end_offset, recovery_point = 0, 0
-        else:
-            end_offset, recovery_point = self._retry_on_overflow(self._recover_log)
-            self.segments.last.resize_indexes()
+        end_offset, recovery_point = self._retry_on_overflow(self._recover_log)
+        self.segments.last.resize_indexes()
         epochs, producers, log_start = self.log.epochs, self.log.producers, self.terms.log_start_offset
         self.report.epochs_added = bool({entry.epoch for entry in epochs.entries} - self.known_epochs)
         epochs.truncate_from_end(end_offset)
