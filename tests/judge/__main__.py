@@ -20,6 +20,8 @@ import pytest
 
 from .bases import RELEASES, base_of
 from .cases import Outcome, judge_crowd, judge_log_dirs
+from .changes import judge_changes
+from .cures import judge_crowd_of_options, judge_options_of_log_dirs
 
 Case = Callable[[], Iterator[Outcome]]
 
@@ -61,8 +63,17 @@ def cases_of(given: argparse.Namespace, seed: int) -> Iterator[Case]:
         few = given.sample and version != given.releases.split(",")[0]
         for n in range(given.crowds):
             yield partial(judge_crowd, version, f"{seed}.{n}", alone=0 if few else given.alone)
-        for n in range(given.log_dirs if not few else 0):
-            yield partial(one, partial(judge_log_dirs, version, f"{seed}.{n}"))
+        if few:
+            continue
+        kinds = (
+            (judge_log_dirs, given.log_dirs),
+            (judge_crowd_of_options, given.options),
+            (judge_options_of_log_dirs, given.dir_options),
+            (judge_changes, given.commands),
+        )
+        for judged, count in kinds:
+            for n in range(count):
+                yield partial(one, partial(judged, version, f"{seed}.{n}"))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -74,6 +85,9 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--crowds", type=int, default=4, help="starts with 120 damaged partitions each, a release")
     parser.add_argument("--alone", type=int, default=4, help="starts for partitions that end one, a crowd")
     parser.add_argument("--log-dirs", type=int, default=20, help="starts of whole log dirs, a release")
+    parser.add_argument("--options", type=int, default=2, help="starts after an option of each trouble, a release")
+    parser.add_argument("--dir-options", type=int, default=4, help="the same with whole log dirs, a release")
+    parser.add_argument("--commands", type=int, default=2, help="starts after commands on 60 partitions, a release")
     parser.add_argument("--sample", action="store_true", help="the other releases than the first: a crowd only")
     return parser
 

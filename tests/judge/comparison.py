@@ -13,13 +13,13 @@ from pathlib import Path
 from .bases import LOG_DIRS
 from .claims import Claims, PartitionClaim, Ranges, is_in
 from .disks import CHECKPOINTS, read_lines
-from .records_on_disk import Batch, Found, batches_in, batches_of, records_of
+from .records_on_disk import Found, batches_in, batches_of, records_of
 from .truth import Loaded, Truth, is_plain
 
 
 @dataclass(frozen=True)
 class Before:
-    """A partition dir before the start. records: sound, at or above the log start; below: the sound ones below it.
+    """A partition dir before the start. records: sound, at or above the log start; below: below it, or far off.
     end: behind the last sound batch, of a .swap, too. logs: names of .log files. high_watermark: as checkpointed."""
 
     records: frozenset[Found]
@@ -58,11 +58,13 @@ def _lines(checkpoint: Path) -> Mapping[str, int]:
 
 
 def _before(path: Path, log_start: int, high_watermark: int | None) -> Before:
-    batches: list[Batch] = batches_of(path)
+    found = batches_of(path)
+    batches = [batch for batch in found if not batch.is_far]
     swapped = [batch for swap in sorted(path.glob("*.log.swap")) if swap.is_file() for batch in batches_in(swap)]
     records, end = records_of(batches), max((batch.last_offset + 1 for batch in [*batches, *swapped]), default=0)
     is_start_of_it = log_start <= end
     below = frozenset(record for record in records if is_start_of_it and record.offset < log_start)
+    below |= records_of(batch for batch in found if batch.is_far)
     logs = frozenset(log.name for log in path.glob("*.log"))
     return Before(frozenset(records - below), below, end, logs, high_watermark)
 

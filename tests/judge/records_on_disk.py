@@ -29,12 +29,16 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """A sound batch in a segment. Control batches have no records that a consumer sees."""
+    """A sound batch in a segment. Control batches have no records that a consumer sees.
+
+    is_far: its offsets cannot be relative to the segment's base; no broker and no consumer can have it there.
+    """
 
     file: str
     base_offset: int
     last_offset: int
     is_control: bool
+    is_far: bool
     records: tuple[Found, ...]
 
 
@@ -44,8 +48,8 @@ def batches_in(log: Path) -> list[Batch]:
     segment_base = int(log.name[:20]) if log.name[:20].isdigit() else 0
     while len(data) - at >= RECORDS_START:
         entry = _entry_at(data, at)
-        batch = _sound(entry, log.name) if entry else None
-        if entry and batch and 0 <= batch.last_offset - segment_base <= LARGEST_RELATIVE_OFFSET:
+        batch = _sound(entry, log.name, segment_base) if entry else None
+        if entry and batch:
             found.append(batch)
             at += len(entry.data)
         else:
@@ -73,7 +77,7 @@ def _entry_at(data: bytes, at: int) -> Entry | None:
     return entry if crc32c(entry.data[21:]) == int.from_bytes(entry.data[17:21], "big") else None
 
 
-def _sound(entry: Entry, file: str) -> Batch | None:
+def _sound(entry: Entry, file: str, segment_base: int) -> Batch | None:
     base, last = entry.value("base_offset"), entry.value("base_offset") + entry.value("last_offset_delta")
     is_control = bool(entry.value("attributes") & CONTROL)
     try:
@@ -85,7 +89,7 @@ def _sound(entry: Entry, file: str) -> Batch | None:
     if base < 0 or last < base or len(bodies) != entry.value("records_count") or not is_plausible:
         return None
     records = () if is_control else tuple(Found(base + body.offset_delta, _digest(entry, body)) for body in bodies)
-    return Batch(file, base, last, is_control, records)
+    return Batch(file, base, last, is_control, last - segment_base > LARGEST_RELATIVE_OFFSET, records)
 
 
 def _digest(entry: Entry, body: Body) -> int:

@@ -1,0 +1,149 @@
+"""Commands that write, on many partitions, sound and damaged ones; then a start: it serves what the plans said."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from running import Done
+
+from .bases import LOG_DIRS
+from .cases import Crowd, Outcome, a_place, copied, damaged_crowd, put_aside
+from .claims import claims_of, klogtool
+from .comparison import Before, Difference, before_start, differences
+from .cures import about_writes
+from .truth import Asked, Truth, started
+
+# As the topics have them.
+CONFIG = ("segment.bytes=3000", "index.interval.bytes=400", "segment.index.bytes=16384")
+COUNT = 60
+WIDE = 140
+
+
+@dataclass(frozen=True)
+class Change:
+    """A command that was carried out on a partition. start, end: of the log afterwards, as the plan says."""
+
+    folder: str
+    told: str
+    start: int | None
+    end: int | None
+    is_thinning: bool = False
+
+
+def _roll(rng: random.Random, before: Before) -> Sequence[str | int]:
+    return ["roll", "--force"]
+
+
+def _retain(rng: random.Random, before: Before) -> Sequence[str | int]:
+    return ["retain", "--config", rng.choice(["retention.ms=1", "retention.bytes=2000", "retention.bytes=4000"])]
+
+
+def _delete_records(rng: random.Random, before: Before) -> Sequence[str | int]:
+    return ["delete-records", "--before", rng.randrange(max(1, before.end + 1))]
+
+
+def _truncate(rng: random.Random, before: Before) -> Sequence[str | int]:
+    return ["truncate", "--to", rng.randrange(max(1, before.end + 1))]
+
+
+def _rebuild_index(rng: random.Random, before: Before) -> Sequence[str | int]:
+    return ["rebuild-index"]
+
+
+def _compact(rng: random.Random, before: Before) -> Sequence[str | int]:
+    return ["compact", "--force", "--config", "cleanup.policy=compact"]
+
+
+def _recover(rng: random.Random, before: Before) -> Sequence[str | int]:
+    return ["verify", "--recover"]
+
+
+KINDS: Sequence[Callable[[random.Random, Before], Sequence[str | int]]] = (
+    _roll,
+    _retain,
+    _delete_records,
+    _truncate,
+    _rebuild_index,
+    _compact,
+    _recover,
+)
+
+
+def judge_changes(version: str, seed: str) -> Outcome:
+    """One start after a command on each of many partitions, and after `free` on the log dirs."""
+    with a_place() as place:
+        crowd, faults = damaged_crowd(version, seed, place / "damaged")
+        rng = random.Random(seed)
+        for partition in rng.sample(sorted(crowd.at), len(crowd.at) // 2):
+            crowd.lay_down(partition)
+            faults[partition] = []
+        _, aside = put_aside(version, crowd, place / "aside")
+        chosen = rng.sample(sorted(crowd.at.keys() - set(aside)), COUNT)
+        outcome = Outcome("commands", version, seed, crowd.state, faults, judged=len(chosen))
+        before = before_start(crowd.root)
+        changes = [change for name in chosen for change in _changed(version, crowd, name, before, rng, outcome)]
+        for change in changes:
+            faults[change.folder.split("/")[1]].append(change.told)
+        _free(version, crowd, place / "held", outcome)
+        claims, middle = claims_of(version, crowd.root), before_start(crowd.root)
+        truth = started(version, copied(crowd.root, place / "broker"), Asked.WRITE, chosen)
+        outcome.differences += list(differences(claims, truth, middle))
+        outcome.differences += list(about_writes(truth))
+        if truth.is_up:
+            for change in changes:
+                outcome.differences += list(_about_change(change, before[change.folder], truth))
+    return outcome
+
+
+def _changed(
+    version: str, crowd: Crowd, name: str, before: dict[str, Before], rng: random.Random, outcome: Outcome
+) -> Iterator[Change]:
+    path = crowd.at[name]
+    folder = f"{path.parent.name}/{name}"
+    command, *rest = rng.choice(KINDS)(rng, before[folder])
+    settings = [word for setting in CONFIG for word in ("--config", setting)]
+    common = ["--kafka", version, *settings, "--apply", "--format", "json"]
+    done = klogtool(crowd.root, command, path, *rest, *common)
+    told = " ".join(map(str, ["klogtool", command, *rest]))
+    if done.status not in (0, 1, 3):
+        outcome.differences.append(Difference("COMMAND", folder, f"{told}: status {done.status} {done.told[-WIDE:]}"))
+    elif done.status != 3:
+        state = _state(done, path)
+        yield Change(folder, told, state.get("log_start_offset"), state.get("log_end_offset"), command == "compact")
+
+
+def _state(done: Done, path: Path) -> dict[str, int]:
+    """What the plan of this partition says of the log afterwards; empty where it says nothing."""
+    for row in map(json.loads, done.out.splitlines()):
+        answer = row.get("answer") if row["type"] == "plan" and row["path"] == str(path) else None
+        if isinstance(answer, dict):
+            return dict(answer.get("state") or answer)
+    return {}
+
+
+def _free(version: str, crowd: Crowd, held: Path, outcome: Outcome) -> None:
+    dirs = [crowd.root / name for name in LOG_DIRS]
+    done = klogtool(crowd.root, "free", *dirs, "--kafka", version, "--except", "retention", "--apply", "--to", held)
+    if done.status not in (0, 1, 3):
+        outcome.differences.append(Difference("COMMAND", "broker", f"free: status {done.status} {done.told[-WIDE:]}"))
+
+
+def _about_change(change: Change, before: Before, truth: Truth) -> Iterator[Difference]:
+    loaded, reading = truth.loaded.get(change.folder), truth.reading(change.folder)
+    if loaded is None:
+        yield Difference("COMMAND", change.folder, f"{change.told}: the broker does not load it")
+        return
+    if change.start is not None and change.start != loaded.log_start_offset:
+        yield Difference("COMMAND", change.folder, f"{change.told}: plan: log start {change.start}; broker: {loaded}")
+    if change.end is not None and change.end != loaded.log_end_offset:
+        yield Difference("COMMAND", change.folder, f"{change.told}: plan: log end {change.end}; broker: {loaded}")
+    if reading and not reading.error and reading.is_complete:
+        known = before.records | before.below
+        if invented := reading.records - known:
+            yield Difference(
+                "COMMAND", change.folder, f"{change.told}: served, and not there before: {sorted(invented)[:4]}"
+            )

@@ -1,0 +1,139 @@
+"""The doctor's options, carried out: planned, applied, undone byte for byte, applied again, and a broker's start."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from running import tree_of
+
+from .bases import LOG_DIRS
+from .cases import ENDING_STARTS, Crowd, Outcome, a_place, copied, damaged_crowd, damaged_log_dirs, many
+from .claims import Claims, OptionClaim, claims_of, is_in, klogtool, short
+from .comparison import Before, Difference, before_start, differences
+from .truth import Asked, Truth, is_plain, started
+
+
+def judge_crowd_of_options(version: str, seed: str) -> Outcome:
+    """An option of each trouble of many partitions."""
+    with a_place() as place:
+        crowd, faults = damaged_crowd(version, seed, place / "damaged")
+        leave_what_nothing_mends(version, crowd)
+        outcome = Outcome("options", version, seed, crowd.state, faults)
+        return judged_options(outcome, place, random.Random(seed), many())
+
+
+def judge_options_of_log_dirs(version: str, seed: str) -> Outcome:
+    """An option of each trouble of whole log dirs."""
+    with a_place() as place:
+        outcome = damaged_log_dirs(version, seed, place / "damaged")
+        outcome.case = "dir options"
+        return judged_options(outcome, place, random.Random(seed), None)
+
+
+def leave_what_nothing_mends(version: str, crowd: Crowd) -> None:
+    """Lay down anew the partitions that end the start, and that the doctor has no plan for."""
+    claims = claims_of(version, crowd.root)
+    mended = {name for _, path in claims.fixable for name in Path(path).parts}
+    for what, path in claims.ahead:
+        for name in crowd.at.keys() & set(Path(path).parts) - mended:
+            if what in ENDING_STARTS:
+                crowd.lay_down(name)
+
+
+def judged_options(outcome: Outcome, place: Path, rng: random.Random, partitions: list[str] | None) -> Outcome:
+    """Choose an option for each trouble and hold what it claims against a start."""
+    root, version = place / "damaged", outcome.version
+    claims, before = claims_of(version, root), before_start(root)
+    chosen = _chosen(claims, root, rng)
+    outcome.judged = len(chosen)
+    if not chosen:
+        return outcome
+    outcome.differences = list(_carried_out(version, root, place / "plan.json", chosen))
+    if any(difference.kind == "PLAN" for difference in outcome.differences):
+        return outcome
+    after, middle = claims_of(version, root), before_start(root)
+    asked = Asked.WRITE if partitions else Asked.TRANSACTIONS
+    truth = started(version, copied(root, place / "broker"), asked, partitions)
+    outcome.differences += [
+        Difference(f"AFTER {difference.kind}", difference.about, difference.told)
+        for difference in differences(after, truth, middle)
+    ]
+    outcome.differences += list(about_writes(truth))
+    if truth.is_up:
+        for number, path in chosen.items():
+            if number in claims.options and is_plain(path) and path in before:
+                outcome.differences += list(_about_option(path, claims.options[number], before[path], truth))
+    return outcome
+
+
+def _chosen(claims: Claims, root: Path, rng: random.Random) -> dict[int, str]:
+    """One option for each path, by its number."""
+    by_path: dict[str, list[int]] = {}
+    for number, path in claims.fixable:
+        by_path.setdefault(short(root, path), []).append(number)
+    return {rng.choice(numbers): path for path, numbers in by_path.items()}
+
+
+def _carried_out(version: str, root: Path, plan: Path, chosen: Mapping[int, str]) -> Iterator[Difference]:
+    dirs = [root / name for name in LOG_DIRS]
+    options = [word for number in chosen for word in ("--option", number)]
+    done = klogtool(root, "doctor", *dirs, "--kafka", version, "--fix", *options, "--plan-out", plan, "--no-progress")
+    if done.status not in (0, 1) or not plan.exists():
+        yield Difference("PLAN", "broker", f"options {dict(chosen)}: status {done.status} {done.told[-300:]}")
+        return
+    before = tree_of(root)
+    applied = klogtool(root, "apply", plan, "--format", "json")
+    if applied.status not in (0, 1):
+        yield Difference("PLAN", "broker", f"apply: status {applied.status} {applied.told[-300:]}")
+        return
+    runs = [row for row in map(json.loads, applied.out.splitlines()) if row["type"] == "applied"]
+    for run in reversed(runs):
+        undone = klogtool(root, "undo", run["id"], "--journal", run["journal"])
+        if undone.status:
+            yield Difference("PLAN", "broker", f"undo: status {undone.status} {undone.told[-300:]}")
+            return
+    after = tree_of(root)
+    others = {name for name in before.keys() | after.keys() if ".klogtool" not in name}
+    if changed := sorted(name for name in others if before.get(name) != after.get(name)):
+        yield Difference("UNDO", "broker", f"not as before: {changed[:4]}")
+    again = klogtool(root, "apply", plan)
+    if again.status not in (0, 1):
+        yield Difference("PLAN", "broker", f"apply after undo: status {again.status} {again.told[-300:]}")
+
+
+def _about_option(path: str, claim: OptionClaim, before: Before, truth: Truth) -> Iterator[Difference]:
+    """Offsets that are to be readable are, others are not; and as many records are lost as the option says."""
+    reading = truth.reading(path)
+    if not reading or reading.error or not reading.is_complete:
+        return
+    name, served = f"{path} option {claim.number}", {record.offset for record in reading.records}
+    if claim.readable is not None:
+        known = {record.offset for record in before.records}
+        unread = sorted(offset for offset in known - served if is_in(offset, claim.readable))
+        unsaid = sorted(offset for offset in served if not is_in(offset, claim.readable))
+        if unread:
+            yield Difference("OPTION", name, f"readable: {claim.readable}; not served: {unread[:5]} ({len(unread)})")
+        if unsaid:
+            yield Difference("OPTION", name, f"readable: {claim.readable}; served, too: {unsaid[:5]} ({len(unsaid)})")
+    lost = before.records - reading.records
+    if claim.lost.records is not None and claim.lost.records < len(lost):
+        offsets = sorted(record.offset for record in lost)
+        told = f"lost: {claim.lost.records} {claim.lost.ranges}; not served any more: {len(lost)}, {offsets[:5]}"
+        yield Difference("OPTION LOST", name, told)
+
+
+def about_writes(truth: Truth) -> Iterator[Difference]:
+    """What producers were told, and whether all is read afterwards."""
+    for partition, writing in truth.written.items():
+        again, read = truth.again.get(partition), truth.read[partition]
+        if writing.error:
+            yield Difference("WRITE", partition, writing.error[:300])
+        elif again and again.is_complete and not again.error:
+            missing = set(writing.offsets) - {record.offset for record in again.records}
+            if missing:
+                yield Difference("WRITE", partition, f"acknowledged and not read: {sorted(missing)}")
+            if gone := read.records - again.records:
+                yield Difference("WRITE", partition, f"no longer read: {sorted(gone)[:4]}")
