@@ -38,7 +38,7 @@ public class Probe {
             pool.submit(() -> ask(consumers.get(), args[0], args[1], partition));
         }
         pool.shutdown();
-        pool.awaitTermination(300, TimeUnit.SECONDS);
+        pool.awaitTermination(220, TimeUnit.SECONDS);
         System.exit(0);
     }
 

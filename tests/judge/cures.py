@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-from running import tree_of
-
-from .bases import LOG_DIRS
+from .bases import FED, INTERNAL, LOG_DIRS
 from .cases import ENDING_STARTS, Crowd, Outcome, a_place, copied, damaged_crowd, damaged_log_dirs, many
 from .claims import Claims, OptionClaim, claims_of, is_in, klogtool, short
 from .comparison import Before, Difference, before_start, differences
@@ -30,7 +28,7 @@ def judge_options_of_log_dirs(version: str, seed: str) -> Outcome:
     with a_place() as place:
         outcome = damaged_log_dirs(version, seed, place / "damaged")
         outcome.case = "dir options"
-        return judged_options(outcome, place, random.Random(seed), None)
+        return judged_options(outcome, place, random.Random(seed), [*FED, *INTERNAL])
 
 
 def leave_what_nothing_mends(version: str, crowd: Crowd) -> None:
@@ -43,7 +41,7 @@ def leave_what_nothing_mends(version: str, crowd: Crowd) -> None:
                 crowd.lay_down(name)
 
 
-def judged_options(outcome: Outcome, place: Path, rng: random.Random, partitions: list[str] | None) -> Outcome:
+def judged_options(outcome: Outcome, place: Path, rng: random.Random, partitions: list[str]) -> Outcome:
     """Choose an option for each trouble and hold what it claims against a start."""
     root, version = place / "damaged", outcome.version
     claims, before = claims_of(version, root), before_start(root)
@@ -51,11 +49,14 @@ def judged_options(outcome: Outcome, place: Path, rng: random.Random, partitions
     outcome.judged = len(chosen)
     if not chosen:
         return outcome
-    outcome.differences = list(_carried_out(version, root, place / "plan.json", chosen))
-    if any(difference.kind == "PLAN" for difference in outcome.differences):
+    outcome.differences = list(_planned(version, root, place / "plan.json", chosen))
+    if not chosen:
+        return outcome
+    outcome.differences += _carried_out(root, place / "plan.json")
+    if any(difference.kind == "APPLY" for difference in outcome.differences):
         return outcome
     after, middle = claims_of(version, root), before_start(root)
-    asked = Asked.WRITE if partitions else Asked.TRANSACTIONS
+    asked = Asked.WRITE if partitions == many() else Asked.TRANSACTIONS
     truth = started(version, copied(root, place / "broker"), asked, partitions)
     outcome.differences += [
         Difference(f"AFTER {difference.kind}", difference.about, difference.told)
@@ -77,31 +78,51 @@ def _chosen(claims: Claims, root: Path, rng: random.Random) -> dict[int, str]:
     return {rng.choice(numbers): path for path, numbers in by_path.items()}
 
 
-def _carried_out(version: str, root: Path, plan: Path, chosen: Mapping[int, str]) -> Iterator[Difference]:
+def _planned(version: str, root: Path, plan: Path, chosen: dict[int, str]) -> Iterator[Difference]:
+    """A plan of the options. One that is refused is told, left out of `chosen`, and the others are planned."""
     dirs = [root / name for name in LOG_DIRS]
-    options = [word for number in chosen for word in ("--option", number)]
-    done = klogtool(root, "doctor", *dirs, "--kafka", version, "--fix", *options, "--plan-out", plan, "--no-progress")
-    if done.status not in (0, 1) or not plan.exists():
-        yield Difference("PLAN", "broker", f"options {dict(chosen)}: status {done.status} {done.told[-300:]}")
-        return
-    before = tree_of(root)
+    while chosen:
+        options = [word for number in chosen for word in ("--option", number)]
+        asked = ["doctor", *dirs, "--kafka", version, "--fix", *options, "--plan-out", plan, "--no-progress"]
+        done = klogtool(root, *asked)
+        if done.status in (0, 1) and plan.exists():
+            return
+        refused = {
+            n: path for n, path in chosen.items() if any(f"/{part}/" in done.told for part in Path(path).parts[1:2])
+        }
+        yield Difference("PLAN", next(iter(refused.values()), "broker"), f"status {done.status} {done.told[-300:]}")
+        for number in refused or list(chosen):
+            del chosen[number]
+
+
+def _carried_out(root: Path, plan: Path) -> Iterator[Difference]:
+    """Apply the plan, take it back, apply it again."""
+    before = _bytes_of(root)
     applied = klogtool(root, "apply", plan, "--format", "json")
     if applied.status not in (0, 1):
-        yield Difference("PLAN", "broker", f"apply: status {applied.status} {applied.told[-300:]}")
+        yield Difference("APPLY", "broker", f"status {applied.status} {applied.told[-300:]}")
         return
     runs = [row for row in map(json.loads, applied.out.splitlines()) if row["type"] == "applied"]
     for run in reversed(runs):
         undone = klogtool(root, "undo", run["id"], "--journal", run["journal"])
-        if undone.status:
-            yield Difference("PLAN", "broker", f"undo: status {undone.status} {undone.told[-300:]}")
+        if undone.status and "undone" not in undone.told:
+            yield Difference("UNDO", "broker", f"status {undone.status} {undone.told[-300:]}")
             return
-    after = tree_of(root)
-    others = {name for name in before.keys() | after.keys() if ".klogtool" not in name}
-    if changed := sorted(name for name in others if before.get(name) != after.get(name)):
+    after = _bytes_of(root)
+    if changed := sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name)):
         yield Difference("UNDO", "broker", f"not as before: {changed[:4]}")
     again = klogtool(root, "apply", plan)
     if again.status not in (0, 1):
-        yield Difference("PLAN", "broker", f"apply after undo: status {again.status} {again.told[-300:]}")
+        yield Difference("APPLY", "broker", f"after undo: status {again.status} {again.told[-300:]}")
+
+
+def _bytes_of(root: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Mode, time and bytes of all files of the log dirs: what undo promises."""
+    files = [path for name in LOG_DIRS for path in sorted((root / name).rglob("*")) if path.is_file()]
+    return {
+        str(path.relative_to(root)): (path.lstat().st_mode, path.lstat().st_mtime_ns, path.read_bytes())
+        for path in files
+    }
 
 
 def _about_option(path: str, claim: OptionClaim, before: Before, truth: Truth) -> Iterator[Difference]:
