@@ -46,7 +46,7 @@ judge: $(DEV)/.ready  ## hundreds of damaged log dirs: what doctor claims of the
 	PYTHONPATH=tests $(RUN) -m judge $(JUDGE_ARGS)
 
 judge-sample: $(DEV)/.ready  ## some of that in a few minutes, on 4.3.1 above all; fails if a claim is false
-	PYTHONPATH=tests $(RUN) -m judge --sample --crowds 1 --alone 2 --log-dirs 15 --options 1 --dir-options 2 --commands 1 $(JUDGE_ARGS)
+	PYTHONPATH=tests $(RUN) -m judge --sample --crowds 1 --alone 2 --log-dirs 15 --options 1 --dir-options 1 --commands 1 $(JUDGE_ARGS)
 
 test-page: $(DEV)/.ready $(AXE)/.ready site  ## doctor's page and the site in a browser (needs chromium, and npm for axe-core)
 	@command -v chromium >/dev/null || { echo "needs chromium: apt-get install chromium" >&2; exit 2; }

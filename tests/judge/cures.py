@@ -139,7 +139,8 @@ def _about_option(path: str, claim: OptionClaim, before: Before, truth: Truth) -
             yield Difference("OPTION", name, f"readable: {claim.readable}; not served: {unread[:5]} ({len(unread)})")
         if unsaid:
             yield Difference("OPTION", name, f"readable: {claim.readable}; served, too: {unsaid[:5]} ({len(unsaid)})")
-    lost = before.records - reading.records
+    # Under whatever name: an option may give a folder another one.
+    lost = before.records - {record for other in truth.read.values() for record in other.records}
     if claim.lost.records is not None and claim.lost.records < len(lost):
         offsets = sorted(record.offset for record in lost)
         told = f"lost: {claim.lost.records} {claim.lost.ranges}; not served any more: {len(lost)}, {offsets[:5]}"
