@@ -23,6 +23,7 @@ from klogtool.plans.free_compaction import Compactable, find_compactable
 from klogtool.plans.free_kinds import COMPACTION, JOURNAL, KINDS, REJECTED, RETENTION, Kind
 from klogtool.plans.free_ours import find_rejected, find_runs
 from klogtool.plans.free_retention import find_past_retention
+from klogtool.plans.free_untouched import Untouched, find_untouched
 from klogtool.plans.plan import Delete, Discard, Plan, Step
 from klogtool.plans.question import PathText, Question
 
@@ -56,6 +57,8 @@ def decide(path: str, question: FreeQuestion) -> Iterator[Plan]:
         return
     search = _Search(group, question)
     choice = choose(search.kinds(), question.asked_bytes)
+    if question.asked_bytes is None or choice.on_disk < question.asked_bytes:
+        search.look_at_the_rest(choice)
     for log_dir in group:
         yield _plan(log_dir, question, choice, search)
 
@@ -74,22 +77,30 @@ def _on_one_disk(path: str, log_dirs: Sequence[str]) -> list[str]:
 
 class _Search(Struct):
     """Finds candidates in log dirs, when a kind is asked for. left_out: partition dirs that nobody can judge.
-    compactable: logs that could be made smaller."""
+    compactable: logs that could be made smaller. untouched: large files that are none of the kinds."""
 
     log_dirs: Sequence[str]
     question: FreeQuestion
     left_out: list[LeftOut] = field(default_factory=list)
     compactable: list[Compactable] = field(default_factory=list)
+    untouched: list[Untouched] = field(default_factory=list)
+    folders: dict[str, Sequence[PartitionDir]] = field(default_factory=dict)
 
     def kinds(self) -> Iterator[tuple[Kind, Sequence[Candidate]]]:
         """Yield each kind that may be taken, with its candidates."""
-        folders = {log_dir: self._partition_dirs(log_dir) for log_dir in self.log_dirs}
+        self.folders = folders = {log_dir: self._partition_dirs(log_dir) for log_dir in self.log_dirs}
         for kind in KINDS:
             if kind.name in self.question.kinds:
                 yield (
                     kind,
                     [found for log_dir in self.log_dirs for found in self._find(kind, log_dir, folders[log_dir])],
                 )
+
+    def look_at_the_rest(self, choice: Choice) -> None:
+        """Find the large files that nothing was done about. All kinds have been looked at."""
+        known = {name.fact.path for seen in choice.seen for candidate in seen.candidates for name in candidate.names}
+        for log_dir, folders in self.folders.items():
+            self.untouched += find_untouched(log_dir, folders, known)
 
     def _partition_dirs(self, log_dir: str) -> Sequence[PartitionDir]:
         found, left_out = partition_dirs(log_dir)
@@ -154,11 +165,16 @@ def _answer(
         "kinds": [_kind_row(seen.kind, seen.candidates, choice, log_dir, search) for seen in choice.seen],
         "compaction": [one.as_json() for one in search.compactable if _is_in(one.path, log_dir)],
         "left_out": [_left_out(one) for one in search.left_out if _is_in(one.path, log_dir)],
+        "untouched": [_untouched(one) for one in search.untouched if one.path.startswith(os.path.join(log_dir, ""))],
     }
 
 
 def _left_out(one: LeftOut) -> dict[str, Any]:
     return {"path": one.path, "why": one.why, **({} if one.cure is None else {"cure": one.cure})}
+
+
+def _untouched(one: Untouched) -> dict[str, Any]:
+    return {"path": one.path, "bytes": one.on_disk, "files": one.files, "why": one.why.value}
 
 
 def _item(item: Taken) -> dict[str, Any]:

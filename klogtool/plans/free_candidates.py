@@ -27,6 +27,11 @@ _OTHER_LOGS = (".deleted", ".cleaned", ".swap")
 _OF_A_RUN = re.compile(r"\.[0-9a-f]{12}-[1-9][0-9]*\.([0-9]+\.[0-9]+|undo)\.deleted$")
 
 
+def is_of_a_run(name: str) -> bool:
+    """Whether a run of klogtool that was cut short needs the file of that name."""
+    return _OF_A_RUN.search(name) is not None
+
+
 class LeftOut(Struct, frozen=True):
     """A partition dir that is left alone, and why. cure: what to do, if a person can do something."""
 
@@ -120,7 +125,7 @@ def find_by_names(kind: Kind, folders: Sequence[PartitionDir]) -> list[Candidate
 def _deleted(folder: PartitionDir) -> Iterator[Candidate]:
     """LogLoader.removeTempFilesAndCollectSwapFiles: every file whose name ends so, whatever comes before."""
     names = [name for name in folder.names if name.endswith(".deleted") and not name.endswith(_KRAFT_DELETED)]
-    yield from _leftovers(DELETED, folder, [name for name in names if not _OF_A_RUN.search(name)])
+    yield from _leftovers(DELETED, folder, [name for name in names if not is_of_a_run(name)])
 
 
 def _cleaned(folder: PartitionDir) -> Iterator[Candidate]:

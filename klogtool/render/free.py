@@ -8,6 +8,7 @@ from typing import Any
 
 from klogtool.escape import joined, quoted
 from klogtool.plans.free_kinds import KINDS, Kind
+from klogtool.plans.free_untouched import Why
 from klogtool.plans.plan import Plan
 from klogtool.render.counts import count_text
 from klogtool.render.plans import wrapped_table
@@ -21,6 +22,17 @@ HOW_TO_APPLY_FOR_GOOD = "Nothing was changed. --apply does it, and it cannot be 
 _MOST_ITEMS = 8
 _MOST_LEFT_OUT = 5
 _MOST_SETTINGS = 4
+_MOST_UNTOUCHED = 50
+# What free leaves alone, in this order, and what a person can do about it.
+_UNTOUCHED = {
+    Why.FOREIGN: "no files of Kafka, and no broker reads them: look what they are, move or delete them by hand",
+    Why.LINKED: "the same file has another name elsewhere: it frees its space when that one goes, too",
+    Why.UNREADABLE: "these folders cannot be listed: look into them by hand",
+    Why.RUN: "a run of klogtool that was cut short needs them: klogtool undo --list says how to finish it",
+    Why.INTERRUPTED: "of an interrupted cleaning: the next start decides by them, or klogtool verify --recover",
+    Why.NOT_ASKED: "free could give them up, but --only or --except leave them out",
+    Why.IN_USE: "a broker goes on with these segments: a shorter retention.ms or retention.bytes gives up the oldest",
+}
 _HEADS = ("kind", "found", "bytes", "taken", "loses")
 
 
@@ -41,6 +53,7 @@ def _lines(plan: Plan) -> Iterator[str]:
             yield from _about(kind, items, plan.path)
     yield from _compaction(answer["compaction"], plan.question.circumstances.settings)
     yield from _left_out(answer["left_out"])
+    yield from _untouched(answer["untouched"], plan.path)
 
 
 def _headline(plan: Plan) -> str:
@@ -105,3 +118,19 @@ def _left_out(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"    {row['cure']}"
     if len(rows) > _MOST_LEFT_OUT:
         yield f"  and {len(rows) - _MOST_LEFT_OUT:,} more (--format json shows all)"
+
+
+def _untouched(rows: Sequence[Mapping[str, Any]], log_dir: str) -> Iterator[str]:
+    """Say which large files stay, and why: what fills a disk may be none of the kinds."""
+    for why, told in _UNTOUCHED.items():
+        found = [row for row in rows if row["why"] == why.value]
+        if not found:
+            continue
+        files, total = sum(row["files"] for row in found), sum(row["bytes"] for row in found)
+        yield f"not touched: {size_text(total)} in {count_text(files, 'file')}"
+        yield from wrapped_table([("why", told)])
+        most = _MOST_ITEMS if why is Why.IN_USE else _MOST_UNTOUCHED
+        shown = [(size_text(row["bytes"]), os.path.relpath(row["path"], log_dir)) for row in found[:most]]
+        yield from wrapped_table(shown)
+        if len(found) > most:
+            yield f"  and {len(found) - most:,} more (--format json shows all)"

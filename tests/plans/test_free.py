@@ -494,3 +494,79 @@ def test_undo_brings_back_all_but_what_is_discarded(worked_on: pathlib.Path) -> 
         assert run("undo", "--journal", to).status == 0
         assert {path: path.read_bytes() for path in worked_on.rglob("*") if path.is_file()} == before
         assert not (worked_on.parent / "logs.klogtool").exists()
+
+
+# What it does not touch.
+
+LARGE = 1 << 20
+
+
+def put(path: pathlib.Path, size: int = LARGE) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x" * size)
+
+
+def test_a_large_file_that_is_no_file_of_kafka_is_named(log_dir: pathlib.Path) -> None:
+    put(log_dir / "time-0" / f"{0:020d}.log.bak", 11 * LARGE)
+    (answer,) = free([log_dir])
+    named = {row["path"]: (row["why"], row["bytes"]) for row in answer["untouched"]}
+    assert named[str(log_dir / "time-0" / f"{0:020d}.log.bak")] == ("foreign", 11 * LARGE)
+    told = " ".join(run("free", log_dir, *NOW).out.decode().split())
+    assert "not touched: 11 MiB in 1 file why no files of Kafka" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        (f"time-0/{0:020d}.log.bak", "foreign"),
+        ("time-0/word.log", "foreign"),
+        ("notes", "foreign"),
+        ("other/below/deep", "foreign"),
+        (f"time-0/{999:020d}.log", "in-use"),
+        (f"time-0/{5:020d}.log.0123456789ab-1.1.2.deleted", "run"),
+        (f"inside-0/{34:020d}.log.swap", "interrupted"),
+        (f"time-0/{34:020d}.log.deleted", "not-asked"),
+        (f"gone-0.{ID}-stray/{9999:020d}.log", "not-asked"),
+        (f"gone-0.{ID}-stray/whatever", "not-asked"),
+    ],
+)
+def test_why_a_large_file_stays(log_dir: pathlib.Path, name: str, why: str) -> None:
+    put(log_dir / name)
+    (answer,) = free([log_dir], "--only", "orphaned")
+    path = str(log_dir / name) if why != "in-use" else str(log_dir / "time-0")
+    assert (path, why) in {(row["path"], row["why"]) for row in answer["untouched"]}
+
+
+def test_a_hard_link_elsewhere_is_why(log_dir: pathlib.Path) -> None:
+    put(log_dir / f"time-0/{9999:020d}.log")
+    os.link(log_dir / f"time-0/{9999:020d}.log", log_dir.parent / "backup")
+    (answer,) = free([log_dir])
+    assert [row["why"] for row in answer["untouched"] if row["path"].endswith(f"{9999:020d}.log")] == ["linked"]
+
+
+@given(seed=st.randoms())
+def test_every_large_file_is_taken_or_named(seed: Any) -> None:
+    """Whatever its name, and wherever it lies; what a broker uses is named by its partition dir."""
+    ends = ["", ".log", ".bak", ".index", ".log.deleted", ".log.cleaned", ".log.swap", ".snapshot", ".tmp", " .log"]
+    with tempfile.TemporaryDirectory() as place:
+        log_dir = writable_copy("retention/logdir", pathlib.Path(place) / "logs")
+        folders = [*(path for path in log_dir.iterdir() if path.is_dir()), log_dir, log_dir / "x", log_dir / "x/y-0"]
+        put_at = [
+            seed.choice(folders) / f"{seed.choice(['0' * 20, '7' * 20, 'a', '-1'])}{seed.choice(ends)}z" for _ in "12"
+        ]
+        put_at += [seed.choice(folders) / f"{seed.randrange(10**6):020d}{seed.choice(ends)}" for _ in "1234"]
+        for path in put_at:
+            put(path)
+        (answer,) = free([log_dir])
+        items = {item["path"] for item in answer["items"]}
+        untouched = {row["path"]: row["why"] for row in answer["untouched"]}
+        for path in map(str, put_at):
+            folder = os.path.dirname(path)
+            assert path in items or folder in items or path in untouched or untouched.get(folder) == "in-use", path
+
+
+def test_nothing_is_named_where_the_bytes_are_reached(log_dir: pathlib.Path) -> None:
+    put(log_dir / "notes")
+    (answer,) = free([log_dir], "--bytes", "1KiB")
+    assert answer["reached"]
+    assert answer["untouched"] == []
