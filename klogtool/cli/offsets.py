@@ -7,7 +7,7 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
-from klogtool.broker.coordinator.committed_offsets import TOPIC, LoadedOffsets, LogEnds, load_offsets
+from klogtool.broker.coordinator.committed_offsets import TOPIC, LoadedOffsets, LogRanges, load_offsets
 from klogtool.cli import options
 from klogtool.cli.in_use import note_if_in_use
 from klogtool.cli.output import Output
@@ -67,11 +67,11 @@ def command(paths: tuple[str, ...], at: int | None, groups: tuple[str, ...], for
     shown = _of_groups(found, groups)
     out = Output()
     if form == "json":
-        _show_json(out, shown, at, LogEnds(opened))
+        _show_json(out, shown, at, LogRanges(opened))
     elif form == "csv":
         out.write("".join(line + "\n" for line in csv_lines(shown, with_group=len(groups) != 1)).encode())
     else:
-        _show_text(out, shown, at, LogEnds(opened))
+        _show_text(out, shown, at, LogRanges(opened))
     out.flush()
     _tell(out, shown, at, groups, is_csv=form == "csv", is_quiet=chosen["quiet"])
     return FOUND if found.damage else DONE
@@ -96,15 +96,15 @@ def _of_groups(found: LoadedOffsets, groups: tuple[str, ...]) -> LoadedOffsets:
     )
 
 
-def _show_json(out: Output, found: LoadedOffsets, at: int | None, ends: LogEnds) -> None:
+def _show_json(out: Output, found: LoadedOffsets, at: int | None, ranges: LogRanges) -> None:
     out.line(row_line(header(COMMAND)))
     for one in (*found.committed, *found.pending):
-        out.line(row_line(offset_row(one, ends)))
-    out.line(row_line({"type": "answer", "command": COMMAND, **answer_row(found, at)}))
+        out.line(row_line(offset_row(one, ranges)))
+    out.line(row_line({"type": "answer", "command": COMMAND, **answer_row(found, at, ranges)}))
 
 
-def _show_text(out: Output, found: LoadedOffsets, at: int | None, ends: LogEnds) -> None:
-    for line in (*group_texts(found, ends), *closing_texts(found, at, ends)):
+def _show_text(out: Output, found: LoadedOffsets, at: int | None, ranges: LogRanges) -> None:
+    for line in (*group_texts(found, ranges), *closing_texts(found, at, ranges)):
         out.line(line)
 
 

@@ -11,8 +11,10 @@ from klogtool.broker.coordinator.committed_offsets import (
     CommittedOffset,
     LeftOut,
     LoadedOffsets,
-    LogEnds,
+    LogRange,
+    LogRanges,
     OffsetsLog,
+    OutOfRange,
 )
 from klogtool.broker.timestamps import time_text
 from klogtool.format.batch import NO_PRODUCER_ID
@@ -26,23 +28,31 @@ _NOT_AT_HAND = "-"
 _PLAIN_IN_CSV = re.compile(r"[A-Za-z0-9._-]+")
 
 
-def offset_row(one: CommittedOffset, ends: LogEnds) -> Row:
-    """Return a row for JSON. lag: null if the partition is not at hand."""
+def offset_row(one: CommittedOffset, ranges: LogRanges) -> Row:
+    """Return a row for JSON. lag, out_of_range: null if the partition is not at hand."""
     commit = one.commit
-    end = ends.find(commit.topic, commit.partition)
+    log = ranges.find(commit.topic, commit.partition)
+    where = None if log is None else log.judge(commit.offset)
     row: Row = {"type": "committed" if one.producer_id == NO_PRODUCER_ID else "pending"}
     row |= {name: getattr(commit, name) for name in commit.__struct_fields__}
-    row |= {"timestamp": one.timestamp, "log_end_offset": end, "lag": None if end is None else end - commit.offset}
+    row |= {
+        "timestamp": one.timestamp,
+        "log_start_offset": None if log is None else log.start,
+        "log_end_offset": None if log is None else log.end,
+        "lag": None if log is None else log.end - commit.offset,
+        "out_of_range": None if where is None else where.value,
+    }
     return row if one.producer_id == NO_PRODUCER_ID else row | {"producer_id": one.producer_id}
 
 
-def answer_row(found: LoadedOffsets, at_ms: int | None) -> Row:
+def answer_row(found: LoadedOffsets, at_ms: int | None, ranges: LogRanges) -> Row:
     """Return the contract's answer (docs/contract.md)."""
     return {
         "at": at_ms,
         "groups": len({one.commit.group for one in found.committed}),
         "committed": len(found.committed),
         "pending": len(found.pending),
+        "out_of_range": len(out_of_range(found, ranges)),
         "complete": not found.damage and is_complete_at(found, at_ms),
         "complete_from": found.complete_from,
         "logs": [_log_row(log) for log in found.logs],
@@ -74,24 +84,50 @@ def _log_row(log: OffsetsLog) -> Row:
 # Text.
 
 
-def group_texts(found: LoadedOffsets, ends: LogEnds) -> Iterator[str]:
+def group_texts(found: LoadedOffsets, ranges: LogRanges) -> Iterator[str]:
     """Yield the lines of one group after another."""
     for group, commits in groupby(found.committed, key=lambda one: one.commit.group):
         yield f"group {group or '(no name)'}"
-        yield from _table([_HEADS, *(_cells(one, ends) for one in commits)])
+        yield from _table([_HEADS, *(_cells(one, ranges) for one in commits)])
         yield ""
+    yield from _out_of_range_lines(found, ranges)
     if found.pending:
         yield "In open transactions: these offsets do not count yet."
         rows: list[tuple[str, ...]] = [("group", *_HEADS[:3], "producer id")]
-        rows += [(one.commit.group, *_cells(one, ends)[:3], str(one.producer_id)) for one in found.pending]
+        rows += [(one.commit.group, *_cells(one, ranges)[:3], str(one.producer_id)) for one in found.pending]
         yield from _table(rows, numbers=(2, 3, 4))
         yield ""
 
 
-def _cells(one: CommittedOffset, ends: LogEnds) -> tuple[str, ...]:
+def out_of_range(found: LoadedOffsets, ranges: LogRanges) -> list[tuple[CommittedOffset, LogRange, OutOfRange]]:
+    """Return the committed offsets that are outside of their log, with the log and where they lie."""
+    logs = ((one, ranges.find(one.commit.topic, one.commit.partition)) for one in found.committed)
+    return [(one, log, where) for one, log in logs if log is not None and (where := log.judge(one.commit.offset))]
+
+
+def _out_of_range_lines(found: LoadedOffsets, ranges: LogRanges) -> Iterator[str]:
+    outside = out_of_range(found, ranges)
+    if not outside:
+        return
+    yield (
+        f"OUT OF RANGE: {count_text(len(outside), 'committed offset')}. There, consumers of these groups go on at the "
+        "log start or the log end, as their auto.offset.reset says; with none they fail."
+    )
+    for one, log, where in outside:
+        commit = one.commit
+        place = (
+            f"below the log start {log.start:,}"
+            if where is OutOfRange.BELOW_LOG_START
+            else f"beyond the log end {log.end:,}"
+        )
+        yield f"  group {commit.group or '(no name)'}: {commit.topic}-{commit.partition} at {commit.offset:,}, {place}"
+    yield ""
+
+
+def _cells(one: CommittedOffset, ranges: LogRanges) -> tuple[str, ...]:
     commit = one.commit
-    end = ends.find(commit.topic, commit.partition)
-    told = (_NOT_AT_HAND, _NOT_AT_HAND) if end is None else (f"{end:,}", f"{end - commit.offset:,}")
+    log = ranges.find(commit.topic, commit.partition)
+    told = (_NOT_AT_HAND, _NOT_AT_HAND) if log is None else (f"{log.end:,}", f"{log.end - commit.offset:,}")
     return commit.topic, str(commit.partition), f"{commit.offset:,}", *told, time_text(one.timestamp)
 
 
@@ -106,13 +142,13 @@ def _table(rows: Sequence[tuple[str, ...]], numbers: Iterable[int] = _NUMBERS) -
         yield ("  " + "  ".join(cells)).rstrip()
 
 
-def closing_texts(found: LoadedOffsets, at_ms: int | None, ends: LogEnds) -> Iterator[str]:
+def closing_texts(found: LoadedOffsets, at_ms: int | None, ranges: LogRanges) -> Iterator[str]:
     """Yield how much there is, of which time, and since when it is complete."""
     groups = len({one.commit.group for one in found.committed})
     when = "" if at_ms is None else f", as of {time_text(at_ms)}"
     told = f"{count_text(groups, 'group')}, {count_text(len(found.committed), 'committed offset')}{when}"
     yield f"{told}; {count_text(len(found.logs), 'partition')} of __consumer_offsets read"
-    if any(ends.find(one.commit.topic, one.commit.partition) is None for one in found.committed):
+    if any(ranges.find(one.commit.topic, one.commit.partition) is None for one in found.committed):
         yield "-: the partition is not under the given paths, so its log end is not known"
     if found.complete_from is not None:
         yield f"history: complete from {time_text(found.complete_from)} on; compaction removed earlier commits"

@@ -10,7 +10,7 @@ import pytest
 from committing import OffsetsLog, commit_key, commit_value
 from running import FIXTURES, ROOT
 
-from klogtool.broker.coordinator.committed_offsets import LoadedOffsets, LogEnds, load_offsets
+from klogtool.broker.coordinator.committed_offsets import LoadedOffsets, LogRange, LogRanges, OutOfRange, load_offsets
 from klogtool.format.names import FileKind
 from klogtool.log.logdir import LogDir
 
@@ -49,12 +49,12 @@ def test_it_is_what_kafkas_tool_told(name: str) -> None:
     if not corpus.exists():
         pytest.skip("needs ../shared")
     log_dir = LogDir(str(corpus / "logdir"))
-    ends = LogEnds([log_dir])
+    ranges = LogRanges([log_dir])
     ours = {}
     for one in load_offsets([log_dir]).committed:
-        end = ends.find(one.commit.topic, one.commit.partition)
-        assert end is not None
-        ours[one.name] = one.commit.offset, end, end - one.commit.offset
+        log = ranges.find(one.commit.topic, one.commit.partition)
+        assert log is not None
+        ours[one.name] = one.commit.offset, log.end, log.end - one.commit.offset
     expected = {name: told for name, told in kafkas(corpus).items() if name[0] != "g-gone"}
     assert expected
     assert ours == expected
@@ -246,13 +246,29 @@ def test_log_ends(tmp_path: pathlib.Path) -> None:
     """With an index, without one, with one that is wrong, and of a log that has only an empty segment."""
     for name in ("t-0", "t-1"):
         shutil.copytree(FIXTURES / "groups/logdir" / name, tmp_path / name)
-    ends = LogEnds([LogDir(str(tmp_path))])
-    assert (ends.find("t", 0), ends.find("t", 1), ends.find("t", 2), ends.find("x", 0)) == (30, 30, None, None)
+    ranges = LogRanges([LogDir(str(tmp_path))])
+    assert [ranges.find("t", n) for n in range(3)] == [LogRange(0, 30), LogRange(0, 30), None]
     for index in (tmp_path / "t-0").glob("*.index"):
         index.unlink()
     for index in (tmp_path / "t-1").glob("*.index"):
         index.write_bytes(b"\0\0\0\x05\0\0\0\x07" * 3)
     (tmp_path / "e-0").mkdir()
     (tmp_path / "e-0" / f"{77:020}.log").touch()
-    ends = LogEnds([LogDir(str(tmp_path))])
-    assert (ends.find("t", 0), ends.find("t", 1), ends.find("e", 0)) == (30, 30, 77)
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 1 21\n")
+    ranges = LogRanges([LogDir(str(tmp_path))])
+    assert [ranges.find("t", 0), ranges.find("t", 1)] == [LogRange(0, 30), LogRange(21, 30)]
+    assert ranges.find("e", 0) == LogRange(77, 77)
+
+
+@pytest.mark.parametrize(
+    ("offset", "where"),
+    [
+        (0, OutOfRange.BELOW_LOG_START),
+        (20, OutOfRange.BELOW_LOG_START),
+        (21, None),
+        (30, None),
+        (31, OutOfRange.BEYOND_LOG_END),
+    ],
+)
+def test_where_a_committed_offset_lies(offset: int, where: OutOfRange | None) -> None:
+    assert LogRange(21, 30).judge(offset) is where

@@ -42,8 +42,10 @@ def test_json_has_a_row_for_each_offset_and_an_answer() -> None:
         "metadata": "seen 30",
         "commit_timestamp": 1795283346092,
         "timestamp": 1795283346092,
+        "log_start_offset": 0,
         "log_end_offset": 30,
         "lag": 0,
+        "out_of_range": None,
     }
     assert (answer["groups"], answer["committed"], answer["complete"]) == (6, len(committed), True)
 
@@ -236,3 +238,25 @@ def test_a_reader_that_goes_away() -> None:
     done = subprocess.run(["bash", "-c", line], capture_output=True, check=False, timeout=60)
     assert done.returncode in (0, 141)
     assert b"Traceback" not in done.stderr
+
+
+# Out of range.
+
+
+def test_offsets_outside_of_their_log_are_named(tmp_path: pathlib.Path) -> None:
+    log_dir = writable_copy("groups/logdir", tmp_path / "logs")
+    (log_dir / "log-start-offset-checkpoint").write_text("0\n1\nu 0 20\n")
+    assert run_here(["truncate", str(log_dir / "t-2"), "--to", "5", "--apply"], tmp_path).status in (0, 1)
+    told = asked(log_dir, "--group", "g-new").out.decode()
+    assert "OUT OF RANGE: 2 committed offsets" in told
+    assert "group g-new: t-2 at 10, beyond the log end 5" in told
+    assert "group g-new: u-0 at 9, below the log start 20" in told
+    found = rows(asked(log_dir, "--group", "g-new", "--format", "json"))
+    where = {(row["topic"], row["partition"]): row["out_of_range"] for row in found if row["type"] == "committed"}
+    assert where == {("t", 0): None, ("t", 2): "beyond-log-end", ("u", 0): "below-log-start"}
+    assert found[-1]["out_of_range"] == 2
+
+
+def test_nothing_is_out_of_range_in_a_sound_log_dir() -> None:
+    assert "OUT OF RANGE" not in asked(LOG_DIR).out.decode()
+    assert rows(asked(LOG_DIR, "--format", "json"))[-1]["out_of_range"] == 0

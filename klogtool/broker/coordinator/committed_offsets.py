@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum
 
 from msgspec import Struct
 
@@ -155,24 +156,57 @@ def _end_or_none(partition: Partition) -> int:
         return -1
 
 
-class LogEnds:
-    """Ends of the logs at hand, each looked up once: for lags."""
+class OutOfRange(Enum):
+    """Where a committed offset lies that is not in its log: auto.offset.reset then decides where the group goes on."""
+
+    BELOW_LOG_START = "below-log-start"
+    BEYOND_LOG_END = "beyond-log-end"
+
+
+class LogRange(Struct, frozen=True):
+    """The offsets of a log. start: the lowest that a broker may serve; some of a tiered topic are in remote storage."""
+
+    start: int
+    end: int
+
+    def judge(self, offset: int) -> OutOfRange | None:
+        """Return where a committed offset lies; None: in the log, or at its end."""
+        if offset < self.start:
+            return OutOfRange.BELOW_LOG_START
+        return OutOfRange.BEYOND_LOG_END if offset > self.end else None
+
+
+class LogRanges:
+    """Starts and ends of the logs at hand, each looked up once: for lags, and offsets out of range."""
 
     def __init__(self, opened: Iterable[LogDir | Partition]) -> None:
-        self._at_hand: dict[TopicPartition, list[Partition]] = {}
+        self._at_hand: dict[TopicPartition, list[tuple[Partition, Checkpoints]]] = {}
         for one in opened:
+            checkpoints = Checkpoints(one.path)
             for partition in one.partitions if isinstance(one, LogDir) else ():
                 if partition.topic_partition is not None and partition.state in _RANKS[:2]:
-                    self._at_hand.setdefault(partition.topic_partition, []).append(partition)
-        self._ends: dict[TopicPartition, int | None] = {}
+                    self._at_hand.setdefault(partition.topic_partition, []).append((partition, checkpoints))
+        self._found: dict[TopicPartition, LogRange | None] = {}
 
-    def find(self, topic: str, partition: int) -> int | None:
-        """Return the log end offset; None for a partition that is not at hand, or cannot be read."""
+    def find(self, topic: str, partition: int) -> LogRange | None:
+        """Return the range of the copy that ends last; None for a partition that is not at hand, or cannot be read."""
         name = TopicPartition(topic, partition)
-        if name not in self._ends:
-            ends = [_end_or_none(one) for one in self._at_hand.get(name, ())]
-            self._ends[name] = max((end for end in ends if end >= 0), default=None)
-        return self._ends[name]
+        if name not in self._found:
+            ranges = (_range_or_none(one, name, checkpoints) for one, checkpoints in self._at_hand.get(name, ()))
+            found = [one for one in ranges if one is not None]
+            self._found[name] = max(found, key=lambda one: one.end, default=None)
+        return self._found[name]
+
+
+def _range_or_none(partition: Partition, name: TopicPartition, checkpoints: Checkpoints) -> LogRange | None:
+    """Return offsets as a start has them. A line below the first segment counts as it is: the topic may be tiered."""
+    try:
+        end, segments = find_log_end(partition) or 0, partition.segments
+    except KlogError:
+        return None
+    line = checkpoints.find_line(FileKind.LOG_START_CHECKPOINT, name)
+    base = segments[0].base_offset if segments else 0
+    return LogRange(base if line is None else line, end)
 
 
 # One partition of __consumer_offsets.
