@@ -14,7 +14,7 @@ from klogtool.cli.status import DONE, REFUSED
 from klogtool.cli.writing import Show, output_format, told_if_interrupted, words
 from klogtool.disk.journal import Entry
 from klogtool.disk.manifest import Progress
-from klogtool.disk.writer import discard, undo
+from klogtool.disk.writer import check_undo, discard, undo
 from klogtool.errors import Refused
 from klogtool.escape import quoted
 from klogtool.render.counts import count_text
@@ -37,9 +37,10 @@ def command(
 ) -> int:
     """Take back what --apply did: every byte, name, time, owner and mode.
 
-    ID is the id that --apply printed. Without an ID, the newest run is undone. klogtool looks for the journal beside
-    PATH (a log dir or a partition dir), or beside the current folder. A run that was interrupted can be undone; so can
-    an undo that was interrupted. Undo is refused if somebody has written to the changed files since then.
+    ID is the id that --apply printed. Without an ID, the newest run is undone, in all log dirs that it changed.
+    klogtool looks for the journal beside PATH (a log dir or a partition dir), or beside the current folder. A run that
+    was interrupted can be undone; so can an undo that was interrupted. Undo is refused if somebody has written to the
+    changed files since then.
 
     --discard frees the space that a run holds. Without an ID, it lists the finished runs and discards none.
 
@@ -62,16 +63,28 @@ def command(
         elif discarding:
             _discard(show, only_one(entries, "discard"))
         else:
-            _undo(show, entries[-1] if entries else only_one(entries, "undo"))
+            newest = entries[-1] if entries else only_one(entries, "undo")
+            _undo(show, [newest] if any(map(ID.fullmatch, given)) else newest.whole_run())
     return REFUSED if show.refused else DONE
 
 
-def _undo(show: Show, entry: Entry) -> None:
-    row = entry_row(entry)
-    with told_if_interrupted(lambda: f"undo is not finished; run it again: {words('undo', entry)}"):
-        undo(entry)
-    show.row({**row, "type": "undone", "state": "undone"})
-    show.line(f"Undone: {_told(row)}")
+def _undo(show: Show, entries: Sequence[Entry]) -> None:
+    """Take back all of these, or none: each is looked at before the first is changed."""
+    for entry in entries if len(entries) > 1 else ():
+        check_undo(entry)
+    left = list(entries)
+    while left:
+        entry = left[-1]
+        row = entry_row(entry)
+        with told_if_interrupted(lambda: f"undo is not finished; run it again: {_again(left)}"):
+            undo(entry)
+        show.row({**row, "type": "undone", "state": "undone"})
+        show.line(f"Undone: {_told(row)}")
+        left.pop()
+
+
+def _again(left: Sequence[Entry]) -> str:
+    return "; then: ".join(words("undo", entry) for entry in reversed(left))
 
 
 def _discard(show: Show, entry: Entry) -> None:

@@ -402,6 +402,9 @@ def apply_plans(show: Show, head: Row, plans: Sequence[SavedPlan], journal: str 
         run.carry_out()
     for entry in run.entries:
         show.applied(entry)
+    if len(run.entries) > 1:
+        where = quoted(run.entries[0].journal)
+        show.line(f"To take back all of it, while it is the newest run there: klogtool undo --journal {where}")
     if not _discard(show, plans) and not run.entries:
         show.text("Nothing to do.")
 

@@ -40,6 +40,7 @@ from klogtool.plans.plan import RUN
 from klogtool.plans.saved_plan import SavedPlan, build_saved_plans, parse_head, parse_saved_plans
 
 PLAN, MANIFEST = "plan.jsonl", "manifest.json"
+KEPT = ("kept-", "tail-")  # names of what undo needs
 RESERVE = "reserve"  # holds space for a manifest, so that a disk that fills up meanwhile cannot prevent the last one
 MAX_FILE_BYTES = 1 << 32
 ENTRY_NAME = RUN
@@ -83,9 +84,48 @@ class Entry(Struct, frozen=True):
         return progress_of(read_whole(path, limit=MAX_FILE_BYTES), path) if is_there else Progress.PREPARING
 
     def held_bytes(self) -> int:
-        """Return the size of the files that have no other name: discarding the entry frees that many bytes."""
-        files = (os.stat(os.path.join(folder, name)) for folder, _, names in os.walk(self.path) for name in names)
-        return sum(found.st_blocks * 512 for found in files if found.st_nlink == 1)
+        """Return how many bytes are kept for undo: of a run that is done, the number of its plans. Raises KlogError."""
+        if self.progress() is Progress.DONE:
+            return sum(plan.row["bytes_held"] for plan in self.plans())
+        kept = (
+            os.stat(os.path.join(folder, name))
+            for folder, _, names in os.walk(self.path)
+            for name in names
+            if name.startswith(KEPT)
+        )
+        return sum(found.st_size for found in kept if found.st_nlink == 1)
+
+    def whole_run(self) -> list[Entry]:
+        """Return all entries of the same run, this one among them: those of its other log dirs, too. Raises KlogError.
+
+        Of a log dir that was moved or copied, with its journal, nothing is known elsewhere.
+        """
+        if self.is_torn() or self.run() is None:
+            return [self]
+        journals = {self.journal} if self._is_elsewhere() else {self.journal, *self.journals()}
+        there = (entry for journal in sorted(journals) if os.path.isdir(journal) for entry in walk_entries(journal))
+        return [entry for entry in there if entry == self or self._is_with(entry)]
+
+    def run(self) -> str | None:
+        """Return what the entries of one run have in common; None if it was not recorded."""
+        with self._said():
+            return Fields(self.head()).text("run") if "run" in self.head() else None
+
+    def journals(self) -> tuple[str, ...]:
+        """Return the journals of all log dirs of the run. Raises KlogError."""
+        with self._said():
+            return Fields(self.head()).texts("journals") if "journals" in self.head() else ()
+
+    def _is_with(self, other: Entry) -> bool:
+        with suppress(KlogError):
+            return not other.is_torn() and other.run() == self.run() and not other._is_elsewhere()
+        return False
+
+    def _is_elsewhere(self) -> bool:
+        try:
+            return self.has_moved() or self.is_about_a_copy()
+        except KlogError:  # undo says what it is
+            return True
 
     def place(self, *names: str) -> str:
         """Return a path in the entry's folder."""

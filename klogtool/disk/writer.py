@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -60,6 +61,8 @@ from klogtool.errors import KlogError, Refused
 from klogtool.plans.plan import KINDS, Delete, Rename, RenameFolder, Truncate
 from klogtool.plans.saved_plan import SavedPlan, decide_saved, paths_of
 
+RUN_BYTES = 6  # of the name that the entries of a run have in common
+
 
 class InPlace:
     """A run over plans. Plans of one log dir share an entry, in the journal beside it or in the one given.
@@ -80,7 +83,7 @@ class InPlace:
         self.begun = False
         self.steps = StepsDone()
         self._plans = [plan for plan in plans if plan.changes_log_dir]
-        self._head, self._journal, self._disk = head, journal, disk or Disk()
+        self._head, self._journal, self._disk, self._run = head, journal, disk or Disk(), secrets.token_hex(RUN_BYTES)
         self._groups: dict[tuple[str, str], Sequence[SavedPlan]] = {}  # by log dir and journal
         self._others: dict[str, list[str]] = {}  # by log dir: other log dirs whose links named its partitions
         self._facts = Facts(self._plans)
@@ -175,6 +178,8 @@ class InPlace:
         return {
             **self._head,
             **Belonging.of(log_dir, journal).as_row(),
+            "run": self._run,
+            "journals": sorted({journal for _, journal in self._groups}),
             "other_log_dirs": sorted(set(self._others.get(log_dir, ()))),
             "bases": [home.below(base) for base in bases],
             "made_folders": [home.below(folder) for folder in made],
@@ -442,6 +447,15 @@ def undo(entry: Entry, *, disk: Disk | None = None) -> None:
             remove_made(disk, entry.made_folders())
         remove_entry(disk, entry)
     drop_journal(disk, entry.journal)
+
+
+def check_undo(entry: Entry, *, disk: Disk | None = None) -> None:
+    """Raises what `undo` raises before it changes anything: for a run of several entries, which are undone together."""
+    with _held(disk or Disk(), entry):
+        manifest = entry.manifest()
+        if manifest is not None and manifest.progress is not Progress.UNDONE:
+            check_untouched(entry, manifest)
+            check_room(entry, manifest)
 
 
 def discard(entry: Entry, *, disk: Disk | None = None) -> None:

@@ -246,10 +246,12 @@ def test_a_reader_that_goes_away() -> None:
 def test_offsets_outside_of_their_log_are_named(tmp_path: pathlib.Path) -> None:
     log_dir = writable_copy("groups/logdir", tmp_path / "logs")
     (log_dir / "log-start-offset-checkpoint").write_text("0\n1\nu 0 20\n")
-    assert run_here(["truncate", str(log_dir / "t-2"), "--to", "5", "--apply"], tmp_path).status in (0, 1)
+    assert (
+        run_here(["truncate", str(log_dir / "t-2"), "--to", "5", "--apply"], tmp_path).status == 0
+    )  # all is one batch
     told = asked(log_dir, "--group", "g-new").out.decode()
     assert "OUT OF RANGE: 2 committed offsets" in told
-    assert "group g-new: t-2 at 10, beyond the log end 5" in told
+    assert "group g-new: t-2 at 10, beyond the log end 0" in told
     assert "group g-new: u-0 at 9, below the log start 20" in told
     found = rows(asked(log_dir, "--group", "g-new", "--format", "json"))
     where = {(row["topic"], row["partition"]): row["out_of_range"] for row in found if row["type"] == "committed"}
