@@ -12,6 +12,7 @@ from klogtool.doctor.file_options import (
     absent_options,
     deletion,
     future_options,
+    identity_options,
     log_start_options,
     rename_options,
     stray_options,
@@ -41,7 +42,7 @@ _LOOK_AT: dict[What, tuple[str, ...]] = {
         "are all controllers lost? klogtool fleet metadata builds the metadata from the brokers' disks",
     ),
     What.FUTURE_EMPTIED: ("was the partition being moved between log dirs? Is the other disk mounted?",),
-    What.MISNAMED: ("who renamed the folder? The files in it are not those of the topic of this name",),
+    What.MISNAMED: ("was the folder renamed, or was partition.metadata copied? klogtool dump-log shows the records",),
     What.LEFT_OUT: (_UNMOUNTED, "name all log dirs of the broker"),
     What.MISSING: (_REPLICA,),
     What.NO_ROOM: ("what else fills this disk? klogtool free says what may go",),
@@ -94,7 +95,7 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         case What.CLEANER_STOPS:
             yield deletion(point.path, patient, "one long cleaning")
         case What.MISNAMED:
-            yield from rename_options(point, patient)
+            yield from identity_options(point, patient)
         case What.FUTURE_EMPTIED:
             yield from future_options(point, patient)
         case What.MISSING:

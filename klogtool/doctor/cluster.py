@@ -12,13 +12,14 @@ from klogtool.broker.metadata.image import ClusterMetadata, Replicas, read_clust
 from klogtool.errors import KlogError
 from klogtool.format.uuids import build_uuid
 from klogtool.log.logdir import LogDir, knows_topic_ids
+from klogtool.verify.identity import TopicIds
 
 
 class Cluster(Struct, frozen=True):
     """The cluster, as this broker's disks show it. metadata: None if no log dir has `__cluster_metadata-0`.
 
     metadata_dir: the log dir that has it. node_id: None if unknown. directories: log dir -> its directory id.
-    topic_ids: whether brokers with topic ids wrote here.
+    topic_ids: whether brokers with topic ids wrote here. topics: those of the metadata.
     """
 
     metadata: ClusterMetadata | None = None
@@ -26,6 +27,7 @@ class Cluster(Struct, frozen=True):
     node_id: int | None = None
     directories: dict[str, str] = field(default_factory=dict)
     topic_ids: bool = False
+    topics: TopicIds = TopicIds({}, {})
 
     def settings(self) -> ClusterConfig | None:
         """Return the settings of topics and brokers, for all log dirs; None if no log dir has the metadata."""
@@ -35,8 +37,7 @@ class Cluster(Struct, frozen=True):
 
     def topic_of(self, topic_id: str) -> str | None:
         """Return the name of the topic with this id; None if the cluster knows none."""
-        known = {} if self.metadata is None else self.metadata.topic_ids
-        return next((name for name, found in known.items() if found == topic_id), None)
+        return self.topics.by_id.get(topic_id)
 
     def replicas_of(self, topic_id: str, partition: int) -> Replicas | None:
         """Return where a partition is, by the metadata; None if that is unknown."""
@@ -59,4 +60,6 @@ def read_cluster(paths: Sequence[str]) -> Cluster:
         node_id = identity.node_id if node_id is None else node_id
         if identity.directory_id is not None:
             directories[path] = build_uuid(identity.directory_id)
-    return Cluster(metadata, found, node_id, directories, any(knows_topic_ids(LogDir(path)) for path in paths))
+    topics = TopicIds.of({} if metadata is None else metadata.topic_ids)
+    has_ids = any(knows_topic_ids(LogDir(path)) for path in paths)
+    return Cluster(metadata, found, node_id, directories, has_ids, topics)

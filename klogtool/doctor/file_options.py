@@ -28,7 +28,8 @@ from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.plans.mend import COMMAND, DeleteFile, Edit, MendQuestion, MoveFolder, RenameFile, SetOffset, WriteFile
 from klogtool.plans.rebuild_index import COMMAND as REBUILD
 from klogtool.plans.rebuild_index import RebuildIndexQuestion
-from klogtool.verify.cures import move_out, parent_of, rebuild_index, remove, renaming, write_lines
+from klogtool.verify.cures import exchanging, move_out, parent_of, rebuild_index, remove, renaming, write_lines
+from klogtool.verify.identity import CureKind, IdentityCure, cures_of
 from klogtool.verify.identity_cures import (
     MOST_PROPERTIES_BYTES,
     drop_directory_id,
@@ -126,6 +127,39 @@ def _in_place_of_file(point: Ahead, patient: Patient) -> Iterator[Option]:
         return
     if os.path.isdir(point.path) and parent_of(point.path) == patient.log_dir_of(point.path):
         yield move_away("move the folder out of the log dir", point.path, patient)
+
+
+def identity_options(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the options to give a folder one identity: the name of its id, or the id of its name."""
+    partition = Partition(point.path)
+    topic_id = read_topic_id(partition)
+    if topic_id is None:
+        return
+    identity = patient.cluster.topics.judge(partition.topic or "", topic_id)
+    folders = {os.path.basename(each.path): each for each in patient.partitions()}
+    for cure in cures_of(partition, identity, folders):
+        yield replace(
+            _identity_option(partition, cure, patient),
+            strategy=Strategy.NOTHING_LOST if cure.is_proved else Strategy.MAY_DIVERGE,
+        )
+
+
+def _identity_option(partition: Partition, cure: IdentityCure, patient: Patient) -> Option:
+    own, to = partition.path, os.path.join(patient.log_dir_of(partition.path), cure.value)
+    match cure.kind:
+        case CureKind.WRITE_ID:
+            title = f"write the id of {partition.topic} into it"
+            return replace(_topic_id_option(partition, cure.value, patient), title=title)
+        case CureKind.EXCHANGE:
+            # In one order, so that two troubles with the same two folders have the same edits.
+            first, second = sorted((own, to))
+            one, other = _inside(first, patient), _inside(second, patient)
+            between = f"{one}.{'0' * 32}-stray"
+            moves = (MoveFolder(one, between), MoveFolder(other, one), MoveFolder(between, other))
+            return mending(f"exchange it with {cure.value}", own, exchanging(first, second), moves, patient)
+        case CureKind.RENAME:
+            edits = (MoveFolder(_inside(own, patient), cure.value),)
+            return mending(f"rename it to {cure.value}", own, renaming(own, to), edits, patient)
 
 
 def rename_options(point: Ahead, patient: Patient) -> Iterator[Option]:

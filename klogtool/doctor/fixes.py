@@ -53,7 +53,8 @@ def _merged(remedies: Sequence[Remedy]) -> Iterator[Remedy]:
         if remedy.command != COMMAND or not isinstance(question, MendQuestion):
             yield remedy
         elif (known := edits.get(remedy.path)) is not None and isinstance(known.question, MendQuestion):
-            merged = replace(question, edits=(*known.question.edits, *question.edits))
+            both = dict.fromkeys((*known.question.edits, *question.edits))  # two troubles may share an edit
+            merged = replace(question, edits=tuple(both))
             edits[remedy.path] = replace(known, question=merged)
         else:
             edits[remedy.path] = remedy

@@ -17,6 +17,7 @@ from klogtool.doctor.metadata_lost import is_forgotten
 from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
 from klogtool.log.partition import Partition
 from klogtool.verify.findings import Severity
+from klogtool.verify.identity import IdentityKind
 from klogtool.verify.identity_cures import read_topic_id
 from klogtool.verify.log_end import find_log_bytes
 from klogtool.verify.verify_names import METADATA_TOPIC
@@ -45,13 +46,13 @@ def _find_stray(partition: Partition, cluster: Cluster) -> Ahead | None:
 
 
 def _judge_id(partition: Partition, topic_id: str, cluster: Cluster) -> Ahead | None:
-    topic = cluster.topic_of(topic_id)
-    if topic is None:
-        current = None if cluster.metadata is None else cluster.metadata.topic_ids.get(partition.topic or "")
-        if current is None:
-            return _stray(partition, cluster, f"the cluster knows no topic with its id {topic_id}", is_known=False)
-        why = f"its topic id is {topic_id}, but the cluster's {partition.topic} has {current}"
+    identity = cluster.topics.judge(partition.topic or "", topic_id)
+    if identity.kind is IdentityKind.UNKNOWN:
+        return _stray(partition, cluster, f"the cluster knows no topic with its id {topic_id}", is_known=False)
+    if identity.kind is IdentityKind.REPLACED:
+        why = f"its topic id is {topic_id}, but the cluster's {partition.topic} has {identity.id_of_name}"
         return _stray(partition, cluster, why, is_known=True)
+    topic = identity.topic_of_id
     replicas = cluster.replicas_of(topic_id, partition.partition or 0)
     if replicas is None:
         why = f"the cluster's {topic} has no partition {partition.partition}"

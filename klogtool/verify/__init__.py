@@ -33,5 +33,6 @@ segment_report    what the check of a segment reports beside its findings
 stops             what prevents the start of a broker, with Kafka's exception
 choosing_cures    which cure each finding of a partition gets
 cures             cures as shell commands
+identity          whose partition a folder is, by its name and its topic id, and the cures
 identity_cures    cures of meta.properties and partition.metadata
 """

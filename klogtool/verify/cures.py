@@ -69,6 +69,13 @@ def renaming(path: str, to: str) -> str:
     return f"mv -n {quoted(path)} {quoted(to)}"
 
 
+def exchanging(path: str, other: str) -> str:
+    """Exchange the names of two folders."""
+    between = f"{path}{MOVED_OUT}"
+    steps = ((path, between), (other, path), (between, other))
+    return " && ".join(f"mv -n {quoted(one)} {quoted(to)}" for one, to in steps)
+
+
 def remove(path: str, price: str) -> str:
     """Delete a file that a broker creates again. price: what that costs, or why it costs nothing."""
     return f"rm {quoted(path)}  # {price}"

@@ -104,6 +104,10 @@ def moved(name: str, to: str) -> Wound:
     return lambda disks: (disks / name).rename(disks / to)
 
 
+def exchanged(one: str, other: str) -> Wound:
+    return both(moved(one, "aside"), moved(other, one), moved("aside", other))
+
+
 def copied(name: str, to: str) -> Wound:
     def wound(disks: pathlib.Path) -> None:
         copy = shutil.copytree if (disks / name).is_dir() else shutil.copy2
@@ -325,6 +329,12 @@ FOLDERS: Mapping[str, Scenario] = {
         told="Found stray log dir",
     ),
     "4 named as another topic": loses(moved(T, "d1/v-0"), ("d1/v-0", What.MISNAMED), end=None),
+    "4 ids of two topics exchanged": loses(
+        exchanged(f"{T}/{PM}", f"{U}/{PM}"), (T, What.MISNAMED), (U, What.MISNAMED), end=43
+    ),
+    "4 folders of two topics exchanged": loses(
+        exchanged(T, U), (T, What.MISNAMED), (U, What.MISNAMED), (T, What.ENDS_EARLY), end=6
+    ),
     "4 a partition of another broker": yes(copied(T, "d1/t-7"), ("d1/t-7", What.STRAY)),
     "4 a name with zeros": yes(
         both(copied(T, "d1/a-007"), put(f"d1/a-007/{PM}", f"version: 0\ntopic_id: {OTHER_ID}")),

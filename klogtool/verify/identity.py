@@ -1,0 +1,134 @@
+"""Whose partition a folder is: by its name, and by the topic id in its partition.metadata.
+
+The rule is LogManager.isStrayKraftReplica's: it asks for the id only. A log that is loaded under another topic's name
+is not served, because its topic id is not that of the name. `verify` and `doctor` judge by this.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from enum import Enum
+
+from msgspec import Struct
+
+from klogtool.broker.circumstances import Checkpoints
+from klogtool.format.names import FileKind, PartitionDirState, TopicPartition
+from klogtool.log.partition import Partition
+from klogtool.verify.identity_cures import read_topic_id
+from klogtool.verify.log_end import find_log_end
+
+_LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
+_REACHES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
+
+
+class IdentityKind(Enum):
+    """How the name and the id of a folder go together."""
+
+    OWN = "own"
+    """The id is the topic's."""
+    MISNAMED = "misnamed"
+    """The id is another topic's: a broker loads the folder under its name, and never serves it."""
+    REPLACED = "replaced"
+    """The topic of this name has another id, and no topic has this one: a broker renames the folder to -stray, and
+    creates an empty one."""
+    UNKNOWN = "unknown"
+    """No topic has the name, and none has the id: a broker renames the folder to -stray."""
+
+
+class Identity(Struct, frozen=True):
+    """kind: the judgement. topic_id: in the folder. id_of_name: the right id of the folder's topic, or None.
+    topic_of_id: the topic whose id it is, or None."""
+
+    kind: IdentityKind
+    topic_id: str
+    id_of_name: str | None = None
+    topic_of_id: str | None = None
+
+
+class TopicIds(Struct, frozen=True):
+    """The topics that are known, by name and by id."""
+
+    by_name: Mapping[str, str]
+    by_id: Mapping[str, str]
+
+    @classmethod
+    def of(cls, by_name: Mapping[str, str]) -> TopicIds:
+        """Return the topics of such a mapping, as the cluster's metadata has it."""
+        return cls(by_name, {topic_id: name for name, topic_id in by_name.items()})
+
+    @classmethod
+    def of_most(cls, partitions: Iterable[Partition]) -> TopicIds:
+        """Return each topic with the id that most of its partitions have, where the metadata is not there."""
+        ids: dict[str, Counter[str]] = defaultdict(Counter)
+        for partition in partitions:
+            topic_id = read_topic_id(partition)
+            if partition.state in _LIVE and partition.topic is not None and topic_id is not None:
+                ids[partition.topic][topic_id] += 1
+        return cls.of({topic: counted.most_common(1)[0][0] for topic, counted in ids.items()})
+
+    def judge(self, topic: str, topic_id: str) -> Identity:
+        """Return whose partition a folder is, by the topic of its name and the id in it."""
+        id_of_name, topic_of_id = self.by_name.get(topic), self.by_id.get(topic_id)
+        if id_of_name == topic_id:
+            kind = IdentityKind.OWN
+        elif topic_of_id is not None:
+            kind = IdentityKind.MISNAMED
+        else:
+            kind = IdentityKind.UNKNOWN if id_of_name is None else IdentityKind.REPLACED
+        return Identity(kind, topic_id, id_of_name, topic_of_id)
+
+
+class CureKind(Enum):
+    """What gives a folder one identity."""
+
+    RENAME = "rename"
+    """Give it the name of its id."""
+    EXCHANGE = "exchange"
+    """Exchange it with the folder that has the name of its id, and the id of its name."""
+    WRITE_ID = "write-id"
+    """Give it the id of its name."""
+
+
+class IdentityCure(Struct, frozen=True):
+    """value: the new name of the folder, or the topic id to write. is_proved: how far its log reaches says that this
+    is right, and the other is not."""
+
+    kind: CureKind
+    value: str
+    is_proved: bool = False
+
+
+def cures_of(partition: Partition, identity: Identity, folders: Mapping[str, Partition]) -> tuple[IdentityCure, ...]:
+    """Return the cures, the likelier one first; none if the cluster knows neither the name nor the id.
+
+    folders: those of all log dirs of the broker, by name.
+    """
+    number = partition.partition or 0
+    cures = []
+    by_name = _reaches(partition, TopicPartition(partition.topic or "", number))
+    by_id = identity.topic_of_id is not None and _reaches(partition, TopicPartition(identity.topic_of_id, number))
+    if identity.id_of_name is not None and identity.kind is not IdentityKind.OWN:
+        cures.append(IdentityCure(CureKind.WRITE_ID, identity.id_of_name, by_name and not by_id))
+    if identity.kind is IdentityKind.MISNAMED:
+        plain = f"{identity.topic_of_id}-{number}"
+        twin = folders.get(plain)
+        if twin is not None and by_id and not by_name and _are_crossed(partition, twin, identity):
+            return (IdentityCure(CureKind.EXCHANGE, plain, is_proved=True), *cures)
+        if twin is None:
+            cures.append(IdentityCure(CureKind.RENAME, plain, by_id and not by_name))
+    if len(cures) > 1 and not cures[0].is_proved:  # nothing has the name of its id: the folder was renamed
+        cures.reverse()
+    return tuple(cures)
+
+
+def _are_crossed(partition: Partition, twin: Partition, identity: Identity) -> bool:
+    is_beside = os.path.dirname(twin.path) == os.path.dirname(partition.path)
+    return is_beside and read_topic_id(twin) == identity.id_of_name
+
+
+def _reaches(partition: Partition, key: TopicPartition) -> bool:
+    """Return whether the log ends where a checkpoint of its log dir has the end of that partition."""
+    lines, end = Checkpoints.beside(partition.path), find_log_end(partition)
+    return any(lines.find_line(kind, key) == end for kind in _REACHES)
