@@ -73,7 +73,7 @@ STEPS = (
         ),
         "doctor logs",
         FOUND,
-        "A start would lose 15 records. With option 1 it is only 5. So: do not start the broker yet.",
+        "A start would lose 10 records. With option 1 it is none. So: do not start the broker yet.",
     ),
     TutorialStep(
         "Find all damage",
@@ -124,7 +124,7 @@ STEPS = (
         (
             "apply does what the plan says, and keeps the old files for undo.",
             "It refuses if a broker uses the log dir, or if a file has changed since the plan was made.",
-            "The exit status is 1 again, because 5 records are lost, as the plan said.",
+            "The exit status is 1 again, because the damaged batch is gone, with 5 records.",
         ),
         "apply plan.json",
         FOUND,

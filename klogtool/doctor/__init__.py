@@ -6,7 +6,11 @@ Nothing here writes, prints or reads the clock.
     rehearsal        all log dirs of a broker, in Kafka's order: problems of the start, then each partition
     partitions       the start of one partition, over a draft; or a glance at its names
     retention_ahead  what the first check of retention, and the first append, do by false indexes
-    lost_records     how many records, bytes and minutes a cut costs
+    claims           what a start does, as facts about the broker, log dirs, partitions and options; claim_list: all
+    partition_claims the claim about one partition: what is lost, hidden and gone
+    measured         what is readable before and not afterwards, by bytes and offsets
+    readable         the sound batches of bytes, as few values; sets of offsets
+    option_prices    what an option costs, by the same yardstick
     segments_drawn   the segments of a partition in trouble, along offset and time
     cluster          what the disks say of the cluster: the metadata image, the broker's id, its directories
     log_dirs         a log dir's own files beyond what stops a start; -future folders

@@ -17,7 +17,14 @@ from klogtool.doctor.file_options import (
     rename_options,
     stray_options,
 )
-from klogtool.doctor.log_options import cut_options, early_end_options, gap_options, loading_options, rebuilding_options
+from klogtool.doctor.log_options import (
+    cut_options,
+    early_end_options,
+    gap_options,
+    hidden_options,
+    loading_options,
+    rebuilding_options,
+)
 from klogtool.doctor.messages import situation_of
 from klogtool.doctor.patient import Patient
 
@@ -36,6 +43,7 @@ _LOOK_AT: dict[What, tuple[str, ...]] = {
     What.ALL_DELETED: ("did somebody move or delete segment files by hand? Put them back first",),
     What.ENDS_EARLY: (_REPLICA, "who made .kafka_cleanshutdown? A broker that was killed leaves none"),
     What.DAMAGED: (_REPLICA,),
+    What.HIDDEN: ("who renamed the segment's files? Give them their name back",),
     What.STRAY: ("was the topic deleted or recreated while the broker was down? Then the broker is right",),
     What.METADATA_LOST: (
         "does another controller of the cluster live? Copy its folder __cluster_metadata-0",
@@ -88,6 +96,8 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
             yield from log_start_options(point, patient)
         case What.ENDS_EARLY | What.DAMAGED:
             yield from early_end_options(point, patient)
+        case What.HIDDEN:
+            yield from hidden_options(point, patient)
         case What.REFUSES | What.OFFLINE:
             yield from loading_options(point, patient)
         case What.STRAY:
@@ -99,7 +109,7 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         case What.FUTURE_EMPTIED:
             yield from future_options(point, patient)
         case What.MISSING:
-            yield from gap_options(point)
+            yield from gap_options(point, patient)
         case What.EXPIRES_EARLY:
             yield from rebuilding_options(point.path, "timeindex", patient)
         case What.ROLLS_EARLY:

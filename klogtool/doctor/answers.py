@@ -6,6 +6,7 @@ from enum import Enum
 
 from msgspec import Struct
 
+from klogtool.doctor.claims import Lost, OffsetRange, PartitionClaim
 from klogtool.doctor.host import HostPoint
 from klogtool.plans.question import Question
 from klogtool.verify.findings import Severity
@@ -47,6 +48,8 @@ class What(Enum):
     """A log dir of the broker is not named: its partitions are created anew, empty, in the others."""
     CLEANER_STOPS = "cleaner-stops"
     """The broker runs, and compacts nothing."""
+    HIDDEN = "hidden"
+    """Records are in segments of the log, and nobody is served them: a name is too high."""
     IGNORED = "ignored"
     """A segment's name has not 20 digits, so the broker never reads it."""
     RESET = "reset"
@@ -69,7 +72,6 @@ LOSING = frozenset(
         What.OFFLINE,
         What.UNSERVED,
         What.ABSENT,
-        What.TRUNCATED,
         What.ALL_DELETED,
         What.ENDS_EARLY,
         What.METADATA_LOST,
@@ -79,6 +81,7 @@ LOSING = frozenset(
         What.NO_ROOM,
         What.IGNORED,
         What.EXPIRES_EARLY,
+        What.HIDDEN,
     }
 )
 
@@ -89,7 +92,7 @@ class Ahead(Struct, frozen=True):
     first_offset, last_offset: records that are lost; None if unknown or none. lost_records: as far as headers count
     them. lost_bytes: of logs. lost_ms: from the last kept record to the last lost one. kept_timestamp: of the last kept
     record. stop: what stops the broker. finding: an id of verify's, if it is one; cure: verify's line for it.
-    is_hidden: data stay on the disk, but nobody is served from them.
+    is_hidden: data stay on the disk, but nobody is served from them. is_uncounted: lost_records is not all.
     """
 
     path: str
@@ -106,10 +109,13 @@ class Ahead(Struct, frozen=True):
     finding: str | None = None
     cure: str | None = None
     is_hidden: bool = False
+    is_uncounted: bool = False
 
     @property
     def is_losing(self) -> bool:
         """Return whether the start loses or hides data by it."""
+        if self.what is What.TRUNCATED:  # nobody can read damaged bytes: nothing is lost with them
+            return self.first_offset is not None or self.is_uncounted
         return (self.what in LOSING and self.severity is Severity.ERROR) or self.is_hidden
 
 
@@ -134,7 +140,8 @@ class Option(Struct, frozen=True):
     """One way out of a trouble. title: in a few words. command: to paste. lost_records, lost_ms: None if unknown.
 
     price: what it costs beside records, or "". remedies: what `--fix` plans; empty if a person has to do it. is_undone:
-    whether `klogtool undo` takes it back.
+    whether `klogtool undo` takes it back. lost, readable: what is lost, and what can be read afterwards; None if that
+    was not measured. erases_witness: it removes what shows that records are missing.
     """
 
     title: str
@@ -147,6 +154,9 @@ class Option(Struct, frozen=True):
     remedies: tuple[Remedy, ...] = ()
     is_undone: bool = True
     number: int = 0
+    lost: Lost | None = None
+    readable: tuple[OffsetRange, ...] | None = None
+    erases_witness: bool = False
 
 
 class Trouble(Struct, frozen=True):
@@ -173,6 +183,7 @@ ORDER = (
     What.FUTURE_EMPTIED,
     What.MISNAMED,
     What.LEFT_OUT,
+    What.HIDDEN,
     What.IGNORED,
     What.EXPIRES_EARLY,
     What.DAMAGED,
@@ -220,7 +231,8 @@ class Prospect(Struct, frozen=True):
     segments; unread_bytes: what neither the broker nor the doctor checks.
 
     log_end_offset: afterwards; None if the log is not loaded. scan_seconds: how long recovery took in this rehearsal.
-    segments_drawn: as they are on the disk, before the start; empty if the partition is in no trouble.
+    segments_drawn: as they are on the disk, before the start; empty if the partition is in no trouble. claim: what is
+    lost, hidden and gone.
     """
 
     path: str
@@ -233,6 +245,7 @@ class Prospect(Struct, frozen=True):
     scan_seconds: float = 0.0
     segments: int = 0
     segments_drawn: tuple[SegmentDrawn, ...] = ()
+    claim: PartitionClaim | None = None
 
 
 class Starts(Enum):

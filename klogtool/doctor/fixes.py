@@ -30,8 +30,9 @@ def choose(diagnosis: Diagnosis, numbers: Sequence[int]) -> list[Option]:
 
 
 def first_fix(trouble: Trouble) -> Option | None:
-    """Return the first option of a trouble that a plan can carry out."""
-    return next((option for option in trouble.options if option.remedies), None)
+    """Return the first option of a trouble that a plan can carry out. What removes a witness is for a person to
+    choose."""
+    return next((option for option in trouble.options if option.remedies and not option.erases_witness), None)
 
 
 def plan_fixes(options: Iterable[Option]) -> Iterator[Plan]:

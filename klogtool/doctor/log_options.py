@@ -6,21 +6,25 @@ Each option is decided here, over a draft, so its loss is measured. An option th
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec.structs import replace
 
-from klogtool.broker.circumstances import CLEAN, UNCLEAN, Checkpoints, Stop
+from klogtool.broker.circumstances import CLEAN, UNCLEAN, Stop
+from klogtool.broker.draft import Draft
+from klogtool.broker.unified_log.overflow_split import SWAP
 from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy
+from klogtool.doctor.file_options import mending
+from klogtool.doctor.option_prices import Priced, price_of, price_of_files
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind
 from klogtool.log.partition import Partition
 from klogtool.plans.decisions import decide
-from klogtool.plans.mend import COMMAND as MEND
-from klogtool.plans.mend import MendQuestion, SetOffset
+from klogtool.plans.mend import DeleteFile, SetOffset
 from klogtool.plans.plan import Plan
 from klogtool.plans.rebuild_index import KINDS, RebuildIndexQuestion, SideFile
 from klogtool.plans.recover_log_dir import RecoverQuestion
@@ -28,25 +32,27 @@ from klogtool.plans.salvage import SalvageQuestion
 from klogtool.verify.cures import rebuild_index, recover, salvage
 from klogtool.verify.verify_names import METADATA_TOPIC
 
-_NEVER_BEYOND = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.CLEANER_CHECKPOINT)
+_WITNESSES = (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT)
 _BROKERS_WAY = "as the broker does it"
 
 
 def cut_options(point: Ahead, patient: Patient) -> Iterator[Option]:
-    """Yield the options for a log that recovery cuts: salvage, another replica, the broker's way."""
+    """Yield the options for a log that a start cuts: salvage, another replica, the broker's way."""
+    yield from _without_swaps(point.path, patient)
     yield from salvage_options(point.path, patient)
     yield replica_option(point.path)
     question = RecoverQuestion(circumstances=patient.circumstances)
-    lowered = () if point.first_offset is None else _lowering(point.path, patient, point.first_offset)
-    yield Option(
-        _BROKERS_WAY,
-        point.path,
-        recover(point.path),
-        Strategy.AS_THE_BROKER,
-        point.lost_records or None,  # records are lost; if none was counted, nobody knows how many
-        point.lost_ms if point.lost_records else None,
-        remedies=(Remedy("verify --recover", point.path, question), *lowered),
-    )
+    plan = _decided("verify --recover", point.path, question)
+    if plan is not None:
+        option = Option(
+            _BROKERS_WAY,
+            point.path,
+            recover(point.path),
+            Strategy.AS_THE_BROKER,
+            lost_ms=point.lost_ms if point.lost_records else None,
+            remedies=(Remedy("verify --recover", point.path, question),),
+        )
+        yield _priced(option, price_of(plan, patient))
 
 
 def early_end_options(point: Ahead, patient: Patient) -> Iterator[Option]:
@@ -54,6 +60,41 @@ def early_end_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     yield from _recovering(point, patient, UNCLEAN)
     yield from salvage_options(point.path, patient)
     yield replica_option(point.path)
+
+
+def hidden_options(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the options for records that are in the segments and that nobody is served."""
+    yield from salvage_options(point.path, patient)
+    yield replica_option(point.path)
+
+
+def _without_swaps(path: str, patient: Patient) -> Iterator[Option]:
+    """Yield the option to delete the `.swap` files that replace segments which have more."""
+    draft = Draft.of(path)
+    names = [name for name in draft.before if name.endswith(SWAP)]
+    if not names:
+        return
+    edits = tuple(DeleteFile(os.path.relpath(os.path.join(path, name), patient.log_dir_of(path))) for name in names)
+    kept = {name: file for name, file in draft.before.items() if name not in names}
+    option = mending(
+        "delete the .swap files: the segments stay as they are",
+        path,
+        "rm " + " ".join(quoted(os.path.join(path, name)) for name in names),
+        edits,
+        patient,
+    )
+    yield _priced(option, price_of_files(path, kept, patient))
+
+
+def _priced(option: Option, priced: Priced) -> Option:
+    """Return the option with what it loses; only what is measured is said to lose nothing."""
+    lost = priced.lost
+    is_free = option.strategy is Strategy.NOTHING_LOST and lost.records != 0
+    strategy = Strategy.AS_THE_BROKER if is_free else option.strategy
+    lost_ms = 0 if lost.records == 0 else option.lost_ms or None
+    return replace(
+        option, strategy=strategy, lost_records=lost.records, lost_ms=lost_ms, lost=lost, readable=priced.readable
+    )
 
 
 def loading_options(point: Ahead, patient: Patient) -> Iterator[Option]:
@@ -67,9 +108,36 @@ def loading_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     yield from salvage_options(partition.path, patient)
 
 
-def gap_options(point: Ahead) -> Iterator[Option]:
-    """Yield the option for records that are gone."""
+def gap_options(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the options for records that are gone: another replica; or to give them up."""
     yield replica_option(point.path)
+    yield from _giving_up(point.path, patient)
+
+
+def _giving_up(path: str, patient: Patient) -> Iterator[Option]:
+    """Yield the option to lower the lines of checkpoints that are beyond the log's end. They are what shows that
+    records are missing, and a broker lowers them when it next writes these files."""
+    log_dir, key = patient.log_dir_of(path), Partition(path).topic_partition
+    question = RecoverQuestion(circumstances=patient.circumstances)
+    plan = _decided("verify --recover", path, question)
+    if key is None or plan is None or plan.answer["loses_records"] or (plan.answer["behind_end"] or {}).get("damage"):
+        return  # what is beyond the end may be in the files
+    end, lines = plan.answer["log_end_offset"], patient.checkpoints_of(path)
+    beyond = [kind.value for kind in _WITNESSES if (lines.find_line(kind, key) or 0) > end]
+    if beyond:
+        edits = tuple(SetOffset(name, key.topic, key.partition, end) for name in beyond)
+        option = mending(
+            f"give up what is missing: lower its lines in {' and '.join(beyond)} to {end:,}",
+            path,
+            "sed -i -E "
+            + quoted(f"s/^{re.escape(key.topic)} {key.partition} [0-9]+$/{key.topic} {key.partition} {end}/")
+            + " "
+            + " ".join(quoted(os.path.join(log_dir, name)) for name in beyond),
+            edits,
+            patient,
+            strategy=Strategy.AS_THE_BROKER,
+        )
+        yield replace(option, lost_records=None, lost_ms=None, erases_witness=True)
 
 
 def replica_option(path: str) -> Option:
@@ -89,38 +157,14 @@ def salvage_options(path: str, patient: Patient) -> Iterator[Option]:
     question = SalvageQuestion(circumstances=patient.circumstances)
     plan = _decided("salvage", path, question)
     if plan is not None:
-        yield Option(
+        option = Option(
             "salvage: keep all sound batches",
             path,
             salvage(path),
             Strategy.DAMAGED_ONLY if plan.answer["rejected"] else Strategy.NOTHING_LOST,
-            _offsets_lost(plan.answer),
-            None,
-            remedies=(Remedy("salvage", path, question), *_lowering(path, patient, plan.answer["log_end_offset"])),
+            remedies=(Remedy("salvage", path, question),),
         )
-
-
-def _lowering(path: str, patient: Patient, end: int) -> Iterator[Remedy]:
-    """Yield the remedy that lowers the partition's lines in checkpoints to the end that its log will have.
-
-    A broker does the same when it next writes these files."""
-    log_dir, key = patient.log_dir_of(path), Partition(path).topic_partition
-    lines = Checkpoints(log_dir)
-    edits = tuple(
-        SetOffset(kind.value, key.topic, key.partition, end)
-        for kind in _NEVER_BEYOND
-        if key is not None and (lines.find_line(kind, key) or 0) > end
-    )
-    if edits:
-        yield Remedy(MEND, log_dir, MendQuestion(circumstances=patient.circumstances, edits=edits))
-
-
-def _offsets_lost(answer: Mapping[str, Any]) -> int | None:
-    """Return how many offsets salvage cannot keep; None if nothing shows where they end."""
-    lost = [loss for loss in answer["lost"] if loss["first_offset"] is not None]
-    if any(loss["last_offset"] is None for loss in lost):
-        return None
-    return sum(int(loss["last_offset"]) - int(loss["first_offset"]) + 1 for loss in lost)
+        yield _priced(option, price_of(plan, patient))
 
 
 def _recovering(point: Ahead, patient: Patient, last_stop: Stop) -> Iterator[Option]:
@@ -128,23 +172,14 @@ def _recovering(point: Ahead, patient: Patient, last_stop: Stop) -> Iterator[Opt
     plan = _decided("verify --recover", point.path, question)
     if plan is None:
         return
-    loses = plan.answer["loses_records"]
-    yield Option(
+    option = Option(
         f"recover it as after {'an unclean' if last_stop != CLEAN else 'a clean'} stop",
         point.path,
         recover(point.path, last_stop),
-        Strategy.AS_THE_BROKER if loses else Strategy.NOTHING_LOST,
-        _span(plan.answer["lost"]) if loses else 0,
-        None if loses else 0,
-        remedies=(
-            Remedy("verify --recover", point.path, question),
-            *_lowering(point.path, patient, plan.answer["log_end_offset"]),
-        ),
+        Strategy.AS_THE_BROKER if plan.answer["loses_records"] else Strategy.NOTHING_LOST,
+        remedies=(Remedy("verify --recover", point.path, question),),
     )
-
-
-def _span(lost: Mapping[str, int] | None) -> int | None:
-    return None if lost is None else lost["last_offset"] - lost["first_offset"] + 1
+    yield _priced(option, price_of(plan, patient))
 
 
 def rebuilding_options(path: str, only: str, patient: Patient) -> Iterator[Option]:

@@ -34,7 +34,9 @@ def _numbered(troubles: Iterable[Trouble]) -> Iterator[Trouble]:
         number += len(options)
 
 
-def _price(option: Option) -> tuple[int, int]:
-    """Sort key: what is lost; of options that lose the same, the safer strategy. Unknown losses come last."""
-    lost = 1 << 62 if option.lost_records is None else option.lost_records
-    return lost, _STRATEGIES[option.strategy]
+def _price(option: Option) -> tuple[bool, int, int]:
+    """Sort key: what is lost; of options that lose the same, the safer strategy. Unknown losses come last, but salvage
+    never keeps less than the broker. What removes the only witness of a loss is the very last."""
+    most = 0 if option.strategy is Strategy.DAMAGED_ONLY else 1 << 62
+    lost = most if option.lost_records is None else option.lost_records
+    return option.erases_witness, lost, _STRATEGIES[option.strategy]

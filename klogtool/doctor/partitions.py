@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.doctor.answers import Ahead, Prospect, What, Work
-from klogtool.doctor.lost_records import LostRecords, count_lost, last_timestamp
+from klogtool.doctor.claims import Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
+from klogtool.doctor.measured import Measured
+from klogtool.doctor.partition_claims import judge_loaded, last_timestamp, span_of
+from klogtool.doctor.readable import Readable, ranges_of
 from klogtool.doctor.retention_ahead import walk_retention
 from klogtool.errors import KlogError
 from klogtool.format.names import OFFSET_DIGITS, FileKind, parse_file_name
@@ -55,10 +59,20 @@ def rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, thr
     try:
         log, plan = plan_partition(path, question, checkpoints, threads)
     except KlogError as error:
-        return Rehearsed(Prospect(path, Work.NOT_LOADED), (_refused(path, error),))
-    ahead = (*_walk_ahead(path, log, plan.answer), *walk_ignored(Partition(path)))
-    prospect, unstable = _prospect(path, log, plan, time.monotonic() - began), log.looked_up_unstable
-    return Rehearsed(prospect, (*ahead, *walk_retention(path, log, checkpoints)), unstable)
+        return Rehearsed(not_loaded(path), (_refused(path, error),))
+    judged = judge_loaded(path, log, plan.answer)
+    state = _State(path, log, plan.answer, judged.claim, judged.measured or Measured())
+    ahead = (*_walk_ahead(state), *(_counted(point, state) for point in walk_ignored(Partition(path))))
+    prospect = _prospect(path, log, plan, time.monotonic() - began, judged.claim)
+    return Rehearsed(prospect, (*ahead, *walk_retention(path, log, checkpoints)), log.looked_up_unstable)
+
+
+def not_loaded(path: str, why: WhyUnknown = WhyUnknown.NOT_LOADED, work: Work = Work.NOT_LOADED) -> Prospect:
+    """Return the prospect of a partition dir whose start is not rehearsed: nothing is known of it."""
+    claim = PartitionClaim(
+        path, None if why is WhyUnknown.NAMES_ONLY else False, lost=Lost(None, (), why), hidden=Hidden(None)
+    )
+    return Prospect(path, work, claim=claim)
 
 
 def walk_ignored(partition: Partition) -> Iterator[Ahead]:
@@ -74,8 +88,9 @@ def glance(partition: Partition) -> Rehearsed:
     try:
         ahead = tuple(_walk_names(partition))
     except KlogError as error:
-        return Rehearsed(Prospect(partition.path, Work.NOT_LOADED), (_refused(partition.path, error),))
-    return Rehearsed(Prospect(partition.path, Work.NAMES_ONLY, log_bytes=log_bytes(partition.path)), ahead)
+        return Rehearsed(not_loaded(partition.path), (_refused(partition.path, error),))
+    prospect = not_loaded(partition.path, WhyUnknown.NAMES_ONLY, Work.NAMES_ONLY)
+    return Rehearsed(replace(prospect, log_bytes=log_bytes(partition.path)), ahead)
 
 
 def _walk_names(partition: Partition) -> Iterator[Ahead]:
@@ -109,19 +124,21 @@ def _refused(path: str, error: KlogError) -> Ahead:
     return Ahead(at, what_of(stop.outcome), detail, Severity.ERROR, stop=stop, finding=finding)
 
 
-def _prospect(path: str, log: LoadedLog, plan: Plan, seconds: float) -> Prospect:
+def _prospect(path: str, log: LoadedLog, plan: Plan, seconds: float, claim: PartitionClaim) -> Prospect:
     sizes = _log_sizes(plan)
     recovered = sum(sizes.get(base, 0) for base in set(plan.answer["recovered"]))
+    looked_at = {*plan.answer["recovered"], *plan.answer["deleted_segments"]}
     return Prospect(
         path,
         _work(log, plan),
         recovered,
         sum(sizes.values()),
-        sum(sizes.values()) - recovered,
+        sum(size for base, size in sizes.items() if base not in looked_at),
         max(0, plan.bytes_freed),
         log.log_end_offset,
         seconds if recovered else 0.0,
         len(sizes),
+        claim=claim,
     )
 
 
@@ -148,60 +165,66 @@ def _work(log: LoadedLog, plan: Plan) -> Work:
 # What is ahead.
 
 
-def _walk_ahead(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Iterator[Ahead]:
-    behind = answer["behind_end"]
-    if answer["loses_records"]:
-        yield _cut(path, log, answer)
+class _State(Struct, frozen=True):
+    """A loaded log, and what is known of it."""
+
+    path: str
+    log: LoadedLog
+    answer: Mapping[str, Any]
+    claim: PartitionClaim
+    measured: Measured
+
+
+def _walk_ahead(state: _State) -> Iterator[Ahead]:
+    behind = state.answer["behind_end"]
+    hidden = [part for why, part in state.measured.hidden if why is HiddenBy.BEYOND_END]
+    below = [part for why, part in state.measured.hidden if why is HiddenBy.BELOW_START]
+    if state.answer["loses_records"] or state.claim.lost.records != 0:
+        yield _cut(state)
+    if below:
+        yield _below_start(state, below)
     if behind is not None and behind["served"]:
-        yield _served_damage(path, log, behind)
-    elif behind is not None and behind["clean_marker_false"]:
-        yield _ends_early(path, log, behind)
-    elif behind is not None and not answer["loses_records"]:
-        yield _gone_at_end(path, behind)
-    for gap in answer["missing"]:
-        first, last = gap["first_offset"], gap["last_offset"]
-        detail = f"offsets {first:,} to {last:,} are missing already: no segment has them"
-        yield Ahead(path, What.MISSING, detail, Severity.WARNING, first, last)
+        yield _served_damage(state, behind)
+    elif hidden or (behind is not None and behind["clean_marker_false"] and behind["damage"]):
+        yield _ends_early(state, hidden, None if behind is None else behind["damage"])
+    if state.claim.gone_already.ranges:
+        yield _gone(state)
+    elif behind is not None and behind["damage"] and not behind["clean_marker_false"] and not hidden:
+        yield Ahead(state.path, What.MISSING, f"its end is damaged: {behind['damage']}", Severity.WARNING)
 
 
-def _cut(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Ahead:
-    lost = answer["lost"]
-    first = log.log_end_offset if lost is None else lost["first_offset"]
-    counted = _counted(log, first)
+def _cut(state: _State) -> Ahead:
+    log, lost = state.log, state.claim.lost
     all_gone = bool(log.report.below_start)
-    what = What.ALL_DELETED if all_gone else What.TRUNCATED
     kept = None if all_gone else last_timestamp(log)
+    first, last = span_of(lost.ranges) or (None, None)
     return Ahead(
-        path,
-        what,
-        _cut_text(answer, counted, all_gone=all_gone, start=log.terms.log_start_offset),
-        Severity.ERROR,
-        None if lost is None else lost["first_offset"],
-        None if lost is None else lost["last_offset"],
-        counted.records,
-        counted.bytes,
-        _between(kept, counted.timestamp),
+        state.path,
+        What.ALL_DELETED if all_gone else What.TRUNCATED,
+        _cut_text(state, all_gone=all_gone),
+        Severity.WARNING if lost.records == 0 and not all_gone else Severity.ERROR,
+        first,
+        last,
+        lost.records or 0,
+        state.measured.lost_bytes,
+        _between(kept, state.measured.lost),
         kept,
+        is_uncounted=lost.records is None,
     )
 
 
-def _counted(log: LoadedLog, first_offset: int) -> LostRecords:
-    try:
-        return count_lost(log, first_offset)
-    except KlogError:  # the offsets are still told
-        return LostRecords()
+def _between(kept: int | None, lost: Iterable[Readable]) -> int:
+    newest = max((part.newest_timestamp for part in lost), default=-1)
+    return 0 if kept is None or newest < 0 else max(0, newest - kept)
 
 
-def _between(kept: int | None, lost: int | None) -> int:
-    return 0 if kept is None or lost is None else max(0, lost - kept)
-
-
-def _cut_text(answer: Mapping[str, Any], counted: LostRecords, *, all_gone: bool, start: int) -> str:
-    span = ""
-    if answer["lost"] is not None:
-        span = f", offsets {answer['lost']['first_offset']:,} to {answer['lost']['last_offset']:,}"
+def _cut_text(state: _State, *, all_gone: bool) -> str:
+    answer, size, lost = state.answer, state.measured.lost_bytes, state.claim.lost
+    span = f", {offsets_text(lost.ranges)}" if lost.ranges else ""
+    nothing = "" if lost.ranges else "; no record that can be read is lost"
     if all_gone:
-        return f"all segments are deleted ({counted.bytes:,} bytes{span}): the log ends below its log start {start:,}"
+        start = state.log.terms.log_start_offset
+        return f"all segments are deleted ({size:,} bytes{span}): the log ends below its log start {start:,}"
     where = ""
     if answer["truncated"]:
         cut = answer["truncated"][0]
@@ -209,47 +232,79 @@ def _cut_text(answer: Mapping[str, Any], counted: LostRecords, *, all_gone: bool
     segments = len(answer["deleted_segments"])
     deleted = f", and {segments} segment{'s' * (segments != 1)} after the cut deleted" if segments else ""
     why = f" ({answer['why']})" if answer["why"] else ""
-    return f"truncated by {counted.bytes:,} bytes{span}{where}{why}{deleted}"
+    if state.log.report.replaced and not answer["truncated"]:
+        return f"a .swap file replaces segments that have more: {size:,} bytes are deleted{span}{nothing}"
+    return f"truncated by {size:,} bytes{span}{where}{why}{deleted}{nothing}"
 
 
-def _ends_early(path: str, log: LoadedLog, behind: Mapping[str, Any]) -> Ahead:
-    counted, kept = _counted(log, log.log_end_offset), last_timestamp(log)
-    span = f"offsets {behind['first_offset']:,} to {behind['last_offset']:,}" if behind["offsets"] else "damaged bytes"
+def offsets_text(ranges: Sequence[OffsetRange]) -> str:
+    """Return offsets in a few words."""
+    told = ", ".join(f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in ranges[:3])
+    more = f", ... {ranges[-1][1]:,}" if len(ranges) > 3 else ""
+    is_one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
+    return f"offset{'s' * (not is_one)} {told}{more}"
+
+
+def _ends_early(state: _State, hidden: Sequence[Readable], damage: str | None) -> Ahead:
+    kept, ranges = last_timestamp(state.log), ranges_of(hidden)
+    first, last = span_of(ranges) or (None, None)
     told = (
-        f"the clean marker is false: the broker takes {log.log_end_offset:,} for the end, and does not see {span}; "
-        f"what is appended next {'goes there' if behind['offsets'] else 'follows them'}"
+        f"the clean marker is false: the broker takes {state.log.log_end_offset:,} for the end, and does not see "
+        f"{offsets_text(ranges) if ranges else 'damaged bytes'}; "
+        f"what is appended next {'goes there' if ranges else 'follows them'}"
     )
-    damage = f" ({behind['damage']})" if behind["damage"] else ""
     return Ahead(
-        path,
+        state.path,
         What.ENDS_EARLY,
-        told + damage,
+        told + (f" ({damage})" if damage else ""),
         Severity.ERROR,
-        behind["first_offset"],
-        behind["last_offset"],
-        counted.records or behind["offsets"],
-        counted.bytes,
-        _between(kept, counted.timestamp),
+        first,
+        last,
+        sum(part.records for part in hidden),
+        sum(part.stop - part.start for part in hidden),
+        _between(kept, hidden),
         kept,
     )
 
 
-def _served_damage(path: str, log: LoadedLog, behind: Mapping[str, Any]) -> Ahead:
-    told = (
-        f"its last batch, up to offset {log.log_end_offset - 1:,}, is damaged ({behind['damage']}): a broker does not "
-        "check it after a clean stop and serves it, so consumers stop there; what is appended next follows it"
+def _below_start(state: _State, hidden: Sequence[Readable]) -> Ahead:
+    ranges, start = ranges_of(hidden), state.log.log_start_offset
+    first, last = span_of(ranges) or (None, None)
+    detail = (
+        f"the name of the first segment is too high: the broker takes {start:,} for the log start, and serves nobody "
+        f"{offsets_text(ranges)} in it"
     )
-    return Ahead(path, What.DAMAGED, told, Severity.ERROR)
+    size = sum(part.stop - part.start for part in hidden)
+    return Ahead(state.path, What.HIDDEN, detail, Severity.ERROR, first, last, _records(hidden), size)
 
 
-def _gone_at_end(path: str, behind: Mapping[str, Any]) -> Ahead:
-    sources = ", ".join(f"{told['by']} {told['offset']:,}" for told in behind["told_by"][:3])
-    if behind["offsets"]:
-        first, last = behind["first_offset"], behind["last_offset"]
-        detail = f"offsets {first:,} to {last:,} are missing at its end already ({sources})"
-    else:
-        detail = f"its end is damaged: {behind['damage']}"
-    return Ahead(path, What.MISSING, detail, Severity.WARNING, behind["first_offset"], behind["last_offset"])
+def _records(parts: Iterable[Readable]) -> int:
+    return sum(part.records for part in parts)
+
+
+def _served_damage(state: _State, behind: Mapping[str, Any]) -> Ahead:
+    told = (
+        f"its last batch, up to offset {state.log.log_end_offset - 1:,}, is damaged ({behind['damage']}): a broker "
+        "does not check it after a clean stop and serves it, so consumers stop there; what is appended next follows it"
+    )
+    return Ahead(state.path, What.DAMAGED, told, Severity.ERROR)
+
+
+def _gone(state: _State) -> Ahead:
+    gone = state.claim.gone_already
+    first, last = span_of(gone.ranges) or (None, None)
+    shown = ", ".join(witness.value for witness in gone.witness)
+    verb = "is" if len(gone.ranges) == 1 and first == last else "are"
+    detail = f"{offsets_text(gone.ranges)} {verb} missing already: no file has a sound copy (shown by {shown})"
+    return Ahead(state.path, What.MISSING, detail, Severity.WARNING, first, last)
+
+
+def _counted(point: Ahead, state: _State) -> Ahead:
+    """Return the point of a file that no broker reads, with the records that only it has."""
+    hidden = [part for why, part in state.measured.hidden if why is HiddenBy.NAME]
+    ranges = ranges_of(hidden)
+    first, last = span_of(ranges) or (None, None)
+    return replace(point, lost_records=_records(hidden), first_offset=first, last_offset=last)
 
 
 def log_bytes(path: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.circumstances import Checkpoints, Circumstances
 from klogtool.broker.releases import Rules, rules_of
 from klogtool.doctor.cluster import Cluster
 from klogtool.log.logdir import LogDir
@@ -38,6 +38,10 @@ class Patient(Struct, frozen=True):
     def log_dir_of(self, path: str) -> str:
         """Return the log dir that a path is in, or is."""
         return next(folder for folder in self.log_dirs if path == folder or path.startswith(folder + os.sep))
+
+    def checkpoints_of(self, path: str) -> Checkpoints:
+        """Return the checkpoints of the log dir that a path is in, as a start uses them."""
+        return Checkpoints(self.log_dir_of(path), self.cluster.settings(), resets_unreadable=True)
 
     def partition_of(self, path: str) -> Partition:
         """Return the partition dir that a path is in, or is. The path is below a log dir."""

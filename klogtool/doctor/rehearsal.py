@@ -19,7 +19,7 @@ from klogtool.broker.releases import Release, Rules
 from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.absent_partitions import walk_absent, walk_absent_notes
 from klogtool.doctor.advice import advise
-from klogtool.doctor.answers import NO_START, Ahead, Diagnosis, Prospect, Starts, Trouble, What, Work
+from klogtool.doctor.answers import NO_START, Ahead, Diagnosis, Starts, Trouble, What, Work
 from klogtool.doctor.cluster import Cluster, read_cluster
 from klogtool.doctor.failed_log_dirs import walk_lock_points, with_refusals
 from klogtool.doctor.file_systems import walk_file_system_points, walk_room_notes
@@ -29,7 +29,7 @@ from klogtool.doctor.log_dirs import walk_log_dir_points
 from klogtool.doctor.metadata_level import walk_level_points
 from klogtool.doctor.metadata_lost import is_forgotten, walk_format_points, with_one_cause
 from klogtool.doctor.ordering import in_order
-from klogtool.doctor.partitions import Rehearsed, glance, log_bytes, rehearse, what_of
+from klogtool.doctor.partitions import Rehearsed, glance, log_bytes, not_loaded, rehearse, what_of
 from klogtool.doctor.patient import Patient
 from klogtool.doctor.replicas import walk_left_out, walk_replica_points
 from klogtool.doctor.segments_drawn import with_segments
@@ -208,11 +208,10 @@ def _rehearse_log_dir(
     for partition in partitions:
         how.on_partition()
         if partition.path in held:
-            yield Rehearsed(Prospect(partition.path, Work.NOT_LOADED))
+            yield Rehearsed(not_loaded(partition.path))
         elif not _is_loaded(partition):
-            yield Rehearsed(
-                Prospect(partition.path, Work.METADATA if partition.topic == METADATA_TOPIC else Work.DELETED)
-            )
+            why = Work.METADATA if partition.topic == METADATA_TOPIC else Work.DELETED
+            yield Rehearsed(not_loaded(partition.path, work=why))
         else:
             found = next(results)
             if isinstance(found, KlogError):

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+import msgspec
+
 from klogtool.broker.timestamps import duration_text
 from klogtool.doctor.answers import Ahead, Diagnosis, Option, Prospect, Starts, Strategy, Trouble, What, Work
+from klogtool.doctor.claim_list import walk_claims
+from klogtool.doctor.claims import BrokerClaim, Claim, LogDirClaim, OptionClaim, PartitionClaim
 from klogtool.doctor.fixes import first_fix
 from klogtool.doctor.host import HostPoint
 from klogtool.escape import joined, quoted
@@ -42,7 +46,16 @@ def diagnosis_rows(diagnosis: Diagnosis) -> Iterator[dict[str, Any]]:
         yield from (_ahead_row(point) for point in trouble.ahead)
         yield from (_option_row(option) for option in trouble.options)
     yield from (_prospect_row(prospect) for prospect in diagnosis.prospects)
+    yield from (claim_row(claim) for claim in walk_claims(diagnosis))
     yield from ({"type": "host", **_host_row(point)} for point in diagnosis.host)
+
+
+_ABOUT = {BrokerClaim: "broker", LogDirClaim: "log-dir", PartitionClaim: "partition", OptionClaim: "option"}
+
+
+def claim_row(claim: Claim) -> dict[str, Any]:
+    """Return the row of a claim: the same fields, of which null is unknown."""
+    return {"type": "claim", "about": _ABOUT[type(claim)], **msgspec.to_builtins(claim)}
 
 
 def verdict_row(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -60,7 +73,7 @@ def verdict_row(diagnosis: Diagnosis) -> dict[str, Any]:
         "seconds_estimated": diagnosis.seconds_estimated,
         "as_of": None
         if as_of is None
-        else {"path": as_of.path, "next_offset": as_of.first_offset, "timestamp": as_of.kept_timestamp},
+        else {"path": as_of.path, "next_offset": _end_of(as_of, diagnosis), "timestamp": as_of.kept_timestamp},
         "partitions": len(diagnosis.prospects),
         "is_quick": diagnosis.is_quick,
         "notes": list(diagnosis.notes),
@@ -126,6 +139,11 @@ def _as_of(diagnosis: Diagnosis) -> Ahead | None:
     return max(losing, key=lambda point: (point.lost_records, point.lost_bytes), default=None)
 
 
+def _end_of(point: Ahead, diagnosis: Diagnosis) -> int | None:
+    """Return where the log of a point ends after the start; None if unknown."""
+    return next((prospect.log_end_offset for prospect in diagnosis.prospects if prospect.path == point.path), None)
+
+
 # Text.
 
 
@@ -171,30 +189,65 @@ def _fate_on(diagnosis: Diagnosis, disks: str) -> str:
         why = count_text(len(stopping), "reason") if stopping else "all log dirs go offline"
         return f"REFUSES to start on {disks}: {why}"
     if diagnosis.starts is Starts.LOSES_DATA:
-        return f"would start on {disks} and LOSE DATA in {_losing_text(diagnosis)}"
+        return f"would start on {disks} and {_price_text(diagnosis)}"
     if diagnosis.is_quick:
         return f"would start on {disks}, as far as names and small files tell (--quick)"
     is_gone = any(point.what is What.MISSING for point in diagnosis.points)
     return f"would start on {disks} and lose nothing{' more' if is_gone else ''}"
 
 
-def _losing_text(diagnosis: Diagnosis) -> str:
-    losing = {trouble.path for trouble in diagnosis.troubles if any(point.is_losing for point in trouble.ahead)}
+_HIDING = {
+    What.ABSENT,
+    What.ENDS_EARLY,
+    What.HIDDEN,
+    What.IGNORED,
+    What.STRAY,
+    What.METADATA_LOST,
+    What.MISNAMED,
+    What.LEFT_OUT,
+}
+_GIVING_UP = {What.OFFLINE, What.UNSERVED, What.NO_ROOM}
+# What a start does to data, the worst first: the verb of the first line, and the label of the line with the numbers.
+_PRICES = (
+    ("LOSE DATA", "lost", set(What) - _HIDING - _GIVING_UP),
+    ("HIDE DATA", "hidden", _HIDING),
+    ("NOT SERVE DATA", "not served", _GIVING_UP),
+)
+
+
+def _price_text(diagnosis: Diagnosis) -> str:
+    """Return which kinds of loss there are, each with its places."""
+    told = []
+    for verb, _, kinds in _PRICES:
+        losing = _losing(diagnosis, kinds)
+        if losing:
+            told.append(f"{verb} in {_places_text(diagnosis, losing)}")
+    return ", and ".join(told)
+
+
+def _losing(diagnosis: Diagnosis, kinds: Collection[What]) -> list[Ahead]:
+    return [point for point in diagnosis.points if point.is_losing and point.what in kinds]
+
+
+def _places_text(diagnosis: Diagnosis, losing: Sequence[Ahead]) -> str:
+    places = {point.path for point in losing}
     partitions = {prospect.path for prospect in diagnosis.prospects}
-    if losing <= partitions:
-        return f"{len(losing):,} of {count_text(len(partitions), 'partition')}"
-    return count_text(len(losing), "place")
+    if places <= partitions:
+        return f"{len(places):,} of {count_text(len(partitions), 'partition')}"
+    return count_text(len(places), "place")
 
 
 def verdict_facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     """Yield what follows the verdict, each with its label: as of when, how much is lost, what to run."""
     as_of = _as_of(diagnosis)
     if as_of is not None and as_of.kept_timestamp is not None:
-        end = "its end" if as_of.first_offset is None else f"offset {as_of.first_offset:,}"
+        offset = _end_of(as_of, diagnosis)
+        end = "its end" if offset is None else f"offset {offset:,}"
         name = os.path.basename(as_of.path)
         yield "as of", f"{name} would end at {end}, last record of {time_text(as_of.kept_timestamp)}"
-    if diagnosis.starts is Starts.LOSES_DATA or diagnosis.lost_records:
-        yield "lost", _lost_text(diagnosis)
+    for _, label, kinds in _PRICES:
+        if losing := _losing(diagnosis, kinds):
+            yield label, _numbers_text(losing)
     for line in _stays(diagnosis):
         yield "stays", line
     fix = _fix_command(diagnosis)
@@ -203,37 +256,23 @@ def verdict_facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
         yield "then", "klogtool apply plan.json; run klogtool doctor again; start the broker"
 
 
-def _lost_text(diagnosis: Diagnosis) -> str:
-    records = _lost_records_text(diagnosis)
-    return f"{records}, {duration_text(diagnosis.lost_ms)}" if diagnosis.lost_ms else records
+def _numbers_text(losing: Sequence[Ahead]) -> str:
+    """Return how many records points are about, and how much time. Bytes do not always tell how many they were."""
+    records = count_text(sum(point.lost_records for point in losing), "record")
+    if not any(point.lost_records for point in losing):
+        text = "records that are not counted"
+    else:
+        text = records if all(map(_is_counted, losing)) else f"at least {records}"
+    lost_ms = max(point.lost_ms for point in losing)
+    return f"{text}, {duration_text(lost_ms)}" if lost_ms else text
 
 
-_LOST_FOR_GOOD = (
-    What.TRUNCATED,
-    What.ALL_DELETED,
-    What.ENDS_EARLY,
-    What.FUTURE_EMPTIED,
-    What.IGNORED,
-    What.EXPIRES_EARLY,
-)
-
-
-def _lost_for_good(diagnosis: Diagnosis) -> list[Ahead]:
-    return [point for point in diagnosis.points if point.what in _LOST_FOR_GOOD]
+def _is_counted(point: Ahead) -> bool:
+    return bool(point.lost_records) and not point.is_uncounted
 
 
 def _is_all_counted(diagnosis: Diagnosis) -> bool:
-    return all(point.lost_records for point in _lost_for_good(diagnosis))
-
-
-def _lost_records_text(diagnosis: Diagnosis) -> str:
-    """Return how many records are lost; damaged bytes do not always tell how many they were."""
-    records = count_text(diagnosis.lost_records, "record")
-    if not _lost_for_good(diagnosis):
-        return f"{records}; data are hidden, and stay on the disk"
-    if _is_all_counted(diagnosis):
-        return records
-    return f"at least {records}" if diagnosis.lost_records else "records that cannot be counted"
+    return all(_is_counted(point) for point in diagnosis.points if point.is_losing)
 
 
 def _stays(diagnosis: Diagnosis) -> Iterator[str]:
@@ -279,7 +318,9 @@ def trouble_lines(trouble: Trouble) -> Iterator[str]:
 
 def price_text(option: Option) -> str:
     """Return what an option costs, in a few words."""
-    if option.lost_records is None and option.strategy is Strategy.AS_THE_BROKER:
+    if option.erases_witness:
+        lost = "brings nothing back, and erases what shows that records are missing"
+    elif option.lost_records is None and option.strategy is Strategy.AS_THE_BROKER:
         lost = "loses what the damaged bytes had; nobody knows how many records"
     elif option.lost_records is None:
         lost = "how much it loses depends on what is found"
@@ -352,7 +393,7 @@ def _fate(diagnosis: Diagnosis) -> tuple[str, str, str]:
     starts = {Starts.YES: "yes", Starts.LOSES_DATA: "yes, LOSES", Starts.REFUSES: "REFUSES"}[diagnosis.starts]
     loses = "-"
     if diagnosis.starts is Starts.LOSES_DATA:
-        loses = _lost_records_text(diagnosis)
+        loses = "; ".join(told for label, told in verdict_facts(diagnosis) if label in {each[1] for each in _PRICES})
     return starts, loses, _why(diagnosis) or "-"
 
 

@@ -401,7 +401,7 @@ FOLDERS: Mapping[str, Scenario] = {
     "4 foreign files and a folder in a partition": yes(
         both(put(f"{T}/{PM}.tmp", b"x"), put(f"{T}/README.txt", b"x"), folder(f"{T}/sub"))
     ),
-    "4 partition.metadata only": loses(both(gone(f"{T}/0*", f"{T}/{EPOCHS}")), (T, What.ENDS_EARLY), end=0),
+    "4 partition.metadata only": yes(both(gone(f"{T}/0*", f"{T}/{EPOCHS}")), (T, What.MISSING), end=0),
 }
 
 _NAMES = {"recovery-point": POINTS, "log-start": STARTS, "replication": MARKS, "cleaner": CLEANED}
@@ -444,7 +444,7 @@ CHECKPOINTS: Mapping[str, Scenario] = {
     "5 log start beyond the end": loses(
         lines("d1", STARTS, t_0=50), (T, What.ALL_DELETED), end=50, told="Deleting all segments because logEndOffset"
     ),
-    "5 high watermark beyond the end": loses(lines("d1", MARKS, t_0=50), (T, What.ENDS_EARLY)),
+    "5 high watermark beyond the end": yes(lines("d1", MARKS, t_0=50), (T, What.MISSING)),
     "5 cleaner offset beyond the end": yes(lines("d1", CLEANED, t_0=50)),
     "5 log start inside the log": yes(lines("d1", STARTS, t_0=25)),
 }
@@ -481,11 +481,11 @@ SIDE_FILES: Mapping[str, Scenario] = {
     "6 newest snapshot corrupt": yes(flipped(side(43, "snapshot"), 20), told="Failed to load producer snapshot from"),
     "6 newest snapshot of 0 bytes": yes(put(side(43, "snapshot"), b"")),
     "6 stray snapshot": yes(both(*(copied(side(43, "snapshot"), side(n, "snapshot")) for n in (2, 5, 35)))),
-    "6 stray snapshot beyond the end": loses(copied(side(43, "snapshot"), side(99, "snapshot")), (T, What.ENDS_EARLY)),
+    "6 stray snapshot beyond the end": yes(copied(side(43, "snapshot"), side(99, "snapshot")), (T, What.MISSING)),
     "6 epochs missing": yes(gone(f"{T}/{EPOCHS}")),
     "6 epochs of 0 bytes": yes(put(f"{T}/{EPOCHS}", b"")),
     "6 epochs not ascending": yes(put(f"{T}/{EPOCHS}", "0\n2\n5 10\n2 20\n")),
-    "6 epochs beyond the end": loses(put(f"{T}/{EPOCHS}", "0\n2\n0 0\n2 90\n"), (T, What.ENDS_EARLY)),
+    "6 epochs beyond the end": yes(put(f"{T}/{EPOCHS}", "0\n2\n0 0\n2 90\n"), (T, What.MISSING)),
     "6 epochs: hello": offline(put(f"{T}/{EPOCHS}", "hello\n"), f"{T}/{EPOCHS}", "Malformed line in checkpoint file"),
     "6 epochs: wrong count": offline(put(f"{T}/{EPOCHS}", "0\n3\n0 0\n"), f"{T}/{EPOCHS}", "Expected [3] entries"),
     "6 epochs: wrong version": offline(put(f"{T}/{EPOCHS}", "7\n1\n0 0\n"), f"{T}/{EPOCHS}", "Unrecognised version:7"),
@@ -508,7 +508,7 @@ SIDE_FILES: Mapping[str, Scenario] = {
     },
     "6 foreign foo.snapshot": refuses(put(f"{T}/foo.snapshot", b""), T, "NumberFormatException"),
     "6 foo.txt and foo.deleted": yes(both(put(f"{T}/foo.txt", b"x"), put(f"{T}/foo.deleted", b"x"))),
-    "6 0.log": loses(moved(log(0), f"{T}/0.log"), (f"{T}/0.log", What.IGNORED), (T, What.MISSING)),
+    "6 0.log": loses(moved(log(0), f"{T}/0.log"), (f"{T}/0.log", What.IGNORED)),
 }
 
 # Where the batches of segments begin: 11 at 0, 201, 332, 533, ...; 32 at 0, 201, 402, 533, 664, 795, 996, 1127.
@@ -519,36 +519,40 @@ SEGMENTS: Mapping[str, Scenario] = {
     "7 flipped bit, closed, from 0": loses(
         from_zero(flipped(log(11), 300)),
         (T, What.TRUNCATED),
+        (T, What.MISSING),
         end=13,
         told="Corruption found in segment 11, truncating to offset 13",
     ),
     "7 flipped bit, last batch": yes(flipped(log(32), 1200), (T, What.DAMAGED)),
-    "7 flipped bit, last batch, unclean": loses(unclean(flipped(log(32), 1200)), (T, What.TRUNCATED), end=42),
-    "7 torn last batch": loses(torn(log(32), 1200), (T, What.ENDS_EARLY), end=32),
-    "7 torn last batch, no index entry": loses(
-        both(torn(log(32), 1200), torn(side(32, "index"), 48)), (T, What.ENDS_EARLY), end=42
+    "7 flipped bit, last batch, unclean": yes(
+        unclean(flipped(log(32), 1200)), (T, What.TRUNCATED), (T, What.MISSING), end=42
     ),
-    "7 torn last batch, unclean": loses(unclean(torn(log(32), 1200)), (T, What.TRUNCATED), end=42),
+    "7 torn last batch": loses(torn(log(32), 1200), (T, What.ENDS_EARLY), (T, What.MISSING), end=32),
+    "7 torn last batch, no index entry": loses(
+        both(torn(log(32), 1200), torn(side(32, "index"), 48)), (T, What.ENDS_EARLY), (T, What.MISSING), end=42
+    ),
+    "7 torn last batch, unclean": yes(unclean(torn(log(32), 1200)), (T, What.TRUNCATED), (T, What.MISSING), end=42),
     "7 torn first segment": yes(torn(log(0), 1000)),
-    "7 torn first segment, from 0": loses(from_zero(torn(log(0), 1000)), (T, What.TRUNCATED), end=9),
+    "7 torn first segment, from 0": loses(from_zero(torn(log(0), 1000)), (T, What.TRUNCATED), (T, What.MISSING), end=9),
     "7 zeros behind the last batch": refuses(
         behind(log(32), bytes(100)), log(32), "Found record size 0 smaller than minimum record overhead (14) in file"
     ),
     "7 zeros behind the last batch, unclean": yes(unclean(behind(log(32), bytes(100)))),
     "7 garbage behind the last batch": loses(behind(log(32), b"\1" * 100), (T, What.ENDS_EARLY)),
-    "7 garbage behind the last batch, unclean": loses(unclean(behind(log(32), b"\1" * 100)), (T, What.TRUNCATED)),
+    "7 garbage behind the last batch, unclean": yes(unclean(behind(log(32), b"\1" * 100)), (T, What.TRUNCATED)),
     "7 10 bytes behind the last batch": loses(behind(log(32), b"\1" * 10), (T, What.ENDS_EARLY)),
-    "7 10 bytes behind the last batch, unclean": loses(unclean(behind(log(32), b"\1" * 10)), (T, What.TRUNCATED)),
+    "7 10 bytes behind the last batch, unclean": yes(unclean(behind(log(32), b"\1" * 10)), (T, What.TRUNCATED)),
     "7 size field below 14": yes(written(log(32), 402 + _SIZE_FIELD, (3).to_bytes(4, "big"))),
     "7 size field below 14, unclean": loses(
-        unclean(written(log(32), 402 + _SIZE_FIELD, (3).to_bytes(4, "big"))), (T, What.TRUNCATED), end=36
+        unclean(written(log(32), 402 + _SIZE_FIELD, (3).to_bytes(4, "big"))),
+        (T, What.TRUNCATED),
+        (T, What.MISSING),
+        end=36,
     ),
-    "7 active log of 0 bytes": loses(put(log(32), b""), (T, What.ENDS_EARLY), end=32),
+    "7 active log of 0 bytes": yes(put(log(32), b""), (T, What.MISSING), end=32),
     "7 active log of 0 bytes, unclean": yes(unclean(put(log(32), b"")), (T, What.MISSING), end=32),
-    "7 all logs of 0 bytes": loses(
-        both(*(put(log(base), b"") for base in (0, 11, 22, 32))), (T, What.ENDS_EARLY), (T, What.MISSING), end=32
-    ),
-    "7 active segment gone": loses(segment_gone(32), (T, What.ENDS_EARLY), end=32),
+    "7 all logs of 0 bytes": yes(both(*(put(log(base), b"") for base in (0, 11, 22, 32))), (T, What.MISSING), end=32),
+    "7 active segment gone": yes(segment_gone(32), (T, What.MISSING), end=32),
     "7 active segment gone, unclean": yes(unclean(segment_gone(32)), (T, What.MISSING), end=32),
     "7 middle segment gone": yes(segment_gone(11), (T, What.MISSING)),
     "7 first segment gone": yes(segment_gone(0)),
@@ -574,12 +578,12 @@ SEGMENTS: Mapping[str, Scenario] = {
     ),
     "7 base offset lower": yes(written(log(22), 332, (23).to_bytes(8, "big"))),
     "7 base offset lower, from 0": loses(
-        from_zero(written(log(22), 332, (23).to_bytes(8, "big"))), (T, What.TRUNCATED), end=22
+        from_zero(written(log(22), 332, (23).to_bytes(8, "big"))), (T, What.TRUNCATED), (T, What.MISSING), end=22
     ),
     "7 leader epoch 77": yes(written(log(22), 332 + _LEADER_EPOCH, (77).to_bytes(4, "big"))),
     "7 magic 3": yes(written(log(22), 332 + _MAGIC, b"\3")),
     "7 negative name": yes(put(f"{T}/-0000000000000000005.log", b"")),
-    "7 a folder in place of a log": loses(both(segment_gone(32), folder(log(32))), (T, What.ENDS_EARLY), end=32),
+    "7 a folder in place of a log": yes(both(segment_gone(32), folder(log(32))), (T, What.MISSING), end=32),
 }
 
 LEFTOVERS: Mapping[str, Scenario] = {
@@ -595,7 +599,7 @@ LEFTOVERS: Mapping[str, Scenario] = {
     "8 swaps beside .cleaned": yes(both(swaps(11), copied(log(0), log(0) + ".cleaned"))),
     "8 only .log.swap": yes(swaps(11, kinds="log")),
     "8 swap of the active segment, shorter": loses(
-        both(swaps(32, lambda data: data[:201]), put(side(32, "index") + ".swap", b"")), (T, What.ENDS_EARLY), end=34
+        both(swaps(32, lambda data: data[:201]), put(side(32, "index") + ".swap", b"")), (T, What.TRUNCATED), end=34
     ),
     "8 index swaps only": yes(
         both(
@@ -706,7 +710,7 @@ FAILED: Mapping[str, Scenario] = {
     "5 recovery-point: garbage, cut by recovery": Scenario(
         both(put(f"d1/{POINTS}", HELLO), UNCLEAN, flipped(log(11), 300)),
         "loses-data",
-        ((f"d1/{POINTS}", What.OFFLINE), (T, What.TRUNCATED)),
+        ((f"d1/{POINTS}", What.OFFLINE), (T, What.TRUNCATED), (T, What.MISSING)),
         13,
     ),
     "10 .lock is a link to nowhere": offline(

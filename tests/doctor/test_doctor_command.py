@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import shutil
 from typing import Any
 
@@ -31,13 +32,14 @@ def test_the_verdict_counts_what_the_start_loses(killed: pathlib.Path) -> None:
     done = doctor(killed.parent, "--format", "json")
     (verdict,) = rows(done, "verdict")
     assert done.status == 1
-    assert (verdict["starts"], verdict["lost_records"], verdict["kafka"]) == ("loses-data", 24, "4.3.1")
-    assert verdict["all_lost_are_counted"] is False  # 16 bytes are left of a batch: see below
+    assert (verdict["starts"], verdict["lost_records"], verdict["kafka"]) == ("loses-data", 21, "4.3.1")
+    assert verdict["all_lost_are_counted"] is True
     assert verdict["bytes_to_scan"] > 0
-    assert {pathlib.Path(row["path"]).name: row["what"] for row in rows(done, "ahead")} == {
-        "flip-bit-0": "truncated",
-        "torn-tail-0": "truncated",
-    }
+    assert [(pathlib.Path(row["path"]).name, row["what"]) for row in rows(done, "ahead")] == [
+        ("flip-bit-0", "truncated"),
+        ("flip-bit-0", "missing"),
+        ("torn-tail-0", "truncated"),
+    ]
 
 
 def test_options_are_numbered_and_the_cheapest_comes_first(killed: pathlib.Path) -> None:
@@ -45,19 +47,38 @@ def test_options_are_numbered_and_the_cheapest_comes_first(killed: pathlib.Path)
     assert [option["number"] for option in options] == list(range(1, len(options) + 1))
     mine = [option for option in options if option["for"].endswith("flip-bit-0")]
     assert [(option["strategy"], option["lost_records"]) for option in mine[:2]] == [
-        ("damaged-only", 1),
-        ("as-the-broker", 24),
+        ("damaged-only", 0),
+        ("as-the-broker", 21),
     ]
 
 
-def test_a_loss_that_nobody_can_count_is_never_told_as_none(killed: pathlib.Path) -> None:
-    """Of the torn batch only 16 bytes are left: they do not tell how many records it had."""
-    options = rows(doctor(killed.parent, "--format", "json"), "option")
-    (broker,) = (o for o in options if o["for"].endswith("torn-tail-0") and o["strategy"] == "as-the-broker")
-    assert (broker["lost_records"], broker["lost_ms"]) == (None, None)
-    assert b"at least 24 records" in doctor(killed.parent).out
+def test_a_batch_that_nobody_could_read_is_no_loss_of_the_start(killed: pathlib.Path) -> None:
+    """Of the torn batch only 16 bytes are left. They are cut, and that is told."""
     shutil.rmtree(killed / "flip-bit-0")
-    assert b"records that cannot be counted" in doctor(killed.parent).out
+    done = doctor(killed.parent, "--format", "json")
+    (point,) = rows(done, "ahead")
+    assert (done.status, rows(done, "verdict")[0]["starts"], point["what"]) == (1, "yes", "truncated")
+    assert {row["lost"]["records"] for row in rows(done, "claim") if row["about"] == "partition"} == {0}
+    assert b"no record that can be read is lost" in doctor(killed.parent).out.replace(b"\n            ", b" ")
+
+
+def test_what_is_gone_already_is_never_a_loss_of_the_start_and_its_witness_stays(killed: pathlib.Path) -> None:
+    """A checkpoint was edited to an offset that the log never had."""
+    checkpoint = killed / "replication-offset-checkpoint"
+    lines = [re.sub(r"^zero-tail 0 .*", "zero-tail 0 100000", line) for line in checkpoint.read_text().splitlines()]
+    checkpoint.write_text("\n".join(lines) + "\n")
+    for name in ("flip-bit-0", "torn-tail-0"):
+        shutil.rmtree(killed / name)
+    done = doctor(killed.parent, "--format", "json")
+    claim = next(row for row in rows(done, "claim") if str(row.get("path")).endswith("zero-tail-0"))
+    assert claim["lost"] == {"records": 0, "ranges": [], "reason": None}
+    assert claim["gone_already"] == {"ranges": [[71, 99999]], "witness": ["high-watermark"]}
+    assert rows(done, "verdict")[0]["starts"] == "yes"
+    options = rows(done, "option")
+    assert all(option["lost_records"] != 0 for option in options)
+    erasing = [row["number"] for row in rows(done, "claim") if row.get("erases_witness")]
+    assert erasing == [options[-1]["number"]]
+    assert doctor(killed.parent, "--fix").out == b""
 
 
 def test_a_plan_of_options_mends_and_undo_takes_it_back(killed: pathlib.Path) -> None:

@@ -216,19 +216,19 @@ def test_the_verdict_on_a_sound_log_dir(copy_of: Copy) -> None:
 
 def test_what_a_start_loses(copy_of: Copy) -> None:
     log_dir = copy_of("leader-epochs/logdir")
-    wounds.tear_at(log_dir / "t-0")
+    wounds.flip_bit(log_dir / "t-0", batch=-2)
     wounds.unclean_stop(log_dir)
     wounds.forge_checkpoint(log_dir, checkpoint="recovery-point-offset-checkpoint", partition="t-0", offset=0)
     verdict = broker_would(log_dir / "t-0", now_ms=NOW_MS)
     assert verdict.starts
     assert not verdict.loses_nothing
-    assert verdict.does == {"truncated"}
+    assert verdict.does == {"truncated", "missing"}
     assert verdict.lost_in("t-0") == verdict.lost_records == 5
-    assert verdict.partition("t-0").log_end_offset == 73
+    assert verdict.partition("t-0").log_end_offset == 64
     assert {option.lost_records for option in verdict.options} >= {5}
     assert str(verdict).startswith("A broker 4.3.1 would start on this log dir and LOSE DATA in 1 of 1 partition.")
     assert repr(verdict) == (
-        "<A broker 4.3.1 would start on this log dir and LOSE DATA in 1 of 1 partition. t-0 truncated>"
+        "<A broker 4.3.1 would start on this log dir and LOSE DATA in 1 of 1 partition. t-0 truncated, t-0 missing>"
     )
 
 
@@ -247,7 +247,7 @@ def test_another_release_and_another_stop_may_be_asked_for(copy_of: Copy) -> Non
     assert not broker_would(log_dir, now_ms=NOW_MS, kafka="3.9.2").starts
     log_dir = copy_of("leader-epochs/logdir")
     wounds.tear_at(log_dir / "t-0")
-    assert broker_would(log_dir, now_ms=NOW_MS, last_stop="clean").does == {"ends-early"}
+    assert broker_would(log_dir, now_ms=NOW_MS, last_stop="clean").does == {"ends-early", "missing"}
     assert isinstance(broker_would(log_dir, now_ms=NOW_MS, last_stop="unclean"), Verdict)
 
 

@@ -62,7 +62,7 @@ def test_every_magic(magic: int, log_dir: LogDirBuilder) -> None:
 def test_several_partitions_and_wounds(log_dir: LogDirBuilder) -> None:
     for name in ("orders-0", "orders-1"):
         log_dir.partition(name).append([("a", name)]).append([("b", name)])
-    log_dir.set(log_dir={"stop": "unclean"}).wound("tear_at", "orders-1", at=-1, batch=-1).wound(
+    log_dir.set(log_dir={"stop": "unclean"}).wound("flip_bit", "orders-1", batch=0).wound(
         "forge_checkpoint", checkpoint="recovery-point-offset-checkpoint", partition="orders-1", offset=0
     )
     verdict = broker_would(log_dir)

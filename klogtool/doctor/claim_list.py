@@ -1,0 +1,75 @@
+"""All claims of a diagnosis: the broker, its log dirs, its partition dirs, the options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from klogtool.broker.cluster_config import METADATA_TOPIC
+from klogtool.doctor.answers import Ahead, Diagnosis, Option, Starts, What
+from klogtool.doctor.claims import (
+    BrokerClaim,
+    Claim,
+    Hidden,
+    HiddenBy,
+    LogDirClaim,
+    Lost,
+    OptionClaim,
+    PartitionClaim,
+    WhyUnknown,
+)
+from klogtool.format.names import PartitionDirState
+from klogtool.log.partition import Partition
+
+_OFF = (What.OFFLINE, What.NO_ROOM)
+_UNKNOWN_FOLDER = (What.STRAY, What.MISNAMED)
+
+
+def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
+    """Yield the claims, the broker's first."""
+    points = diagnosis.points
+    starts = diagnosis.starts is not Starts.REFUSES
+    stop = next((point.stop for point in points if point.what is What.REFUSES and point.stop is not None), None)
+    has_leader = False if any(point.what is What.NO_LEADER for point in points) else None
+    yield BrokerClaim(starts, None if stop is None else stop.kafka_class, leader_elected=has_leader)
+    off = {path for point in points if point.what in _OFF and (path := _log_dir_of(point, diagnosis)) is not None}
+    unserved = {path for point in points if point.what is What.UNSERVED and (path := _log_dir_of(point, diagnosis))}
+    yield from (LogDirClaim(path, starts and path not in off) for path in diagnosis.log_dirs)
+    folders = {point.path for point in points if point.what in _UNKNOWN_FOLDER}
+    for prospect in diagnosis.prospects:
+        if prospect.claim is not None:
+            log_dir = os.path.dirname(prospect.path)
+            claim = _in_log_dir(prospect.claim, is_served=starts and log_dir not in off | unserved)
+            yield _in_folder(claim, is_known=prospect.path not in folders)
+    yield from (_of_option(option) for trouble in diagnosis.troubles for option in trouble.options)
+
+
+def _log_dir_of(point: Ahead, diagnosis: Diagnosis) -> str | None:
+    inside = (path for path in diagnosis.log_dirs if point.path == path or point.path.startswith(path + os.sep))
+    return next(inside, None)
+
+
+def _in_log_dir(claim: PartitionClaim, *, is_served: bool) -> PartitionClaim:
+    """A partition of a log dir that is given up, or of a broker that does not start, is served to nobody."""
+    if is_served:
+        return claim
+    return replace(claim, served=False, hidden=Hidden(None, (), (HiddenBy.LOG_DIR,)))
+
+
+def _in_folder(claim: PartitionClaim, *, is_known: bool) -> PartitionClaim:
+    partition = Partition(claim.path)
+    if partition.topic == METADATA_TOPIC:
+        return claim
+    if is_known and partition.state is PartitionDirState.CURRENT:
+        return claim
+    why = HiddenBy.FOLDER
+    return replace(claim, served=False, hidden=Hidden(None, (), (why,)))
+
+
+def _of_option(option: Option) -> OptionClaim:
+    lost = option.lost or Lost(
+        option.lost_records, (), None if option.lost_records is not None else WhyUnknown.NOT_READ
+    )
+    return OptionClaim(option.path, option.number, option.readable, lost, option.erases_witness)

@@ -1,0 +1,132 @@
+"""Claims: what a start does, as facts that a broker's start can confirm or refute, one about each thing.
+
+The verdict, its numbers and the points of a partition are made from claims. None means unknown, never zero.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeAlias
+
+from msgspec import Struct
+
+OffsetRange: TypeAlias = tuple[int, int]  # first and last offset
+
+
+class WhyUnknown(Enum):
+    """Why something cannot be counted."""
+
+    NOT_LOADED = "not-loaded"
+    """The start does not come to load this log, or fails."""
+    NAMES_ONLY = "names-only"
+    """No log was read (`--quick`)."""
+    NOT_READ = "not-read"
+    """The start does not read all of this log, so nobody looked."""
+    UNREADABLE = "unreadable"
+    """A file cannot be read."""
+    COMPACTED = "compacted"
+    """A cleaned segment replaces others: what it lacks may have newer records of the same keys."""
+
+
+class Witness(Enum):
+    """What shows that records existed which no file has."""
+
+    HIGH_WATERMARK = "high-watermark"
+    RECOVERY_POINT = "recovery-point"
+    LOG_START = "log-start"
+    PRODUCER_SNAPSHOT = "producer-snapshot"
+    LEADER_EPOCH = "leader-epoch"
+    INDEX = "index"
+    """An index without its `.log`."""
+    GAP = "gap"
+    """The segments beside it: the log is not compacted, so offsets follow one another."""
+    DAMAGED_BYTES = "damaged-bytes"
+    """Bytes that are no sound batch: their header, or what is around them, says which offsets they had."""
+
+
+class HiddenBy(Enum):
+    """Why nobody is served records that stay on the disk."""
+
+    BELOW_START = "below-log-start"
+    """They are below the base offset of the first segment, whose name is too high."""
+    BEYOND_END = "beyond-log-end"
+    """The broker takes a lower offset for the log's end, and appends there."""
+    NAME = "name"
+    """The broker does not read files of such a name."""
+    FOLDER = "folder"
+    """The broker sets the folder aside, or loads it under a name that nobody asks for."""
+    LOG_DIR = "log-dir"
+    """The log dir is offline, or none of its partitions is served."""
+    NOT_READ = "not-read"
+    """Nobody looked: the start does not read all of this log."""
+
+
+class Lost(Struct, frozen=True):
+    """What is readable on this disk before the start, and not afterwards. records: None if that cannot be counted, for
+    a reason; control records are none. ranges: offsets, ascending."""
+
+    records: int | None = 0
+    ranges: tuple[OffsetRange, ...] = ()
+    reason: WhyUnknown | None = None
+
+
+class Gone(Struct, frozen=True):
+    """Offsets that no file has. witness: what shows that they existed, the strongest first."""
+
+    ranges: tuple[OffsetRange, ...] = ()
+    witness: tuple[Witness, ...] = ()
+
+
+class Hidden(Struct, frozen=True):
+    """Records that stay on the disk, and that nobody is served. records: None if unknown."""
+
+    records: int | None = 0
+    ranges: tuple[OffsetRange, ...] = ()
+    why: tuple[HiddenBy, ...] = ()
+
+
+class BrokerClaim(Struct, frozen=True):
+    """error: the class of the exception that ends the start. ends_after_ms: when a broker that started ends; None if it
+    does not, or nobody knows. leader_elected: whether the controllers elect a leader; None if unknown."""
+
+    starts: bool
+    error: str | None = None
+    ends_after_ms: int | None = None
+    leader_elected: bool | None = None
+
+
+class LogDirClaim(Struct, frozen=True):
+    """online: whether the broker uses the log dir."""
+
+    path: str
+    online: bool
+
+
+class PartitionClaim(Struct, frozen=True):
+    """What a start does to a partition dir. served: whether clients are served from it; None if unknown. deleted,
+    renamed, rewritten: names of its files; a renamed file is there with its old name."""
+
+    path: str
+    served: bool | None = None
+    log_start_offset: int | None = None
+    log_end_offset: int | None = None
+    lost: Lost = Lost()
+    gone_already: Gone = Gone()
+    hidden: Hidden = Hidden()
+    deleted: tuple[str, ...] = ()
+    renamed: tuple[str, ...] = ()
+    rewritten: tuple[str, ...] = ()
+
+
+class OptionClaim(Struct, frozen=True):
+    """What is so after an option and a start. readable: offsets; None if unknown. lost: what is readable now and not
+    then. erases_witness: the option removes what shows that records are missing."""
+
+    path: str
+    number: int
+    readable: tuple[OffsetRange, ...] | None = None
+    lost: Lost = Lost()
+    erases_witness: bool = False
+
+
+Claim: TypeAlias = BrokerClaim | LogDirClaim | PartitionClaim | OptionClaim

@@ -1,0 +1,224 @@
+"""What is readable in a partition dir before something, and not afterwards; and what stays and is served to nobody.
+
+The two states are compared by bytes first: what is kept of a file was readable and stays so, and is not read again. So
+a partition of which everything is kept costs nothing. Only the rest is read. Offsets that other files have are not
+lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct
+
+from klogtool.broker.content import Content, FileRange
+from klogtool.broker.draft import DraftFile
+from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.broker.unified_log.overflow_split import SWAP
+from klogtool.doctor.claims import HiddenBy
+from klogtool.doctor.readable import Offsets, Readable, walk_each, walk_readable
+from klogtool.format.framing import Frame
+from klogtool.format.names import FileKind, parse_file_name
+from klogtool.log.file import LogFile
+from klogtool.log.frames import FrameReader
+
+_PIECE_BYTES = 1 << 20
+
+
+class After(Struct, frozen=True):
+    """A log as it is to become. segments: base offset and content, ascending. start, end: offsets that are served.
+    names: of files that stay and are no segment."""
+
+    segments: tuple[tuple[int, Content], ...]
+    start: int
+    end: int
+    names: frozenset[str]
+
+
+class Before(Struct, frozen=True):
+    """A partition dir as it is. start: below it records were deleted on purpose. replaced: names of files that a
+    cleaned segment replaces. is_compacted: such a segment may lack records that have newer ones."""
+
+    files: Mapping[str, DraftFile]
+    start: int = 0
+    replaced: frozenset[str] = frozenset()
+    is_compacted: bool = False
+
+
+class Measured(Struct, frozen=True):
+    """lost: what is not on the disk any more; hidden: what stays and is not served. lost_bytes: of logs, damaged ones
+    too. is_cleaned: a cleaned segment replaces others, and what lies behind its end was not compared."""
+
+    lost: tuple[Readable, ...] = ()
+    hidden: tuple[tuple[HiddenBy, Readable], ...] = ()
+    lost_bytes: int = 0
+    is_cleaned: bool = False
+
+    @property
+    def lost_records(self) -> int:
+        """Return how many records are lost."""
+        return sum(part.records for part in self.lost)
+
+    @property
+    def hidden_records(self) -> int:
+        """Return how many records are hidden."""
+        return sum(part.records for _, part in self.hidden)
+
+
+def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> Measured:
+    """Compare two states of a partition dir. looks_behind_end: the active segment may go on after the log's end.
+
+    Raises Unreadable.
+    """
+    served, counted = _Served(after), Offsets()
+    lost: list[Readable] = []
+    hidden: list[tuple[HiddenBy, Readable]] = []
+    lost_bytes, is_cleaned = 0, False
+    for name, spans in _walk_gone(before, after):
+        with ContentFile(name, before.files[name].content) as file:
+            found = [part for start, stop in spans for part in walk_readable(file, start, stop)]
+            found = list(_from(file, found, before.start))
+            if name in after.names:
+                hidden += [(HiddenBy.NAME, part) for part in served.walk_others(file, found, counted)]
+                continue
+            lost_bytes += sum(stop - start for start, stop in spans)
+            cleaned_end = _cleaned_end(before, name)
+            if cleaned_end is None:
+                lost += served.walk_others(file, found, counted)
+            else:
+                is_cleaned = is_cleaned or any(part.last_offset > cleaned_end for part in found)
+    hidden += _walk_outside(before, after, served, looks_behind_end=looks_behind_end)
+    return Measured(tuple(lost), tuple(hidden), lost_bytes, is_cleaned)
+
+
+def _walk_gone(before: Before, after: After) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+    """Yield the files of segments of which bytes are in no segment afterwards, by name, with these bytes."""
+    kept: dict[str, Offsets] = {}
+    for _, content in after.segments:
+        for part in content:
+            if isinstance(part, FileRange) and part.start < part.stop:
+                kept.setdefault(part.path, Offsets()).add(part.start, part.stop - 1)
+    for name, file in sorted(before.files.items()):
+        parsed = parse_file_name(name)
+        if parsed.kind is FileKind.LOG and not parsed.suffix and parsed.base_offset is not None and file.size:
+            paths = [part.path for part in file.content if isinstance(part, FileRange)]
+            found = next((kept[path] for path in paths if path in kept), Offsets())
+            if spans := [(first, last + 1) for first, last in found.holes(0, file.size - 1)]:
+                yield name, spans
+
+
+def _from(file: LogFile, parts: Iterable[Readable], start: int) -> Iterator[Readable]:
+    """Yield the batches that do not end below the log start."""
+    for part in parts:
+        if part.first_offset >= start:
+            yield part
+        elif part.last_offset >= start:
+            yield from (each for each in walk_each(file, part) if each.last_offset >= start)
+
+
+class _Served:
+    """The offsets that are served of a log. Its segments are read when they are needed, each once."""
+
+    def __init__(self, after: After) -> None:
+        self._after = after
+        self._read: dict[int, Offsets] = {}
+
+    def walk_others(self, file: LogFile, parts: Iterable[Readable], counted: Offsets) -> Iterator[Readable]:
+        """Yield the batches whose offsets nothing has that is served, each once. counted: those that were yielded."""
+        for part in parts:
+            first, last = part.first_offset, max(part.first_offset, part.last_offset)
+            served = self._of(first, last)
+            known = [*served, counted]
+            if not any(offsets.overlaps(first, last) for offsets in known):
+                counted.add(first, last)
+                yield part
+                continue
+            for each in walk_each(file, part):
+                first, last = each.first_offset, max(each.first_offset, each.last_offset)
+                if not any(offsets.covers(first, last) for offsets in known):
+                    counted.add(first, last)
+                    yield each
+
+    def _of(self, first: int, last: int) -> list[Offsets]:
+        """Return the offsets of the segments that can have some of a range."""
+        segments = self._after.segments
+        if first >= self._after.end or last < self._after.start:
+            return []
+        near = (n for n in range(len(segments)) if segments[n][0] <= last)
+        return [self._of_segment(n) for n in near if n + 1 == len(segments) or segments[n + 1][0] > first]
+
+    def _of_segment(self, n: int) -> Offsets:
+        if n not in self._read:
+            found, after = Offsets(), self._after
+            with ContentFile("", after.segments[n][1]) as file:
+                for part in walk_readable(file, 0, file.size):
+                    if part.last_offset >= after.start and part.first_offset < after.end:
+                        found.add(max(part.first_offset, after.start), min(part.last_offset, after.end - 1))
+            self._read[n] = found
+        return self._read[n]
+
+
+# What stays, and is not served.
+
+
+def _walk_outside(
+    before: Before, after: After, served: _Served, *, looks_behind_end: bool
+) -> Iterator[tuple[HiddenBy, Readable]]:
+    """Yield the batches of segments that are below the log start, though nobody deleted them, or behind the end."""
+    counted = Offsets()
+    for n, (base, content) in enumerate(after.segments):
+        is_last = n + 1 == len(after.segments)
+        with ContentFile("", content) as file:
+            if not (is_last and looks_behind_end) and (n or not begins_below(file, base)):
+                continue
+            parts = list(_from(file, walk_readable(file, 0, file.size), before.start))
+            for part in _outside(file, parts, after):
+                why = HiddenBy.BELOW_START if part.last_offset < after.start else HiddenBy.BEYOND_END
+                yield from ((why, each) for each in served.walk_others(file, [part], counted))
+
+
+def begins_below(file: LogFile, base_offset: int) -> bool:
+    """Return whether the first batch of a segment has an offset below its name."""
+    found = FrameReader(file).find(0, file.size)
+    return isinstance(found, Frame) and 0 <= found.offset < base_offset
+
+
+def _outside(file: LogFile, parts: Iterable[Readable], after: After) -> Iterator[Readable]:
+    """Yield the batches that are not within the offsets that are served."""
+    for part in parts:
+        if after.start <= part.first_offset and part.last_offset < after.end:
+            continue
+        if part.last_offset < after.start or part.first_offset >= after.end:
+            yield part
+            continue
+        yield from (
+            each for each in walk_each(file, part) if each.last_offset < after.start or each.last_offset >= after.end
+        )
+
+
+# Cleaned segments.
+
+
+def _cleaned_end(before: Before, name: str) -> int | None:
+    """Return the last offset of the cleaned segment that replaces this one; None if none does, or if it is only a part
+    of this one, which no cleaner makes."""
+    base = parse_file_name(name).base_offset or 0
+    parsed = (parse_file_name(other) for other in before.files)
+    logs = [other for other in parsed if other.kind is FileKind.LOG and other.suffix == SWAP]
+    swaps = [(other.base_offset, other.name) for other in logs if other.base_offset is not None]
+    replacing = max((swap for swap in swaps if swap[0] <= base), default=None)
+    if replacing is None or name not in before.replaced or not before.is_compacted:
+        return None
+    swap = before.files[replacing[1]].content
+    if _is_head(swap, before.files[name].content):
+        return None
+    with ContentFile(name, swap) as file:
+        return max((part.last_offset for part in walk_readable(file, 0, file.size)), default=None)
+
+
+def _is_head(shorter: Content, longer: Content) -> bool:
+    with ContentFile("", shorter) as one, ContentFile("", longer) as other:
+        if one.size > other.size:
+            return False
+        pieces = ((at, min(_PIECE_BYTES, one.size - at)) for at in range(0, one.size, _PIECE_BYTES))
+        return all(one.read(*piece) == other.read(*piece) for piece in pieces)

@@ -1,0 +1,89 @@
+"""What an option costs: what is readable in a partition dir now, and not after the option and a start.
+
+All options of a log are measured by the same yardstick, and so is the start without one. Nothing is written: the
+option's plan is carried out in a draft, which a start loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from klogtool.broker.circumstances import LoadTerms, terms_of
+from klogtool.broker.draft import Draft, DraftFile
+from klogtool.broker.unified_log.content_file import ContentFile
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.doctor.claims import Lost, OffsetRange, WhyUnknown
+from klogtool.doctor.measured import After, Before, measure
+from klogtool.doctor.partition_claims import segments_of, untouched_names
+from klogtool.doctor.patient import Patient
+from klogtool.doctor.readable import Offsets, few, ranges_of, walk_readable
+from klogtool.errors import KlogError
+from klogtool.plans.plan import Delete, Plan, Rename, Step, Truncate, Write
+
+
+class Priced(Struct, frozen=True):
+    """lost: what is readable now and not then. readable: the offsets that can be read then; None if unknown."""
+
+    lost: Lost
+    readable: tuple[OffsetRange, ...] | None = None
+
+
+_UNKNOWN = Priced(Lost(None, (), WhyUnknown.NOT_LOADED))
+
+
+def price_of(plan: Plan, patient: Patient) -> Priced:
+    """Return what a plan for a partition dir costs, with the start that follows it."""
+    return price_of_files(plan.path, _files_after(Draft.of(plan.path), plan.steps), patient)
+
+
+def price_of_files(path: str, files: Mapping[str, DraftFile], patient: Patient) -> Priced:
+    """Return what it costs if a partition dir has these files when the broker starts."""
+    found = Draft.of(path)
+    terms = terms_of(path, patient.circumstances, clean_by_default=False, checkpoints=patient.checkpoints_of(path))
+    try:
+        log = LoadedLog(Draft(path, dict(files), found.folders, found.devices), terms)
+        return _compared(found, log, terms)
+    except (KlogError, ValueError):  # a broker does not load it; or the bytes are in a plan only
+        return _UNKNOWN
+
+
+def _compared(found: Draft, log: LoadedLog, terms: LoadTerms) -> Priced:
+    start = terms.log_start_offset if terms.log_start_offset <= log.log_end_offset else 0
+    start = 0 if log.report.below_start else start
+    before = Before(found.before, start, frozenset(log.report.replaced), terms.compaction is not None)
+    after = After(segments_of(log), log.log_start_offset, log.log_end_offset, untouched_names(log))
+    measured = measure(before, after, looks_behind_end=True)
+    ranges = ranges_of((*measured.lost, *(part for _, part in measured.hidden)))
+    records = None if measured.is_cleaned else measured.lost_records + measured.hidden_records
+    reason = WhyUnknown.COMPACTED if measured.is_cleaned else None
+    return Priced(Lost(records, ranges, reason), _readable(after))
+
+
+def _readable(after: After) -> tuple[OffsetRange, ...]:
+    offsets = Offsets()
+    for _, content in after.segments:
+        with ContentFile("", content) as file:
+            for part in walk_readable(file, 0, file.size):
+                first, last = max(part.first_offset, after.start), min(part.last_offset, after.end - 1)
+                if first <= last:
+                    offsets.add(first, last)
+    return few(offsets.ranges)
+
+
+def _files_after(draft: Draft, steps: Iterable[Step]) -> dict[str, DraftFile]:
+    """Return the files of a partition dir once these steps are done. Contents are those before all steps."""
+    for step in steps:
+        match step:
+            case Write():
+                draft.files[step.path] = DraftFile(step.content, step.mtime_ns)
+            case Truncate():
+                draft.truncate(step.path, step.size)
+            case Rename():
+                draft.move(step.path, step.to)
+            case Delete():
+                draft.delete(step.path)
+            case _:
+                pass
+    return draft.files

@@ -1,0 +1,166 @@
+"""The claim about one partition dir: what its start loses and hides, and what was gone before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from klogtool.broker.circumstances import Told
+from klogtool.broker.content import Content
+from klogtool.broker.draft import Draft
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.broker.unified_log.overflow_split import DELETED
+from klogtool.doctor.claims import (
+    Gone,
+    Hidden,
+    HiddenBy,
+    Lost,
+    OffsetRange,
+    PartitionClaim,
+    WhyUnknown,
+    Witness,
+)
+from klogtool.doctor.measured import After, Before, Measured, measure
+from klogtool.doctor.readable import Offsets, few, ranges_of, walk_readable
+from klogtool.errors import KlogError
+from klogtool.plans.recover_reach import HIGH_WATERMARK, walk_told
+
+_HIGHEST = 1 << 62  # no log reaches this offset: a name above it is a mistake
+_WITNESSES = {
+    HIGH_WATERMARK: Witness.HIGH_WATERMARK,
+    "recovery point": Witness.RECOVERY_POINT,
+    "producer snapshot": Witness.PRODUCER_SNAPSHOT,
+    "leader epoch": Witness.LEADER_EPOCH,
+    "index without its .log": Witness.INDEX,
+}
+
+
+class Judgement(Struct, frozen=True):
+    """The claim about a loaded log, and what it was measured by; None if a file cannot be read."""
+
+    claim: PartitionClaim
+    measured: Measured | None
+
+
+def judge_loaded(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Judgement:
+    """Return the claim about a partition dir whose start was rehearsed. answer: of `verify --recover`."""
+    try:
+        measured = _measure(log, answer)
+    except KlogError:  # the offsets are still told
+        measured = None
+    found = measured or Measured()
+    lost = Lost(found.lost_records, ranges_of(found.lost)) if measured else Lost(None, (), WhyUnknown.UNREADABLE)
+    if found.is_cleaned:
+        lost = Lost(None, lost.ranges, WhyUnknown.COMPACTED)
+    draft = log.draft
+    claim = PartitionClaim(
+        path,
+        True,
+        log.log_start_offset,
+        log.log_end_offset,
+        lost,
+        _gone(log, answer, found),
+        _hidden(log, measured),
+        tuple(sorted(_deleted(draft, log.report.swapped))),
+        tuple(sorted(log.report.swapped)),
+        tuple(sorted(name for name in draft.changed() if name in draft.before and name in draft.files)),
+    )
+    return Judgement(claim, measured)
+
+
+def _measure(log: LoadedLog, answer: Mapping[str, Any]) -> Measured:
+    report, terms, behind = log.report, log.terms, answer["behind_end"]
+    # A log start beyond the end is a mistake, and nobody deleted these records on purpose.
+    start = 0 if report.below_start else terms.log_start_offset
+    before = Before(log.draft.before, start, frozenset(report.replaced), terms.compaction is not None)
+    looks_behind = behind is not None and bool(behind["sound_batches"] or behind["damage"])
+    after = After(segments_of(log), log.log_start_offset, log.log_end_offset, untouched_names(log))
+    return measure(before, after, looks_behind_end=looks_behind)
+
+
+def segments_of(log: LoadedLog) -> tuple[tuple[int, Content], ...]:
+    """Return the segments of a loaded log: base offset and content, ascending."""
+    return tuple((segment.base_offset, log.draft.files[segment.log_name].content) for segment in log.segments.all)
+
+
+def untouched_names(log: LoadedLog) -> frozenset[str]:
+    """Return the names of files that stay, and are no segment's."""
+    of_segments = {segment.log_name for segment in log.segments.all}
+    return frozenset(name for name in log.draft.files if not name.endswith(DELETED) and name not in of_segments)
+
+
+def _deleted(draft: Draft, renamed: list[str]) -> Iterator[str]:
+    return (name for name in draft.before if name not in draft.files and name not in renamed)
+
+
+def _hidden(log: LoadedLog, measured: Measured | None) -> Hidden:
+    if measured is None:
+        return Hidden(None)
+    if measured.hidden:
+        why = tuple(dict.fromkeys(why for why, _ in measured.hidden))
+        return Hidden(measured.hidden_records, ranges_of(part for _, part in measured.hidden), why)
+    recovered = set(log.report.recovered)
+    is_all_read = all(not segment.size or segment.base_offset in recovered for segment in log.segments.all[:-1])
+    return Hidden() if is_all_read else Hidden(None, (), (HiddenBy.NOT_READ,))
+
+
+# What was gone before.
+
+
+def _gone(log: LoadedLog, answer: Mapping[str, Any], measured: Measured) -> Gone:
+    """Return offsets that something shows, and that no file has."""
+    there = Offsets()
+    for part in (*measured.lost, *(part for _, part in measured.hidden)):
+        there.add(part.first_offset, max(part.first_offset, part.last_offset))
+    gone, witnesses = Offsets(), []
+    for first, last, witness in _walk_witnessed(log, answer, there):
+        holes = list(there.holes(first, last))
+        for hole in holes:
+            gone.add(*hole)
+        if holes and witness not in witnesses:
+            witnesses.append(witness)
+    return Gone(few(gone.ranges), tuple(witnesses))
+
+
+def _walk_witnessed(log: LoadedLog, answer: Mapping[str, Any], there: Offsets) -> Iterator[tuple[int, int, Witness]]:
+    """Yield offsets that are not served, and what shows that they existed."""
+    end = log.log_end_offset
+    on_disk = max([end, *(last + 1 for _, last in there.ranges)])
+    told = sorted(walk_told(log), key=_offset_of, reverse=True)
+    yield from ((on_disk, each.offset - 1, _WITNESSES[each.by]) for each in told if on_disk < each.offset < _HIGHEST)
+    if (claimed := answer["lost"]) is not None and log.terms.compaction is None:
+        yield claimed["first_offset"], claimed["last_offset"], Witness.DAMAGED_BYTES
+    behind = answer["behind_end"]
+    most = max([on_disk, *(each.offset for each in told if each.offset < _HIGHEST)])
+    if behind is not None and behind["damage"] and behind["offsets"] and behind["last_offset"] >= most:
+        yield end, behind["last_offset"], Witness.DAMAGED_BYTES
+    for gap in answer["missing"]:
+        witness = Witness.GAP if gap["told_by"] is None else Witness.INDEX
+        yield gap["first_offset"], gap["last_offset"], witness
+
+
+def _offset_of(told: Told) -> int:
+    return told.offset
+
+
+def last_timestamp(log: LoadedLog) -> int | None:
+    """Return the largest timestamp from the last index entry to the end of a loaded log; None if the log is empty or
+    cannot be read."""
+    segment = next((segment for segment in reversed(log.segments.all) if segment.size), None)
+    if segment is None:
+        return None
+    try:
+        start = segment.offset_index.lookup(segment.offset_index.last_offset).position
+        with segment.open_log() as file:
+            start = start if 0 <= start < file.size else 0  # an index can be wrong
+            newest = [part.newest_timestamp for part in walk_readable(file, start, file.size)]
+    except KlogError:  # the log ends in damage that this start does not see
+        return None
+    return max((timestamp for timestamp in newest if timestamp >= 0), default=None)
+
+
+def span_of(ranges: tuple[OffsetRange, ...]) -> OffsetRange | None:
+    """Return the first and the last of these offsets; None if there are none."""
+    return (ranges[0][0], ranges[-1][1]) if ranges else None

@@ -1,0 +1,174 @@
+"""The sound batches of bytes: what a reader can read, whatever is between them.
+
+Batches in a row whose offsets follow one another are one value, so a whole log without damage takes little memory.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from msgspec import Struct
+
+from klogtool.doctor.claims import OffsetRange
+from klogtool.format.batch import CONTROL_BIT
+from klogtool.format.batch_proof import FACTS, EntryFacts
+from klogtool.log.file import LogFile
+from klogtool.log.probing import Probe
+from klogtool.log.proving import RowPool, walk_proved
+from klogtool.salvage.stretches import Run, walk_stretches
+
+MOST_RANGES = 1000  # of one answer; beyond it, neighbours are joined
+_WIDTH = len(FACTS)
+_FIRST, _LAST, _POSITION, _SIZE, _MAGIC, _ATTRIBUTES, _RECORDS, _NEWEST = (
+    FACTS.index(name)
+    for name in (
+        "first_offset",
+        "last_offset",
+        "position",
+        "size",
+        "magic",
+        "attributes",
+        "records_count",
+        "max_timestamp",
+    )
+)
+
+
+class Readable(Struct, frozen=True):
+    """Sound batches in a row: bytes [start, stop) of a file, whose offsets follow one another. records: without control
+    records. newest_timestamp: -1 if there is none."""
+
+    start: int
+    stop: int
+    first_offset: int
+    last_offset: int
+    records: int
+    newest_timestamp: int
+
+
+class Offsets:
+    """A set of offsets, as ranges."""
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+
+    def add(self, first: int, last: int) -> None:
+        """Add a range."""
+        low, high = bisect_left(self._lasts, first - 1), bisect_right(self._firsts, last + 1)
+        if low < high:
+            first, last = min(first, self._firsts[low]), max(last, self._lasts[high - 1])
+        self._firsts[low:high], self._lasts[low:high] = [first], [last]
+
+    def covers(self, first: int, last: int) -> bool:
+        """Return whether all of a range is in it."""
+        at = bisect_right(self._firsts, first) - 1
+        return at >= 0 and self._lasts[at] >= last
+
+    def overlaps(self, first: int, last: int) -> bool:
+        """Return whether any of a range is in it."""
+        at = bisect_right(self._firsts, last) - 1
+        return at >= 0 and self._lasts[at] >= first
+
+    def holes(self, first: int, last: int) -> Iterator[OffsetRange]:
+        """Yield what it lacks of a range."""
+        for low, high in self.ranges:
+            if low > last:
+                break
+            if first < low:
+                yield first, low - 1
+            first = max(first, high + 1)
+        if first <= last:
+            yield first, last
+
+    @property
+    def ranges(self) -> list[OffsetRange]:
+        """Return it as ranges, ascending."""
+        return list(zip(self._firsts, self._lasts, strict=True))
+
+
+def ranges_of(parts: Iterable[Readable]) -> tuple[OffsetRange, ...]:
+    """Return the offsets of batches as ranges. Of very many, neighbours are joined."""
+    offsets = Offsets()
+    for part in parts:
+        offsets.add(part.first_offset, max(part.first_offset, part.last_offset))
+    return few(offsets.ranges)
+
+
+def few(ranges: list[OffsetRange]) -> tuple[OffsetRange, ...]:
+    """Return ranges, at most MOST_RANGES: beyond it, neighbours are joined."""
+    each = -(-len(ranges) // MOST_RANGES) or 1
+    groups = (ranges[at : at + each] for at in range(0, len(ranges), each))
+    return tuple((group[0][0], group[-1][1]) for group in groups)
+
+
+def walk_readable(file: LogFile, start: int, stop: int) -> Iterator[Readable]:
+    """Yield the sound batches in bytes [start, stop), also behind damage. Raises Unreadable."""
+    probe, pool = Probe(file, end=stop, lowest=0), RowPool()
+    while start < stop:
+        for proved in walk_proved(file, start, pool, end=stop):
+            for rows, count in proved.rows:
+                yield from _of_rows(file, rows, count)
+            start = proved.reached
+        if start >= stop:
+            return
+        judged = probe.judge(start)
+        if judged is not None:
+            yield _of_entry(file, judged.facts)
+            start = judged.facts.end
+        else:
+            found = probe.next_proved(start + 1)
+            start = stop if found is None else found
+
+
+def walk_each(file: LogFile, part: Readable) -> Iterator[Readable]:
+    """Yield the batches of a row one by one."""
+    probe, at = Probe(file, end=part.stop, lowest=0), part.start
+    while at < part.stop and (judged := probe.judge(at)) is not None:
+        yield _of_entry(file, judged.facts)
+        at = judged.facts.end
+
+
+def _of_rows(file: LogFile, rows: array[int], count: int) -> Iterator[Readable]:
+    """Yield plain entries that are in a row, as few values."""
+    whole = count * _WIDTH
+    firsts, lasts = rows[_FIRST:whole:_WIDTH], rows[_LAST:whole:_WIDTH]
+    neighbours = zip(lasts, firsts[1:], strict=False)
+    breaks = [0, *(n for n, (last, first) in enumerate(neighbours, 1) if first != last + 1), count]
+    is_old = min(rows[_MAGIC:whole:_WIDTH]) < 2
+    for low, high in pairwise(breaks):
+        if is_old:
+            for at in range(low, high):
+                yield _of_entry(file, EntryFacts(*rows[at * _WIDTH : (at + 1) * _WIDTH]))
+        else:
+            yield _joined(rows, low, high)
+
+
+def _joined(rows: array[int], low: int, high: int) -> Readable:
+    span = slice(low * _WIDTH, high * _WIDTH)
+    part = rows[span]
+    records, attributes = part[_RECORDS::_WIDTH], part[_ATTRIBUTES::_WIDTH]
+    counted = sum(count for count, bits in zip(records, attributes, strict=True) if not bits & CONTROL_BIT)
+    end = part[-_WIDTH + _POSITION] + part[-_WIDTH + _SIZE]
+    newest = max(part[_NEWEST::_WIDTH])
+    return Readable(part[_POSITION], end, part[_FIRST], part[-_WIDTH + _LAST], counted, newest)
+
+
+def _of_entry(file: LogFile, facts: EntryFacts) -> Readable:
+    if not facts.tells_first_offset:  # a wrapper: only its inner messages tell
+        opened = next(walk_stretches(file, 0, start=facts.position, end=facts.end), None)
+        if isinstance(opened, Run):
+            return Readable(
+                opened.start,
+                opened.stop,
+                opened.first_offset,
+                opened.last_offset,
+                opened.records,
+                opened.newest_timestamp,
+            )
+    offsets = max(1, facts.last_offset - facts.lowest_offset + 1)  # a count beyond them is a mistake in the header
+    records = 0 if facts.is_control else min(max(0, facts.records_count), offsets)
+    return Readable(facts.position, facts.end, facts.lowest_offset, facts.last_offset, records, facts.max_timestamp)
