@@ -56,7 +56,7 @@ def test_a_batch_that_nobody_could_read_is_no_loss_of_the_start(killed: pathlib.
     """Of the torn batch only 16 bytes are left. They are cut, and that is told."""
     shutil.rmtree(killed / "flip-bit-0")
     done = doctor(killed.parent, "--format", "json")
-    (point,) = rows(done, "ahead")
+    (point,) = [row for row in rows(done, "ahead") if row["what"] != "absent"]  # the checkpoints know flip-bit-0
     assert (done.status, rows(done, "verdict")[0]["starts"], point["what"]) == (1, "yes", "truncated")
     assert {row["lost"]["records"] for row in rows(done, "claim") if row["about"] == "partition"} == {0}
     assert b"no record that can be read is lost" in doctor(killed.parent).out.replace(b"\n            ", b" ")
