@@ -42,13 +42,20 @@ class Wording(Struct, frozen=True):
         return ", ".join(words) or None
 
 
+class Cause(Struct, frozen=True):
+    """One of several causes of a message. sign: what tells it from the others."""
+
+    what: str
+    sign: str
+
+
 class Situation(Struct, frozen=True):
     """A situation of a broker. name: stable, in kebab-case.
 
     look_first: what a person checks by hand first. cures: commands, with `{names}` of `klogtool.doctor.where`.
-    findings: ids of what `verify` reports of it. clue: text elsewhere in a log, often of a stack trace, that shows that
-    it is this situation and no other with the same message. is_general: the message says that something failed, but
-    not what.
+    findings: ids of what `verify` reports of it. causes: if the message has several; empty if there is one. clue: text
+    elsewhere in a log, often of a stack trace, that shows that it is this situation and no other with the same message.
+    is_general: the message says that something failed, but not what.
     """
 
     name: str
@@ -60,6 +67,7 @@ class Situation(Struct, frozen=True):
     findings: tuple[str, ...] = ()
     clue: str | None = None
     is_general: bool = False
+    causes: tuple[Cause, ...] = ()
 
 
 def said(text: str, *, since: str | None = None, until: str | None = None) -> Wording:

@@ -37,6 +37,11 @@ def _lines(one: Recognised) -> Iterator[str]:
             yield f"  {label:<{_INDENT - 2}}{path}"
     yield ""
     yield from _paragraph("", situation.meaning)
+    if situation.causes:
+        yield ""
+        yield from _paragraph("", f"There are {len(situation.causes)} possible causes:")
+    for number, cause in enumerate(situation.causes, 1):
+        yield from _paragraph(f"  {number}", f"{cause.what}. Sign: {cause.sign}")
     yield ""
     yield from _paragraph("look first", situation.look_first)
     if one.cures or situation.findings:
@@ -85,6 +90,7 @@ def recognised_row(one: Recognised) -> dict[str, Any]:
         "look_first": situation.look_first,
         "cures": list(one.cures),
         "findings": list(situation.findings),
+        "causes": [{"cause": cause.what, "sign": cause.sign} for cause in situation.causes],
         "messages": [wording.text for wording in situation.wordings],
     }
     told = {

@@ -80,6 +80,31 @@ def test_a_situation_is_told_in_full(situation: Situation) -> None:
     assert situation.cures or situation.look_first.startswith("Nothing") or situation.outcome is Outcome.OK
 
 
+@every_situation
+def test_causes_are_several_and_each_has_its_sign(situation: Situation) -> None:
+    assert len(situation.causes) != 1
+    assert len({cause.what for cause in situation.causes}) == len(situation.causes)
+    assert all(cause.sign.endswith((".", ".)")) and not cause.what.endswith(".") for cause in situation.causes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ERROR Encountered fatal fault: Error loading metadata log record from offset 39",
+        "Record size 1684827238 exceeds the largest allowable message size (1048588).",
+        "Received exception when fetching the next record from t-0. If needed, please seek past the record to continue",
+        "Shutting down because we were unable to register with the controller quorum.",
+    ],
+)
+def test_a_line_with_several_causes_picks_none(text: str, klogtool: KlogTool) -> None:
+    """All causes are told, each with what tells it from the others."""
+    told = " ".join(klogtool("explain", text).out.decode().split())
+    causes = recognise(text)[0].situation.causes
+    assert len(causes) > 1
+    assert f"There are {len(causes)} possible causes" in told
+    assert all(cause.what in told and cause.sign in told for cause in causes)
+
+
 def test_every_situation_has_a_name_of_its_own() -> None:
     assert len(BY_NAME) == len(SITUATIONS) > 150
     assert OUTCOMES.keys() == set(Outcome)

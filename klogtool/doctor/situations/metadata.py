@@ -151,7 +151,7 @@ SITUATIONS = (
         (
             said("No MetadataVersion with feature level {}. Valid feature levels are from {} to {}."),
             said("No MetadataVersion with feature level {cause}"),
-            said("Error loading metadata log record from offset {offset}"),
+            said("UnsupportedVersionException: Unknown metadata id {}"),
         ),
         Outcome.REFUSES,
         "The metadata has a record that this release does not know: a newer release formatted these log dirs, or "
