@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from klogtool import kernels
 from klogtool.errors import Corrupt, KlogError, Refused
 from klogtool.format.framing import Frame
 from klogtool.format.indexes import (
@@ -139,29 +140,44 @@ def _lose(query: Query, what: str, notes: list[str]) -> None:
 
 
 def largest_timestamp(copy: Copy, segment: SegmentFiles) -> int | None:
-    """Return the largest timestamp of a segment that is not the last one, by its time index; None if unknown."""
+    """Return the largest timestamp of a segment that is not the last one, by its time index; None if unknown.
+
+    The log has to confirm it, because a segment that is left out is not read again: the batch of the last entry has
+    this timestamp, and none behind it has a larger one, as if the index had lost its end.
+    """
+    data = _time_index(copy, segment)
+    if segment.next_base_offset is None or not data:
+        return None
+    if len(data) != segment.indexes[FileKind.TIME_INDEX].size:  # not as the roll of a segment leaves it
+        return None
+    last = parse_time_index_entry(data, segment.base_offset, len(data) // TIME_INDEX_ENTRY_SIZE - 1)
+    return last.timestamp if _is_true(copy, segment, last, largest=True) else None
+
+
+def _time_index(copy: Copy, segment: SegmentFiles) -> bytes:
+    """Return the entries of a segment's time index; none if it is missing, or not in order."""
     index = segment.indexes.get(FileKind.TIME_INDEX)
-    if index is None or segment.next_base_offset is None or index.size < TIME_INDEX_ENTRY_SIZE:
-        return None
+    if index is None or index.size < TIME_INDEX_ENTRY_SIZE:
+        return b""
     data = copy.storage.read(index)
-    count = entries_before_zero_tail(data, TIME_INDEX_ENTRY_SIZE)
-    if not count or count * TIME_INDEX_ENTRY_SIZE != len(data):  # not as the roll of a segment leaves it
-        return None
-    last = parse_time_index_entry(data, segment.base_offset, count - 1)
-    return last.timestamp if _is_true(copy, segment, last) else None
+    data = data[: entries_before_zero_tail(data, TIME_INDEX_ENTRY_SIZE) * TIME_INDEX_ENTRY_SIZE]
+    return data if kernels.native.entries_in_order(data, True) else b""
 
 
-def _is_true(copy: Copy, segment: SegmentFiles, entry: TimeIndexEntry) -> bool:
-    """Return whether the batch with an entry's offset has its timestamp: what an index leaves out is not read again."""
+def _is_true(copy: Copy, segment: SegmentFiles, entry: TimeIndexEntry, *, largest: bool = False) -> bool:
+    """Return whether the batch with an entry's offset has its timestamp. largest: and no batch behind it has a larger
+    one."""
     index = segment.indexes.get(FileKind.OFFSET_INDEX)
     start = find_position(copy.storage, segment.log, index, segment.base_offset, entry.offset)
     with copy.storage.open(segment.log, ahead_bytes=FAR_PIECE_BYTES) as file:
         try:
-            heads = walk_heads(file, start, segment.size)
-            found = next((head.entry for head in heads if head.entry.last_offset >= entry.offset), None)
+            heads = (head.entry for head in walk_heads(file, start, segment.size))
+            found = next((head for head in heads if head.last_offset >= entry.offset), None)
+            if found is None or found.max_timestamp != entry.timestamp:
+                return False
+            return not largest or all(head.max_timestamp <= entry.timestamp for head in heads)
         except Corrupt:
             return False
-    return found is not None and found.max_timestamp == entry.timestamp
 
 
 def find_offset_by_time(copy: Copy, timestamp: int, first: int) -> int | None:
@@ -183,12 +199,7 @@ def _is_below(segment: SegmentFiles, offset: int) -> bool:
 
 
 def _search(copy: Copy, segment: SegmentFiles, timestamp: int, first: int) -> int | None:
-    start = max(first, segment.base_offset)
-    index = segment.indexes.get(FileKind.TIME_INDEX)
-    if index is not None:
-        data = copy.storage.read(index)
-        data = data[: entries_before_zero_tail(data, TIME_INDEX_ENTRY_SIZE) * TIME_INDEX_ENTRY_SIZE]
-        start = max(start, find_time_index_entry(data, segment.base_offset, timestamp).offset)
+    start = max(first, segment.base_offset, _search_from(copy, segment, timestamp))
     offsets = segment.indexes.get(FileKind.OFFSET_INDEX)
     position = find_position(copy.storage, segment.log, offsets, segment.base_offset, start)
     with copy.storage.open(segment.log, ahead_bytes=FAR_PIECE_BYTES) as file:
@@ -201,6 +212,20 @@ def _search(copy: Copy, segment: SegmentFiles, timestamp: int, first: int) -> in
         except Corrupt:
             return None
     return None
+
+
+def _search_from(copy: Copy, segment: SegmentFiles, timestamp: int) -> int:
+    """Return an offset before which no record is so late, by the time index if the log confirms it.
+
+    The search begins one entry earlier than Kafka's: that entry has an earlier timestamp, so nothing is missed if the
+    offset of the next one is wrong.
+    """
+    data, base = _time_index(copy, segment), segment.base_offset
+    before = find_time_index_entry(data, base, timestamp) if data else None
+    before = find_time_index_entry(data, base, before.timestamp - 1) if before is not None else None
+    if before is None or before.timestamp < 0 or not _is_true(copy, segment, before):
+        return base
+    return before.offset
 
 
 def _search_batch(file: LogFile, head: Head, timestamp: int, first: int) -> int | None:
