@@ -20,7 +20,6 @@
     compact                  compact: passes of the log cleaner
     why_not_compacted        compact --why
     guessed_settings         default settings are checked against the disk before anything is deleted by them
-    index_doubts             time indexes that the batches contradict, and what that does to a decision
     reclaimable_bytes        how much retention and the cleaner would free: for spark inventory
     delete_records           delete-records
     retain                   retain
