@@ -1,9 +1,9 @@
 """A record of `__cluster_metadata` without what is private in it, in the same number of bytes.
 
 Names of topics are replaced by other names. Names and values of settings become the letter x if klogtool does not know
-them, because a password may be among them. Records that have only ids and numbers stay whole if they can be read. In all
-others (brokers, users, credentials, access rules, quotas) letters without meaning replace every text, the same ones for
-the same text, and zeros replace bytes. Of a record that cannot be read only the type and the version stay.
+them, because a password may be among them. Records that have only ids and numbers stay whole if they can be read. In
+all others (brokers, users, credentials, access rules, quotas) letters without meaning replace every text, the same ones
+for the same text, and zeros replace bytes. Of a record that cannot be read only the type and the version stay.
 """
 
 from __future__ import annotations
@@ -136,9 +136,8 @@ def _hidden_value(field: Field, value: Any, hide: Callable[[str], str]) -> Any:
 
 
 def _is_resource(kind: int, name: str) -> bool:
-    return (
-        bool(_TOPIC_NAME.fullmatch(name)) if kind == _TOPIC else kind == _BROKER and bool(_BROKER_NAME.fullmatch(name))
-    )
+    names = {_TOPIC: _TOPIC_NAME, _BROKER: _BROKER_NAME}
+    return kind in names and bool(names[kind].fullmatch(name))
 
 
 def _blank_setting(values: dict[str, Any], replacing: Replacing) -> None:
