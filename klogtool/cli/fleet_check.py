@@ -11,8 +11,8 @@ from klogtool.cli.output import Output
 from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing_options import header
 from klogtool.fleet.checking import check, counts
-from klogtool.fleet.collected import read_collected
 from klogtool.fleet.planning import read_fleet_plan
+from klogtool.fleet.reading import read_collected
 from klogtool.json_rows import row_line
 from klogtool.render.fleet_apply import checked_row, checked_text
 

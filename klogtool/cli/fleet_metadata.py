@@ -19,9 +19,9 @@ from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing_options import header, output_format
 from klogtool.disk.output import write_folder
 from klogtool.errors import KlogError
-from klogtool.fleet.collected import read_collected
 from klogtool.fleet.metadata import Rebuilt, Wishes, rebuild
 from klogtool.fleet.metadata_records import snapshot_bytes, snapshot_name
+from klogtool.fleet.reading import read_collected
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.kraft_snapshot import Voter
 from klogtool.json_rows import row_line

@@ -15,9 +15,9 @@ from klogtool.cli.status import DONE, FOUND
 from klogtool.cli.writing_options import header
 from klogtool.disk.facts import check_saving_place
 from klogtool.escape import quoted
-from klogtool.fleet.collected import read_collected
 from klogtool.fleet.framed import walk_lines
 from klogtool.fleet.planning import COMMAND, FleetPlan, make_fleet_plan
+from klogtool.fleet.reading import read_collected
 from klogtool.json_rows import row_line
 from klogtool.render.fleet_plan import fleet_plan_text
 

@@ -2,6 +2,8 @@
 
 framed      files that go from machine to machine: typed rows, and an end with a checksum
 collected   what `fleet collect` writes about one broker
+reading     reads that: checks every field
+checks      what a row of such a file may say
 collecting  log dirs of a broker, as such a file
 metadata    what a lost `__cluster_metadata` said, as far as the log dirs know
 metadata_records  the same as records, and as the bytes of a snapshot

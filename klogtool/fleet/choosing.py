@@ -15,6 +15,8 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from klogtool.escape import escaped
+from klogtool.fleet.checks import wrong_copy, wrong_number, wrong_topic
 from klogtool.fleet.collected import Brokers, CopyFacts, Hole, Int, Name, Offset, PartitionFacts, Uuid, Word
 from klogtool.fleet.histories import (
     History,
@@ -93,6 +95,28 @@ class Choice(Struct, frozen=True, tag="choice"):
     def leader(self) -> int | None:
         """The broker with the best copy."""
         return None if self.best is None else self.best.node_id
+
+
+def wrong_choice(choice: Choice) -> Iterator[str]:
+    """Yield what is wrong with a choice that was read."""
+    yield from wrong_topic(choice.topic)
+    yield from wrong_number(choice.partition)
+    named = escaped(f"{choice.topic}-{choice.partition}")
+    own = [share.placed for share in choice.shares]
+    for placed in own if choice.best is None else [*own, choice.best]:
+        yield from wrong_copy(placed.copy)
+        if placed.copy.key != (choice.topic, choice.partition) or placed.node_id < 0:
+            yield f"a copy of {named} is of another partition, or of no broker"
+    for share in choice.shares:
+        if share.action == "truncate" and share.to is None:
+            yield f"a copy of {named} is to be cut, but it is not said where"
+        if share.to is not None and share.to > max(share.placed.copy.log_end_offset, share.placed.copy.reached_offset):
+            yield f"a copy of {named} is to be cut behind its end"
+    spans = (*choice.fills, *choice.only_elsewhere, *choice.older)
+    if any(span.last < span.first for span in spans) or any(
+        hole.last is not None and hole.last < hole.first for hole in choice.lost
+    ):
+        yield f"offsets of {named} end before they begin"
 
 
 def choose(

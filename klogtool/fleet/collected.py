@@ -9,20 +9,19 @@ The lines, in this order:
     {"type":"copy",...}        each partition dir, also those that end in -future, -stray, -delete      CopyFacts
     {"type":"end",...}         how many lines there are, and their checksum: a file cut short is refused
 
-`read_collected(path)` gives `Collected`. Somebody else may have written the file: every field is read by its type and
-within bounds. Fields that a later version adds are ignored. Names that are not UTF-8 are as in all JSON of klogtool
-(json_rows). Ids of topics and directories are text, as Kafka prints them.
+`reading.read_collected(path)` gives `Collected`. Somebody else may have written the file: every field is read by its
+type and within bounds. Fields that a later version adds are ignored. Names that are not UTF-8 are as in all JSON of
+klogtool (json_rows). Ids of topics and directories are text, as Kafka prints them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Literal, TypeAlias, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
 
-from klogtool.fleet.framed import End, Frame, Framed
 from klogtool.plans.question import PathText
 
 FORMAT = 1
@@ -41,7 +40,7 @@ State: TypeAlias = Literal["current", "future", "stray", "delete"]
 Brokers: TypeAlias = Annotated[tuple[Int, ...], Meta(max_length=MOST_LISTED)]
 
 
-class Epoch(Struct, frozen=True, array_like=True):
+class Epoch(Struct, frozen=True, array_like=True, gc=False):
     """A leader epoch and the first offset written in it: `[epoch, start_offset]`."""
 
     epoch: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
@@ -64,6 +63,7 @@ class Wound(Struct, frozen=True, array_like=True):
     cause: Word
 
 
+MOST_EPOCHS = 1 << 21  # of all copies in a file: they take a tenth of a kilobyte each
 Epochs: TypeAlias = Annotated[tuple[Epoch, ...], Meta(max_length=1 << 20)]
 
 
@@ -186,8 +186,6 @@ class CopyFacts(Struct, frozen=True, tag="copy"):
 
 
 Row: TypeAlias = BrokerFacts | TopicFacts | PartitionFacts | CopyFacts
-_FRAME = Frame(COMMAND, Row | End)
-_Kind = TypeVar("_Kind", BrokerFacts, TopicFacts, PartitionFacts, CopyFacts)
 
 
 class Collected(Struct, frozen=True):
@@ -206,35 +204,3 @@ class Collected(Struct, frozen=True):
         yield from self.topics
         yield from self.partitions
         yield from self.copies
-
-
-def read_collected(path: str) -> Collected:
-    """Read a file. Raises Refused, which says what is wrong with it: cut short, changed, of another kind or version;
-    KlogError if it cannot be read."""
-    return _collected(_FRAME.read(path), path)
-
-
-def parse_collected(lines: Sequence[bytes], path: str) -> Collected:
-    """Parse the lines of a file; see read_collected."""
-    return _collected(_FRAME.parse(lines, path), path)
-
-
-def _collected(framed: Framed, path: str) -> Collected:
-    rows = framed.rows
-    brokers = [row for row in rows if isinstance(row, BrokerFacts)]
-    if len(brokers) != 1 or rows[0] is not brokers[0]:
-        raise _FRAME.refused(path, "its second line must be the only one about the broker")
-    if brokers[0].format != FORMAT:
-        raise _FRAME.refused(path, f"its format is {brokers[0].format}, this version reads {FORMAT}")
-    return Collected(
-        brokers[0],
-        _of(TopicFacts, rows),
-        _of(PartitionFacts, rows),
-        _of(CopyFacts, rows),
-        path,
-        str(framed.head.get("version", ""))[:64],
-    )
-
-
-def _of(kind: type[_Kind], rows: Sequence[Row]) -> tuple[_Kind, ...]:
-    return tuple(row for row in rows if isinstance(row, kind))

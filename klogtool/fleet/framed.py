@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
@@ -20,6 +20,8 @@ from klogtool.log.file import read_whole
 
 MOST_BYTES = 1 << 30
 MOST_LINE_BYTES = 1 << 24
+Changed: TypeAlias = Callable[[Iterable[Any], str], Iterable[Any]]
+BESIDE = b'_base64"'  # json_rows: a name that is not UTF-8
 SCHEMA = 1
 
 
@@ -49,21 +51,24 @@ def walk_lines(head: Mapping[str, Any], rows: Iterable[Struct]) -> Iterator[str]
 
 
 class Frame:
-    """How files of one command are read. kinds: the types of its rows, as a union."""
+    """How files of one command are read. kinds: the types of its rows, as a union. wrong: says what is wrong with a
+    row."""
 
-    def __init__(self, command: str, kinds: Any) -> None:
-        self._command, self._kinds = command, kinds
+    def __init__(self, command: str, kinds: Any, wrong: Callable[[Any], str | None]) -> None:
+        self._command, self._kinds, self._wrong = command, kinds, wrong
+        self._decoder = msgspec.json.Decoder(kinds)
 
-    def read(self, path: str) -> Framed:
+    def read(self, path: str, changed: Changed = lambda rows, _: rows) -> Framed:
         """Read a file. Raises Refused, which says what is wrong with it: cut short, changed, of another kind or
         version; KlogError if it cannot be read."""
-        return self.parse(read_whole(path, limit=MOST_BYTES).splitlines(), path)
+        return self.parse(read_whole(path, limit=MOST_BYTES).splitlines(), path, changed)
 
-    def parse(self, lines: Sequence[bytes], path: str) -> Framed:
-        """Parse the lines of a file."""
+    def parse(self, lines: Sequence[bytes], path: str, changed: Changed = lambda rows, _: rows) -> Framed:
+        """Parse the lines of a file. changed: what becomes of the rows while they are read."""
         head = self._parse_head(lines[0] if lines else b"", path)
         self._check_end(lines, path)
-        return Framed(head, [self._parse(line, n, path) for n, line in enumerate(lines[1:-1], 2)])
+        rows = (self._parse(line, n, path) for n, line in enumerate(lines[1:-1], 2))
+        return Framed(head, list(changed(rows, path)))
 
     def refused(self, path: str, reason: str) -> Refused:
         """Return the error for a file that is not what it should be."""
@@ -93,14 +98,26 @@ class Frame:
             raise self.refused(path, "its checksum does not match: it was changed after klogtool wrote it")
 
     def _parse(self, line: bytes, number: int, path: str) -> Any:
-        value = self._json_of(line, number, path)
         try:
-            return msgspec.convert(value, self._kinds)
+            row = self._row(line, number, path)
         except (msgspec.ValidationError, UnicodeEncodeError, RecursionError) as error:
             reason = "a text in it is no possible name" if isinstance(error, UnicodeEncodeError) else str(error)
             if "matching regex" in reason:
                 reason = f"a name or id in it is impossible{reason[reason.find(' - at') :]}"
             raise self.refused(path, f"line {number}: {reason}") from None
+        if (wrong := self._wrong(row)) is not None:
+            raise self.refused(path, f"line {number}: {wrong}")
+        return row
+
+    def _row(self, line: bytes, number: int, path: str) -> Any:
+        if len(line) <= MOST_LINE_BYTES and BESIDE not in line:
+            try:
+                return self._decoder.decode(line)  # all at once: no objects in between
+            except msgspec.ValidationError:
+                raise
+            except (msgspec.DecodeError, RecursionError):
+                raise self.refused(path, f"line {number} is not valid JSON") from None
+        return msgspec.convert(self._json_of(line, number, path), self._kinds)
 
     def _json_of(self, line: bytes, number: int, path: str) -> Any:
         if len(line) > MOST_LINE_BYTES:

@@ -52,7 +52,9 @@ def remembered_history(copy: CopyFacts) -> History:
 
 def _epochs_of(copy: CopyFacts) -> tuple[Epoch, ...]:
     told = copy.checkpoint_epochs
-    return copy.epochs if told is None or _contradicts(told, copy.epochs) else told
+    if told is None or told is copy.epochs:
+        return copy.epochs
+    return copy.epochs if _contradicts(told, copy.epochs) else told
 
 
 def latest_epoch_of(copy: CopyFacts) -> int:
@@ -78,6 +80,8 @@ def parting_offset(one: History, other: History) -> int:
     Offsets below the start of one of them are not compared.
     """
     low, end = max(one.start, other.start), min(one.end, other.end)
+    if one.epochs == other.epochs:
+        return end
     edges = {epoch.start_offset for history in (one, other) for epoch in history.epochs}
     for offset in sorted({low} | {edge for edge in edges if low < edge < end}):
         if offset < end and one.epoch_at(offset) != other.epoch_at(offset):

@@ -14,7 +14,9 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from klogtool.errors import Refused
-from klogtool.fleet.choosing import Choice, Placed, Share, choose, hidden_damage
+from klogtool.escape import escaped
+from klogtool.fleet.checks import wrong_log_dirs, wrong_number, wrong_topic
+from klogtool.fleet.choosing import Choice, Placed, Share, choose, hidden_damage, wrong_choice
 from klogtool.fleet.collected import (
     MOST_LISTED,
     Brokers,
@@ -96,7 +98,22 @@ class FleetPlan(Struct, frozen=True):
             yield from ((choice, share) for share in choice.shares if share.placed.node_id == node_id)
 
 
-_FRAME = Frame(COMMAND, FleetFacts | Choice | End)
+def _wrong(row: Any) -> str | None:
+    """Return what is wrong with a row of a plan; None if nothing is."""
+    return next(_wrong_fleet(row) if isinstance(row, FleetFacts) else wrong_choice(row), None)
+
+
+def _wrong_fleet(fleet: FleetFacts) -> Iterator[str]:
+    nodes = [broker.node_id for broker in fleet.brokers]
+    if len(set(nodes)) < len(nodes) or min(nodes, default=0) < 0:
+        yield "the ids of its brokers are impossible"
+    for broker in fleet.brokers:
+        yield from wrong_log_dirs(broker.log_dirs)
+    for conflict in fleet.conflicts:
+        yield from (*wrong_topic(conflict.topic), *wrong_number(conflict.partition))
+
+
+_FRAME = Frame(COMMAND, FleetFacts | Choice | End, lambda row: None if isinstance(row, End) else _wrong(row))
 
 
 def read_fleet_plan(path: str) -> FleetPlan:
@@ -107,7 +124,26 @@ def read_fleet_plan(path: str) -> FleetPlan:
         raise _FRAME.refused(path, "its second line must be the only one about the fleet")
     if fleets[0].format != FORMAT:
         raise _FRAME.refused(path, f"its format is {fleets[0].format}, this version reads {FORMAT}")
-    return FleetPlan(fleets[0], tuple(row for row in rows if isinstance(row, Choice)), path)
+    plan = FleetPlan(fleets[0], tuple(row for row in rows if isinstance(row, Choice)), path)
+    for wrong in _wrong_places(plan):
+        raise _FRAME.refused(path, wrong)
+    return plan
+
+
+def _wrong_places(plan: FleetPlan) -> Iterator[str]:
+    """Yield copies that are where no broker of the plan has a log dir, and what is in the plan twice."""
+    paths = {broker.node_id: {log_dir.path for log_dir in broker.log_dirs} for broker in plan.fleet.brokers}
+    seen: set[tuple[object, ...]] = set()
+    for choice in plan.choices:
+        named = escaped(f"{choice.topic}-{choice.partition}")
+        for placed in (share.placed for share in choice.shares):
+            if placed.copy.log_dir not in paths.get(placed.node_id, ()):
+                yield f"a copy of {named} is in a log dir that is not in the plan: {escaped(placed.copy.log_dir)}"
+        told: list[tuple[object, ...]] = [(choice.topic, choice.partition)]
+        told += [(each.placed.node_id, each.placed.copy.log_dir, each.placed.copy.folder) for each in choice.shares]
+        if len(set(told)) < len(told) or not seen.isdisjoint(told):
+            yield f"{named}, or a copy of it, is in the plan twice"
+        seen.update(told)
 
 
 def make_fleet_plan(files: Sequence[Collected]) -> FleetPlan:

@@ -13,7 +13,8 @@ import pytest
 from running import FIXTURES, run_here
 
 from klogtool.errors import Refused
-from klogtool.fleet.collected import Collected, CopyFacts, Epoch, Hole, parse_collected, read_collected
+from klogtool.fleet.collected import Collected, CopyFacts, Epoch, Hole
+from klogtool.fleet.reading import parse_collected, read_collected
 
 DISKS = FIXTURES / "two-disks" / "logdir"
 
