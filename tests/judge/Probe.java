@@ -88,6 +88,7 @@ public class Probe {
         long began = System.currentTimeMillis();
         long moved = began;
         long limit = SILENT_MS;
+        long again = -1;
         consumer.seek(partition, start);
         while (position < end) {
             boolean isStuck = false;
@@ -103,10 +104,15 @@ public class Probe {
             } catch (RuntimeException problem) {
                 isStuck = true;
             }
-            if (isStuck || System.currentTimeMillis() - moved > limit) {
-                limit = isStuck ? limit : SILENT_AGAIN_MS;
-                add(stuck, Long.toString(position));
-                position++;
+            boolean isSilent = System.currentTimeMillis() - moved > limit;
+            if (isStuck || isSilent) {
+                limit = isSilent ? SILENT_AGAIN_MS : limit;
+                // After an exception the same offset may be readable: the batch before it was not as long as it says.
+                if (position != again)
+                    add(stuck, Long.toString(position));
+                if (isSilent || position == again)
+                    position++;
+                again = position;
                 consumer.seek(partition, position);
                 moved = System.currentTimeMillis();
             }

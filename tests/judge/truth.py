@@ -41,7 +41,6 @@ THROWN = re.compile(r"\b([A-Z]\w+(?:Exception|Error))\b")
 class Asked(Enum):
     """What the probe is to do: see Probe.java."""
 
-    NOTHING = ""
     READ = "read"
     WRITE = "write"
     TRANSACTIONS = "transactions"
@@ -99,8 +98,11 @@ class Truth:
         return self.read.get(folder.split("/")[1])
 
 
-def started(version: str, work: Path, asked: Asked, partitions: Iterable[str] | None = None) -> Truth:
-    """Start a broker over d0 and d1 of a folder, ask it, and kill it. partitions: to ask for, of those that it loaded.
+def started(
+    version: str, work: Path, asked: Asked, partitions: Iterable[str], *, only_read: Iterable[str] = ()
+) -> Truth:
+    """Start a broker over d0 and d1 of a folder, ask it, and kill it. partitions: to ask for, of those that it loaded;
+    only_read: more of them, to which nothing is written.
 
     It changes the log dirs: hand in a copy.
     """
@@ -116,9 +118,10 @@ def started(version: str, work: Path, asked: Asked, partitions: Iterable[str] | 
             time.sleep(SETTLING_S)
             truth.is_up = _is_alive(broker)
             _note_log(truth, work, broker.log_text())
-            if truth.is_up and asked is not Asked.NOTHING:
-                wanted = {name.split("/")[1] for name in truth.loaded if name.split("/")[0] not in truth.offline}
-                _ask(version, broker, asked, sorted(wanted & set(partitions or wanted)), truth)
+            if truth.is_up:
+                loaded = {name.split("/")[1] for name in truth.loaded if name.split("/")[0] not in truth.offline}
+                _ask(version, broker, Asked.READ, sorted(loaded & set(only_read)), truth)
+                _ask(version, broker, asked, sorted(loaded & set(partitions)), truth)
                 truth.is_up = _is_alive(broker)
         except module.BrokerError:
             truth.is_up = False
