@@ -5,12 +5,15 @@ That a leader is elected is never promised here: other voters decide it, and thi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
 from klogtool.broker.metadata.quorum import Quorum
 from klogtool.doctor.answers import Ahead, What
 from klogtool.doctor.cluster import Cluster
 from klogtool.doctor.patient import Patient
+from klogtool.log.partition import Partition
 from klogtool.verify.findings import Severity
 from klogtool.verify.verify_voters import read_identities, verify_voters
 
@@ -38,3 +41,15 @@ def walk_quorum_notes(cluster: Cluster) -> Iterator[str]:
             f"this controller is one of the voters {names}: a leader needs {len(voters) // 2 + 1} of them, and what "
             "the others have is not known here"
         )
+        if not _has_records(cluster):
+            yield (
+                "the metadata log of this controller is empty, as on a new disk: a majority of such controllers elects "
+                "a leader without any topic. Start one with a whole log first"
+            )
+
+
+def _has_records(cluster: Cluster) -> bool:
+    if cluster.metadata_dir is None:
+        return True
+    folder = os.path.join(cluster.metadata_dir, CLUSTER_METADATA_DIR)
+    return any(os.path.getsize(segment.path) for segment in Partition(folder).segments)

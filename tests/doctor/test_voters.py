@@ -17,7 +17,13 @@ from klogtool.doctor.answers import Diagnosis, Starts, What
 from klogtool.doctor.cluster import Cluster
 from klogtool.doctor.rehearsal import Examination, examine
 from klogtool.doctor.voters import walk_quorum_notes
+from klogtool.format.batch import Record, build_batch
+from klogtool.format.internal.records import build_metadata_record
 from klogtool.format.kraft_snapshot import Voter
+from klogtool.log.logdir import LogDir
+from klogtool.verify.identity_cures import meta_properties_lines
+from klogtool.verify.verify_log_dirs import verify_log_dirs
+from klogtool.verify.verify_voters import lost_directory_id
 
 Path = pathlib.Path
 OLD_ID = "Y7LnmvEGQ1-8Sy8cxKBpmg"
@@ -72,6 +78,35 @@ def test_a_lost_meta_properties_is_written_with_the_voters_id(log_dir: Path) -> 
     found = run_here(["verify", str(log_dir), "--format", "json"], log_dir)
     cures = [json.loads(line).get("cure") or "" for line in found.out.splitlines()]
     assert any(OLD_ID in cure for cure in cures)
+
+
+def test_the_id_of_a_lost_log_dir_is_the_one_that_no_other_has(tmp_path: Path) -> None:
+    """A broker registers the ids of all its log dirs; one of them has no meta.properties any more."""
+    ids = ["yr1z5cKLQdCJNpI1BYChFA", OLD_ID]
+    registered = build_metadata_record(
+        "RegisterBrokerRecord",
+        3,
+        {"brokerId": 1, "brokerEpoch": 5, "incarnationId": OLD_ID, "endPoints": [], "logDirs": ids},
+    )
+    kept, lost = tmp_path / "kept", tmp_path / "lost"
+    for folder in (kept / "__cluster_metadata-0", lost):
+        folder.mkdir(parents=True)
+    (kept / f"__cluster_metadata-0/{0:020d}.log").write_bytes(build_batch([Record(0, 0, None, registered)]))
+    (kept / "meta.properties").write_text(f"version=1\ncluster.id=c\nnode.id=1\ndirectory.id={ids[0]}\n")
+    log_dirs = [LogDir(str(kept)), LogDir(str(lost))]
+    lines = meta_properties_lines(str(lost / "meta.properties"), log_dirs)
+    assert lines == ["version=1", "cluster.id=c", "node.id=1", f"directory.id={OLD_ID}"]
+    (kept / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=1\n")
+    assert lost_directory_id(str(lost), log_dirs, 1) is None  # it may be that of either
+
+
+def test_of_two_log_dirs_with_one_id_the_one_with_the_metadata_keeps_it(log_dir: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "a-copy"
+    copied.mkdir()
+    shutil.copy(log_dir / "meta.properties", copied)
+    for paths in ([log_dir, copied], [copied, log_dir]):
+        found = list(verify_log_dirs([LogDir(str(path)) for path in paths]))
+        assert [one.path for one in found if one.id == "meta-properties-conflict"] == [f"{copied}/meta.properties"]
 
 
 def test_one_of_several_voters_says_what_a_leader_needs() -> None:

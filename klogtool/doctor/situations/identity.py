@@ -12,6 +12,11 @@ _OFFLINE_DIR = (
     "The broker continues with its other log dirs. If this is its only one, or has __cluster_metadata-0, it ends."
 )
 
+_NEVER_OF_A_VOTER = (
+    "In a log dir with __cluster_metadata-0 of a dynamic quorum, write the old id back instead: klogtool verify shows "
+    "it, and with another id the controller does not vote."
+)
+
 SITUATIONS = (
     Situation(
         "meta-properties-missing-here",
@@ -59,7 +64,7 @@ SITUATIONS = (
         "Two log dirs have the same directory.id: one is a copy of the other, or both are the same folder under two "
         "names (a symbolic link).",
         "Are both paths the same folder? If one is a copy of a disk, delete the line directory.id in the copy: the "
-        "broker generates a new one. Partitions that are in both stop the start next.",
+        "broker generates a new one. Partitions that are in both stop the start next. " + _NEVER_OF_A_VOTER,
         (DUMP_IDENTITY, VERIFY_LOG_DIR),
         ("meta-properties-conflict", "duplicate-partition"),
     ),
@@ -68,7 +73,7 @@ SITUATIONS = (
         (said("Invalid reserved directory ID {} found in {dir}"),),
         Outcome.REFUSES,
         "directory.id is zero, or another id that Kafka keeps for itself.",
-        "Delete the line directory.id in meta.properties: the broker generates a new id.",
+        "Delete the line directory.id in meta.properties: the broker generates a new id. " + _NEVER_OF_A_VOTER,
         (DUMP_IDENTITY, VERIFY_LOG_DIR),
         ("meta-properties-corrupt",),
     ),
@@ -88,7 +93,7 @@ SITUATIONS = (
         (said("Unable to read directory.id as a Uuid: {cause}"),),
         Outcome.OFFLINE,
         "directory.id in meta.properties is no id. " + _OFFLINE_DIR,
-        "Delete the line directory.id in meta.properties: the broker generates a new id.",
+        "Delete the line directory.id in meta.properties: the broker generates a new id. " + _NEVER_OF_A_VOTER,
         (DUMP_IDENTITY, VERIFY_LOG_DIR),
         ("meta-properties-corrupt",),
     ),
