@@ -15,7 +15,9 @@ from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import TIME, Deletion, delete_old_segments
 from klogtool.doctor.answers import Ahead, What
 from klogtool.errors import Refused
+from klogtool.format.names import PartitionDirState
 from klogtool.log.file import LogFile
+from klogtool.log.partition import Partition
 from klogtool.plans.guessed_settings import Beside, check_retention
 from klogtool.plans.index_doubts import (
     IndexDoubt,
@@ -32,8 +34,11 @@ from klogtool.verify.findings import Severity
 def walk_retention(path: str, log: LoadedLog, checkpoints: Checkpoints) -> Iterator[Ahead]:
     """Yield what is ahead of a loaded log because of false indexes. It changes the log: nobody may use it afterwards.
 
-    Raises KlogError if a log cannot be read.
+    A folder that ends in -delete, -stray or -future has nothing ahead: nobody appends to it, and LogManager.cleanupLogs
+    passes it over. Raises KlogError if a log cannot be read.
     """
+    if Partition(path).state is not PartitionDirState.CURRENT:
+        return
     if zeros := zeros_that_fill(log):
         yield _rolls(path, log, zeros)
     ages, keeper = ages_of(log), Timekeeper(log)

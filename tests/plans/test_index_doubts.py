@@ -180,6 +180,17 @@ def test_full_indexes_of_zeros_under_a_clean_marker(sound: pathlib.Path, tmp_pat
     assert [row for row in asked(log_dir, "doctor", ".", *told) if row["type"] == "ahead"] == []
 
 
+@pytest.mark.parametrize("state", ["delete", "stray", "future"])
+def test_nothing_is_appended_to_a_folder_that_serves_nobody(
+    sound: pathlib.Path, tmp_path: pathlib.Path, state: str
+) -> None:
+    log_dir = pathlib.Path(shutil.copytree(sound, tmp_path / "d"))
+    (log_dir / f"t-0/{bases(sound)[-1]:020d}.index").write_bytes(bytes(10_485_760))
+    (log_dir / "t-0").rename(log_dir / f"t-0.{'0' * 32}-{state}")
+    rows = asked(log_dir, "doctor", ".", *settings(WRITTEN_MS + 30 * DAY_MS, 7))
+    assert {row["what"] for row in rows if row["type"] == "ahead"} & {"rolls-early", "expires-early"} == set()
+
+
 def test_both_dates_are_shown_and_the_cure(sound: pathlib.Path, tmp_path: pathlib.Path) -> None:
     log_dir = pathlib.Path(shutil.copytree(sound, tmp_path / "d"))
     _zeroed(log_dir / timeindex(0), 48, random.Random(1))
