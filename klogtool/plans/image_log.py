@@ -79,9 +79,9 @@ class _LogImage:
 
     def __init__(self, file: LogFile, names: TopicNames | None, on_hole: Callable[[int], None]) -> None:
         name = parse_file_name(own_name(file.path))
-        self._base_offset = (name.base_offset or 0) if name.kind is FileKind.LOG else 0
+        self._base_offset = max(name.base_offset or 0, 0) if name.kind is FileKind.LOG else 0
         self._on_hole = on_hole
-        self._most_offset = max(self._base_offset + ALL_OFFSETS, MOST_SMALL_OFFSET)
+        self._most_offset = min(max(self._base_offset + ALL_OFFSETS, MOST_SMALL_OFFSET), MAX_LONG)
         self._file, self._probe = file, Probe(file, end=file.size, lowest=self._base_offset)
         self._blank_value = None if names is None else _metadata_blanker(names, on_hole)
         self._open_from_ms = MAX_LONG if name.kind is not FileKind.LOG else self._largest_timestamp()

@@ -242,7 +242,8 @@ class _Reading:
 
     def read(self) -> None:
         """Read all segments that reach to the log start."""
-        for segment, following in zip(self.segments, [*self.segments[1:], None], strict=True):
+        for number, segment in enumerate(self.segments, 1):
+            following = self.segments[number] if number < len(self.segments) else None
             if following is None:
                 self.closed_timestamp = self.replay.latest_timestamp
             if following is None or following.base_offset > self.start:
