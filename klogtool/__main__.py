@@ -1,5 +1,26 @@
-"""`python -m klogtool` is the same as `klogtool`."""
+"""The start of `klogtool` and of `python -m klogtool`: if it cannot start, there is one line and no traceback."""
 
-from klogtool.cli.main import main
+import sys
+from typing import NoReturn
 
-main()
+COULD_NOT = 4  # as in cli/status.py, which may be what could not be loaded
+
+
+def main() -> None:
+    """Run the command line, and exit with its status; with 4 if its modules cannot be loaded."""
+    try:
+        from klogtool.cli.main import main as run
+    except (ImportError, OSError) as error:
+        _end(str(error))
+    except (MemoryError, SystemError):  # what the import of a module raises that finds no memory
+        _end("out of memory")
+    run()
+
+
+def _end(why: str) -> NoReturn:
+    sys.stderr.write(f"klogtool: cannot start: {why}\n")
+    sys.exit(COULD_NOT)
+
+
+if __name__ == "__main__":
+    main()

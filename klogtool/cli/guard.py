@@ -47,7 +47,7 @@ def _status_of(work: Callable[[], object], *, debug: bool) -> int:
     except (ReaderGone, BrokenPipeError):
         forget_stdout()
         return READER_GONE
-    except (KlogError, OSError, MemoryError) as error:
+    except (KlogError, OSError, MemoryError, ImportError, SystemError) as error:
         return _failed(error, debug=debug)
 
 
@@ -57,7 +57,7 @@ def note_slow_reader() -> None:
         note("klogtool: kernels not built: the reference reader runs, about a hundred times slower")
 
 
-def _failed(error: KlogError | OSError | MemoryError, *, debug: bool) -> int:
+def _failed(error: KlogError | OSError | MemoryError | ImportError | SystemError, *, debug: bool) -> int:
     if debug:
         note(*traceback_lines(error))
     if isinstance(error, KlogError):
@@ -65,6 +65,10 @@ def _failed(error: KlogError | OSError | MemoryError, *, debug: bool) -> int:
         return status_of(error)
     if isinstance(error, MemoryError):
         note("klogtool: out of memory")
+    elif isinstance(error, SystemError):  # an import that found no memory; else a fault of Python or of an extension
+        note("klogtool: out of memory, or an internal error of Python (--debug shows where)")
+    elif isinstance(error, ImportError):  # a part that is loaded late: it is broken, or does not fit into memory
+        note(f"klogtool: cannot load a part of it: {error}")
     elif _is_of_stdout(error):
         note(f"klogtool: stdout{' is closed' if error.errno == errno.EBADF else ': ' + _reason(error)}")
     else:

@@ -65,7 +65,10 @@ class _Follower:
         self._places: SimpleQueue[int | None] = SimpleQueue()
         self._error: BaseException | None = None
         self._thread = Thread(target=self._run, args=(work,), name=name, daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # no memory for its stack, or a limit for the user's threads
+            raise MemoryError from error
 
     def tell(self, position: int) -> None:
         self._places.put(position)

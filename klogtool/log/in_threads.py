@@ -39,10 +39,13 @@ class _Slot:
 def in_threads(
     make_work: Callable[[], Callable[[Any], Any]], pieces: Iterator[Any], jobs: int
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield (piece, work(piece)) for each piece, in order, by `jobs` threads."""
+    """Yield (piece, work(piece)) for each piece, in order, by `jobs` threads; by fewer if the machine gives no more."""
     todo: queue.SimpleQueue[_Slot | None] = queue.SimpleQueue()
-    for _ in range(jobs):
-        threading.Thread(target=_serve, args=(make_work(), todo), daemon=True).start()
+    jobs = _start(make_work, todo, jobs)
+    if jobs == 0:
+        work = make_work()
+        yield from ((piece, work(piece)) for piece in pieces)
+        return
     waiting: deque[_Slot] = deque()
     try:
         for piece in pieces:
@@ -55,6 +58,16 @@ def in_threads(
     finally:
         for _ in range(jobs):
             todo.put(None)
+
+
+def _start(make_work: Callable[[], Callable[[Any], Any]], todo: queue.SimpleQueue[_Slot | None], jobs: int) -> int:
+    """Start the threads, and return how many there are."""
+    for started in range(jobs):
+        try:
+            threading.Thread(target=_serve, args=(make_work(), todo), daemon=True).start()
+        except RuntimeError:  # no memory for its stack, or a limit for the user's threads
+            return started
+    return jobs
 
 
 def _serve(work: Callable[[Any], Any], todo: queue.SimpleQueue[_Slot | None]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -39,8 +41,9 @@ class DrawnBar:
         self._bar.update(self._task, told=told)
 
     def show(self) -> None:
-        """Draw the bar, and again whenever it changes."""
-        self._bar.start()
+        """Draw the bar, and again whenever it changes; not at all if the machine gives no thread for that."""
+        with suppress(RuntimeError):
+            self._bar.start()
 
     def hide(self) -> None:
         """Remove the bar from the terminal."""
