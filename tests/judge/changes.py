@@ -98,7 +98,7 @@ def judge_changes(version: str, seed: str) -> Outcome:
         outcome.differences += list(about_writes(truth))
         if truth.is_up:
             for change in changes:
-                outcome.differences += list(_about_change(change, before[change.folder], truth))
+                outcome.differences += list(about_change(change, before[change.folder], truth))
     return outcome
 
 
@@ -135,7 +135,7 @@ def _free(version: str, crowd: Crowd, held: Path, outcome: Outcome) -> None:
         outcome.differences.append(Difference("COMMAND", "broker", f"free: status {done.status} {done.told[-WIDE:]}"))
 
 
-def _about_change(change: Change, before: Before, truth: Truth) -> Iterator[Difference]:
+def about_change(change: Change, before: Before, truth: Truth) -> Iterator[Difference]:
     loaded, reading = truth.loaded.get(change.folder), truth.reading(change.folder)
     if loaded is None:
         yield Difference("COMMAND", change.folder, f"{change.told}: the broker does not load it")
@@ -144,9 +144,17 @@ def _about_change(change: Change, before: Before, truth: Truth) -> Iterator[Diff
         yield Difference("COMMAND", change.folder, f"{change.told}: plan: log start {change.start}; broker: {loaded}")
     if change.end is not None and change.end != loaded.log_end_offset:
         yield Difference("COMMAND", change.folder, f"{change.told}: plan: log end {change.end}; broker: {loaded}")
-    if reading and not reading.error and reading.is_complete:
+    if reading and not reading.error and reading.is_complete and not reading.stuck:
         known = before.records | before.below
+        kept = {record for record in known if _is_kept(record.offset, change)}
+        if change.start is not None and not change.is_thinning and (gone := kept - reading.records):
+            yield Difference("COMMAND", change.folder, f"{change.told}: not served any more: {sorted(gone)[:4]}")
         if invented := reading.records - known:
             yield Difference(
                 "COMMAND", change.folder, f"{change.told}: served, and not there before: {sorted(invented)[:4]}"
             )
+
+
+def _is_kept(offset: int, change: Change) -> bool:
+    """Whether it is in the log that the plan left."""
+    return change.start is not None and change.end is not None and change.start <= offset < change.end

@@ -66,7 +66,7 @@ def judged_options(outcome: Outcome, place: Path, rng: random.Random, partitions
     if truth.is_up:
         for number, path in chosen.items():
             if number in claims.options and is_plain(path) and path in before:
-                outcome.differences += list(_about_option(path, claims.options[number], before[path], truth))
+                outcome.differences += list(about_option(path, claims.options[number], before[path], truth))
     return outcome
 
 
@@ -125,7 +125,7 @@ def _bytes_of(root: Path) -> dict[str, tuple[int, int, bytes]]:
     }
 
 
-def _about_option(path: str, claim: OptionClaim, before: Before, truth: Truth) -> Iterator[Difference]:
+def about_option(path: str, claim: OptionClaim, before: Before, truth: Truth) -> Iterator[Difference]:
     """Offsets that are to be readable are, others are not; and as many records are lost as the option says."""
     reading = truth.reading(path)
     if not reading or reading.error or not reading.is_complete:

@@ -1,0 +1,80 @@
+"""The judge itself, behind options and commands: what is not as they said is found, what is so is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from .changes import Change, about_change
+from .claims import Lost, OptionClaim
+from .comparison import Before
+from .cures import about_option, about_writes
+from .records_on_disk import Found
+from .truth import Loaded, Reading, Truth, Writing
+
+FOLDER = "d0/t-0"
+
+
+def found(*offsets: int) -> frozenset[Found]:
+    return frozenset(Found(offset, 7 * offset) for offset in offsets)
+
+
+BEFORE = Before(found(*range(10)), frozenset(), 10, frozenset(), None)
+
+
+def truth(*served: int) -> Truth:
+    return Truth(
+        is_up=True, loaded={FOLDER: Loaded(0, 10)}, read={"t-0": Reading(0, 10, found(*served), (), True, None)}
+    )
+
+
+OPTIONS = [
+    (OptionClaim(FOLDER, 1, ((0, 9),)), range(10), []),
+    (OptionClaim(FOLDER, 1, ((0, 4), (7, 9)), Lost(2, ((5, 6),))), [0, 1, 2, 3, 4, 7, 8, 9], []),
+    (OptionClaim(FOLDER, 1, None, Lost(None)), [0, 1], []),
+    (OptionClaim(FOLDER, 1, ((0, 9),)), range(9), ["OPTION", "OPTION LOST"]),
+    (OptionClaim(FOLDER, 1, ((0, 4),), Lost(5, ((5, 9),))), range(10), ["OPTION"]),
+    (OptionClaim(FOLDER, 1, None, Lost(1, ((9, 9),))), range(8), ["OPTION LOST"]),
+]
+
+
+@pytest.mark.parametrize(("claim", "served", "kinds"), OPTIONS)
+def test_what_an_option_claims(claim: OptionClaim, served: list[int], kinds: list[str]) -> None:
+    assert [one.kind for one in about_option(FOLDER, claim, BEFORE, truth(*served))] == kinds
+
+
+def test_an_option_that_gives_a_folder_another_name_loses_nothing() -> None:
+    did = truth()
+    did.read["u-0"] = Reading(0, 10, BEFORE.records, (), True, None)
+    assert list(about_option(FOLDER, OptionClaim(FOLDER, 1), BEFORE, did)) == []
+
+
+WRITES = [
+    (Writing((10, 11), None), found(*range(12)), 0),
+    (Writing((), "TimeoutException"), found(*range(10)), 1),
+    (Writing((10, 11), None), found(*range(11)), 1),
+    (Writing((10, 11), None), found(*range(5, 12)), 1),
+]
+
+
+@pytest.mark.parametrize(("written", "again", "count"), WRITES)
+def test_writes_are_read_and_nothing_goes_by_them(written: Writing, again: frozenset[Found], count: int) -> None:
+    did = truth(*range(10))
+    did.written["t-0"], did.again["t-0"] = written, Reading(0, 12, again, (), True, None)
+    assert len(list(about_writes(did))) == count
+
+
+CHANGES = [
+    (Change(FOLDER, "roll", 0, 10), range(10), 0),
+    (Change(FOLDER, "roll", None, None), range(10), 0),
+    (Change(FOLDER, "truncate", 0, 9), range(10), 1),
+    (Change(FOLDER, "delete-records", 1, 10), range(10), 1),
+    (Change(FOLDER, "roll", 0, 10), range(9), 1),
+    (Change(FOLDER, "roll", 0, 10), range(11), 1),
+    (Change(FOLDER, "compact", 0, 10, is_thinning=True), [0, 9], 0),
+    (Change("d1/t-0", "roll", 0, 10), range(10), 1),
+]
+
+
+@pytest.mark.parametrize(("change", "served", "count"), CHANGES)
+def test_what_the_plan_of_a_command_said(change: Change, served: list[int], count: int) -> None:
+    assert len(list(about_change(change, BEFORE, truth(*served)))) == count
