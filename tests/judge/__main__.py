@@ -48,7 +48,9 @@ def show(outcome: Outcome) -> None:
     """The false sentences of a case, each with the faults of what it is about."""
     for difference in outcome.differences:
         name = difference.about.split("/")[-1]
-        faults = outcome.faults.get(name) or outcome.faults.get("both") or outcome.faults
+        faults = (
+            outcome.faults.get(name) or outcome.faults.get("both") or f"{len(outcome.faults)} partitions with faults"
+        )
         print(f"FALSE {difference.kind} {difference.about}: {difference.told}")
         print(f"      {outcome.version} {outcome.case} seed {outcome.seed}, {outcome.state}: {faults}", flush=True)
 

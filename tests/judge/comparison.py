@@ -85,7 +85,7 @@ def differences(claims: Claims, truth: Truth, before: Mapping[str, Before]) -> I
         return
     yield from _about_log_dirs(claims, truth)
     for folder, claim in claims.partitions.items():
-        if is_plain(folder) and folder in before:
+        if is_plain(folder) and folder in before and not _is_told(folder, claims, truth):
             yield from _about_partition(folder, claim, claims, truth, before[folder])
     for folder in sorted(truth.loaded.keys() & before.keys() - claims.partitions.keys()):
         yield Difference("SILENT", folder, "the broker loads it, and there is no claim about it")
@@ -99,6 +99,12 @@ def _about_log_dirs(claims: Claims, truth: Truth) -> Iterator[Difference]:
     strays = {path for what, path in claims.ahead if what == "stray"}
     for folder in sorted(strays ^ truth.strays):
         yield Difference("STRAY", folder, f"{'claimed' if folder in strays else 'not claimed'}, but otherwise")
+
+
+def _is_told(folder: str, claims: Claims, truth: Truth) -> bool:
+    """Whether the claim about its log dir is false: then it is not held against each partition of it, too."""
+    name = folder.split("/")[0]
+    return name in claims.log_dirs and claims.log_dirs[name].online == (name in truth.offline)
 
 
 def _about_partition(

@@ -35,6 +35,7 @@ GIVEN_UP = re.compile(
     r"([^\s,]+?)(?: with| because| during|,|\s|$)"
 )
 TROUBLE = re.compile(r"^\[[^]]*\] (?:ERROR|FATAL) (.*)", re.MULTILINE)
+MENDED = "[LogLoader "
 THROWN = re.compile(r"\b([A-Z]\w+(?:Exception|Error))\b")
 
 
@@ -146,7 +147,8 @@ def _note_log(truth: Truth, work: Path, said: str) -> None:
     }
     truth.strays = {name.removeprefix(inside) for name in STRAY.findall(said)}
     truth.offline = {Path(name).name for name in GIVEN_UP.findall(said)} & set(LOG_DIRS)
-    truth.troubles = [line[:300] for line in TROUBLE.findall(said)][:6]
+    troubles = TROUBLE.findall(said)
+    truth.troubles = sorted((line[:300] for line in troubles), key=lambda line: MENDED in line)[:6]
     at = TROUBLE.search(said)
     truth.thrown = set(THROWN.findall(said[at.start() :])) if at else set()
 
