@@ -195,21 +195,21 @@ def main() -> None:
         if asked.for_tests:
             return
         trim(tree)
-        data = packed(tree)
+        data, loader = packed(tree), (tree / "lib" / MACHINES[machine][2]).read_bytes()
     output = asked.output / f"klogtool-{version}-linux-{machine}.run"
     asked.output.mkdir(exist_ok=True)
-    output.write_bytes(start_script(version, machine, data) + data)
+    output.write_bytes(start_script(version, machine, data, loader) + data)
     output.chmod(0o755)
     print(f"{output}: {output.stat().st_size / 1e6:.1f} MB")
     if output.stat().st_size > MOST_BYTES:
         sys.exit(f"more than {MOST_BYTES / 1e6:.0f} MB")
 
 
-def start_script(version: str, machine: str, data: bytes) -> bytes:
-    """Return the shell script in front of the packed folder."""
+def start_script(version: str, machine: str, data: bytes, loader: bytes) -> bytes:
+    """Return the shell script in front of the packed folder. loader: the bytes of the program that starts it."""
     digest = hashlib.sha256(data).hexdigest()
     values = {"VERSION": version, "MACHINE": machine, "SIZE": str(len(data)), "SHA256": digest, "SHORT": digest[:12]}
-    values["LOADER"] = MACHINES[machine][2]
+    values |= {"LOADER": MACHINES[machine][2], "LOADER_SHA256": hashlib.sha256(loader).hexdigest()}
     text = (HERE / "start.sh").read_text()
     for name, value in values.items():
         text = text.replace(f"@{name}@", value)

@@ -16,7 +16,7 @@ case $file in *-aarch64.run) "$here/run_aarch64.sh" ;; esac
 jail() {
   mkdir -p "$work/$1"/{bin,tmp,dev,home}
   cp "$busybox" "$work/$1/bin/busybox"
-  for name in sh tail tar gzip mkdir mv rm sha256sum id ls cat rmdir mount umount; do ln -s busybox "$work/$1/bin/$name"; done
+  for name in sh tail tar gzip mkdir mv rm sha256sum id ls find cat rmdir mount umount; do ln -s busybox "$work/$1/bin/$name"; done
   mknod -m 666 "$work/$1/dev/null" c 1 3
   chmod 1777 "$work/$1/tmp"
   furnish "$work/$1"
