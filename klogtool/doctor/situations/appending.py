@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from klogtool.doctor.situation import Outcome, Situation, said
+from klogtool.doctor.situation import Cause, Outcome, Situation, said
 from klogtool.doctor.situations.commands import REBUILD_SNAPSHOTS, TRANSACTIONS, VERIFY
 
 SITUATIONS = (
@@ -26,6 +26,20 @@ SITUATIONS = (
         "restarts its sequence after a fatal error.",
         (TRANSACTIONS, VERIFY, REBUILD_SNAPSHOTS),
         ("sequence-gap", "snapshot-content", "snapshot-missing"),
+        causes=(
+            Cause(
+                "a batch before it was lost, because the log was cut",
+                "the broker has truncated or recovered the partition just before.",
+            ),
+            Cause(
+                "the broker's knowledge of the producer is wrong",
+                "klogtool verify finds snapshot-content or snapshot-missing.",
+            ),
+            Cause(
+                "the producer has a fault",
+                "the log is whole, and other brokers refuse it, too.",
+            ),
+        ),
     ),
     Situation(
         "producer-epoch-old",
@@ -67,6 +81,16 @@ SITUATIONS = (
         "The logs of leader and follower do not agree. Compare their ends and leader epochs.",
         (VERIFY, "klogtool lookup {folder} --timestamp latest"),
         ("offset-order", "epochs-content"),
+        causes=(
+            Cause(
+                "the logs of leader and follower differ",
+                "klogtool diff of the two names the offset where they part.",
+            ),
+            Cause(
+                "a batch of the leader has a wrong base offset",
+                "klogtool verify of the leader's log finds offset-order.",
+            ),
+        ),
     ),
     Situation(
         "fetched-batch-corrupt",
@@ -81,6 +105,16 @@ SITUATIONS = (
         "repair this one.",
         (VERIFY, "klogtool lookup {folder} --offset {offset} --explain", "klogtool salvage {folder} --output DIR"),
         ("batch-crc",),
+        causes=(
+            Cause(
+                "the log of the leader is damaged",
+                "klogtool verify of the leader's log finds the batch, and the message repeats.",
+            ),
+            Cause(
+                "bytes changed on the way",
+                "the leader's log is sound, and the next fetch works.",
+            ),
+        ),
     ),
     Situation(
         "batch-too-large",
@@ -94,6 +128,16 @@ SITUATIONS = (
         "max.decompressed.message.bytes.",
         "Is it a producer, or a follower that was configured differently from its leader?",
         (VERIFY,),
+        causes=(
+            Cause(
+                "a producer sends more than the topic takes",
+                "the line comes at the leader.",
+            ),
+            Cause(
+                "a follower has lower limits than its leader",
+                "the line comes at a follower, again and again.",
+            ),
+        ),
     ),
     Situation(
         "append-failed",

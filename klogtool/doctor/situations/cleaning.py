@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from klogtool.doctor.situation import Outcome, Situation, said
+from klogtool.doctor.situation import Cause, Outcome, Situation, said
 from klogtool.doctor.situations.commands import RECOVER, SALVAGE, VERIFY, VERIFY_LOG_DIR, WHY_NOT_COMPACTED
 
 _COMPACT = "klogtool compact {folder}"
@@ -23,6 +23,20 @@ SITUATIONS = (
         "The exception below says why. Damage in a batch is the usual cause.",
         (VERIFY, WHY_NOT_COMPACTED, SALVAGE),
         ("batch-crc", "records-invalid", "foreign-bytes"),
+        causes=(
+            Cause(
+                "a batch is damaged",
+                "the exception is a CorruptRecordException, and klogtool verify finds it.",
+            ),
+            Cause(
+                "a batch is larger than the limit of the topic",
+                "the exception speaks of a message larger than the maximum allowable size.",
+            ),
+            Cause(
+                "a batch of an old format would become empty",
+                "the exception is 'Empty batches are only supported for magic v2 and above'.",
+            ),
+        ),
     ),
     Situation(
         "cleaner-io-failed",
@@ -80,6 +94,16 @@ SITUATIONS = (
         "klogtool verify says whether the batch is damaged. If it is not, raise max.message.bytes of the topic.",
         (VERIFY, WHY_NOT_COMPACTED, SALVAGE),
         ("batch-header", "torn-batch", "foreign-bytes"),
+        causes=(
+            Cause(
+                "a length is damaged, or the last batch is torn",
+                "klogtool verify finds batch-header or torn-batch.",
+            ),
+            Cause(
+                "max.message.bytes was lowered below what is stored",
+                "klogtool verify finds nothing.",
+            ),
+        ),
     ),
     Situation(
         "cleaner-overflow",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from klogtool.doctor.situation import Outcome, Situation, said
+from klogtool.doctor.situation import Cause, Outcome, Situation, said
 from klogtool.doctor.situations.commands import RECOVER, REHEARSE, VERIFY, VERIFY_LOG_DIR
 
 _MOUNT = "findmnt --target {dir}"
@@ -158,6 +158,16 @@ SITUATIONS = (
         "another replica whole?",
         ("dmesg -T", VERIFY_LOG_DIR, "klogtool salvage {folder} --output DIR"),
         ("unreadable",),
+        causes=(
+            Cause(
+                "the disk fails",
+                "dmesg shows errors of the device.",
+            ),
+            Cause(
+                "the file system is damaged, or its server is away",
+                "dmesg shows errors of the file system or of NFS, and none of the device.",
+            ),
+        ),
     ),
     Situation(
         "stale-file-handle",

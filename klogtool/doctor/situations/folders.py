@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from klogtool.doctor.situation import Outcome, Situation, said
+from klogtool.doctor.situation import Cause, Outcome, Situation, said
 from klogtool.doctor.situations.commands import EARLIEST_AND_LATEST, REHEARSE, VERIFY, VERIFY_LOG_DIR
 
 _STRAY = (
@@ -63,6 +63,16 @@ SITUATIONS = (
         "else. " + _TAKE_BACK,
         ("klogtool verify {metadata}", VERIFY_LOG_DIR, EARLIEST_AND_LATEST),
         ("topic-id-mismatch",),
+        causes=(
+            Cause(
+                "the topic was deleted, or created again, while the broker was down",
+                "only partitions of one topic are set aside, and others are served.",
+            ),
+            Cause(
+                "__cluster_metadata-0 is lost, cut, or that of another cluster",
+                "partitions of all topics are set aside.",
+            ),
+        ),
     ),
     Situation(
         "stray-not-assigned",
@@ -229,6 +239,16 @@ SITUATIONS = (
         "Which id has the topic now (kafka-topics.sh --describe)? Keep a copy of the folder before you move it out.",
         ("cat {folder}/partition.metadata", VERIFY_LOG_DIR),
         ("topic-id-mismatch",),
+        causes=(
+            Cause(
+                "the topic was deleted and created again",
+                "the new id is younger: its records begin at offset 0.",
+            ),
+            Cause(
+                "the folder was restored or copied from another cluster",
+                "meta.properties of the place that it came from has another cluster.id.",
+            ),
+        ),
     ),
     Situation(
         "topic-id-of-metadata-differs",

@@ -5,7 +5,7 @@ A broker checks this first, in all its log dirs (MetaPropertiesEnsemble, KafkaRa
 
 from __future__ import annotations
 
-from klogtool.doctor.situation import Outcome, Situation, said
+from klogtool.doctor.situation import Cause, Outcome, Situation, said
 from klogtool.doctor.situations.commands import DUMP_IDENTITY, REHEARSE, VERIFY_LOG_DIR
 
 _OFFLINE_DIR = (
@@ -27,6 +27,24 @@ SITUATIONS = (
         "kafka-storage.sh format --ignore-formatted, with the cluster id of the other log dirs.",
         ("findmnt --target {dir}", VERIFY_LOG_DIR),
         ("meta-properties-missing",),
+        causes=(
+            Cause(
+                "the disk is not mounted, so the folder below it is empty",
+                "findmnt shows no file system of its own for the path.",
+            ),
+            Cause(
+                "the path in log.dirs is wrong",
+                "the log dir is at another path, with its meta.properties.",
+            ),
+            Cause(
+                "the file was deleted, and the partitions are there",
+                "the folder has partition dirs.",
+            ),
+            Cause(
+                "the log dir is new",
+                "the folder is empty, and was never used.",
+            ),
+        ),
     ),
     Situation(
         "meta-properties-missing-everywhere",
@@ -45,6 +63,16 @@ SITUATIONS = (
         "Was a disk of another broker or cluster attached? Do not edit the id before you know whose data it is.",
         (DUMP_IDENTITY, VERIFY_LOG_DIR),
         ("meta-properties-conflict",),
+        causes=(
+            Cause(
+                "a disk of another cluster is attached, or restored to the wrong host",
+                "topics of the log dir are unknown to this cluster.",
+            ),
+            Cause(
+                "kafka-storage.sh format was run with a new id on one of the log dirs",
+                "the log dir with the other id has no partitions, or few.",
+            ),
+        ),
     ),
     Situation(
         "node-id-differs",
@@ -56,6 +84,16 @@ SITUATIONS = (
         "all data: do not do that to find out.",
         (DUMP_IDENTITY, VERIFY_LOG_DIR),
         ("meta-properties-conflict",),
+        causes=(
+            Cause(
+                "it is the disk of another broker",
+                "another broker misses this log dir, and its partitions are assigned to that one.",
+            ),
+            Cause(
+                "node.id in the configuration is wrong",
+                "all log dirs of this host have the same node.id, and it is not the configured one.",
+            ),
+        ),
     ),
     Situation(
         "directory-id-duplicate",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from klogtool.doctor.situation import Outcome, Situation, said
+from klogtool.doctor.situation import Cause, Outcome, Situation, said
 
 _VERIFY = "klogtool verify {metadata}"
 _RECOVER = "klogtool verify --recover {metadata}"
@@ -18,6 +18,16 @@ SITUATIONS = (
         "Stop the broker before you look. " + _OTHER + " Never start a lone controller on a shortened metadata log.",
         (_VERIFY, _RECOVER),
         ("batch-crc", "torn-batch", "zero-tail"),
+        causes=(
+            Cause(
+                "the node was killed in the middle of a write",
+                "the position is at the end of the log.",
+            ),
+            Cause(
+                "bytes of the disk have changed",
+                "sound batches lie behind the position.",
+            ),
+        ),
     ),
     Situation(
         "metadata-empty",
@@ -29,6 +39,16 @@ SITUATIONS = (
         "Is this a new cluster? If not, stop all its nodes at once. Is the disk of the metadata log dir mounted? "
         + _OTHER,
         (_VERIFY, "klogtool doctor {dir}"),
+        causes=(
+            Cause(
+                "the cluster is new",
+                "no log dir of any node has a partition dir.",
+            ),
+            Cause(
+                "the metadata log dir is not mounted, was emptied, or is at another path",
+                "log dirs have partitions, and lines 'Found stray log dir' follow.",
+            ),
+        ),
     ),
     Situation(
         "shared-server-failed",

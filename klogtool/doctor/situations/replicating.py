@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from klogtool.doctor.situation import Outcome, Situation, said
+from klogtool.doctor.situation import Cause, Outcome, Situation, said
 from klogtool.doctor.situations.commands import EARLIEST_AND_LATEST, SALVAGE_WITH_REPLICA, VERIFY, VERIFY_LOG_DIR
 
 _EPOCHS = "klogtool lookup {folder} --leader-epoch 0"
@@ -23,6 +23,16 @@ SITUATIONS = (
         "-future folder without its partition can be renamed to the plain name.",
         (EARLIEST_AND_LATEST, VERIFY_LOG_DIR, "klogtool rebuild-index {folder} --only leader-epoch-checkpoint"),
         ("epochs-missing", "epochs-content"),
+        causes=(
+            Cause(
+                "leader-epoch-checkpoint of the leader is lost or behind",
+                "klogtool verify of the leader finds epochs-missing or epochs-content.",
+            ),
+            Cause(
+                "a -future folder stands alone",
+                "the folder of this replica ends in -future.",
+            ),
+        ),
     ),
     Situation(
         "truncated-by-epoch",
@@ -71,6 +81,16 @@ SITUATIONS = (
         "leader was elected uncleanly, or its log was cut.",
         "Stop this broker if you want to keep its copy, and save the partition dir first. Compare it with the leader.",
         (EARLIEST_AND_LATEST, SALVAGE_WITH_REPLICA),
+        causes=(
+            Cause(
+                "the leader was elected uncleanly",
+                "a line 'UNCLEAN partition change' comes before it.",
+            ),
+            Cause(
+                "the leader's log was cut, or restored from an older copy",
+                "the leader has recovered the partition, or somebody has changed its files.",
+            ),
+        ),
     ),
     Situation(
         "truncation-failed",
@@ -145,6 +165,20 @@ SITUATIONS = (
         "recovers its logs. Its partitions get other leaders.",
         "Is the broker still loading logs ('Recovering ... logs')? Does its disk hang (dmesg)?",
         ("klogtool doctor {dir}",),
+        causes=(
+            Cause(
+                "the broker is down",
+                "it logs nothing any more.",
+            ),
+            Cause(
+                "it still recovers its logs",
+                "it logs 'Recovering ... logs' and no 'Kafka Server started'.",
+            ),
+            Cause(
+                "its disk or its JVM hangs",
+                "dmesg or its garbage collection log shows a long pause.",
+            ),
+        ),
     ),
     Situation(
         "partition-in-offline-log-dir",
@@ -178,6 +212,16 @@ SITUATIONS = (
         "Is a log dir missing in log.dirs, or a disk not mounted? Look for a -stray folder of the partition.",
         (VERIFY_LOG_DIR,),
         ("partition-metadata-missing",),
+        causes=(
+            Cause(
+                "a log dir is missing in log.dirs, or not mounted",
+                "all partitions of one log dir are missing.",
+            ),
+            Cause(
+                "the folder was renamed to -stray, moved or deleted",
+                "only this partition is missing; look for its -stray folder.",
+            ),
+        ),
     ),
     Situation(
         "high-watermark-moved-down",
@@ -191,5 +235,15 @@ SITUATIONS = (
         "After a truncation this is expected. Otherwise look for lines with 'Truncating'.",
         (EARLIEST_AND_LATEST,),
         ("checkpoint-entry",),
+        causes=(
+            Cause(
+                "the log was truncated or recovered",
+                "a line 'Truncating' or 'Corruption found' comes before it.",
+            ),
+            Cause(
+                "replication-offset-checkpoint was lost, or is older than the log",
+                "the old value is much higher than the line in the file.",
+            ),
+        ),
     ),
 )

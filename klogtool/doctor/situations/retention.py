@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from klogtool.doctor.situation import Outcome, Situation, said
+from klogtool.doctor.situation import Cause, Outcome, Situation, said
 from klogtool.doctor.situations.commands import EARLIEST_AND_LATEST, VERIFY
 
 _RETAIN = "klogtool retain {folder}"
@@ -25,6 +25,16 @@ SITUATIONS = (
         _TAKE_BACK,
         (_RETAIN, EARLIEST_AND_LATEST),
         ("timeindex-max", "timestamp-implausible"),
+        causes=(
+            Cause(
+                "the records are as old as it says",
+                "klogtool lookup shows the same times.",
+            ),
+            Cause(
+                "the time index is wrong: zeros, or times in another unit",
+                "klogtool verify finds timeindex-max, timeindex-entry or timestamp-implausible.",
+            ),
+        ),
     ),
     Situation(
         "retention-by-size",
@@ -98,5 +108,19 @@ SITUATIONS = (
         "'Truncating' and 'Corruption found'.",
         (EARLIEST_AND_LATEST, VERIFY),
         ("segment-gap",),
+        causes=(
+            Cause(
+                "retention or kafka-delete-records has deleted the offset",
+                "the offset is below the log start offset.",
+            ),
+            Cause(
+                "the log has lost its end",
+                "the offset is above the log end, and the log has lines 'Truncating' or 'Corruption found'.",
+            ),
+            Cause(
+                "the committed offset is of another topic of the same name",
+                "the topic is younger than the commit.",
+            ),
+        ),
     ),
 )

@@ -6,7 +6,7 @@ any shutdown. Recovery cuts the log at the first bad batch and deletes all later
 
 from __future__ import annotations
 
-from klogtool.doctor.situation import Outcome, Situation, said
+from klogtool.doctor.situation import Cause, Outcome, Situation, said
 from klogtool.doctor.situations.commands import (
     EARLIEST_AND_LATEST,
     REBUILD,
@@ -38,6 +38,16 @@ SITUATIONS = (
         "may have the records.",
         (RECOVER, SALVAGE, SALVAGE_WITH_REPLICA),
         ("batch-crc", "torn-batch", "zero-tail", "foreign-bytes"),
+        causes=(
+            Cause(
+                "the broker was killed in the middle of a write",
+                "the position is at the end of the last segment.",
+            ),
+            Cause(
+                "bytes of the disk have changed",
+                "sound batches lie behind the position, or later segments were deleted.",
+            ),
+        ),
     ),
     Situation(
         "segments-deleted-by-recovery",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from klogtool.doctor.situation import Outcome, Situation, said
+from klogtool.doctor.situation import Cause, Outcome, Situation, said
 from klogtool.doctor.situations.commands import (
     REBUILD,
     REBUILD_EPOCHS,
@@ -50,6 +50,16 @@ SITUATIONS = (
         "Is the segment itself sound? klogtool verify says so before a broker reads it.",
         (VERIFY, RECOVER, REBUILD),
         ("index-entry", "index-size", "timeindex-entry", "txnindex-entry"),
+        causes=(
+            Cause(
+                "the index was damaged, or not written before the power failed",
+                "klogtool verify finds the index only, and the batches are sound.",
+            ),
+            Cause(
+                "the segment itself is damaged or shorter, so its index points beyond it",
+                "klogtool verify finds damage in the .log, too.",
+            ),
+        ),
     ),
     Situation(
         "transaction-index-below-segment",
@@ -96,6 +106,16 @@ SITUATIONS = (
         "Look for the .log, or for .log.deleted, before a broker starts. Another replica may have the records.",
         (VERIFY, SALVAGE),
         ("orphan-file", "segment-gap"),
+        causes=(
+            Cause(
+                "somebody, or a failed copy, removed the .log",
+                "the offsets of the segment are missing, and later segments are there.",
+            ),
+            Cause(
+                "the broker was killed while retention deleted the segment",
+                "it is the oldest segment, and the offsets below the log start are gone on purpose.",
+            ),
+        ),
     ),
     Situation(
         "producer-snapshot-corrupt",
