@@ -1,5 +1,6 @@
 """The start of `klogtool` and of `python -m klogtool`: if it cannot start, there is one line and no traceback."""
 
+import os
 import sys
 from typing import NoReturn
 
@@ -19,7 +20,8 @@ def main() -> None:
 
 def _end(why: str) -> NoReturn:
     sys.stderr.write(f"klogtool: cannot start: {why}\n")
-    sys.exit(COULD_NOT)
+    sys.stderr.flush()
+    os._exit(COULD_NOT)  # the way out of Python itself may need memory again; nothing has been written yet
 
 
 if __name__ == "__main__":
