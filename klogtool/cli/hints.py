@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from klogtool.cli.status import was_listed
 from klogtool.errors import Corrupt, KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, parse_file_name
@@ -22,6 +23,10 @@ BY_KAFKA_CLASS = {
     "with org.apache.kafka.tools.api. before the name.",
     "MultipleArgumentsForOptionException": "Give the option once. --files takes several files, separated by commas.",
 }
+GONE = (
+    "It was there when its folder was listed: a broker, or something else, changes the files. Run the command again; "
+    "if that happens often, stop the broker or make a copy first."
+)
 BY_ERRNO = {
     errno.EACCES: "Read it as the user that the broker runs as, or as root.",
     errno.EPERM: "Read it as the user that the broker runs as, or as root.",
@@ -35,6 +40,8 @@ def hint_of(error: KlogError, chosen: Mapping[str, Any]) -> str | None:
     if error.cure is not None:
         return error.cure
     number = getattr(error, "errno", None)
+    if number == errno.ENOENT and was_listed(error.path):
+        return GONE
     if number == errno.ENOENT:
         return _of_missing(error.path or "")
     if number is not None:

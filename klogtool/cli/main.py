@@ -14,7 +14,7 @@ import click
 
 from klogtool.cli.guard import guarded, note_slow_reader
 from klogtool.cli.output import note
-from klogtool.cli.status import INTERRUPTED, USAGE
+from klogtool.cli.status import INTERRUPTED, USAGE, remember_arguments
 from klogtool.cli.version import version_text
 from klogtool.format.text import near_names
 
@@ -191,6 +191,7 @@ def main() -> None:
 
 def run(args: list[str]) -> int:
     """Run the command line `args`. Output goes to stdout and stderr; returns the exit status. Never raises."""
+    remember_arguments(args)
     return guarded(lambda: _by_click(args), debug="--debug" in args)
 
 

@@ -1,0 +1,109 @@
+"""A log dir that changes while it is read: a file that goes away between the listing and the opening.
+
+A running broker deletes and renames files all the time. That is no wrong usage (status 2) and no traceback: what went
+away is left out and named, or the command could not go on (status 4).
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+from typing import Any
+
+import pytest
+from running import FIXTURES, run_here
+
+NOW = ["--now", "1700000300000"]
+ON_LOG_DIR = (
+    "doctor",
+    "verify",
+    "verify --deep",
+    "verify --recover",
+    "dump-log",
+    "dump-log --format json",
+    "dump-log --deep-iteration --print-data-log",
+    "offsets",
+    "txns",
+    "hash",
+    "diff OTHER",
+    "image --output IMAGE",
+    "retain",
+    "compact",
+    "compact --why",
+    "free",
+    "fleet collect",
+)
+ON_PARTITION = (
+    "salvage",
+    "salvage --output SALVAGED",
+    "read --offset 40 --max-bytes 1000 --records",
+    "lookup --offset 40 --timestamp 1700000005000 --timestamp max --leader-epoch 0",
+    "transplant --check",
+    "rebuild-index",
+    "roll --force",
+    "truncate --to 40",
+    "hash",
+    "txns",
+    "verify --deep",
+    "dump-log",
+)
+VICTIMS = (
+    "t-0/00000000000000000038.log",
+    "t-0/00000000000000000038.index",
+    "t-0/00000000000000000038.timeindex",
+    "t-0/00000000000000000007.txnindex",
+    "t-0/00000000000000000062.snapshot",
+    "t-0/leader-epoch-checkpoint",
+    "t-0/partition.metadata",
+    "replication-offset-checkpoint",
+    "meta.properties",
+)
+
+
+@pytest.fixture
+def log_dir(tmp_path: pathlib.Path) -> pathlib.Path:
+    return pathlib.Path(shutil.copytree(FIXTURES / "transactions" / "logdir", tmp_path / "logs"))
+
+
+def going(victim: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the file at the moment in which it is opened first; another process would do it just before."""
+    really = os.open
+
+    def open_too_late(path: Any, *rest: Any, **more: Any) -> int:
+        if isinstance(path, str | os.PathLike) and os.path.abspath(os.fspath(path)) == str(victim):
+            victim.unlink(missing_ok=True)
+        return really(path, *rest, **more)
+
+    monkeypatch.setattr(os, "open", open_too_late)
+
+
+def words_of(command: str, path: pathlib.Path, tmp_path: pathlib.Path) -> list[str]:
+    name, *options = command.split()
+    places = {"OTHER": tmp_path / "other", "IMAGE": tmp_path / "image", "SALVAGED": tmp_path / "salvaged"}
+    words = [str(places.get(word, word)) for word in options]
+    if name == "fleet":
+        return [name, words[0], str(path), *words[1:]]
+    clock = [] if name in ("hash", "diff", "dump-log", "image", "offsets") else NOW
+    return [name, str(path), *words, *clock]
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+@pytest.mark.parametrize("command", [*ON_LOG_DIR, *(f"{command} of t-0" for command in ON_PARTITION)])
+def test_a_file_that_goes_away_is_no_wrong_usage(
+    log_dir: pathlib.Path, command: str, victim: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(log_dir, tmp_path / "other")
+    path = log_dir / "t-0" if command.endswith(" of t-0") else log_dir
+    going(log_dir / victim, monkeypatch)
+    done = run_here(words_of(command.removesuffix(" of t-0"), path, tmp_path), tmp_path)
+    assert done.status in (0, 1, 3, 4), done.err
+    if done.status == 4:
+        assert victim.rpartition("/")[2] in done.err + done.out.decode()
+
+
+def test_a_path_that_the_user_named_is_wrong_usage(log_dir: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    for missing in (log_dir / "u-0", log_dir / "t-0" / f"{5:020d}.log"):
+        assert run_here(["dump-log", str(missing)], tmp_path).status == 2
+        assert run_here(["verify", str(missing)], tmp_path).status == 2
+        assert run_here(["dump-log", str(log_dir), str(missing)], tmp_path).status == 2
