@@ -53,6 +53,8 @@ class HiddenBy(Enum):
     """The broker takes a lower offset for the log's end, and appends there."""
     NAME = "name"
     """The broker does not read files of such a name."""
+    ORDER = "order"
+    """Offsets go back or jump ahead, and consumers pass over them."""
     FOLDER = "folder"
     """The broker sets the folder aside, or loads it under a name that nobody asks for."""
     LOG_DIR = "log-dir"

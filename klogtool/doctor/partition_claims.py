@@ -23,6 +23,7 @@ from klogtool.doctor.claims import (
     Witness,
 )
 from klogtool.doctor.measured import After, Before, Measured, measure
+from klogtool.doctor.passed_over import find_passed_over
 from klogtool.doctor.readable import Offsets, few, ranges_of, walk_readable
 from klogtool.errors import KlogError
 from klogtool.plans.recover_reach import HIGH_WATERMARK, walk_told
@@ -96,14 +97,18 @@ def _deleted(draft: Draft, renamed: list[str]) -> Iterator[str]:
 
 
 def _hidden(log: LoadedLog, measured: Measured | None) -> Hidden:
+    try:
+        passed_over = find_passed_over(log)
+    except KlogError:
+        passed_over = None
     if measured is None:
         return Hidden(None)
     if measured.hidden:
         why = tuple(dict.fromkeys(why for why, _ in measured.hidden))
         return Hidden(measured.hidden_records, ranges_of(part for _, part in measured.hidden), why)
-    recovered = set(log.report.recovered)
-    is_all_read = all(not segment.size or segment.base_offset in recovered for segment in log.segments.all[:-1])
-    return Hidden() if is_all_read else Hidden(None, (), (HiddenBy.NOT_READ,))
+    if passed_over:
+        return Hidden(sum(part.records for part in passed_over), ranges_of(passed_over), (HiddenBy.ORDER,))
+    return Hidden(None, (), (HiddenBy.NOT_READ,)) if passed_over is None else Hidden()
 
 
 # What was gone before.
