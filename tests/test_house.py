@@ -165,7 +165,6 @@ def test_the_picture_of_the_house_is_what_the_imports_say() -> None:
 # A line of a package's map: `    windows  a log in windows that hold whole entries`; of a folder, `    codecs/  ...`.
 MAP_LINE = re.compile(r"^(?: {4})?([a-z0-9_]+(?:/|\.pxi|\.pyx|\.h)?) {2,}\S", re.MULTILINE)
 PARTS = ("*.pxi", "*.pyx", "*.h")  # of the extension
-packages = pytest.mark.parametrize("path", [path for path in MODULES if path.endswith("/__init__.py")])
 
 
 def modules_beside(path: str) -> list[str]:
@@ -176,8 +175,10 @@ def modules_beside(path: str) -> list[str]:
     return sorted([*modules, *parts, *(f"{below.parent.name}/" for below in folder.glob("*/__init__.py"))])
 
 
-@packages
+@every_module
 def test_the_docstring_of_a_package_is_the_map_of_its_modules(path: str) -> None:
+    if not path.endswith("/__init__.py"):
+        return
     assert sorted(MAP_LINE.findall(ast.get_docstring(MODULES[path], clean=False) or "")) == modules_beside(path)
 
 
@@ -254,6 +255,55 @@ def test_no_error_is_swallowed_whole(path: str) -> None:
             handed_on = caught == "BaseException" and node.name  # from a thread to the one that waits for it
             swallowed = caught in ("everything", "Exception", "BaseException") and not handed_on
             assert not swallowed, f"{path}:{node.lineno}: except {caught}"
+
+
+# Sentences for people, by the names that the house gives them.
+SENTENCES = {"detail", "reason", "note", "notes", "cure", "message", "title", "price", "why"}
+SEARCHES = {"startswith", "endswith", "find", "index", "count", "partition", "rpartition", "split", "match", "search"}
+SEARCHES |= {"fullmatch", "findall", "finditer", "removeprefix", "removesuffix"}
+
+
+def is_sentence(node: ast.AST) -> bool:
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return name in SENTENCES
+
+
+def searches_words(node: ast.AST) -> bool:
+    """Does it look for words in a sentence?"""
+    if isinstance(node, ast.Compare):
+        searched = (
+            right for op, right in zip(node.ops, node.comparators, strict=True) if isinstance(op, ast.In | ast.NotIn)
+        )
+        return not isinstance(node.left, ast.Attribute) and any(map(is_sentence, searched))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SEARCHES:
+        return any(map(is_sentence, [node.func.value, *node.args]))
+    return False
+
+
+@every_module
+def test_below_render_nobody_looks_for_words_in_a_sentence(path: str) -> None:
+    """A cause is a field: names and bytes of a disk stand in sentences, too, and its words may change."""
+    if floor_of(path.removesuffix(".py").replace("/", ".")) < FLOORS["render"]:
+        found = [f"{path}:{node.lineno}: {ast.unparse(node)}" for node in nodes(path) if searches_words(node)]
+        assert not found
+
+
+@pytest.mark.parametrize(
+    ("line", "is_found"),
+    [
+        ("'reserved' in point.detail", True),
+        ("'x' not in why", True),
+        ("any('leftover' in note for note in plan.notes)", True),
+        ("note.startswith(('last stop', 'recovery point'))", True),
+        ("re.search('cut', error.reason)", True),
+        ("finding.detail.partition(':')[0]", True),
+        ("why == native.FULL", False),
+        ("point.cure not in (None, FROM_A_CONTROLLER)", False),
+        ("f'{error.reason}: a broker does not start'", False),
+    ],
+)
+def test_a_search_for_words_is_seen(line: str, is_found: bool) -> None:
+    assert any(map(searches_words, ast.walk(ast.parse(line)))) == is_found
 
 
 def test_no_machine_and_no_workplace_is_named() -> None:

@@ -129,7 +129,7 @@ class LoadTerms(Struct, frozen=True):
     clean marker exists and counts. compaction: evidence, outside the log, that the topic is compacted, or None. rules:
     those of the release that was asked for. is_tiered: older segments may be in remote storage; None: nobody says so,
     and the log start has a line in its checkpoint, as each tiered topic has. has_remote_storage: of the log dir; only
-    looked up for None.
+    looked up for None. start_notes: those of the notes that are about the last stop and the recovery point.
     """
 
     config: LogConfig
@@ -147,6 +147,7 @@ class LoadTerms(Struct, frozen=True):
     rules: Rules = REFERENCE_RULES
     is_tiered: bool | None = False
     has_remote_storage: bool = False
+    start_notes: tuple[str, ...] = ()
 
     @property
     def max_record_size(self) -> int | None:
@@ -238,6 +239,16 @@ class Checkpoints:
                 raise
             return None, f"{kind.value} cannot be read ({error.reason})"
 
+    def cannot_read(self, kind: FileKind) -> str | None:
+        """Return why a checkpoint cannot be read, with which a broker goes on as with an empty one; else None."""
+        if self.log_dir is None:
+            return None
+        try:
+            find_content(os.path.join(self.log_dir, kind.value))
+        except KlogError as error:
+            return f"{kind.value} cannot be read ({error.reason})"
+        return None
+
     def find_line(self, kind: FileKind, topic_partition: TopicPartition) -> int | None:
         """Return a partition's offset; None also if the checkpoint cannot be read, whatever a broker does then."""
         try:
@@ -273,6 +284,7 @@ def terms_of(
         notes.append(f"{what}: {default if offset is None else offset}, {why}")
         found.append(offset)
     recovery_point, log_start_offset, high_watermark = found
+    recovery_note = notes[-len(found)]
     config, sources = circumstances.settled_for(topic_partition.topic, beside.cluster)
     has_line = circumstances.log_start_offset is None and log_start_offset is not None
     is_tiered = _is_tiered(topic_partition.topic, config, sources, beside.cluster, has_line=has_line)
@@ -298,6 +310,7 @@ def terms_of(
         rules_of(circumstances.kafka),
         is_tiered,
         is_tiered is None and beside.has_remote_storage,
+        (stop_note, recovery_note),
     )
 
 

@@ -132,12 +132,12 @@ def _wrong(mark: Any, reason: str) -> KlogError:
 
 def _told(error: msgspec.ValidationError) -> str:
     """Say what is wrong and where, without words of Python."""
-    reason, _, place = str(error).partition(" - at `$")
+    of_msgspec, _, place = str(error).partition(" - at `$")
     where = place.rstrip("`").lstrip(".") or "the spec"
-    unknown = _UNKNOWN.fullmatch(reason)
+    unknown = _UNKNOWN.fullmatch(of_msgspec)
     if unknown:
         return f"{where}: {_told_unknown(unknown[1], where)}"
-    named = reason.replace("`int`", "a number").replace("`str`", "a text").replace("`object`", "an object")
+    named = of_msgspec.replace("`int`", "a number").replace("`str`", "a text").replace("`object`", "an object")
     named = named.replace("`array`", "a list").replace("`null`", "nothing").replace(" | ", " or ").replace("`", "")
     return f"{where}: {named[:1].lower()}{named[1:]}"
 

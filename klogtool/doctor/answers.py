@@ -91,8 +91,9 @@ class Ahead(Struct, frozen=True):
 
     first_offset, last_offset: records that are lost; None if unknown or none. lost_records: as far as headers count
     them. lost_bytes: of logs. lost_ms: from the last kept record to the last lost one. kept_timestamp: of the last kept
-    record. stop: what stops the broker. finding: an id of verify's, if it is one; cure: verify's line for it.
-    is_hidden: data stay on the disk, but nobody is served from them. is_uncounted: lost_records is not all.
+    record. stop: what stops the broker. finding: an id of verify's, if it is one; field: of that finding; cure:
+    verify's line for it. is_hidden: data stay on the disk, but nobody is served from them. is_uncounted: lost_records
+    is not all.
     """
 
     path: str
@@ -107,6 +108,7 @@ class Ahead(Struct, frozen=True):
     kept_timestamp: int | None = None
     stop: Stop | None = None
     finding: str | None = None
+    field: str | None = None
     cure: str | None = None
     is_hidden: bool = False
     is_uncounted: bool = False

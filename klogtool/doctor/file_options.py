@@ -37,7 +37,8 @@ from klogtool.verify.identity_cures import (
     meta_properties_lines,
     read_topic_id,
 )
-from klogtool.verify.verify_log_dirs import CHECKPOINTS, worse_and_better
+from klogtool.verify.verify_kraft import FROM_A_CONTROLLER
+from klogtool.verify.verify_log_dirs import CHECKPOINTS, DIRECTORY_ID, worse_and_better
 from klogtool.verify.verify_names import METADATA_TOPIC
 from klogtool.verify.verify_replay import REPLAY_FINDING
 from klogtool.verify.verify_voters import VOTER_FINDING, lost_directory_id, with_directory_id
@@ -234,7 +235,7 @@ def future_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 
 def _meta_properties(point: Ahead, patient: Patient) -> Iterator[Option]:
-    if "reserved" in point.detail:
+    if point.field == DIRECTORY_ID:
         log_dirs = [LogDir(path) for path in patient.log_dirs]
         known = lost_directory_id(patient.log_dir_of(point.path), log_dirs, patient.cluster.node_id)
         if known is None:
@@ -250,7 +251,7 @@ def _meta_properties(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 
 def _conflict(point: Ahead, patient: Patient) -> Iterator[Option]:
-    if "directory.id" in point.detail:
+    if point.field == DIRECTORY_ID:
         yield from _without_directory_id(point, patient)
 
 
@@ -300,7 +301,7 @@ def deletion(path: str, patient: Patient, price: str) -> Option:
 def _kraft_snapshot(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the deletion of a snapshot, if the log or an older snapshot has all that it had: only then verify has a
     command."""
-    if point.cure is not None and point.cure.startswith("mkdir"):
+    if point.cure not in (None, FROM_A_CONTROLLER):
         yield deletion(point.path, patient, "the log, or an older snapshot, has the same records")
 
 

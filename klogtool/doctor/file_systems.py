@@ -39,14 +39,21 @@ def _read_only(path: str, *, has_metadata: bool) -> Ahead:
     file = f"{CLUSTER_METADATA_DIR}/{0:020d}.log" if has_metadata else ".lock"
     told = f"{os.path.join(path, file)}: Read-only file system"
     what = What.REFUSES if has_metadata else What.OFFLINE
-    return Ahead(path, what, detail, Severity.ERROR, stop=_stop(told, has_metadata=has_metadata), cure=cure)
+    return Ahead(
+        path,
+        what,
+        detail,
+        Severity.ERROR,
+        stop=_stop("FileSystemException", told, has_metadata=has_metadata),
+        cure=cure,
+    )
 
 
 def _full(path: str, *, has_metadata: bool) -> Ahead:
     cure = f"klogtool free {quoted(path)}  # says what can be given up: a recovery writes small files"
     detail = f"no space is left, and a start has to write: a broker {_outcome(has_metadata=has_metadata)}"
     what = What.REFUSES if has_metadata else What.NO_ROOM
-    stop = _stop("No space left on device", has_metadata=has_metadata)
+    stop = _stop("IOException", "No space left on device", has_metadata=has_metadata)
     return Ahead(path, what, detail, Severity.ERROR, stop=stop, cure=cure)
 
 
@@ -54,6 +61,5 @@ def _outcome(*, has_metadata: bool) -> str:
     return "does not start" if has_metadata else "takes the log dir offline"
 
 
-def _stop(message: str, *, has_metadata: bool) -> Stop:
-    kafka_class = "FileSystemException" if message.endswith("Read-only file system") else "IOException"
+def _stop(kafka_class: str, message: str, *, has_metadata: bool) -> Stop:
     return refuses(kafka_class, message) if has_metadata else offline(kafka_class, message)

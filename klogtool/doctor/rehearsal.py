@@ -169,6 +169,7 @@ def _ahead_of(problem: StartProblem) -> Ahead:
         Severity.ERROR,
         stop=problem.stop,
         finding=problem.finding,
+        field=problem.field,
         cure=problem.cure,
     )
 

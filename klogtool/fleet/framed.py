@@ -101,10 +101,10 @@ class Frame:
         try:
             row = self._row(line, number, path)
         except (msgspec.ValidationError, UnicodeEncodeError, RecursionError) as error:
-            reason = "a text in it is no possible name" if isinstance(error, UnicodeEncodeError) else str(error)
-            if "matching regex" in reason:
-                reason = f"a name or id in it is impossible{reason[reason.find(' - at') :]}"
-            raise self.refused(path, f"line {number}: {reason}") from None
+            of_msgspec = "a text in it is no possible name" if isinstance(error, UnicodeEncodeError) else str(error)
+            if "matching regex" in of_msgspec:
+                of_msgspec = f"a name or id in it is impossible{of_msgspec[of_msgspec.find(' - at') :]}"
+            raise self.refused(path, f"line {number}: {of_msgspec}") from None
         if (wrong := self._wrong(row)) is not None:
             raise self.refused(path, f"line {number}: {wrong}")
         return row

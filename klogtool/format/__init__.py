@@ -34,6 +34,9 @@ batch_encoding     columns of records, made into batches
 batch_filling      a batch that is filled record by record
 entry_fields       one header field of an entry, set by its name
 blanking           keys and values taken out of an entry, in place
+blanked_entries    entries with their keys and values taken out
+blanked_numbers    numbers that stand for nothing, in place of those of a value
+blanked_text       text that says nothing, in place of what a text file says
 partitioner        the partition of a key
 item_merge         two copies' records or batches, merged by their offsets
 record_digests     fingerprints of records, and what of two copies is compared

@@ -105,8 +105,9 @@ def find_first_dirty(path: str, checkpoints: Checkpoints) -> int | None:
     name = find_partition_dir_name(own_name(path))
     if name is None or checkpoints.log_dir is None:
         return None
-    offset, why = checkpoints.find(FileKind.CLEANER_CHECKPOINT, TopicPartition(name.topic, name.partition))
-    if "cannot be read" in why:
+    offset = checkpoints.find(FileKind.CLEANER_CHECKPOINT, TopicPartition(name.topic, name.partition))[0]
+    why = checkpoints.cannot_read(FileKind.CLEANER_CHECKPOINT) if offset is None else None
+    if why is not None:
         raise Corrupt(why, path=checkpoints.log_dir, kafka_class="NumberFormatException")
     return offset
 

@@ -82,9 +82,9 @@ def _checked(value: Any, kind: Any, name: str) -> Any:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        reason, _, place = str(error).partition(" - at `$")
-        if "matching regex" in reason:
-            reason = "has a NUL in it, or is not a possible path"
-        raise WrongField(f"{name}{place.rstrip('`')}: {reason[:1].lower()}{reason[1:]}") from None
+        of_msgspec, _, place = str(error).partition(" - at `$")
+        if "matching regex" in of_msgspec:
+            of_msgspec = "has a NUL in it, or is not a possible path"
+        raise WrongField(f"{name}{place.rstrip('`')}: {of_msgspec[:1].lower()}{of_msgspec[1:]}") from None
     except UnicodeEncodeError:  # a string that no path can be, in a field of another type
         raise WrongField(f"{name}: is not a possible text") from None

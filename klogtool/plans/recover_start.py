@@ -45,6 +45,7 @@ class StartProblem(Struct, frozen=True):
     cure: str | None
     stop: Stop
     finding: str | None = None
+    field: str | None = None
 
     @property
     def is_fatal(self) -> bool:
@@ -173,4 +174,4 @@ def _with_cure(finding: Finding, partition: Partition, log_dir: LogDir) -> Findi
 def _problem(finding: Finding, log_dir: str) -> Iterator[StartProblem]:
     """Yield a problem if the finding is one."""
     if finding.stop is not None:
-        yield StartProblem(log_dir, finding.path, finding.detail, finding.cure, finding.stop, finding.id)
+        yield StartProblem(log_dir, finding.path, finding.detail, finding.cure, finding.stop, finding.id, finding.field)

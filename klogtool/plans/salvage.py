@@ -214,7 +214,7 @@ class _Salvage:
         except Corrupt as error:
             self._notes.append(f"log start offset: 0, since {error}")
             terms = terms_of(self._path, replace(circumstances, log_start_offset=0))
-        self._notes += [note for note in terms.notes if not note.startswith(("last stop", "recovery point"))]
+        self._notes += [note for note in terms.notes if note not in terms.start_notes]
         return terms
 
     def _sound_stretches(self, files: PartitionFiles, known: LeaderEpochFileCache) -> list[Stretch]:

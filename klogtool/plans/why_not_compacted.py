@@ -22,6 +22,7 @@ from klogtool.broker.cleaning.dirty_range import (
     find_log_to_clean,
     last_stable_offset,
 )
+from klogtool.broker.cleaning.record_filter import OldFormat
 from klogtool.broker.draft import Draft
 from klogtool.broker.timestamps import duration_text, time_text
 from klogtool.broker.unified_log.log_loader import LoadedLog
@@ -343,8 +344,7 @@ def _breaks_off(error: KlogError, path: str) -> Reason:
     """Return what a broker's cleaner reports: the log is uncleanable until the broker is restarted."""
     kafka_class = error.kafka_class or type(error).__name__
     detail = f"the cleaner fails: {error} ({kafka_class}); a broker does not clean this log until it is restarted"
-    is_old = "Empty batches are only supported" in error.reason
-    is_damage = isinstance(error, Corrupt) and not is_old
+    is_damage = isinstance(error, Corrupt) and not isinstance(error, OldFormat)
     cure = _cure_of_damage(error.path or path, path) if is_damage else None
     return Reason("breaks-off", detail, cure, {"class": kafka_class, "position": error.position})
 

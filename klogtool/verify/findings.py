@@ -37,9 +37,10 @@ class Finding(Struct, frozen=True):
     """Something found under a path. Fields that do not apply are None and are left out of the JSON.
 
     start, end: byte positions in the file, end exclusive. first_offset, last_offset: records lost or in doubt. field:
-    which field contradicts the others. detail: what is wrong, one sentence. cure: the command that mends it. is_normal:
-    something explains it here, so it is only worth knowing. stop: how it keeps a broker from its logs, if it does.
-    given_severity: the severity that a user's settings give it, unless it is normal here.
+    which field contradicts the others. entry: the partition that a line of a checkpoint is about. detail: what is
+    wrong, one sentence. cure: the command that mends it. is_normal: something explains it here, so it is only worth
+    knowing. stop: how it keeps a broker from its logs, if it does. given_severity: the severity that a user's settings
+    give it, unless it is normal here.
     """
 
     id: str
@@ -50,6 +51,7 @@ class Finding(Struct, frozen=True):
     first_offset: int | None = None
     last_offset: int | None = None
     field: str | None = None
+    entry: str | None = None
     cure: str | None = None
     is_normal: bool = False
     stop: Stop | None = None

@@ -32,8 +32,7 @@ class Identity(NamedTuple):
 def identity_of(finding: Finding, folder: str) -> Identity:
     """Return what identifies a finding. folder: a real path, to which paths are relative."""
     path = relative_path(finding.path, folder)
-    field = finding.detail.partition(":")[0] if finding.id == "checkpoint-entry" else finding.field
-    return Identity(finding.id, path, field, finding.first_offset, finding.last_offset)
+    return Identity(finding.id, path, finding.entry or finding.field, finding.first_offset, finding.last_offset)
 
 
 def relative_path(path: str, folder: str) -> str:

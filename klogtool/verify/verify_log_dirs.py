@@ -58,6 +58,7 @@ CHECKPOINTS = (
 )
 MOST_ENTRIES_TOLD = 20
 ANOTHER_BROKER = "one of the two disks belongs to another broker: remove it from log.dirs"
+DIRECTORY_ID = "directory_id"  # the field of a finding
 WRITTEN_ANEW = ("meta-properties-missing", "meta-properties-corrupt")
 _ROOT_NAMES = {kind.value for kind in KINDS_IN_LOG_DIR}
 LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
@@ -182,7 +183,7 @@ def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaPropertie
         known = lost_directory_id(log_dir.path, (), identity.node_id)
         cure = with_directory_id(path, known) if known else drop_directory_id(path, "a broker creates a new id")
         stop = refuses("RuntimeException", f"Invalid reserved directory ID {reserved} found in {log_dir.path}")
-        yield Finding("meta-properties-corrupt", path, detail, cure=cure, stop=stop)
+        yield Finding("meta-properties-corrupt", path, detail, field=DIRECTORY_ID, cure=cure, stop=stop)
 
 
 def unreadable_file(path: str, error: Unreadable) -> Finding:
@@ -235,7 +236,7 @@ def _conflicts(identities: Mapping[str, MetaProperties]) -> Iterator[Finding]:
                 f"Duplicate directory ID Optional[{directory_id}] found. It was the ID of {os.path.dirname(owner)}, "
                 f"but also of {os.path.dirname(path)}"
             )
-            yield _conflict(copy, detail, "directory_id", cure, told)
+            yield _conflict(copy, detail, DIRECTORY_ID, cure, told)
 
 
 def _has_metadata(path: str) -> bool:
@@ -358,7 +359,8 @@ def verify_stated(stated: Stated, ends: Sequence[PartitionEnds], *, with_marker:
         cure = _cure_of_entries(path, kind, offsets, false)
         for entry in false[:MOST_ENTRIES_TOLD]:
             first_offset = None if entry.is_nowhere else min(entry.offset, MAX_OFFSET)
-            yield Finding("checkpoint-entry", path, entry.detail, first_offset=first_offset, cure=cure)
+            of = str(entry.topic_partition)
+            yield Finding("checkpoint-entry", path, entry.detail, first_offset=first_offset, entry=of, cure=cure)
         if len(false) > MOST_ENTRIES_TOLD:
             more = f"{len(false) - MOST_ENTRIES_TOLD} more such entries"
             yield Finding("checkpoint-entry", path, more, cure=cure)

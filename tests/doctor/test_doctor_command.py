@@ -185,3 +185,48 @@ def test_a_folder_that_serves_nobody_is_not_called_a_clean_partition(
     assert [row["state"] for row in rows if row["type"] == "partition"] == [state]
     if state != "delete":
         assert "serves nobody" in " ".join(told.split())
+
+
+# A cause is a field, not a word.
+
+
+def two_log_dirs(tmp_path: pathlib.Path, names: list[str], change: dict[str, tuple[str, str]]) -> list[str]:
+    """Empty log dirs of one broker, of which a line of the second one's meta.properties is changed."""
+    for n, name in enumerate(names):
+        lines = [
+            "version=1",
+            "node.id=1",
+            "cluster.id=AAAAAAAAAAAAAAAAAAAAAQ",
+            f"directory.id=AAAAAAAAAAAAAAAAAAAA{n}Q",
+        ]
+        text = "\n".join(lines) + "\n"
+        if n == 1:
+            for before, after in change.values():
+                assert before in text
+                text = text.replace(before, after)
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "meta.properties").write_text(text)
+    return [str(tmp_path / name) for name in names]
+
+
+def titles(log_dirs: list[str], folder: pathlib.Path) -> list[str]:
+    done = run_here(["doctor", *log_dirs, "--format", "json"], folder)
+    return [row["title"] for row in rows(done, "option")]
+
+
+@pytest.mark.parametrize("first", ["directory.id", "reserved", "d1"])
+def test_the_name_of_a_folder_is_no_cause(tmp_path: pathlib.Path, first: str) -> None:
+    log_dirs = two_log_dirs(tmp_path, [first, "d2"], {"node": ("node.id=1", "node.id=2")})
+    assert not [title for title in titles(log_dirs, tmp_path) if "directory.id" in title]
+
+
+@pytest.mark.parametrize("version", ["reserved", "directory.id", "7"])
+def test_a_text_of_the_file_is_no_cause(tmp_path: pathlib.Path, version: str) -> None:
+    log_dirs = two_log_dirs(tmp_path, ["d1", "d2"], {"version": ("version=1", f"version={version}")})
+    assert not [title for title in titles(log_dirs, tmp_path) if "delete its directory.id" in title]
+
+
+def test_a_reserved_id_is_a_cause(tmp_path: pathlib.Path) -> None:
+    reserved = {"id": ("directory.id=AAAAAAAAAAAAAAAAAAAA1Q", "directory.id=AAAAAAAAAAAAAAAAAAAAAQ")}
+    log_dirs = two_log_dirs(tmp_path, ["d1", "d2"], reserved)
+    assert [title for title in titles(log_dirs, tmp_path) if "delete its directory.id" in title]

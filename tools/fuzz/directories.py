@@ -39,6 +39,7 @@ except ImportError:
 
 FUZZ = pathlib.Path(__file__).resolve().parent
 WORK = FUZZ.parents[1] / ".work" / "fuzz" / "directories"
+OURS = f"{FUZZ.parents[1]}/klogtool/"
 LIMIT_S, LIMIT_BYTES = 10, 512 << 20
 STUCK_S = 100  # of the clock, waiting for a FIFO perhaps
 LONGEST_S = 100  # of the processor, in compiled code that no signal ends
@@ -159,11 +160,11 @@ class Fuzzing:
 def kind_of_wrong(wrong: str) -> str:
     """The law or exception, without what it says of this case, and the last place in klogtool."""
     lines = wrong.strip().splitlines()
-    places = [line.strip() for line in lines if line.strip().startswith("File ") and "/klogtool/" in line]
+    places = [line.strip() for line in lines if line.strip().startswith("File ") and OURS in line]
     last = next(line for line in reversed(lines) if not line.startswith(" "))
     told = last if ":" not in last else ": ".join(last.split(": ")[:2])
     if "Error" in told and places:
-        where = places[-1].rpartition("/klogtool/")[2].replace('", line ', ":").split(",")[0]
+        where = places[-1].rpartition(OURS)[2].replace('", line ', ":").split(",")[0]
         return f"{last.split(':')[0]} at {where}"
     return told[:200]
 

@@ -39,6 +39,10 @@ REASONS = ("superseded", "tombstones", "keyless", "aborted", "markers")
 Part: TypeAlias = Record | format_message.Message
 
 
+class OldFormat(Corrupt):
+    """Kafka keeps an emptied batch as a header, which a message before magic 2 has not."""
+
+
 class Tally(Struct):
     """Records and bytes that were read and kept of a segment, and how many records were removed, by reason.
 
@@ -229,7 +233,7 @@ def _retains_tombstones(batch: Entry, terms: FilterTerms) -> bool:
 def _emptied(batch: Entry) -> bytes:
     """Return only the batch's header, which keeps its producer and offsets (DefaultRecordBatch.writeEmptyHeader)."""
     if not isinstance(batch, RecordBatch):
-        raise Corrupt(
+        raise OldFormat(
             "Empty batches are only supported for magic v2 and above",
             path=batch.path,
             position=batch.position,
