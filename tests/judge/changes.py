@@ -19,19 +19,24 @@ from .truth import Asked, Truth, started
 
 # As the topics have them.
 CONFIG = ("segment.bytes=3000", "index.interval.bytes=400", "segment.index.bytes=16384")
+FREE = ("--except", "retention", "--bytes", "4KiB")
 COUNT = 60
 WIDE = 140
 
 
 @dataclass(frozen=True)
 class Change:
-    """A command that was carried out on a partition. start, end: of the log afterwards, as the plan says."""
+    """A command that was carried out on a partition. start, end: of the log afterwards, as the plan says.
+
+    is_thinning: it may take records out of the middle, as compaction does.
+    """
 
     folder: str
     told: str
     start: int | None
     end: int | None
     is_thinning: bool = False
+    is_truncation: bool = False
 
 
 def _roll(rng: random.Random, before: Before) -> Sequence[str | int]:
@@ -116,7 +121,8 @@ def _changed(
         outcome.differences.append(Difference("COMMAND", folder, f"{told}: status {done.status} {done.told[-WIDE:]}"))
     elif done.status != 3:
         state = _state(done, path)
-        yield Change(folder, told, state.get("log_start_offset"), state.get("log_end_offset"), command == "compact")
+        bounds = state.get("log_start_offset"), state.get("log_end_offset")
+        yield Change(folder, told, *bounds, command == "compact", command == "truncate")
 
 
 def _state(done: Done, path: Path) -> dict[str, int]:
@@ -130,7 +136,7 @@ def _state(done: Done, path: Path) -> dict[str, int]:
 
 def _free(version: str, crowd: Crowd, held: Path, outcome: Outcome) -> None:
     dirs = [crowd.root / name for name in LOG_DIRS]
-    done = klogtool(crowd.root, "free", *dirs, "--kafka", version, "--except", "retention", "--apply", "--to", held)
+    done = klogtool(crowd.root, "free", *dirs, "--kafka", version, *FREE, "--apply", "--to", held)
     if done.status not in (0, 1, 3):
         outcome.differences.append(Difference("COMMAND", "broker", f"free: status {done.status} {done.told[-WIDE:]}"))
 
@@ -142,19 +148,17 @@ def about_change(change: Change, before: Before, truth: Truth) -> Iterator[Diffe
         return
     if change.start is not None and change.start != loaded.log_start_offset:
         yield Difference("COMMAND", change.folder, f"{change.told}: plan: log start {change.start}; broker: {loaded}")
-    if change.end is not None and change.end != loaded.log_end_offset:
+    # A truncation within a batch takes all of it: a broker has the end that was asked for, until it starts again.
+    is_within = change.is_truncation and change.end is not None and loaded.log_end_offset <= change.end
+    if change.end is not None and change.end != loaded.log_end_offset and not is_within:
         yield Difference("COMMAND", change.folder, f"{change.told}: plan: log end {change.end}; broker: {loaded}")
     if reading and not reading.error and reading.is_complete and not reading.stuck:
         known = before.records | before.below
-        kept = {record for record in known if _is_kept(record.offset, change)}
-        if change.start is not None and not change.is_thinning and (gone := kept - reading.records):
+        end = min(change.end or 0, loaded.log_end_offset)
+        kept = {record for record in known if change.start is not None and change.start <= record.offset < end}
+        if not change.is_thinning and (gone := kept - reading.records):
             yield Difference("COMMAND", change.folder, f"{change.told}: not served any more: {sorted(gone)[:4]}")
         if invented := reading.records - known:
             yield Difference(
                 "COMMAND", change.folder, f"{change.told}: served, and not there before: {sorted(invented)[:4]}"
             )
-
-
-def _is_kept(offset: int, change: Change) -> bool:
-    """Whether it is in the log that the plan left."""
-    return change.start is not None and change.end is not None and change.start <= offset < change.end

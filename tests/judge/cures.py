@@ -100,7 +100,7 @@ def _carried_out(root: Path, plan: Path) -> Iterator[Difference]:
     before = _bytes_of(root)
     applied = klogtool(root, "apply", plan, "--format", "json")
     if applied.status not in (0, 1):
-        yield Difference("APPLY", "broker", f"status {applied.status} {applied.told[-300:]}")
+        yield Difference("APPLY", "broker", f"status {applied.status} {(applied.told or applied.out.decode())[-300:]}")
         return
     runs = [row for row in map(json.loads, applied.out.splitlines()) if row["type"] == "applied"]
     for run in reversed(runs):

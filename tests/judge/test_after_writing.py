@@ -66,7 +66,8 @@ def test_writes_are_read_and_nothing_goes_by_them(written: Writing, again: froze
 CHANGES = [
     (Change(FOLDER, "roll", 0, 10), range(10), 0),
     (Change(FOLDER, "roll", None, None), range(10), 0),
-    (Change(FOLDER, "truncate", 0, 9), range(10), 1),
+    (Change(FOLDER, "truncate", 0, 9, is_truncation=True), range(10), 1),
+    (Change(FOLDER, "truncate", 0, 11, is_truncation=True), range(10), 0),
     (Change(FOLDER, "delete-records", 1, 10), range(10), 1),
     (Change(FOLDER, "roll", 0, 10), range(9), 1),
     (Change(FOLDER, "roll", 0, 10), range(11), 1),
