@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import sys
 import time
 from collections import Counter
@@ -96,6 +97,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main() -> int:
     given = parser().parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no broker is left running
     seed = given.seed if given.seed is not None else random.randrange(10**6)
     print(f"judge: seed {seed}, releases {given.releases}", flush=True)
     tally, began = Tally(), time.monotonic()

@@ -28,7 +28,8 @@ WIDE = 140
 class Change:
     """A command that was carried out on a partition. start, end: of the log afterwards, as the plan says.
 
-    is_thinning: it may take records out of the middle, as compaction does.
+    is_thinning: it may take records out of the middle, as compaction does. was_sound: before the command; in a damaged
+    log records may be hidden, which is what the claims about it say.
     """
 
     folder: str
@@ -37,6 +38,7 @@ class Change:
     end: int | None
     is_thinning: bool = False
     is_truncation: bool = False
+    was_sound: bool = True
 
 
 def _roll(rng: random.Random, before: Before) -> Sequence[str | int]:
@@ -122,7 +124,7 @@ def _changed(
     elif done.status != 3:
         state = _state(done, path)
         bounds = state.get("log_start_offset"), state.get("log_end_offset")
-        yield Change(folder, told, *bounds, command == "compact", command == "truncate")
+        yield Change(folder, told, *bounds, command == "compact", command == "truncate", not outcome.faults[name])
 
 
 def _state(done: Done, path: Path) -> dict[str, int]:
@@ -156,7 +158,7 @@ def about_change(change: Change, before: Before, truth: Truth) -> Iterator[Diffe
         known = before.records | before.below
         end = min(change.end or 0, loaded.log_end_offset)
         kept = {record for record in known if change.start is not None and change.start <= record.offset < end}
-        if not change.is_thinning and (gone := kept - reading.records):
+        if change.was_sound and not change.is_thinning and (gone := kept - reading.records):
             yield Difference("COMMAND", change.folder, f"{change.told}: not served any more: {sorted(gone)[:4]}")
         if invented := reading.records - known:
             yield Difference(
