@@ -64,8 +64,9 @@ def test_a_partition_dir_alone_goes_by_the_log_dir_around_it(log_dir: pathlib.Pa
 
 def test_folders_that_a_broker_treats_otherwise(log_dir: pathlib.Path) -> None:
     doomed, stray = f"t-2.{'0' * 32}-delete", f"t-3.{'0' * 32}-stray"
-    for name in (doomed, stray, "__cluster_metadata-0"):
+    for name in (doomed, stray):
         shutil.copytree(log_dir / "t-0", log_dir / name)
+    shutil.copytree(FIXTURES / "metadata/logdir/__cluster_metadata-0", log_dir / "__cluster_metadata-0")
     (log_dir / "remote-log-index-cache").mkdir()
     found = by_name(plans(log_dir))
     assert set(found) == {"t-0", "t-1", doomed, stray, "__cluster_metadata-0"}
