@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -14,9 +15,11 @@ from klogtool.doctor.file_options import (
     future_options,
     identity_options,
     log_start_options,
+    move_away,
     rename_options,
     stray_options,
 )
+from klogtool.doctor.fixes import is_carried_out
 from klogtool.doctor.log_options import (
     cut_options,
     early_end_options,
@@ -27,6 +30,12 @@ from klogtool.doctor.log_options import (
 )
 from klogtool.doctor.messages import situation_of
 from klogtool.doctor.patient import Patient
+from klogtool.escape import quoted
+from klogtool.format.names import parse_file_name
+from klogtool.log.folder import names_in
+from klogtool.log.partition import Partition
+from klogtool.verify.cures import move_out_of_partition
+from klogtool.verify.verify_names import METADATA_TOPIC
 
 _REPLICA = (
     "is another replica of this partition whole? Then a broker can fetch all of it again (klogtool hash on each host "
@@ -66,9 +75,11 @@ _LOOK_AT_FINDING = {
 def advise(trouble: Trouble, patient: Patient) -> Trouble:
     """Return the trouble with what to look at first, and with its options."""
     look = [line for point in trouble.ahead for line in _look_first(point)]
-    options = [option for point in trouble.ahead for option in _walk_options(point, patient)]
+    options = [option for point in trouble.ahead for option in _walk_plannable(point, patient)]
     if not options:
         options = [_by_hand(trouble.path, point.cure) for point in trouble.ahead if point.cure is not None]
+    if not options:
+        options = [_last_resort(point, patient) for point in trouble.ahead]
     return replace(trouble, look_first=tuple(dict.fromkeys(look)), options=tuple(_unlike(options)))
 
 
@@ -116,6 +127,50 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
             yield from rebuilding_options(point.path, "index,timeindex", patient)
         case _:
             pass
+
+
+def _walk_plannable(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the options for one point, without those whose plan would be refused. If a rebuilding is refused, the log
+    itself is damaged: then the options for a log that does not load."""
+    options = list(_walk_options(point, patient))
+    plannable = [option for option in options if _is_decided(option) or is_carried_out(option)]
+    yield from plannable
+    if len(plannable) < len(options) and not any(option.remedies for option in plannable):
+        yield from loading_options(point, patient)
+        yield from _folders_away(patient.partition_of(point.path))
+
+
+def _is_decided(option: Option) -> bool:
+    """Return whether nothing is to be planned, or the decision was made when the option was."""
+    commands = {remedy.command for remedy in option.remedies}
+    return not commands or bool(commands & {"salvage", "verify --recover"})
+
+
+def _folders_away(partition: Partition) -> Iterator[Option]:
+    """Yield what to do about folders that have the names of files: no plan touches them."""
+    for name in names_in(partition.path):
+        path = os.path.join(partition.path, name)
+        if os.path.isdir(path) and parse_file_name(name).base_offset is not None:
+            yield replace(_by_hand(partition.path, move_out_of_partition(path)), title="move the folder away first")
+
+
+def _last_resort(point: Ahead, patient: Patient) -> Option:
+    """Return what is left where nothing mends: no trouble ends without a word on what to do."""
+    if point.what is What.LEFT_OUT:
+        paths = " ".join(map(quoted, patient.log_dirs))
+        return _by_hand(point.path, f"klogtool doctor {paths} LOGDIR  # LOGDIR: the log dir that is not named")
+    if point.what is What.METADATA_LOST:
+        command = f"cp -a COPY {quoted(point.path)}  # COPY: {os.path.basename(point.path)} of another controller"
+        return _by_hand(point.path, command)
+    is_partition = patient.holds(point.path) and point.path not in patient.log_dirs
+    partition = patient.partition_of(point.path) if is_partition else None
+    if partition is None or partition.topic in (None, METADATA_TOPIC) or not os.path.isdir(partition.path):
+        return _by_hand(point.path, f"klogtool verify {quoted(point.path)}  # names the damage, and what mends it")
+    option = move_away("move the folder out of the log dir, and keep it", partition.path, patient)
+    if point.what is What.STRAY:  # nobody would be served from it
+        return option
+    price = "the broker creates an empty one; another replica fills it, if there is one"
+    return replace(option, strategy=Strategy.AS_THE_BROKER, lost_records=None, lost_ms=None, price=price)
 
 
 def _by_hand(path: str, cure: str) -> Option:

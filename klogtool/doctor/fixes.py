@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
 from klogtool.doctor.answers import Diagnosis, Option, Remedy, Trouble
-from klogtool.errors import Refused
+from klogtool.errors import KlogError, Refused
 from klogtool.plans.decisions import decide
 from klogtool.plans.mend import COMMAND, MendQuestion
 from klogtool.plans.plan import Plan
@@ -16,10 +17,15 @@ from klogtool.plans.plan import Plan
 def choose(diagnosis: Diagnosis, numbers: Sequence[int]) -> list[Option]:
     """Return the options with these numbers; without numbers, the first option of each trouble that can be planned.
 
-    Raises Refused for a number that no option has, and for an option that only a person can carry out.
+    Raises Refused if there is nothing to plan, for a number that no option has, and for an option that only a person
+    can carry out.
     """
     if not numbers:
-        return [first for trouble in diagnosis.troubles if (first := first_fix(trouble)) is not None]
+        firsts = [first for trouble in diagnosis.troubles if (first := first_fix(trouble)) is not None]
+        if not firsts:
+            why = "every option has to be carried out by hand" if diagnosis.troubles else "no trouble was found"
+            raise Refused(f"there is nothing to plan: {why}")
+        return firsts
     known = {option.number: option for trouble in diagnosis.troubles for option in trouble.options}
     for number in numbers:
         if number not in known:
@@ -38,7 +44,7 @@ def first_fix(trouble: Trouble) -> Option | None:
 def plan_fixes(options: Iterable[Option]) -> Iterator[Plan]:
     """Yield the plans of the options. Edits in one log dir are one plan's question. Raises KlogError as the decisions
     do."""
-    for remedy in _merged([remedy for option in options for remedy in option.remedies]):
+    for remedy in merged_remedies([remedy for option in options for remedy in option.remedies]):
         for plan in decide(remedy.command, remedy.path, remedy.question):
             if (
                 remedy.command == COMMAND or plan.path == remedy.path
@@ -46,7 +52,23 @@ def plan_fixes(options: Iterable[Option]) -> Iterator[Plan]:
                 yield plan
 
 
-def _merged(remedies: Sequence[Remedy]) -> Iterator[Remedy]:
+def is_carried_out(option: Option) -> bool:
+    """Return whether the plans of an option can be made, and carried out."""
+    try:
+        plans = list(plan_fixes([option]))
+    except KlogError:
+        return False
+    return any(plan.steps for plan in plans) and not any(map(touches_folder, plans))
+
+
+def touches_folder(plan: Plan) -> bool:
+    """Return whether a step changes a name that is no regular file: it cannot be undone, so no plan does it."""
+    names = {name for step in plan.steps for name in (getattr(step, "path", ""), getattr(step, "to", ""))}
+    paths = [os.path.join(plan.path, name) for name in names if name]
+    return plan.command != COMMAND and any(os.path.lexists(path) and not os.path.isfile(path) for path in paths)
+
+
+def merged_remedies(remedies: Sequence[Remedy]) -> Iterator[Remedy]:
     """Yield the remedies; those that edit files of the same log dir as one, and last."""
     edits: dict[str, Remedy] = {}
     for remedy in remedies:

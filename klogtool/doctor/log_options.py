@@ -17,6 +17,7 @@ from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.overflow_split import SWAP
 from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy
 from klogtool.doctor.file_options import mending
+from klogtool.doctor.fixes import touches_folder
 from klogtool.doctor.option_prices import Priced, price_of, price_of_files
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
@@ -200,8 +201,9 @@ def rebuilding_options(path: str, only: str, patient: Patient) -> Iterator[Optio
 
 
 def _decided(command: str, path: str, question: Any) -> Plan | None:
-    """Return the plan for a partition dir; None if the command refuses it."""
+    """Return the plan for a partition dir; None if the command refuses it, or `apply` would."""
     try:
-        return next((plan for plan in decide(command, path, question) if plan.path == path), None)
+        plan = next((plan for plan in decide(command, path, question) if plan.path == path), None)
+        return None if plan is None or touches_folder(plan) else plan
     except KlogError:
         return None

@@ -35,7 +35,7 @@ def walk_replica_points(patient: Patient) -> Iterator[Ahead]:
         if partition.state is PartitionDirState.DELETE and expected not in present:
             yield from _deleted(partition)
         elif partition.state is PartitionDirState.CURRENT and expected[0] != partition.topic:
-            yield _misnamed(partition, expected)
+            yield _misnamed(partition, expected, is_led=partition.topic in cluster.topics.by_name)
 
 
 def walk_left_out(patient: Patient) -> Iterator[Ahead]:
@@ -68,12 +68,17 @@ def _deleted(partition: Partition) -> Iterator[Ahead]:
         yield Ahead(partition.path, What.ALL_DELETED, detail, Severity.ERROR, lost_bytes=size)
 
 
-def _misnamed(partition: Partition, expected: _Key) -> Ahead:
+def _misnamed(partition: Partition, expected: _Key, *, is_led: bool) -> Ahead:
     size, topic = find_log_bytes(partition), expected[0]
     detail = (
         f"its topic id is that of {topic}: a broker loads it as {partition.topic}-{partition.partition}, and never "
         f"serves or deletes it; its {size:,} bytes of records stay there"
     )
+    if is_led:
+        detail += (
+            "; where it should lead or follow this name, it fails (InconsistentTopicIdException), and may leave other "
+            "partitions of the broker without a leader, too"
+        )
     return Ahead(partition.path, What.MISNAMED, detail, Severity.ERROR, lost_bytes=size)
 
 

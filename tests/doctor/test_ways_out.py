@@ -1,0 +1,99 @@
+"""Every trouble ends in something that a person can do, and every plan that is made can be carried out."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+
+import pytest
+from asking_doctor import NOW_MS, asked, wounded
+from running import run_here
+from startup import (
+    EPOCHS,
+    SCENARIOS,
+    T,
+    both,
+    flipped,
+    folder,
+    in_place_of,
+    log,
+    loses,
+    put,
+    side,
+    torn,
+    unclean,
+)
+
+from klogtool.doctor.situation import Outcome
+from klogtool.doctor.situations import SITUATIONS
+
+TROUBLED = [name for name, scenario in SCENARIOS.items() if scenario.ahead]
+FIX = ["doctor", "d0", "d1", "--now", str(NOW_MS), "--fix", "--plan-out", "../plan.json"]
+BAD_EPOCHS = put(f"{T}/{EPOCHS}", "hello\n")
+# States in which the nearest cure is refused, or a name that a plan needs is taken.
+BLOCKED = {
+    "epochs that cannot be read, over a damaged log": both(BAD_EPOCHS, flipped(log(11), 300)),
+    "a folder in place of a snapshot": unclean(both(torn(log(32), 1200), in_place_of(side(43, "snapshot")))),
+    "a folder in place of an older snapshot": unclean(both(torn(log(32), 1200), in_place_of(side(32, "snapshot")))),
+    "a folder where the cut ends": unclean(both(torn(log(32), 1200), folder(side(42, "snapshot")))),
+    "a folder in place of an index": unclean(both(torn(log(32), 1200), in_place_of(side(32, "timeindex")))),
+}
+
+
+def options_by_trouble(rows: list[dict[str, object]]) -> dict[str, list[str]]:
+    """The options follow the points of their trouble."""
+    found: dict[str, list[str]] = {}
+    path = ""
+    for row in rows:
+        if row["type"] == "ahead":
+            path = str(row["path"])
+            found.setdefault(path, [])
+        elif row["type"] == "option":
+            found[path].append(str(row["command"]))
+    return found
+
+
+@pytest.mark.parametrize("name", TROUBLED)
+def test_every_trouble_has_a_way_out(tmp_path: pathlib.Path, name: str) -> None:
+    scenario = SCENARIOS[name]
+    rows = asked(wounded(scenario, tmp_path / "disks"), scenario)
+    assert all(commands and all(commands) for commands in options_by_trouble(rows).values())
+
+
+@pytest.mark.parametrize("name", BLOCKED)
+def test_what_is_planned_can_be_carried_out(tmp_path: pathlib.Path, name: str) -> None:
+    """Another trouble is mended in any case."""
+    other = flipped("d1/u-0/00000000000000000000.log", 100)
+    scenario = loses(both(BLOCKED[name], other))
+    disks = wounded(scenario, tmp_path / "disks")
+    assert all(options_by_trouble(asked(disks, scenario)).values())
+    planned = run_here(FIX, disks)
+    assert planned.status == 0, planned
+    done = run_here(["apply", "../plan.json"], disks)
+    assert done.status in (0, 1), done
+
+
+@pytest.mark.parametrize("name", ["2 clean", "10 log dir missing", "9 log missing, no snapshot"])
+def test_nothing_to_plan_is_refused(tmp_path: pathlib.Path, name: str) -> None:
+    disks = wounded(SCENARIOS[name], tmp_path / "disks")
+    planned = run_here(FIX, disks)
+    assert (planned.status, planned.out) == (3, b"")
+    assert "nothing to plan" in planned.err
+    assert not (tmp_path / "plan.json").exists()
+
+
+def test_every_situation_says_what_to_do() -> None:
+    """A command, or that nothing is to be done."""
+    mute = [each.name for each in SITUATIONS if not each.look_first.strip()]
+    mute += [each.name for each in SITUATIONS if not each.cures and each.outcome is not Outcome.OK]
+    assert mute == []
+
+
+def test_moving_a_folder_away_is_a_way_out(tmp_path: pathlib.Path) -> None:
+    """A partition that the cluster does not know: its records are kept out of the broker's way."""
+    scenario = SCENARIOS["4 topic that the cluster does not know"]
+    disks = wounded(scenario, tmp_path / "disks")
+    assert run_here(FIX, disks).status == 0
+    assert run_here(["apply", "../plan.json"], disks).status == 0
+    assert (disks / "d1.moved-out/v-0").is_dir()
+    shutil.rmtree(disks / "d1.moved-out")
