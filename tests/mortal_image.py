@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from klogtool.disk.about import About
 from klogtool.disk.disk import Disk
+from klogtool.plans.image_log import Piece
 
 
 class StoppedHere(OSError):
@@ -27,9 +30,19 @@ class DyingDisk(Disk):
         self._count()
         super().write(*args, **more)
 
-    def write_pieces(self, *args: Any, **more: Any) -> None:
+    def write_pieces(self, path: str, pieces: Iterable[Piece], like: About) -> None:
         self._count()
-        super().write_pieces(*args, **more)
+        super().write_pieces(path, self._counted(pieces), like)
+
+    def _counted(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
+        """Also fails between two pieces of a file, and before its end."""
+        for piece in pieces:
+            yield piece
+            self._count()
+
+    def describe(self, *args: Any) -> None:
+        self._count()
+        super().describe(*args)
 
     def rename(self, *args: Any) -> None:
         self._count()

@@ -1,7 +1,8 @@
 """The calls that change files. Nothing else in klogtool changes a file (tests/test_house.py checks that).
 
-These functions decide nothing. Each is one system call, except `write` and `extend`, which may stop in the middle as
-any write may. So it is enough to test with a disk that dies after n calls and loses what was not synced.
+These functions decide nothing. Each is one system call, except `write`, `write_pieces`, `extend`, `fill` and
+`describe`, which may stop in the middle. So it is enough to test with a disk that dies after n calls, also inside of
+these, and loses what was not synced.
 """
 
 from __future__ import annotations

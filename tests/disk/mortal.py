@@ -12,8 +12,11 @@ import os
 import pathlib
 import random
 import shutil
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 from msgspec.structs import replace
 
@@ -21,10 +24,13 @@ from klogtool.broker.content import Content, read_content
 from klogtool.disk.about import About
 from klogtool.disk.disk import Disk
 from klogtool.disk.journal import OurLinks
+from klogtool.plans.image_log import Piece
 from klogtool.plans.plan import Plan
 from klogtool.plans.saved_plan import SavedPlan
 
 Inode = tuple[int, int]
+CALLS_OF_A_VERB = ("pwrite", "copy_file_range", "ftruncate", "chown", "chmod", "setxattr", "utime")
+MOST_CALLS_OF_A_VERB = 4
 
 
 class Attics:
@@ -48,6 +54,33 @@ def reusable(plan: Plan) -> SavedPlan:
     """For log dirs that are made anew, or whose files a MortalDisk has a name for: by sizes and times alone."""
     saved = SavedPlan.of(plan)
     return replace(saved, facts=tuple(replace(fact, ino=None, ctime_ns=None) for fact in saved.facts))
+
+
+class StoppedInside:
+    """How often a disk died inside of a verb: by its name, and by how many system calls were done before."""
+
+    count: ClassVar[Counter[tuple[str, int]]] = Counter()
+
+
+@contextmanager
+def system_calls(most: int) -> Iterator[list[int]]:
+    """So many calls that change a file work, and the next one is the death of the process. Gives how many worked."""
+    done = [0]
+
+    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def work(*given: Any, **more: Any) -> Any:
+            if done[0] == most:
+                raise Died
+            done[0] += 1
+            return call(*given, **more)
+
+        return work
+
+    with ExitStack() as stack:
+        for name in CALLS_OF_A_VERB:
+            if hasattr(os, name):
+                stack.enter_context(patch.object(os, name, counted(getattr(os, name))))
+        yield done
 
 
 class Died(BaseException):
@@ -97,6 +130,29 @@ class MortalDisk(Disk):
         self._verb(lambda: Disk.write(self, path, (half,)))
         super().write(path, content, like, *reached)
         self._meet(path)
+
+    def write_pieces(self, path: str, pieces: Iterable[Piece], like: About) -> None:
+        self._verb(self._in_the_middle_of("write_pieces", path, pieces, like))
+        super().write_pieces(path, pieces, like)
+        self._meet(path)
+
+    def fill(self, path: str, content: Content, like: About) -> None:
+        self._verb(self._in_the_middle_of("fill", path, content, like))
+        super().fill(path, content, like)
+
+    def describe(self, path: str, wanted: About) -> None:
+        self._verb(self._in_the_middle_of("describe", path, wanted))
+        super().describe(path, wanted)
+
+    def _in_the_middle_of(self, name: str, *given: Any) -> Callable[[], None]:
+        """Do a verb up to one of its system calls. Which one depends on where the disk dies, so all have their turn."""
+
+        def work() -> None:
+            with suppress(Died), system_calls(self.dies_after % MOST_CALLS_OF_A_VERB) as made:
+                getattr(Disk, name)(self, *given)
+            StoppedInside.count[name, made[0]] += 1
+
+        return work
 
     def extend(self, path: str, position: int, content: Content) -> None:
         half = read_content(content)
@@ -235,5 +291,5 @@ def _counted(name: str) -> Any:
     return verb
 
 
-for _name in ("fill", "truncate", "link", "delete", "rmdir", "describe"):
+for _name in ("truncate", "link", "delete", "rmdir"):
     setattr(MortalDisk, _name, _counted(_name))
