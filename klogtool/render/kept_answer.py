@@ -23,6 +23,7 @@ from klogtool.json_rows import row_line
 
 MOST_PAGE_BYTES = 16 << 20
 MOST_ANSWER_BYTES = 16 << 20
+MOST_ROWS_BYTES = 256 << 20  # as lines of JSON: each repeats the names that its table has once
 PLAIN_BYTES = 50_000  # a larger block is compressed
 SMALL_BYTES = 2 << 20  # up to here the best compression takes less than a second
 _LEVEL, _FAST_LEVEL = 19, 12  # of zstd
@@ -120,12 +121,16 @@ def _inflated(text: str) -> bytes:
 
 
 def _row_lines(body: _Body) -> Iterator[str]:
-    """Yield the rows in their order. Raises ValueError or IndexError for tables that do not fit."""
-    rows = [_walk_rows(table) for table in body.tables]
+    """Yield the rows in their order. Raises ValueError or IndexError for tables that do not fit; AboveLimit."""
+    rows, left = [_walk_rows(table) for table in body.tables], MOST_ROWS_BYTES
     for n in body.order:
         if n < 0 or (row := next(rows[n], None)) is None:
             raise ValueError("a table has too few rows")
-        yield row_line(row)
+        line = row_line(row)
+        left -= len(line)
+        if left < 0:
+            raise AboveLimit(f"the rows of the answer are too large (limit: {MOST_ROWS_BYTES:,} bytes)")
+        yield line
 
 
 def _walk_rows(table: _Table) -> Iterator[dict[str, Any]]:

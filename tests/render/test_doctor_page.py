@@ -256,6 +256,13 @@ def test_an_answer_that_inflates_without_end_is_above_the_limit() -> None:
         read_answer(block(zstd=compressed(bytes(MOST_ANSWER_BYTES + 1))), "page.html")
 
 
+def test_rows_that_repeat_a_long_name_without_end_are_above_the_limit() -> None:
+    """A megabyte of a page, and gigabytes of rows."""
+    table = {"columns": ["x" * (1 << 20)], "values": [[1] * 3000]}
+    with pytest.raises(AboveLimit, match="rows of the answer"):
+        read_answer(block(body(tables=[table], order=[0] * 3000)), "page.html")
+
+
 def test_an_answer_that_nobody_could_read_back_is_not_written() -> None:
     with pytest.raises(AboveLimit):
         answer_block("x" * (MOST_ANSWER_BYTES + 1), [], 0)
