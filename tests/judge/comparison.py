@@ -13,19 +13,19 @@ from pathlib import Path
 from .bases import LOG_DIRS
 from .claims import Claims, PartitionClaim, Ranges, is_in
 from .disks import CHECKPOINTS, read_lines
-from .records_on_disk import Found, batches_in, batches_of, records_of
+from .records_on_disk import Found, batches_in, batches_of, names_and_bytes, records_of
 from .truth import Loaded, Truth, is_plain
 
 
 @dataclass(frozen=True)
 class Before:
     """A partition dir before the start. records: sound, at or above the log start; below: below it, or far off.
-    end: behind the last sound batch, of a .swap, too. logs: names of .log files. high_watermark: as checkpointed."""
+    end: behind the last sound batch, of a .swap, too. files: names, and CRCs of bytes. high_watermark: known."""
 
     records: frozenset[Found]
     below: frozenset[Found]
     end: int
-    logs: frozenset[str]
+    files: Mapping[str, int]
     high_watermark: int | None
 
 
@@ -65,8 +65,7 @@ def _before(path: Path, log_start: int, high_watermark: int | None) -> Before:
     is_start_of_it = log_start <= end
     below = frozenset(record for record in records if is_start_of_it and record.offset < log_start)
     below |= records_of(batch for batch in found if batch.is_far)
-    logs = frozenset(log.name for log in path.glob("*.log"))
-    return Before(frozenset(records - below), below, end, logs, high_watermark)
+    return Before(frozenset(records - below), below, end, names_and_bytes(path), high_watermark)
 
 
 def differences(claims: Claims, truth: Truth, before: Mapping[str, Before]) -> Iterator[Difference]:
@@ -124,10 +123,7 @@ def _about_partition(
     if not is_served:
         return
     yield from _about_bounds(claim, truth.loaded[folder], differ)
-    gone = {name for name in before.logs if name not in truth.logs[folder]}
-    claimed = {Path(name).name for name in claim.deleted if name.endswith(".log")}
-    if gone != claimed:
-        yield differ("DELETED", f"claim: {sorted(claimed)}; gone: {sorted(gone)}")
+    yield from _about_files(claim, before.files, truth.files[folder], folder.split("/")[1] in truth.written, differ)
     yield from _about_gone(claim, before, truth.loaded[folder], differ)
     if reading:
         if reading.is_complete:
@@ -145,6 +141,20 @@ def _about_bounds(claim: PartitionClaim, loaded: Loaded, differ: Differ) -> Iter
         said, is_so = getattr(claim, name), getattr(loaded, name)
         if said is not None and said != is_so:
             yield differ(name.upper(), f"claim: {said}; broker: {is_so}")
+
+
+def _about_files(
+    claim: PartitionClaim, before: Mapping[str, int], after: Mapping[str, int], is_written: bool, differ: Differ
+) -> Iterator[Difference]:
+    """Of .log files: which are deleted, and (where nobody wrote to them since) cut or replaced."""
+    gone = {name for name in before if name.endswith(".log") and name not in after}
+    claimed = {name for name in claim.deleted if name.endswith(".log")}
+    if gone != claimed:
+        yield differ("DELETED", f"claim: {sorted(claimed)}; gone: {sorted(gone)}")
+    changed = {name for name in before.keys() & after.keys() if name.endswith(".log") and before[name] != after[name]}
+    claimed = {name for name in claim.rewritten if name.endswith(".log")}
+    if not is_written and changed != claimed:
+        yield differ("REWRITTEN", f"claim: {sorted(claimed)}; changed: {sorted(changed)}")
 
 
 def _about_lost(

@@ -63,6 +63,11 @@ def batches_of(partition: Path) -> list[Batch]:
     return [batch for log in logs for batch in batches_in(log)]
 
 
+def names_and_bytes(partition: Path) -> dict[str, int]:
+    """The files of a partition dir that are no folders: name and CRC of the bytes."""
+    return {path.name: zlib.crc32(path.read_bytes()) for path in sorted(partition.iterdir()) if path.is_file()}
+
+
 def records_of(batches: Iterable[Batch]) -> set[Found]:
     """The records, each once, however often a batch lies there."""
     return {record for batch in batches for record in batch.records}

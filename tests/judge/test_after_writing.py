@@ -18,7 +18,7 @@ def found(*offsets: int) -> frozenset[Found]:
     return frozenset(Found(offset, 7 * offset) for offset in offsets)
 
 
-BEFORE = Before(found(*range(10)), frozenset(), 10, frozenset(), None)
+BEFORE = Before(found(*range(10)), frozenset(), 10, {}, None)
 
 
 def truth(*served: int) -> Truth:

@@ -21,9 +21,16 @@ def found(*offsets: int) -> frozenset[Found]:
 
 
 # Ten records and five more below the log start; the start cut two of them, and hides one.
-BEFORE = Before(found(*range(5, 15)), found(*range(5)), 15, frozenset({LOG}), 20)
+BEFORE = Before(found(*range(5, 15)), found(*range(5)), 15, {LOG: 1}, 20)
 TRUE = PartitionClaim(
-    "d0/t-0", True, 5, 13, Lost(2, ((13, 14),)), Gone(((15, 19),), ("high-watermark",)), Hidden(1, ((9, 9),))
+    "d0/t-0",
+    True,
+    5,
+    13,
+    Lost(2, ((13, 14),)),
+    Gone(((15, 19),), ("high-watermark",)),
+    Hidden(1, ((9, 9),)),
+    rewritten=(LOG,),
 )
 
 
@@ -33,7 +40,7 @@ def truth() -> Truth:
         loaded={FOLDER: Loaded(5, 13)},
         read={"t-0": Reading(5, 13, found(5, 6, 7, 8, 10, 11, 12), (), True, None)},
         kept={FOLDER: set(found(*range(13)))},
-        logs={FOLDER: {LOG}},
+        files={FOLDER: {LOG: 2}},
     )
 
 
@@ -63,6 +70,7 @@ FALSE = [
     ("HIDDEN", {"hidden": Hidden(0, ())}),
     ("HIDDEN", {"hidden": Hidden(2, ((9, 10),))}),
     ("DELETED", {"deleted": (LOG,)}),
+    ("REWRITTEN", {"rewritten": ()}),
 ]
 
 

@@ -19,7 +19,7 @@ from kafka.kafka import cache_folder
 
 from .bases import LOG_DIRS, broker_over
 from .disks import PARTITION
-from .records_on_disk import Found, batches_of, records_of
+from .records_on_disk import Found, batches_of, names_and_bytes, records_of
 
 PROBE = Path(__file__).with_name("Probe.java")
 START_LIMIT_S, PROBE_LIMIT_S, SETTLING_S = 60, 240, 0.7
@@ -80,7 +80,7 @@ class Writing:
 @dataclass
 class Truth:
     """Folders are named with their log dir (d0/plain-0), partitions without. kept: of each folder that was there, the
-    sound records that it has afterwards, wherever the broker has put it; logs: the names of its .log files."""
+    sound records that it has afterwards, wherever the broker has put it; files: names, and CRCs of bytes."""
 
     is_up: bool = False
     troubles: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Truth:
     again: dict[str, Reading] = field(default_factory=dict)
     written: dict[str, Writing] = field(default_factory=dict)
     kept: dict[str, set[Found]] = field(default_factory=dict)
-    logs: dict[str, set[str]] = field(default_factory=dict)
+    files: dict[str, dict[str, int]] = field(default_factory=dict)
     said: str = ""
 
     def reading(self, folder: str) -> Reading | None:
@@ -160,7 +160,7 @@ def _note_disk(truth: Truth, work: Path, folders: Iterable[str]) -> None:
         places = [here, *here.parent.glob(f"{here.name}.*-stray"), *here.parent.glob(f"{here.name}.*-delete")]
         found = [place for place in places if place.is_dir()]
         truth.kept[folder] = {record for place in found for record in records_of(batches_of(place))}
-        truth.logs[folder] = {log.name for place in found for log in place.glob("*.log")}
+        truth.files[folder] = {name: crc for place in found for name, crc in names_and_bytes(place).items()}
 
 
 def _ask(version: str, broker: Any, asked: Asked, partitions: list[str], truth: Truth) -> None:
