@@ -153,7 +153,8 @@ def _about_files(
         yield differ("DELETED", f"claim: {sorted(claimed)}; gone: {sorted(gone)}")
     changed = {name for name in before.keys() & after.keys() if name.endswith(".log") and before[name] != after[name]}
     claimed = {name for name in claim.rewritten if name.endswith(".log")}
-    if not is_written and changed != claimed:
+    replaced = {name for name in claimed if f"{name}.swap" in before}  # perhaps by the same bytes
+    if not is_written and not changed <= claimed <= changed | replaced:
         yield differ("REWRITTEN", f"claim: {sorted(claimed)}; changed: {sorted(changed)}")
 
 
@@ -161,10 +162,13 @@ def _about_lost(
     claim: PartitionClaim, truth: Truth, before: Before, folder: str, differ: Differ
 ) -> Iterator[Difference]:
     kept = {record for name, records in truth.kept.items() if _same(name, folder) for record in records}
+    reading = truth.reading(folder)
+    # What stays on the disk and is served to nobody any more may be called lost, or hidden.
+    there = kept & reading.records if reading and reading.is_complete and not reading.error else kept
     lost = before.records - kept
-    may = {record for record in before.below if record not in kept}
+    may = set(before.records | before.below) - there
     yield from _counted("LOST", claim.lost.records, claim.lost.ranges, lost, may, differ)
-    wrong = [r.offset for r in before.records & kept if is_in(r.offset, claim.lost.ranges)]
+    wrong = [r.offset for r in before.records & there if is_in(r.offset, claim.lost.ranges)]
     still = {record.offset for record in lost}
     if wrong := sorted(set(wrong) - still):
         yield differ("LOST", f"claim: {claim.lost.ranges} are lost; {wrong[:5]} are there afterwards")
@@ -202,10 +206,11 @@ def _about_gone(claim: PartitionClaim, before: Before, loaded: Loaded, differ: D
 def _about_hidden(
     claim: PartitionClaim, before: Before, kept: set[Found], served: frozenset[Found], differ: Differ
 ) -> Iterator[Difference]:
-    hidden = (before.records & kept) - served
-    may = (before.below & kept) - served
+    unserved = (before.records & kept) - served
+    hidden = {record for record in unserved if not is_in(record.offset, claim.lost.ranges)}
+    may = ((before.below | before.records) & kept) - served
     yield from _counted("HIDDEN", claim.hidden.records, claim.hidden.ranges, hidden, set(may), differ)
-    offsets = {record.offset for record in hidden}
+    offsets = {record.offset for record in unserved}
     wrong = sorted({r.offset for r in served if is_in(r.offset, claim.hidden.ranges)} - offsets)
     if wrong:
         yield differ("HIDDEN", f"claim: {claim.hidden.ranges} are hidden; {wrong[:5]} are served")
