@@ -1,0 +1,93 @@
+"""A log with false files beside it, for tests of what reads it."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+import shutil
+from collections.abc import Callable
+from itertools import pairwise
+
+from loading import NOW_MS, data, make
+
+BASES = (0, 60, 100, 160)
+SECONDS = 40  # timestamps are so many different seconds, out of order, so that many are equal
+
+
+def write_sound(folder: pathlib.Path) -> pathlib.Path:
+    """A partition of three segments, with batches of two records and timestamps out of order."""
+    chance = random.Random(5)
+    logs = {
+        first: [data(n, records=2, time_ms=NOW_MS + 1000 * _second(n, chance)) for n in range(first, end, 2)]
+        for first, end in pairwise(BASES)
+    }
+    return make(folder, logs)
+
+
+def _second(offset: int, chance: random.Random) -> int:
+    return min(SECONDS - 1, max(0, offset * SECONDS // BASES[-1] + chance.randint(-4, 4)))
+
+
+Damage = Callable[[pathlib.Path, int, random.Random], None]
+
+
+def _cut(file: pathlib.Path, entry: int, chance: random.Random) -> None:
+    entries = file.stat().st_size // entry
+    file.write_bytes(file.read_bytes()[: entry * chance.randrange(max(1, entries))])
+
+
+def _padded(file: pathlib.Path, entry: int, chance: random.Random) -> None:
+    file.write_bytes(file.read_bytes() + bytes(entry * chance.randint(1, 5) + chance.choice((0, 3))))
+
+
+def _zeroed(file: pathlib.Path, _: int, chance: random.Random) -> None:
+    file.write_bytes(bytes(file.stat().st_size))
+
+
+def _random(file: pathlib.Path, _: int, chance: random.Random) -> None:
+    file.write_bytes(chance.randbytes(file.stat().st_size))
+
+
+def _flipped(file: pathlib.Path, _: int, chance: random.Random) -> None:
+    found = bytearray(file.read_bytes())
+    for _ in range(chance.randint(1, 3)):
+        if found:
+            found[chance.randrange(len(found))] ^= 1 << chance.randrange(8)
+    file.write_bytes(found)
+
+
+def _without_some(file: pathlib.Path, entry: int, chance: random.Random) -> None:
+    found = file.read_bytes()
+    entries = [found[at : at + entry] for at in range(0, len(found), entry)]
+    file.write_bytes(b"".join(one for one in entries if chance.random() < 0.6))
+
+
+def _shuffled(file: pathlib.Path, entry: int, chance: random.Random) -> None:
+    found = file.read_bytes()
+    entries = [found[at : at + entry] for at in range(0, len(found), entry)]
+    chance.shuffle(entries)
+    file.write_bytes(b"".join(entries))
+
+
+def _of_another(file: pathlib.Path, _: int, chance: random.Random) -> None:
+    file.write_bytes(chance.choice(sorted(file.parent.glob("*" + file.suffix))).read_bytes())
+
+
+def _gone(file: pathlib.Path, _: int, __: random.Random) -> None:
+    file.unlink()
+
+
+DAMAGES: tuple[Damage, ...] = (
+    *(_cut, _padded, _zeroed, _random, _flipped),
+    *(_without_some, _shuffled, _of_another, _gone),
+)
+
+
+def damaged(sound: pathlib.Path, at: pathlib.Path, chance: random.Random) -> pathlib.Path:
+    """A copy with something wrong in one to three of its indexes."""
+    folder = pathlib.Path(shutil.copytree(sound, at))
+    for _ in range(chance.randint(1, 3)):
+        files = sorted([*folder.glob("*.index"), *folder.glob("*.timeindex")])
+        file = chance.choice(files)
+        chance.choice(DAMAGES)(file, 12 if file.suffix == ".timeindex" else 8, chance)
+    return folder
