@@ -21,6 +21,7 @@ from klogtool.doctor.absent import split_log_dirs
 from klogtool.doctor.answers import Diagnosis
 from klogtool.doctor.fixes import choose, plan_fixes
 from klogtool.doctor.rehearsal import Examination, examine, examine_for_all
+from klogtool.doctor.server_properties import log_dirs_of, server_settings
 from klogtool.json_rows import row_line
 from klogtool.log.under import count_partitions
 from klogtool.plans.mend import COMMAND as FIX
@@ -55,7 +56,8 @@ COMMAND = "doctor"
 @circumstance_options.circumstances
 @options.debug
 def command(paths: tuple[str, ...], circumstances: Circumstances, form: str, **chosen: Any) -> int:
-    """Say what a broker's start will do to its log dirs, and what to do first. Name all log dirs of one broker.
+    """Say what a broker's start will do to its log dirs, and what to do first. Name all log dirs of one broker, or its
+    server.properties with --config-file.
 
     doctor rehearses the start in memory, and never writes. First comes the verdict: whether the broker starts, what it
     loses, and the command to run. Then come the troubles, the worst first, each with options: what each option loses,
@@ -66,6 +68,8 @@ def command(paths: tuple[str, ...], circumstances: Circumstances, form: str, **c
     wrong usage, a path that is no log dir, a file that is no page; 3 --fix refused, or the file of --html exists; 4 a
     log dir or page could not be read.
     """
+    if not chosen["page"]:
+        paths = paths or log_dirs_of(server_settings(circumstances))
     _check_usage(paths, chosen)
     if chosen["page"]:
         return print_page(chosen["page"], form)

@@ -25,6 +25,7 @@ Nothing here writes, prints or reads the clock.
     absent_partitions  partitions without their folder, and where their records stand aside
     absent           paths of log.dirs that are no log dirs, or a second name of one
     failed_log_dirs  log dirs that fail before their logs are loaded, and the logs that then end the broker
+    server_properties  what a broker's server.properties says of its log dirs
     file_systems     log dirs on a read-only mount, or without room
     strays           partition dirs that the cluster does not know as they are
     patient          what advice is given about: log dirs, cluster, circumstances

@@ -33,6 +33,7 @@ from klogtool.doctor.partitions import Rehearsed, glance, log_bytes, not_loaded,
 from klogtool.doctor.patient import Patient
 from klogtool.doctor.replicas import walk_left_out, walk_replica_points
 from klogtool.doctor.segments_drawn import with_segments
+from klogtool.doctor.server_properties import walk_server_notes, walk_server_points
 from klogtool.doctor.strays import find_stray
 from klogtool.doctor.unclean import walk_unclean_notes
 from klogtool.doctor.voters import walk_quorum_notes, walk_voter_points
@@ -114,6 +115,7 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
         *(point for point in found.points if point.finding != REPLAY_FINDING),
         *walk_file_system_points(found.log_dirs, found.cluster),
         *walk_lock_points(found.log_dirs, found.cluster),
+        *walk_server_points(found.log_dirs, how.circumstances),
         *walk_log_dir_points(patient),
         *walk_replica_points(patient),
         *((*walk_left_out(patient), *walk_absent(patient)) if len(named) == len(found.log_dirs) else ()),
@@ -244,5 +246,6 @@ def _notes(found: _Found, patient: Patient, how: Examination) -> Iterator[str]:
     if how.quick:
         yield "no log was loaded (--quick): what recovery would cut or rebuild is not known"
     yield from walk_absent_notes(patient)
+    yield from walk_server_notes(found.log_dirs, how.circumstances)
     yield from walk_unclean_notes(found.log_dirs, cluster)
     yield from walk_room_notes(found.log_dirs)

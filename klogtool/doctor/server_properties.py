@@ -1,0 +1,111 @@
+"""What a broker's server.properties says of its log dirs, and where the disks contradict it.
+
+The settings are those before the first section of --config-file. Log dirs that are named win over the file's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from klogtool.broker.circumstances import Circumstances
+from klogtool.broker.cluster_config import CLUSTER_METADATA_DIR
+from klogtool.doctor.answers import Ahead, What
+from klogtool.errors import KlogError
+from klogtool.escape import quoted
+from klogtool.format.names import FileKind
+from klogtool.log.logdir import LogDir
+from klogtool.verify.findings import Severity
+from klogtool.verify.stops import refuses
+
+_NODE_IDS = ("node.id", "broker.id")
+
+
+def server_settings(circumstances: Circumstances) -> Mapping[str, str]:
+    """Return the settings for the broker itself; empty without a file."""
+    return {key: value for pattern, own in circumstances.sections if pattern is None for key, value in own.items()}
+
+
+def log_dirs_of(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the log dirs and the metadata log dir that the file names, each once (AbstractKafkaConfig.logDirs)."""
+    dirs = _listed(settings.get("log.dirs")) or _listed(settings.get("log.dir"))
+    return tuple(dict.fromkeys((*dirs, *_listed(settings.get("metadata.log.dir")))))
+
+
+def walk_server_points(log_dirs: Sequence[str], circumstances: Circumstances) -> Iterator[Ahead]:
+    """Yield what stops a broker with these settings on these log dirs."""
+    settings = server_settings(circumstances)
+    node_id = next((settings[key].strip() for key in _NODE_IDS if key in settings), None)
+    if node_id is not None:
+        yield from _other_nodes(log_dirs, node_id)
+        yield from _no_voter(log_dirs, settings, node_id)
+    yield from _metadata_elsewhere(log_dirs, settings)
+
+
+def walk_server_notes(log_dirs: Sequence[str], circumstances: Circumstances) -> Iterator[str]:
+    """Yield where the named log dirs are not those of the file."""
+    wanted, named = set(map(_real, log_dirs_of(server_settings(circumstances)))), set(map(_real, log_dirs))
+    if wanted and (left := sorted(wanted - named)):
+        yield f"--config-file has log dirs that are not named here: {', '.join(left)}"
+    if wanted and (more := sorted(named - wanted)):
+        yield f"log dirs that --config-file does not have: {', '.join(more)}; a broker with this file does not use them"
+
+
+def _other_nodes(log_dirs: Sequence[str], node_id: str) -> Iterator[Ahead]:
+    for log_dir in log_dirs:
+        try:
+            identity = LogDir(log_dir).meta_properties
+        except KlogError:  # reported by itself
+            continue
+        if identity is None or identity.node_id is None or str(identity.node_id) == node_id:
+            continue
+        path = os.path.join(log_dir, FileKind.META_PROPERTIES.value)
+        told = (
+            f"Stored node id {identity.node_id} doesn't match previous node id {node_id} in {path}. If you moved your "
+            "data, make sure your configured node id matches. If you intend to create a new node, you should remove "
+            "all data in your data directories."
+        )
+        detail = f"it is of node {identity.node_id}, but the file of settings is of node {node_id}"
+        cure = f"set node.id={identity.node_id} in the file of settings, if this is the right disk"
+        yield _refusal(path, detail, "RuntimeException", told, cure)
+
+
+def _no_voter(log_dirs: Sequence[str], settings: Mapping[str, str], node_id: str) -> Iterator[Ahead]:
+    voters = [voter.partition("@")[0].strip() for voter in _listed(settings.get("controller.quorum.voters"))]
+    if "controller" in _listed(settings.get("process.roles")) and voters and node_id not in voters:
+        told = (
+            f"requirement failed: If process.roles contains the 'controller' role, the node id {node_id} must be "
+            f"included in the set of voters controller.quorum.voters=Set({', '.join(voters)})"
+        )
+        detail = f"node {node_id} is a controller, but controller.quorum.voters has nodes {', '.join(voters)} only"
+        cure = "correct process.roles, node.id or controller.quorum.voters in the file of settings"
+        yield _refusal(log_dirs[0], detail, "IllegalArgumentException", told, cure)
+
+
+def _metadata_elsewhere(log_dirs: Sequence[str], settings: Mapping[str, str]) -> Iterator[Ahead]:
+    """Yield a metadata log outside of its log dir (KafkaRaftServer.initializeLogDirs). By default that is the first of
+    the log dirs."""
+    dirs = _listed(settings.get("log.dirs")) or _listed(settings.get("log.dir"))
+    own = next(iter((*_listed(settings.get("metadata.log.dir")), *dirs)), None)
+    for log_dir in log_dirs:
+        path = os.path.join(log_dir, CLUSTER_METADATA_DIR)
+        if own is not None and os.path.isdir(path) and _real(log_dir) != _real(own):
+            told = (
+                f"Found unexpected metadata location in data directory `{path}` (the configured metadata directory is "
+                f"{own})."
+            )
+            detail = f"the metadata log dir is {own} by the file of settings: a broker does not start"
+            cure = f"set metadata.log.dir={quoted(log_dir)} in the file of settings, if this is its metadata"
+            yield _refusal(path, detail, "KafkaException", told, cure)
+
+
+def _refusal(path: str, detail: str, kafka_class: str, message: str, cure: str) -> Ahead:
+    return Ahead(path, What.REFUSES, detail, Severity.ERROR, stop=refuses(kafka_class, message), cure=cure)
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
+def _real(path: str) -> str:
+    return os.path.realpath(path)
