@@ -8,9 +8,13 @@ import pathlib
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from running import run_here
+
+from klogtool.errors import KlogError
+from klogtool.log.entries import walk_entries
 
 Path = pathlib.Path
 NOW = ("--now", "1790000000000")
@@ -76,6 +80,23 @@ def without_details(found: list[Any], holes: set[str]) -> list[Any]:
     if not holes:
         return found
     return [_kinds(item, holes) if isinstance(item, list) else item for item in found if not isinstance(item, str)]
+
+
+def without_options(found: list[Any], log_dir: Path) -> list[Any]:
+    """The answers without what the doctor's options keep, if there are compressed batches of magic 2: their records are
+    gone, and salvage opens what it promises to keep."""
+    if not any(map(has_compressed, log_dir.glob("*/*.log"))):
+        return found
+    return [
+        [row for row in item if row["type"] != "option" and "readable" not in row] if isinstance(item, list) else item
+        for item in found
+    ]
+
+
+def has_compressed(log: Path) -> bool:
+    with suppress(KlogError):
+        return any(entry.magic == 2 and entry.attributes & 7 for entry in walk_entries(str(log)))
+    return True  # damaged: perhaps
 
 
 def _kinds(rows: list[Any], holes: set[str]) -> list[str]:

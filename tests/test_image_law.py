@@ -8,7 +8,16 @@ import random
 import shutil
 
 import pytest
-from imaging import QUESTIONS, answers, distinct_names, log_dirs_in, put_in_place, with_former_names, without_details
+from imaging import (
+    QUESTIONS,
+    answers,
+    distinct_names,
+    log_dirs_in,
+    put_in_place,
+    with_former_names,
+    without_details,
+    without_options,
+)
 from kafka.damage import KINDS, harm
 from running import FIXTURES, ROOT
 from wounded import CASES
@@ -34,9 +43,9 @@ def copied(source: Path, tmp_path: Path) -> Path:
 
 
 def assert_lawful(log_dir: Path) -> None:
-    before = answers(log_dir)
+    before = without_options(answers(log_dir), log_dir)
     holes = put_in_place(log_dir, "--keep-names")
-    after = answers(log_dir)
+    after = without_options(answers(log_dir), log_dir)
     assert holes or after == before
     assert without_details(after, holes) == without_details(before, holes)
 
@@ -88,7 +97,8 @@ def test_with_other_names(tmp_path: Path, name: str) -> None:
     log_dir = copied(FIXTURES / name, tmp_path)
     folders = (find_partition_dir_name(path.name) for path in log_dir.iterdir() if path.is_dir())
     topics = {found.topic for found in folders if found is not None} - INTERNAL_TOPICS
-    names, before = distinct_names(sorted(topics)), answers(log_dir)
+    names, before = distinct_names(sorted(topics)), without_options(answers(log_dir), log_dir)
     (tmp_path / "names.json").write_text(json.dumps({"secret": "00", "names": names}))
     put_in_place(log_dir, "--names", str(tmp_path / "names.json"))
-    assert with_former_names(answers(log_dir), names) == with_former_names(before, {})
+    after = without_options(answers(log_dir), log_dir)
+    assert with_former_names(after, names) == with_former_names(before, {})

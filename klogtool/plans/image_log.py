@@ -15,7 +15,7 @@ from typing import TypeAlias
 from klogtool import kernels
 from klogtool.broker.config import is_harmless
 from klogtool.errors import KlogError
-from klogtool.format.batch import RECORD_BATCH_OVERHEAD, parse_batch
+from klogtool.format.batch import CODEC_MASK, RECORD_BATCH_OVERHEAD, parse_batch
 from klogtool.format.batch_proof import judge_entry
 from klogtool.format.blanking import (
     BlankValue,
@@ -249,7 +249,8 @@ def _fill_in(window: Window, kept: list[tuple[int, bytes, bytes]]) -> None:
     for frame in frames:
         start, stop = frame.position, frame.position + frame.size
         pieces = [(at - start, data, before) for at, data, before in kept if at < stop and at + len(data) > start]
-        if pieces:
+        is_wrapper = frame.magic < 2 and window.data[start + HEADER_SIZE_UP_TO_MAGIC] & CODEC_MASK
+        if pieces and not is_wrapper:  # readers open a wrapper: its stream must stay whole
             fill_in(window.data[start:stop], pieces)
 
 

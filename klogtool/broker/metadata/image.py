@@ -146,18 +146,18 @@ def read_cluster_metadata(path: str, rules: Rules = REFERENCE_RULES) -> ClusterM
     return _read(path, rules, _state_of(path))
 
 
-def _state_of(path: str) -> tuple[tuple[str, int, int], ...]:
-    """Return names, sizes and times of the files."""
+def _state_of(path: str) -> tuple[tuple[str, int, int, int], ...]:
+    """Return names, inodes, sizes and times of the files."""
     try:
         with os.scandir(path) as entries:
             found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
     except OSError:  # reported where the folder is read
         return ()
-    return tuple(sorted((name, about.st_size, about.st_mtime_ns) for name, about in found))
+    return tuple(sorted((name, about.st_ino, about.st_size, about.st_mtime_ns) for name, about in found))
 
 
 @functools.lru_cache(maxsize=4)
-def _read(path: str, rules: Rules, state: tuple[tuple[str, int, int], ...]) -> ClusterMetadata:
+def _read(path: str, rules: Rules, state: tuple[tuple[str, int, int, int], ...]) -> ClusterMetadata:
     try:
         found, end_offset, problem = _read_snapshot(Partition(path), rules)
         _read_log(Partition(path), found, end_offset, rules)
