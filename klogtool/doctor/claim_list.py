@@ -38,11 +38,14 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
     unserved = {path for point in points if point.what is What.UNSERVED and (path := _log_dir_of(point, diagnosis))}
     yield from (LogDirClaim(path, starts and path not in off) for path in diagnosis.log_dirs)
     folders = {point.path for point in points if point.what in _UNKNOWN_FOLDER}
+    # A misnamed partition fails when it becomes a leader, and the rest of that change of metadata is not applied.
+    is_delta_cut = any(point.what is What.MISNAMED for point in points)
     for prospect in diagnosis.prospects:
         if prospect.claim is not None:
             log_dir = os.path.dirname(prospect.path)
             claim = _in_log_dir(prospect.claim, is_served=starts and log_dir not in off | unserved)
-            yield _in_folder(claim, is_known=prospect.path not in folders)
+            claim = _in_folder(claim, is_known=prospect.path not in folders)
+            yield replace(claim, served=None) if claim.served and is_delta_cut else claim
     yield from (_of_option(option) for trouble in diagnosis.troubles for option in trouble.options)
 
 

@@ -333,7 +333,7 @@ FOLDERS: Mapping[str, Scenario] = {
         exchanged(f"{T}/{PM}", f"{U}/{PM}"), (T, What.MISNAMED), (U, What.MISNAMED), end=43
     ),
     "4 folders of two topics exchanged": loses(
-        exchanged(T, U), (T, What.MISNAMED), (U, What.MISNAMED), (T, What.ENDS_EARLY), end=6
+        exchanged(T, U), (T, What.MISNAMED), (U, What.MISNAMED), (T, What.MISSING), end=6
     ),
     "4 a partition of another broker": yes(copied(T, "d1/t-7"), ("d1/t-7", What.STRAY)),
     "4 a name with zeros": yes(

@@ -74,3 +74,11 @@ def test_the_cure_mends(tmp_path: pathlib.Path, name: str) -> None:
     assert run_here(["apply", "../plan.json"], disks).status == 0
     assert not findings(disks)
     assert not [row for row in asked(disks, scenario) if row["type"] == "ahead" and row["what"] == "misnamed"]
+
+
+def test_nobody_is_sure_to_be_served_beside_it(tmp_path: pathlib.Path) -> None:
+    """A broker does not apply the rest of the change of metadata in which the misnamed partition fails."""
+    scenario = SCENARIOS["4 ids of two topics exchanged"]
+    rows = asked(wounded(scenario, tmp_path / "disks"), scenario)
+    served = {pathlib.Path(row["path"]).name: row["served"] for row in rows if row.get("about") == "partition"}
+    assert (served["t-0"], served["u-0"], served["t-1"]) == (False, False, None)
