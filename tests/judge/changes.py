@@ -160,7 +160,7 @@ def about_change(change: Change, before: Before, truth: Truth) -> Iterator[Diffe
         kept = {record for record in known if change.start is not None and change.start <= record.offset < end}
         if change.was_sound and not change.is_thinning and (gone := kept - reading.records):
             yield Difference("COMMAND", change.folder, f"{change.told}: not served any more: {sorted(gone)[:4]}")
-        if invented := reading.records - known:
+        if change.was_sound and (invented := reading.records - known):
             yield Difference(
                 "COMMAND", change.folder, f"{change.told}: served, and not there before: {sorted(invented)[:4]}"
             )

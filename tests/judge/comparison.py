@@ -129,8 +129,9 @@ def _about_partition(
         if reading.is_complete:
             yield from _about_hidden(claim, before, truth.kept[folder], reading.records, differ)
         is_told = any(path == folder or path.startswith(f"{folder}/") for _, path in claims.ahead)
-        if reading.stuck and claim.hidden.records == 0 and not is_told:
-            yield differ("STUCK", f"a consumer cannot go on at {reading.stuck[:3]}, and nothing is said of it")
+        stuck = [offset for offset in reading.stuck if offset < before.end]  # behind all records it only waits
+        if stuck and claim.hidden.records == 0 and not is_told:
+            yield differ("STUCK", f"a consumer cannot go on at {stuck[:3]}, and nothing is said of it")
 
 
 Differ = Callable[[str, str], Difference]
