@@ -2,7 +2,8 @@
 
 Kafka's own consumer was watched: within a fetch it goes on behind the largest offset that it got, and drops what is
 lower. A fetch ends at the end of a segment; the next one begins behind the last batch that was there, also if that lies
-lower. Then the segment is read again, for ever.
+lower. Then the end of the segment is read again and again. What follows counts as read: a consumer gets it once somebody
+seeks past the segment.
 """
 
 from __future__ import annotations
@@ -115,7 +116,10 @@ def _read_through(segments: Sequence[_Segment], start: int, end: int) -> dict[in
     got: dict[int, Offsets] = {}
     position, seen = start, set[int]()
     numbers = [0, *accumulate(len(one.batches) for one in segments)]
-    while position < end and position not in seen:
+    while position < end:
+        if position in seen:  # read again and again, until somebody seeks past the segment
+            position = next((one.base_offset for one in segments if one.base_offset > position), end)
+            continue
         seen.add(position)
         at = max((n for n, one in enumerate(segments) if one.base_offset <= position), default=0)
         begin = _begin(segments[at].batches, position)
