@@ -2,8 +2,8 @@
 
 Kafka's own consumer was watched: within a fetch it goes on behind the largest offset that it got, and drops what is
 lower. A fetch ends at the end of a segment; the next one begins behind the last batch that was there, also if that lies
-lower. Then the end of the segment is read again and again. What follows counts as read: a consumer gets it once somebody
-seeks past the segment.
+lower. Then the end of the segment is read again and again. What follows counts as read: a consumer gets it once
+somebody seeks past the segment.
 """
 
 from __future__ import annotations
