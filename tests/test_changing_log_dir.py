@@ -6,6 +6,7 @@ away is left out and named, or the command could not go on (status 4).
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import shutil
@@ -107,3 +108,46 @@ def test_a_path_that_the_user_named_is_wrong_usage(log_dir: pathlib.Path, tmp_pa
         assert run_here(["dump-log", str(missing)], tmp_path).status == 2
         assert run_here(["verify", str(missing)], tmp_path).status == 2
         assert run_here(["dump-log", str(log_dir), str(missing)], tmp_path).status == 2
+
+
+def verdict_of(log_dir: pathlib.Path, *words: str) -> tuple[int, list[Any]]:
+    done = run_here([words[0], str(log_dir), *words[1:], *NOW, "--format", "json"], log_dir)
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    for row in rows:
+        for name in [name for name in row if name.startswith("seconds")]:
+            del row[name]
+    return done.status, rows
+
+
+@pytest.mark.parametrize("victim", [victim for victim in VICTIMS if victim.startswith("t-0/")])
+@pytest.mark.parametrize("words", [("verify",), ("verify", "--deep"), ("doctor",)], ids=" ".join)
+def test_the_verdict_is_about_the_disk_as_it_is_afterwards(
+    log_dir: pathlib.Path, words: tuple[str, ...], victim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A partition whose files go away is looked at again, so nothing is said of a disk that never was."""
+    with monkeypatch.context() as hooked:
+        going(log_dir / victim, hooked)
+        found = verdict_of(log_dir, *words)
+    assert not (log_dir / victim).exists()
+    assert found == verdict_of(log_dir, *words)
+
+
+@pytest.mark.parametrize("words", [("verify",), ("doctor",)], ids=" ".join)
+def test_a_partition_that_never_stands_still_is_left_out(
+    log_dir: pathlib.Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time that it is read, another segment goes away."""
+    really, gone = os.open, list[str]()
+
+    def open_too_late(path: Any, *rest: Any, **more: Any) -> int:
+        name = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
+        if str(name).endswith(".log") and os.path.dirname(name) == str(log_dir / "t-0") and not gone.count(name):
+            gone.append(name)
+            os.unlink(name)
+        return really(path, *rest, **more)
+
+    monkeypatch.setattr(os, "open", open_too_late)
+    done = run_here([words[0], str(log_dir), *words[1:], *NOW], log_dir)
+    assert done.status in (1, 4)
+    assert "unreadable" not in done.out.decode()
+    assert "offline" not in done.out.decode()

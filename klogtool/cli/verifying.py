@@ -220,4 +220,4 @@ def _status_of(summary: Summary, fail_on: str) -> int:
     """Return 1 for damage, whatever was left out; 4 for what was left out without a request (a subset is a request)."""
     if summary.errors or (fail_on == "warning" and summary.warnings):
         return FOUND
-    return COULD_NOT if summary.was_time_up else DONE
+    return COULD_NOT if summary.was_time_up or summary.was_changed else DONE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,17 +49,46 @@ class Rehearsed(Struct, frozen=True):
     looks_up_unstable: bool = False
 
 
+TRIES = 3
+
+
 def what_of(outcome: Outcome) -> What:
     """Return the same outcome in the doctor's words."""
     return _WHAT[outcome]
 
 
 def rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, threads: int) -> Rehearsed:
-    """Rehearse the start of a partition dir. An error is a point."""
+    """Rehearse the start of a partition dir. An error is a point.
+
+    A file that went away since the folder was listed is none: the rehearsal begins anew. Raises Unreadable if that
+    happens each time: a broker is running.
+    """
+    for _ in range(TRIES - 1):
+        try:
+            return _rehearse(path, question, checkpoints, threads)
+        except FileGone:
+            continue
+    try:
+        return _rehearse(path, question, checkpoints, threads)
+    except FileGone as gone:
+        raise gone.error from None
+
+
+class FileGone(Exception):
+    """A file went away between the listing and the opening."""
+
+    def __init__(self, error: Unreadable) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, threads: int) -> Rehearsed:
     began = time.monotonic()
     try:
         log, plan = plan_partition(path, question, checkpoints, threads)
     except KlogError as error:
+        if isinstance(error, Unreadable) and error.errno == errno.ENOENT:
+            raise FileGone(error) from error
         return Rehearsed(not_loaded(path), (_refused(path, error),))
     judged = judge_loaded(path, log, plan.answer)
     state = _State(path, log, plan.answer, judged.claim, judged.measured or Measured())

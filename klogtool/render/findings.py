@@ -224,11 +224,17 @@ def _by_teller(counts: Mapping[tuple[str, str], int]) -> Iterator[tuple[str, int
         yield told_by, sum(ids.values()), ", ".join(f"{finding_id} {count:,}" for finding_id, count in ids.items())
 
 
+def _why_not_read(summary: Summary) -> Iterator[tuple[bool, str]]:
+    yield summary.was_time_up, "time was up (--max-duration)"
+    yield summary.was_changed, "files went away while they were read: does a broker run here?"
+    yield not summary.was_time_up and not summary.was_changed, "not in this subset (--subset)"
+
+
 def left_out_line(summary: Summary, excluded_by: Sequence[str] = ()) -> str:
     """Return the line that says what was not read, and why. It comes first if something was left out."""
     reasons = []
     if not summary.is_as_asked:
-        reasons.append("time was up (--max-duration)" if summary.was_time_up else "not in this subset (--subset)")
+        reasons += [text for applies, text in _why_not_read(summary) if applies]
     if summary.excluded_partitions or summary.excluded_paths:
         reasons.append(" ".join(["excluded", *(["by", " and ".join(excluded_by)] if excluded_by else [])]))
     return f"NOT READ: {_left_out(summary)}; {', or '.join(reasons)}. The findings below are about the rest."

@@ -19,6 +19,7 @@ from klogtool.broker.circumstances import CLEAN, Checkpoints, Circumstances, fin
 from klogtool.errors import KlogError
 from klogtool.format.java_numbers import MAX_LONG
 from klogtool.format.names import FileKind, PartitionDirState
+from klogtool.log.folder import names_in
 from klogtool.log.in_order import in_order
 from klogtool.log.logdir import KINDS_IN_LOG_DIR, LogDir, knows_topic_ids
 from klogtool.log.opened import Opened, open_path
@@ -56,6 +57,9 @@ class WhyLeftOut(Enum):
     SUBSET = "not in this subset (--subset)"
     TIME = "time was up (--max-duration)"
     EXCLUDED = "excluded"
+
+
+TRIES = 3  # a partition whose files go away while it is read is read so often again
 
 
 class PartitionDone(Struct, frozen=True):
@@ -97,7 +101,8 @@ class Summary(Struct):
     """What was read, and the number of findings of each severity.
 
     left_out_*: what was not read, because it belongs to another subset or time was up; for a started partition, the
-    segments not read. was_time_up: whether time was the reason for any of it. excluded_*: what was not read because it
+    segments not read. was_time_up: whether time was the reason for any of it. was_changed: whether a partition was
+    left out because its files went away while it was read. excluded_*: what was not read because it
     is excluded. deep: whether batches were opened, and not only their headers read.
     """
 
@@ -113,6 +118,7 @@ class Summary(Struct):
     left_out_partitions: int = 0
     left_out_segments: int = 0
     was_time_up: bool = False
+    was_changed: bool = False
     excluded_partitions: int = 0
     excluded_paths: int = 0
     deep: bool = False
@@ -132,6 +138,7 @@ class Summary(Struct):
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.was_time_up |= other.was_time_up
+        self.was_changed |= other.was_changed
         self.deep |= other.deep
 
     def count(self, finding: Finding) -> None:
@@ -321,12 +328,31 @@ class _Verification:
         begun: _Begun | None = None
         for piece, scanned in self._scanned():
             if begun is not None and piece.begun is not begun:
-                yield begun.target, self._with_gaps_explained(begun.target, _finished(begun))
+                yield begun.target, self._result_of(begun)
             begun = piece.begun
             if scanned is not None:
                 _take(begun, *scanned)
         if begun is not None:
-            yield begun.target, self._with_gaps_explained(begun.target, _finished(begun))
+            yield begun.target, self._result_of(begun)
+
+    def _result_of(self, begun: _Begun) -> VerifiedPartition:
+        """Return the result of a partition whose segments were read. If files went away meanwhile, as beside a running
+        broker, it is read again; if that happens each time, nothing is said of it."""
+        for _ in range(TRIES):
+            verified = self._with_gaps_explained(begun.target, _finished(begun))
+            if not _has_changed(begun):
+                return verified
+            begun = _Begun(begun.target)
+            for path, context in self._segments(begun):
+                scanned = self._scan(_SegmentShare(begun, path, context), self.options.jobs)
+                if scanned is not None:
+                    _take(begun, *scanned)
+        verified = _finished(begun)
+        if not _has_changed(begun):
+            return self._with_gaps_explained(begun.target, verified)
+        return VerifiedPartition(
+            (), PartitionEnds(begun.target.partition), Summary(left_out_partitions=1, was_changed=True), False
+        )
 
     def _with_gaps_explained(self, target: Target, verified: VerifiedPartition) -> VerifiedPartition:
         """Mark gaps between segments as normal if the surroundings of the log show that its topic is compacted."""
@@ -457,6 +483,15 @@ def _id_by_metadata(topic: str, partitions: Iterable[Partition]) -> str | None:
             except KlogError:
                 return None
     return None
+
+
+def _has_changed(begun: _Begun) -> bool:
+    """Return whether a file went away since the folder was listed, or the folder itself."""
+    try:
+        now = names_in(begun.target.partition.path)
+    except KlogError:
+        return not os.path.lexists(begun.target.partition.path)
+    return begun.layout is not None and not (begun.layout.names | begun.layout.present).issubset(now)
 
 
 def _done(target: Target, counted: Summary | None = None, why: WhyLeftOut | None = None) -> PartitionDone:
