@@ -57,6 +57,10 @@ class Corrupt(KlogError):
     """Bytes that are wrong: they do not have the required form."""
 
 
+class Changed(KlogError):
+    """A file that another process changed while it was read: what was read of it says nothing."""
+
+
 class Unsupported(KlogError):
     """Possibly sound, but of a version or kind that klogtool (or Kafka) does not know."""
 

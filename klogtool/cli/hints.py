@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from klogtool.cli.status import was_listed
-from klogtool.errors import Corrupt, KlogError
+from klogtool.errors import Changed, Corrupt, KlogError
 from klogtool.escape import quoted
 from klogtool.format.names import FileKind, parse_file_name
 
@@ -24,8 +24,8 @@ BY_KAFKA_CLASS = {
     "MultipleArgumentsForOptionException": "Give the option once. --files takes several files, separated by commas.",
 }
 GONE = (
-    "It was there when its folder was listed: a broker, or something else, changes the files. Run the command again; "
-    "if that happens often, stop the broker or make a copy first."
+    "A broker, or something else, changes the files while klogtool reads them. Run the command again; if that happens "
+    "often, stop the broker or make a copy first."
 )
 BY_ERRNO = {
     errno.EACCES: "Read it as the user that the broker runs as, or as root.",
@@ -39,6 +39,8 @@ def hint_of(error: KlogError, chosen: Mapping[str, Any]) -> str | None:
         return _of_other_folder(error)
     if error.cure is not None:
         return error.cure
+    if isinstance(error, Changed):
+        return GONE
     number = getattr(error, "errno", None)
     if number == errno.ENOENT and was_listed(error.path):
         return GONE

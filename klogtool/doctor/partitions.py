@@ -19,7 +19,7 @@ from klogtool.doctor.measured import Measured
 from klogtool.doctor.partition_claims import judge_loaded, last_timestamp, span_of
 from klogtool.doctor.readable import Readable, ranges_of
 from klogtool.doctor.retention_ahead import walk_retention
-from klogtool.errors import KlogError
+from klogtool.errors import Changed, KlogError
 from klogtool.format.names import OFFSET_DIGITS, FileKind, parse_file_name
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import names_in
@@ -60,8 +60,8 @@ def what_of(outcome: Outcome) -> What:
 def rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, threads: int) -> Rehearsed:
     """Rehearse the start of a partition dir. An error is a point.
 
-    A file that went away since the folder was listed is none: the rehearsal begins anew. Raises Unreadable if that
-    happens each time: a broker is running.
+    A file that went away since the folder was listed is none: the rehearsal begins anew. Raises Unreadable or Changed
+    if that happens each time: a broker is running.
     """
     for _ in range(TRIES - 1):
         try:
@@ -75,9 +75,9 @@ def rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, thr
 
 
 class FileGone(Exception):
-    """A file went away between the listing and the opening."""
+    """A file went away between the listing and the opening, or became shorter while it was read."""
 
-    def __init__(self, error: Unreadable) -> None:
+    def __init__(self, error: KlogError) -> None:
         super().__init__(str(error))
         self.error = error
 
@@ -87,7 +87,7 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
     try:
         log, plan = plan_partition(path, question, checkpoints, threads)
     except KlogError as error:
-        if isinstance(error, Unreadable) and error.errno == errno.ENOENT:
+        if isinstance(error, Changed) or (isinstance(error, Unreadable) and error.errno == errno.ENOENT):
             raise FileGone(error) from error
         return Rehearsed(not_loaded(path), (_refused(path, error),))
     judged = judge_loaded(path, log, plan.answer)

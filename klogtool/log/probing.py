@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from klogtool import kernels
-from klogtool.errors import KlogError
+from klogtool.errors import Changed
 from klogtool.format.batch import CRC_COVERS_FROM, RECORD_BATCH_OVERHEAD, parse_batch
 from klogtool.format.batch_proof import Judged, batch_of, judge_batch, judge_message, message_of
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, Stop, find_frame
@@ -41,7 +41,7 @@ class Probe:
         data = self.file.read(position, size)
         if len(data) < size:
             reason = "the file became shorter while it was read"
-            raise KlogError(reason, path=self.file.path, position=position + len(data))
+            raise Changed(reason, path=self.file.path, position=position + len(data))
         return data
 
     def head(self, position: int) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from klogtool.broker.content import Content, FileRange
-from klogtool.errors import Corrupt
+from klogtool.errors import Changed
 from klogtool.json_rows import presentable
 from klogtool.plans.plan import Plan
 from klogtool.salvage.patchy import PatchyFile
@@ -63,6 +63,6 @@ def _pieces(file: PatchyFile, start: int, end: int) -> Iterator[bytes]:
     while start < end:
         piece = file.read(start, min(PIECE_BYTES, end - start))
         if not piece:
-            raise Corrupt("the file became shorter while it was read", path=file.path, position=start)
+            raise Changed("the file became shorter while it was read", path=file.path, position=start)
         yield piece
         start += len(piece)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from klogtool.broker.content import Content, FileRange, Made, part_size, part_span
-from klogtool.errors import Corrupt, KlogError
+from klogtool.errors import Changed, KlogError
 from klogtool.log.file import LogFile
 
 
@@ -112,7 +112,7 @@ class ContentFile(LogFile):
             return part[start:stop]
         data = self._files[part.path].read(part.start + start, stop - start)
         if len(data) < stop - start:
-            raise Corrupt(
+            raise Changed(
                 "the file became shorter while it was read", path=part.path, position=part.start + start + len(data)
             )
         return data
