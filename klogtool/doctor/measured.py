@@ -72,9 +72,11 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
     """
     served, counted = _Served(after), Offsets()
     lost: list[Readable] = []
-    hidden: list[tuple[HiddenBy, Readable]] = []
     lost_bytes, is_cleaned = 0, False
-    for name, spans in _walk_gone(before, after):
+    # What stays comes first: what is on the disk is not lost, though it may be hidden.
+    hidden = list(_walk_outside(before, after, served, counted, looks_behind_end=looks_behind_end))
+    gone = sorted(_walk_gone(before, after), key=lambda found: found[0] not in after.names)
+    for name, spans in gone:
         with ContentFile(name, before.files[name].content) as file:
             found = [part for start, stop in spans for part in walk_readable(file, start, stop)]
             found = list(_from(file, found, before.start))
@@ -87,7 +89,6 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
                 lost += served.walk_others(file, found, counted)
             else:
                 is_cleaned = is_cleaned or any(part.last_offset > cleaned_end for part in found)
-    hidden += _walk_outside(before, after, served, looks_behind_end=looks_behind_end)
     return Measured(tuple(lost), tuple(hidden), lost_bytes, is_cleaned)
 
 
@@ -162,14 +163,15 @@ class _Served:
 
 
 def _walk_outside(
-    before: Before, after: After, served: _Served, *, looks_behind_end: bool
+    before: Before, after: After, served: _Served, counted: Offsets, *, looks_behind_end: bool
 ) -> Iterator[tuple[HiddenBy, Readable]]:
     """Yield the batches of segments that are below the log start, though nobody deleted them, or behind the end."""
-    counted = Offsets()
     for n, (base, content) in enumerate(after.segments):
         is_last = n + 1 == len(after.segments)
         with ContentFile("", content) as file:
-            if not (is_last and looks_behind_end) and (n or not begins_below(file, base)):
+            first = first_offset_of(file)
+            is_odd = first is not None and (first >= after.end or (not n and first < base))
+            if not is_odd and not (is_last and looks_behind_end):
                 continue
             parts = list(_from(file, walk_readable(file, 0, file.size), before.start))
             for part in _outside(file, parts, after):
@@ -177,10 +179,10 @@ def _walk_outside(
                 yield from ((why, each) for each in served.walk_others(file, [part], counted))
 
 
-def begins_below(file: LogFile, base_offset: int) -> bool:
-    """Return whether the first batch of a segment has an offset below its name."""
+def first_offset_of(file: LogFile) -> int | None:
+    """Return the offset in the header of the first batch of a segment; None if there is none."""
     found = FrameReader(file).find(0, file.size)
-    return isinstance(found, Frame) and 0 <= found.offset < base_offset
+    return found.offset if isinstance(found, Frame) and found.offset >= 0 else None
 
 
 def _outside(file: LogFile, parts: Iterable[Readable], after: After) -> Iterator[Readable]:

@@ -76,7 +76,10 @@ def _measure(log: LoadedLog, answer: Mapping[str, Any]) -> Measured:
     # A log start beyond the end is a mistake, and nobody deleted these records on purpose.
     start = 0 if report.below_start else terms.log_start_offset
     before = Before(log.draft.before, start, frozenset(report.replaced), terms.compaction is not None)
-    looks_behind = behind is not None and bool(behind["sound_batches"] or behind["damage"])
+    # Of a log that was not recovered, what is behind its end was looked at. Recovery takes the last batch in the file
+    # for the end, whatever is before it.
+    is_recovered = log.segments.last.base_offset in report.recovered
+    looks_behind = is_recovered or (behind is not None and bool(behind["sound_batches"] or behind["damage"]))
     after = After(segments_of(log), log.log_start_offset, log.log_end_offset, untouched_names(log))
     return measure(before, after, looks_behind_end=looks_behind)
 

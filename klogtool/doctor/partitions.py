@@ -213,6 +213,11 @@ def _walk_ahead(state: _State) -> Iterator[Ahead]:
         yield _cut(state)
     if below:
         yield _below_start(state, below)
+    if hidden and not state.log.terms.is_clean:
+        yield _behind_end(state, hidden)
+        hidden = []
+    if HiddenBy.ORDER in state.claim.hidden.why and state.claim.hidden.records:
+        yield _out_of_order(state)
     if behind is not None and behind["served"]:
         yield _served_damage(state, behind)
     elif hidden or (behind is not None and behind["clean_marker_false"] and behind["damage"]):
@@ -303,6 +308,24 @@ def _below_start(state: _State, hidden: Sequence[Readable]) -> Ahead:
     detail = (
         f"the name of the first segment is too high: the broker takes {start:,} for the log start, and serves nobody "
         f"{offsets_text(ranges)} in it"
+    )
+    size = sum(part.stop - part.start for part in hidden)
+    return Ahead(state.path, What.HIDDEN, detail, Severity.ERROR, first, last, _records(hidden), size)
+
+
+def _out_of_order(state: _State) -> Ahead:
+    hidden = state.claim.hidden
+    first, last = span_of(hidden.ranges) or (None, None)
+    detail = f"batches are out of order: a consumer passes over {offsets_text(hidden.ranges)}"
+    return Ahead(state.path, What.HIDDEN, detail, Severity.ERROR, first, last, hidden.records or 0)
+
+
+def _behind_end(state: _State, hidden: Sequence[Readable]) -> Ahead:
+    ranges, end = ranges_of(hidden), state.log.log_end_offset
+    first, last = span_of(ranges) or (None, None)
+    detail = (
+        f"batches are out of order: the broker takes {end:,} for the end, after the last batch in the file, and serves "
+        f"nobody {offsets_text(ranges)}"
     )
     size = sum(part.stop - part.start for part in hidden)
     return Ahead(state.path, What.HIDDEN, detail, Severity.ERROR, first, last, _records(hidden), size)
