@@ -26,6 +26,7 @@ from klogtool.doctor.measured import After, Before, Measured, measure
 from klogtool.doctor.passed_over import find_passed_over
 from klogtool.doctor.readable import Offsets, few, ranges_of, walk_readable
 from klogtool.errors import KlogError
+from klogtool.plans.recover_gaps import next_offset_of
 from klogtool.plans.recover_reach import HIGH_WATERMARK, walk_told
 
 _HIGHEST = 1 << 62  # no log reaches this offset: a name above it is a mistake
@@ -80,7 +81,8 @@ def _measure(log: LoadedLog, answer: Mapping[str, Any]) -> Measured:
     # for the end, whatever is before it.
     is_recovered = log.segments.last.base_offset in report.recovered
     looks_behind = is_recovered or (behind is not None and bool(behind["sound_batches"] or behind["damage"]))
-    after = After(segments_of(log), log.log_start_offset, log.log_end_offset, untouched_names(log))
+    reaches = tuple(next_offset_of(segment) for segment in log.segments.all)
+    after = After(segments_of(log), log.log_start_offset, log.log_end_offset, untouched_names(log), reaches)
     return measure(before, after, looks_behind_end=looks_behind)
 
 

@@ -117,7 +117,8 @@ def walk_readable(file: LogFile, start: int, stop: int) -> Iterator[Readable]:
             return
         judged = probe.judge(start)
         if judged is not None:
-            yield _of_entry(file, judged.facts)
+            if judged.is_sound:  # a consumer stops at a header that contradicts its records
+                yield _of_entry(file, judged.facts)
             start = judged.facts.end
         else:
             found = probe.next_proved(start + 1)

@@ -64,7 +64,7 @@ def _before_first(log: LoadedLog, orphans: dict[int, str]) -> Iterator[Gap]:
 
 def _between(log: LoadedLog, orphans: dict[int, str]) -> Iterator[Gap]:
     for before, behind in pairwise(log.segments.all):
-        end = _next_offset(before)
+        end = next_offset_of(before)
         if end is None or end >= behind.base_offset:
             continue
         first, last = max(end, log.log_start_offset), min(behind.base_offset, _first_offset(behind)) - 1
@@ -73,7 +73,7 @@ def _between(log: LoadedLog, orphans: dict[int, str]) -> Iterator[Gap]:
             yield Gap(first, last, before.base_offset, behind.base_offset, told_by)
 
 
-def _next_offset(segment: LogSegment) -> int | None:
+def next_offset_of(segment: LogSegment) -> int | None:
     """Return the offset after the last batch, reading from the last index entry; None if the segment's end is
     damaged."""
     if not segment.size:

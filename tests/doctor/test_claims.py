@@ -1,0 +1,180 @@
+"""Laws of claims over logs that are damaged at random, held against a reader of its own that knows batches and no more.
+
+What a start loses is what the files had before and do not have afterwards; salvage never keeps less than the broker.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+import shutil
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from damage import append_bytes, flip_bit, overwrite, tear_at
+from running import KLOGTOOL, run_here
+from startup import HERE
+
+from klogtool.format.checksums import crc32c
+
+NOW = ("--now", "1800000000000")
+Path = pathlib.Path
+Batch = tuple[int, int, int]  # first and last offset, CRC
+Records = dict[Batch, int]
+HEAD, CONTROL = 61, 0x20
+
+
+def batches(log: Path) -> Records:
+    """The sound batches of a file, also behind damage, with how many records each has."""
+    data, at, found = log.read_bytes(), 0, {}
+    while at + HEAD <= len(data):
+        base = int.from_bytes(data[at : at + 8], "big", signed=True)
+        end = at + 12 + int.from_bytes(data[at + 8 : at + 12], "big", signed=True)
+        crc = int.from_bytes(data[at + 17 : at + 21], "big")
+        if at + HEAD <= end <= len(data) and data[at + 16] == 2 and crc32c(data[at + 21 : end]) == crc and base >= 0:
+            last = base + int.from_bytes(data[at + 23 : at + 27], "big")
+            is_control = data[at + 22] & CONTROL
+            found[base, last, crc] = 0 if is_control else int.from_bytes(data[at + 57 : at + 61], "big")
+            at = end
+        else:
+            at += 1
+    return found
+
+
+def records(partition: Path) -> Records:
+    return {batch: count for log in sorted(partition.glob("*.log")) for batch, count in batches(log).items()}
+
+
+def a_log(partition: Path, chance: random.Random) -> Path:
+    return chance.choice([log for log in sorted(partition.glob("*.log")) if log.stat().st_size])
+
+
+def flip(partition: Path, chance: random.Random) -> None:
+    log = a_log(partition, chance)
+    flip_bit(log, chance.randrange(20, log.stat().st_size), chance.randrange(8))
+
+
+def tear(partition: Path, chance: random.Random) -> None:
+    log = a_log(partition, chance)
+    tear_at(log, chance.randrange(log.stat().st_size))
+
+
+def zeros(partition: Path, chance: random.Random) -> None:
+    log = a_log(partition, chance)
+    at = chance.randrange(log.stat().st_size)
+    overwrite(log, at, bytes(min(chance.choice([4, 16, 100]), log.stat().st_size - at)))
+
+
+def garbage(partition: Path, chance: random.Random) -> None:
+    append_bytes(a_log(partition, chance), chance.randbytes(chance.choice([1, 17, 100])))
+
+
+def no_index(partition: Path, chance: random.Random) -> None:
+    a_log(partition, chance).with_suffix(".index").unlink(missing_ok=True)
+
+
+def no_segment(partition: Path, chance: random.Random) -> None:
+    for path in partition.glob(f"{a_log(partition, chance).stem}.*"):
+        path.unlink()
+
+
+def shorter_swap(partition: Path, chance: random.Random) -> None:
+    log = a_log(partition, chance)
+    data = log.read_bytes()
+    log.with_name(f"{log.name}.swap").write_bytes(data[: chance.randrange(len(data))])
+
+
+def renamed(partition: Path, chance: random.Random) -> None:
+    log = a_log(partition, chance)
+    to = log.with_name(f"{max(0, int(log.stem) + chance.choice([-3, 2, 5])):020d}.log")
+    if not to.exists():
+        log.rename(to)
+
+
+WOUNDS: tuple[Callable[[Path, random.Random], None], ...] = (
+    flip,
+    tear,
+    zeros,
+    garbage,
+    no_index,
+    no_segment,
+    shorter_swap,
+    renamed,
+)
+
+
+def wounded(tmp_path: Path, seed: int) -> Path:
+    """The log dirs of a broker with one to three wounds in t-0, after a clean stop, a kill, or a kill with nothing
+    flushed."""
+    chance = random.Random(seed)
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    stop = chance.choice(["clean", "killed", "nothing flushed"])
+    if stop != "clean":
+        (disks / "d1/.kafka_cleanshutdown").unlink()
+    if stop == "nothing flushed":
+        (disks / "d1/recovery-point-offset-checkpoint").unlink()
+    for wound in chance.choices(WOUNDS, k=chance.choice([1, 1, 2, 3])):
+        wound(disks / "d1/t-0", chance)
+    return disks
+
+
+def rows_of(disks: Path) -> list[dict[str, Any]]:
+    done = run_here(["doctor", "d0", "d1", "--format", "json", *NOW], disks)
+    assert done.status in (0, 1), done
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def claim_about(rows: list[dict[str, Any]], partition: Path) -> dict[str, Any]:
+    mine = (row for row in rows if row["type"] == "claim" and row["about"] == "partition")
+    return next(row for row in mine if row["path"] == str(partition))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_lost_is_what_the_files_had_and_have_no_more(tmp_path: Path, seed: int) -> None:
+    disks = wounded(tmp_path, seed)
+    partition = disks / "d1/t-0"
+    before, rows = records(partition), rows_of(disks)
+    claim = claim_about(rows, partition)
+    if claim["log_end_offset"] is None:
+        assert claim["lost"]["records"] is None  # it is not loaded
+        return
+    command = [*KLOGTOOL, "verify", "--recover", str(partition), "--apply", *NOW]
+    done = subprocess.run(command, capture_output=True, check=False)  # a start leaves what verify finds, too
+    assert done.returncode in (0, 1), done
+    after = records(partition)
+    lost = {batch: count for batch, count in before.items() if batch not in after}
+    assert claim["lost"]["records"] == sum(lost.values())
+    ranges = claim["lost"]["ranges"]
+    assert all(any(first <= at[0] and at[1] <= last for first, last in ranges) for at in lost)
+    gone = claim["gone_already"]["ranges"]
+    assert not [batch for batch in before for first, last in gone if first <= batch[1] and batch[0] <= last]
+    verdict = next(row for row in rows if row["type"] == "verdict")
+    points = [row for row in rows if row["type"] == "ahead" and row["path"].startswith(str(partition))]
+    assert bool(lost) <= (verdict["starts"] != "yes")
+    assert bool(lost) <= bool(points)
+
+
+@pytest.mark.parametrize("seed", range(60, 90))
+def test_salvage_never_keeps_less_than_the_broker(tmp_path: Path, seed: int) -> None:
+    disks = wounded(tmp_path, seed)
+    partition = disks / "d1/t-0"
+    rows = rows_of(disks)
+    options = {row["number"]: row for row in rows if row["type"] == "option" and row["for"] == str(partition)}
+    claims = [row for row in rows if row["type"] == "claim" and row["about"] == "option"]
+    measured = [claim for claim in claims if claim["number"] in options and claim["readable"] is not None]
+    salvage = [claim for claim in measured if options[claim["number"]]["command"].startswith("klogtool salvage")]
+    brokers = [claim for claim in measured if "verify --recover" in options[claim["number"]]["command"]]
+    for mine in salvage:
+        for other in brokers:
+            assert mine["lost"]["records"] <= other["lost"]["records"]
+            assert offsets(other["readable"]) <= offsets(mine["readable"])
+            assert mine["number"] < other["number"] or mine["lost"]["records"] == other["lost"]["records"]
+    erasing = [claim["number"] for claim in claims if claim["erases_witness"]]
+    assert all(options[number]["lost_records"] is None for number in erasing if number in options)
+
+
+def offsets(ranges: list[list[int]]) -> set[int]:
+    return {offset for first, last in ranges for offset in range(first, last + 1)}
