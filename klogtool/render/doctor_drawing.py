@@ -184,10 +184,14 @@ def described(offsets: Lane, times: Lane | None, segments: Sequence[SegmentDrawn
         lines.append(f"from {time_text(times.low)} to {time_text(times.high)}")
     for kind in ("lost", "missing"):
         ranges = _joined(span for span in offsets.spans if span.kind == kind)
-        lines += [f"offsets {start:,} to {end - 1:,} are {_MARKS[kind]}" for start, end in ranges]
+        lines += [_range_told(start, end - 1, _MARKS[kind]) for start, end in ranges]
     if end is not None:
         lines.append(f"after the start the log ends at offset {end:,}")
     return "; ".join(lines) + "."
+
+
+def _range_told(first: int, last: int, mark: str) -> str:
+    return f"offset {first:,} is {mark}" if first == last else f"offsets {first:,} to {last:,} are {mark}"
 
 
 def _joined(spans: Iterable[_Span]) -> list[tuple[int, int]]:

@@ -36,12 +36,13 @@ def test_the_page_draws_the_segments_of_partitions_in_trouble_only(klogtool: Run
     texts = Structure(page.read_text(encoding="utf-8")).texts
     assert texts["title"][1:] == ["Segments of flip-bit-0", "Segments of torn-tail-0"]
     assert texts["desc"][0].startswith("4 segments, offsets 0 to 71; from 2023-11-14T22:13:20.728Z to 20")
-    assert "offsets 47 to 70 are lost by the start; after the start the log ends at offset 47." in texts["desc"][0]
+    for told in ("offsets 48 to 70 are lost by the start", "offset 47 is missing already", "ends at offset 47."):
+        assert told in texts["desc"][0]
     assert texts["h3"] == ["flip-bit-0", "torn-tail-0"]
     told = re.findall(
         r"loses offsets \d+ to \d+|<td class=t>lost\b|damaged end is cut", page.read_text(encoding="utf-8")
     )
-    assert told == ["loses offsets 47 to 50", "<td class=t>lost", "damaged end is cut"]
+    assert told == ["loses offsets 48 to 50", "<td class=t>lost", "damaged end is cut"]
 
 
 def test_a_quick_page_has_no_drawings(klogtool: Run, tmp_path: pathlib.Path) -> None:

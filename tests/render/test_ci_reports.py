@@ -49,7 +49,7 @@ def test_junit_keeps_a_few_findings_of_each_testcase() -> None:
         (Finding("batch-crc", "/r/a/t-0/0.log", "x", start=5, first_offset=1, last_offset=2), "fb1b6637ea73da74"),
         (Finding("batch-crc", "/r/a/t-0/0.log", "y", start=6, first_offset=1, last_offset=2), "fb1b6637ea73da74"),
         (Finding("batch-crc", "/r/a/t-0/0.log", "x", start=5, first_offset=1, last_offset=3), "ff11b429f712c81f"),
-        (Finding("checkpoint-entry", "/r/a/c", "t-0: says 5", first_offset=1), "67953026d89e8690"),
+        (Finding("checkpoint-entry", "/r/a/c", "says 5", first_offset=1, entry="t-0"), "67953026d89e8690"),
     ],
 )
 def test_fingerprints_stay(finding: Finding, expected: str) -> None:
@@ -58,10 +58,14 @@ def test_fingerprints_stay(finding: Finding, expected: str) -> None:
 
 def test_lines_of_a_checkpoint_differ_by_their_partition() -> None:
     fingerprints = Fingerprints("/r")
-    told = ["t-0: says 5", "t-1: says 5", "t-1: says 6"]
-    found = [fingerprints.of(Finding("checkpoint-entry", "/r/c", text, first_offset=5)) for text in told]
+    lines = [("t-0", "says 5"), ("t-1", "says 5"), ("t-1", "says 6")]
+    found = [fingerprints.of(_line(entry, text)) for entry, text in lines]
     assert len(set(found)) == 3
-    assert Fingerprints("/r").of(Finding("checkpoint-entry", "/r/c", "t-1: other words", first_offset=5)) == found[1]
+    assert Fingerprints("/r").of(_line("t-1", "other words")) == found[1]
+
+
+def _line(entry: str, text: str) -> Finding:
+    return Finding("checkpoint-entry", "/r/c", text, first_offset=5, entry=entry)
 
 
 def test_the_checkout_is_the_nearest_that_a_ci_system_names(tmp_path: pathlib.Path) -> None:
