@@ -6,6 +6,7 @@ Nothing here writes, prints or reads the clock.
     rehearsal        all log dirs of a broker, in Kafka's order: problems of the start, then each partition
     partitions       the start of one partition, over a draft; or a glance at its names
     retention_ahead  what the first check of retention, and the first append, do by false indexes
+    lazy_indexes     indexes that a start does not open, and that cannot be opened later
     claims           what a start does, as facts about the broker, log dirs, partitions and options
     claim_list       all claims of an answer
     partition_claims  the claim about one partition: what is lost, hidden and gone

@@ -20,6 +20,8 @@ class What(Enum):
     """The broker's process ends, whatever its other log dirs are like."""
     OFFLINE = "offline"
     """The broker gives the log dir up, and continues with the others."""
+    FAILS_AT_READ = "fails-at-read"
+    """The start is fine; the first read of a file that cannot be opened takes the log dir offline."""
     UNSERVED = "unserved"
     """The broker runs, and serves no partition of the log dir."""
     TRUNCATED = "truncated"
@@ -70,6 +72,7 @@ NO_START = frozenset({What.REFUSES, What.NO_LEADER})
 LOSING = frozenset(
     {
         What.OFFLINE,
+        What.FAILS_AT_READ,
         What.UNSERVED,
         What.ABSENT,
         What.ALL_DELETED,
@@ -93,7 +96,7 @@ class Ahead(Struct, frozen=True):
     them. lost_bytes: of logs. lost_ms: from the last kept record to the last lost one. kept_timestamp: of the last kept
     record. stop: what stops the broker. finding: an id of verify's, if it is one; field: of that finding; cure:
     verify's line for it. is_hidden: data stay on the disk, but nobody is served from them. is_uncounted: lost_records
-    is not all.
+    is not all. may_end: the broker may end by it: that is decided while it runs.
     """
 
     path: str
@@ -112,6 +115,7 @@ class Ahead(Struct, frozen=True):
     cure: str | None = None
     is_hidden: bool = False
     is_uncounted: bool = False
+    may_end: bool = False
 
     @property
     def is_losing(self) -> bool:
@@ -179,6 +183,7 @@ ORDER = (
     What.MISNAMED,
     What.OFFLINE,
     What.NO_ROOM,
+    What.FAILS_AT_READ,
     What.UNSERVED,
     What.ALL_DELETED,
     What.TRUNCATED,

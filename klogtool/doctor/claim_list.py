@@ -31,12 +31,18 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
     """Yield the claims, the broker's first."""
     points = diagnosis.points
     starts = diagnosis.starts is not Starts.REFUSES
+    may_end = starts and any(point.may_end for point in points)
     stop = next((point.stop for point in points if point.what is What.REFUSES and point.stop is not None), None)
     has_leader = False if any(point.what is What.NO_LEADER for point in points) else None
-    yield BrokerClaim(starts, None if stop is None else stop.kafka_class, leader_elected=has_leader)
+    yield BrokerClaim(
+        None if may_end else starts, None if stop is None else stop.kafka_class, leader_elected=has_leader
+    )
     off = {path for point in points if point.what in _OFF and (path := _log_dir_of(point, diagnosis)) is not None}
     unserved = {path for point in points if point.what is What.UNSERVED and (path := _log_dir_of(point, diagnosis))}
-    yield from (LogDirClaim(path, starts and path not in off) for path in diagnosis.log_dirs)
+    failing = {path for point in points if point.what is What.FAILS_AT_READ and (path := _log_dir_of(point, diagnosis))}
+    for path in diagnosis.log_dirs:
+        is_online = starts and path not in off
+        yield LogDirClaim(path, None if is_online and path in failing else is_online)
     folders = {point.path for point in points if point.what in _UNKNOWN_FOLDER}
     # A misnamed partition fails when it becomes a leader, and the rest of that change of metadata is not applied.
     is_delta_cut = any(point.what is What.MISNAMED for point in points)
@@ -45,6 +51,8 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
             log_dir = os.path.dirname(prospect.path)
             claim = _in_log_dir(prospect.claim, is_served=starts and log_dir not in off | unserved)
             claim = _in_folder(claim, is_known=prospect.path not in folders)
+            if may_end or log_dir in failing:
+                claim = _until_it_fails(claim)
             yield replace(claim, served=None) if claim.served and is_delta_cut else claim
     yield from (_of_option(option) for trouble in diagnosis.troubles for option in trouble.options)
 
@@ -59,6 +67,11 @@ def _in_log_dir(claim: PartitionClaim, *, is_served: bool) -> PartitionClaim:
     if is_served:
         return claim
     return replace(claim, served=False, hidden=Hidden(None, (), (HiddenBy.LOG_DIR,)))
+
+
+def _until_it_fails(claim: PartitionClaim) -> PartitionClaim:
+    """A partition of a log dir that goes offline while the broker runs, or whose broker ends then."""
+    return replace(claim, served=None, hidden=Hidden(None)) if claim.served else claim
 
 
 def _in_folder(claim: PartitionClaim, *, is_known: bool) -> PartitionClaim:

@@ -88,20 +88,21 @@ class Hidden(Struct, frozen=True):
 
 
 class BrokerClaim(Struct, frozen=True):
-    """error: the class of the exception that ends the start. ends_after_ms: when a broker that started ends; None if it
+    """starts: None if it may end; that is decided while it loads its logs, or runs. error: the class of the exception
+    that ends the start. ends_after_ms: when a broker that started ends; None if it
     does not, or nobody knows. leader_elected: whether the controllers elect a leader; None if unknown."""
 
-    starts: bool
+    starts: bool | None
     error: str | None = None
     ends_after_ms: int | None = None
     leader_elected: bool | None = None
 
 
 class LogDirClaim(Struct, frozen=True):
-    """online: whether the broker uses the log dir."""
+    """online: whether the broker uses the log dir; None if that is decided while it runs."""
 
     path: str
-    online: bool
+    online: bool | None
 
 
 class PartitionClaim(Struct, frozen=True):

@@ -15,6 +15,7 @@ from klogtool.broker.circumstances import Checkpoints
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.doctor.answers import Ahead, Prospect, What, Work
 from klogtool.doctor.claims import Hidden, HiddenBy, Lost, OffsetRange, PartitionClaim, WhyUnknown
+from klogtool.doctor.lazy_indexes import LAZY, fails_at_read, walk_unopened
 from klogtool.doctor.measured import Measured
 from klogtool.doctor.partition_claims import judge_loaded, last_timestamp, span_of
 from klogtool.doctor.readable import Readable, ranges_of
@@ -90,9 +91,10 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
         if isinstance(error, Changed) or (isinstance(error, Unreadable) and error.errno == errno.ENOENT):
             raise FileGone(error) from error
         return Rehearsed(not_loaded(path), (_refused(path, error),))
+    unopened = tuple(walk_unopened(path, log))  # what judges the log opens more than a start does
     judged = judge_loaded(path, log, plan.answer)
     state = _State(path, log, plan.answer, judged.claim, judged.measured or Measured())
-    ahead = (*_walk_ahead(state), *(_counted(point, state) for point in walk_ignored(Partition(path))))
+    ahead = (*_walk_ahead(state), *unopened, *(_counted(point, state) for point in walk_ignored(Partition(path))))
     prospect = _prospect(path, log, plan, time.monotonic() - began, judged.claim)
     return Rehearsed(prospect, (*ahead, *walk_retention(path, log, checkpoints)), log.looked_up_unstable)
 
@@ -125,7 +127,10 @@ def glance(partition: Partition) -> Rehearsed:
 
 def _walk_names(partition: Partition) -> Iterator[Ahead]:
     for finding in verify_names(partition)[1]:
-        if finding.id == "unreadable":
+        kind = parse_file_name(os.path.basename(finding.path)).kind
+        if finding.id == "unreadable" and kind in LAZY and os.path.isdir(finding.path):
+            yield fails_at_read(finding.path, "Is a directory")
+        elif finding.id == "unreadable":
             yield Ahead(finding.path, What.OFFLINE, finding.detail, Severity.ERROR, finding=finding.id)
         elif finding.id == "segment-name":
             name = parse_file_name(os.path.basename(finding.path))

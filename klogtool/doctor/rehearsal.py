@@ -25,6 +25,7 @@ from klogtool.doctor.failed_log_dirs import walk_lock_points, with_refusals
 from klogtool.doctor.file_systems import walk_file_system_points, walk_room_notes
 from klogtool.doctor.host import judge_host
 from klogtool.doctor.host_dirs import host_dirs
+from klogtool.doctor.lazy_indexes import with_ends
 from klogtool.doctor.log_dirs import walk_log_dir_points
 from klogtool.doctor.metadata_level import walk_level_points
 from klogtool.doctor.metadata_lost import is_forgotten, walk_format_points, with_one_cause
@@ -127,6 +128,7 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
         *([] if _stops_at_metadata(found) else with_one_cause(strays, found.cluster)),
     )
     points = with_refusals(points, found.rehearsed, {point.path for point in strays})
+    points = with_ends(points, found.log_dirs, found.cluster)
     prospects = tuple(each.prospect for each in found.rehearsed)
     return Diagnosis(
         how.circumstances.kafka,

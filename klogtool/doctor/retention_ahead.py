@@ -14,7 +14,7 @@ from klogtool.broker.unified_log.kept_segments import ages_of
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.retention import TIME, Deletion, delete_old_segments
 from klogtool.doctor.answers import Ahead, What
-from klogtool.errors import Refused
+from klogtool.errors import Corrupt, Refused
 from klogtool.format.names import PartitionDirState
 from klogtool.log.file import LogFile
 from klogtool.log.partition import Partition
@@ -41,12 +41,12 @@ def walk_retention(path: str, log: LoadedLog, checkpoints: Checkpoints) -> Itera
         return
     if zeros := zeros_that_fill(log):
         yield _rolls(path, log, zeros)
-    ages, keeper = ages_of(log), Timekeeper(log)
     segments = {segment.base_offset: segment for segment in log.segments.all}
     logs = {segment.base_offset: segment.path for segment in log.segments.all}
     try:
+        ages, keeper = ages_of(log), Timekeeper(log)
         deleted = delete_old_segments(log)
-    except Refused:  # a broker's check fails there, and deletes nothing
+    except (Corrupt, Refused):  # a broker's check fails there, and deletes nothing
         return
     by_time = [deletion for deletion in deleted if deletion.by == TIME]
     if not by_time:

@@ -189,6 +189,8 @@ def _fate_on(diagnosis: Diagnosis, disks: str) -> str:
         why = count_text(len(stopping), "reason") if stopping else "all log dirs go offline"
         return f"REFUSES to start on {disks}: {why}"
     if diagnosis.starts is Starts.LOSES_DATA:
+        if any(point.may_end for point in diagnosis.points):
+            return f"MAY END on {disks}, or {_price_text(diagnosis)}"
         return f"would start on {disks} and {_price_text(diagnosis)}"
     if diagnosis.is_quick:
         return f"would start on {disks}, as far as names and small files tell (--quick)"
@@ -206,7 +208,7 @@ _HIDING = {
     What.MISNAMED,
     What.LEFT_OUT,
 }
-_GIVING_UP = {What.OFFLINE, What.UNSERVED, What.NO_ROOM}
+_GIVING_UP = {What.OFFLINE, What.FAILS_AT_READ, What.UNSERVED, What.NO_ROOM}
 # What a start does to data, the worst first: the verb of the first line, and the label of the line with the numbers.
 _PRICES = (
     ("LOSE DATA", "lost", set(What) - _HIDING - _GIVING_UP),

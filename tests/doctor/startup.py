@@ -683,6 +683,12 @@ KRAFT: Mapping[str, Scenario] = {
     ),
 }
 
+# Opened when somebody reads: see test_lazy_indexes.py.
+LAZY: Mapping[str, Scenario] = {
+    f"7 a folder in place of a closed .{kind}": loses(in_place_of(side(11, kind)), (side(11, kind), What.FAILS_AT_READ))
+    for kind in ("index", "timeindex")
+}
+
 HELLO = b"hello world\n"
 OPEN_TXN = put(side(43, "snapshot"), build_producer_snapshot([ProducerStateEntry(7, 0, 0, 38, 0, LATER_MS, 0, 38)]))
 # The aborted transaction of offsets 18 to 21 ends after the newest snapshot that is left.
@@ -748,6 +754,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     **SEGMENTS,
     **LEFTOVERS,
     **KRAFT,
+    **LAZY,
     **FAILED,
     **DISKS,
 }

@@ -31,6 +31,8 @@ BY_HAND = {
     "6 epochs beyond the end",
     "6 stray snapshot beyond the end",
     "7 a folder in place of a log",
+    "7 a folder in place of a closed .index",
+    "7 a folder in place of a closed .timeindex",
     "7 active log of 0 bytes",
     "7 active log of 0 bytes, unclean",
     "7 active segment gone",

@@ -40,7 +40,7 @@ class Hidden(Struct, frozen=True):
 
 
 class BrokerClaim(Struct, frozen=True, tag_field="about", tag="broker"):
-    starts: bool
+    starts: bool | None
     error: str | None = None
     ends_after_ms: int | None = None
     leader_elected: bool | None = None
@@ -48,7 +48,7 @@ class BrokerClaim(Struct, frozen=True, tag_field="about", tag="broker"):
 
 class LogDirClaim(Struct, frozen=True, tag_field="about", tag="log-dir"):
     path: str
-    online: bool
+    online: bool | None
 
 
 class PartitionClaim(Struct, frozen=True, tag_field="about", tag="partition"):

@@ -73,7 +73,7 @@ def differences(claims: Claims, truth: Truth, before: Mapping[str, Before]) -> I
     if claims.broker is None:
         yield Difference("FAILED", "broker", claims.failure)
         return
-    if claims.broker.starts != truth.is_up:
+    if claims.broker.starts is not None and claims.broker.starts != truth.is_up:
         did = "it starts" if truth.is_up else f"it does not: {truth.troubles[:2]}"
         yield Difference("START", "broker", f"claim: starts is {claims.broker.starts}; {did}")
         return
@@ -92,7 +92,7 @@ def differences(claims: Claims, truth: Truth, before: Mapping[str, Before]) -> I
 
 def _about_log_dirs(claims: Claims, truth: Truth) -> Iterator[Difference]:
     for name, claim in claims.log_dirs.items():
-        if claim.online == (name in truth.offline):
+        if claim.online is not None and claim.online == (name in truth.offline):
             did = f"offline: {truth.troubles[:2]}" if name in truth.offline else "online"
             yield Difference("LOG DIR", name, f"claim: online is {claim.online}; it is {did}")
     strays = {path for what, path in claims.ahead if what == "stray"}
@@ -103,7 +103,8 @@ def _about_log_dirs(claims: Claims, truth: Truth) -> Iterator[Difference]:
 def _is_told(folder: str, claims: Claims, truth: Truth) -> bool:
     """Whether the claim about its log dir is false: then it is not held against each partition of it, too."""
     name = folder.split("/")[0]
-    return name in claims.log_dirs and claims.log_dirs[name].online == (name in truth.offline)
+    claimed = claims.log_dirs[name].online if name in claims.log_dirs else None
+    return claimed is not None and claimed == (name in truth.offline)
 
 
 def _about_partition(

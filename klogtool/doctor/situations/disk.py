@@ -98,7 +98,7 @@ SITUATIONS = (
         ),
         Outcome.OFFLINE,
         "The broker may not read or write a file, and takes the whole log dir offline. If that is the metadata log "
-        "dir, or the last one, it ends. A closed segment's index that cannot be written does no harm.",
+        "dir, or the last one, it ends.",
         "Did somebody work on the files as root? Give them to the broker's user (chown -R), then restart the broker.",
         ("ls -l {file}", VERIFY_LOG_DIR, REHEARSE),
         ("unreadable",),

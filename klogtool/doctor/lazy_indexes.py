@@ -1,0 +1,93 @@
+"""Indexes that a start does not open, and that cannot be opened: the first read of them takes the log dir offline.
+
+A broker opens the `.index` and the `.timeindex` of a closed segment when somebody first needs them (LazyIndex), for
+writing, too: the one for a fetch, the other for a look-up by time and for retention. It opens a `.txnindex` when it
+loads the log.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from klogtool.broker.unified_log.log_loader import LoadedLog
+from klogtool.doctor.answers import Ahead, What
+from klogtool.doctor.cluster import Cluster
+from klogtool.escape import quoted
+from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
+from klogtool.log.partition import Partition
+from klogtool.verify.cures import move_out_of_partition, rebuild_index
+from klogtool.verify.findings import Severity
+from klogtool.verify.stops import offline
+
+LAZY = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+_WHEN = {
+    FileKind.OFFSET_INDEX: "the first fetch from segment {}",
+    FileKind.TIME_INDEX: "the first look-up by time, or check of retention, in segment {}",
+}
+_OWNER = "chmod u+rw {0}  # and it has to belong to the broker's user: ls -l {0}"
+_GIVING_UP = (What.FAILS_AT_READ, What.OFFLINE, What.NO_ROOM)
+
+
+def walk_unopened(path: str, log: LoadedLog) -> Iterator[Ahead]:
+    """Yield a point for each such index of a loaded log. Nobody reads a folder that ends in -delete, -stray, -future.
+    A segment that this start opens, to recover it, has failed before."""
+    if Partition(path).state is not PartitionDirState.CURRENT:
+        return
+    draft = log.draft
+    for segment in log.segments.all:
+        for kind, is_there in segment.unopened_indexes().items():
+            name = segment.name_of(kind)
+            file = os.path.join(path, name)
+            if draft.is_folder(name) or name in draft.devices:
+                yield fails_at_read(file, "Is a directory" if draft.is_folder(name) else "it is no file")
+            elif is_there and name in draft.before and not _is_writable(file):
+                yield fails_at_read(file, "Permission denied")
+
+
+def fails_at_read(file: str, reason: str) -> Ahead:
+    """Return the point about an index of a closed segment that cannot be opened."""
+    folder, name = os.path.split(file)
+    found = parse_file_name(name)
+    when = _WHEN[found.kind].format(found.base_offset)
+    detail = f"it cannot be opened ({reason}), and the start does not try: {when} takes the log dir offline"
+    rebuilt = rebuild_index(folder, found.kind.value.removeprefix("."), found.base_offset)
+    cure = f"{move_out_of_partition(file)} && {rebuilt}" if not os.path.isfile(file) else _OWNER.format(quoted(file))
+    return Ahead(
+        file,
+        What.FAILS_AT_READ,
+        detail,
+        Severity.ERROR,
+        stop=offline("FileNotFoundException", f"{file} ({reason})"),
+        cure=cure,
+    )
+
+
+def _is_writable(file: str) -> bool:
+    """Return whether its owner may write it. Who runs klogtool may be somebody else."""
+    try:
+        return bool(os.stat(file).st_mode & stat.S_IWUSR)
+    except OSError:  # it went away
+        return True
+
+
+def with_ends(points: Sequence[Ahead], log_dirs: Sequence[str], cluster: Cluster) -> list[Ahead]:
+    """Return the points; those that cost a broker its metadata log dir, or its last log dir, say that it ends."""
+    failing = {_log_dir_of(point, log_dirs) for point in points if point.what in _GIVING_UP}
+    is_last = failing >= set(log_dirs)
+
+    def ends(point: Ahead) -> bool:
+        is_metadata = _log_dir_of(point, log_dirs) == cluster.metadata_dir
+        return point.what is What.FAILS_AT_READ and (is_metadata or is_last)
+
+    return [
+        replace(point, detail=f"{point.detail}, and the broker ends", may_end=True) if ends(point) else point
+        for point in points
+    ]
+
+
+def _log_dir_of(point: Ahead, log_dirs: Sequence[str]) -> str | None:
+    return next((path for path in log_dirs if point.path == path or point.path.startswith(path + os.sep)), None)
