@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from klogtool.broker.content import Content, FileRange
 from klogtool.broker.unified_log.content_file import ContentFile
-from klogtool.errors import Corrupt
+from klogtool.errors import Changed
 from klogtool.log.file import LogFile, Unreadable
 
 SOURCE = bytes(range(256)) * 3
@@ -49,7 +49,7 @@ def test_a_source_that_is_gone_or_was_cut_is_said_with_its_name(tmp_path: pathli
         source.write_bytes(SOURCE[:100])
         assert file.size_now() == len(b"head") + 90
         assert file.read(0, 94) == b"head" + SOURCE[10:100]
-        with pytest.raises(Corrupt) as shorter:
+        with pytest.raises(Changed) as shorter:
             file.read(0, file.size)
     assert (shorter.value.path, shorter.value.position) == (str(source), 100)
 

@@ -13,7 +13,7 @@ from klogtool.broker.circumstances import Circumstances
 from klogtool.broker.content import read_content
 from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.loaded_partition import FetchedBytes, LoadedPartition, load
-from klogtool.errors import Corrupt, Refused
+from klogtool.errors import Changed, Refused
 from klogtool.format.indexes import AbortedTxn
 
 Path = pathlib.Path
@@ -164,7 +164,7 @@ def test_a_log_that_was_cut_meanwhile_is_told(log: Path) -> None:
     path = log / name_of(0, "log")
     path.write_bytes(path.read_bytes()[:-30])
     for look in (found.sha256, found.data, lambda: list(found.batches())):
-        with pytest.raises(Corrupt) as told:
+        with pytest.raises(Changed) as told:
             look()
         assert told.value.path == str(path)
 

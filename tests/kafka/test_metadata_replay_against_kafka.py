@@ -7,7 +7,6 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -23,8 +22,7 @@ from klogtool.format.internal.records import METADATA, build_metadata_record, pa
 from klogtool.format.kraft_snapshot import build_snapshot
 from klogtool.format.uuids import build_uuid
 
-from .beside import module_beside
-from .test_brokers_as_the_doctor_said import knows_4_4_0
+from .brokers import fetched
 
 pytestmark = pytest.mark.kafka
 SOURCE = pathlib.Path(__file__).with_name("ReplayMetadata.java")
@@ -212,12 +210,7 @@ def _is_snapshot(seed: int) -> bool:
 
 def _kafkas_answers(version: str, sequences: list[list[bytes]], work: pathlib.Path) -> Iterator[list[tuple[str, str]]]:
     """Yield, for each sequence, what Kafka's image and controller say of each record."""
-    broker = module_beside("brokers/broker.py")
-    if not (broker.cache_home() / version / "complete").exists() and shutil.which("mvn") is None:
-        pytest.skip(f"needs mvn: it is not on the PATH, and a broker {version} was not fetched before")
-    if version not in broker.RELEASES:
-        knows_4_4_0(broker)
-    broker.fetch(version)
+    broker = fetched(version)
     jars = f"{broker.cache_home() / version / 'jars'}/*"
     subprocess.run(["javac", "-nowarn", "-proc:none", "-d", work, "-cp", jars, SOURCE], check=True, capture_output=True)
     lines = [

@@ -71,6 +71,8 @@ def test_no_command_stumbles_over_a_running_broker() -> None:
         for topic, config in TOPICS.items():
             broker.create_topic(topic, 1, **SMALL, **config)
             broker.produce(topic, 0, [module_beside("brokers/broker.py").Record(key=b"k", value=b"v")])
+        while not all((broker.log_dirs[0] / f"{topic}-0").is_dir() for topic in TOPICS):
+            time.sleep(0.1)
         stop, errors = threading.Event(), list[BaseException]()
         feeder = threading.Thread(target=keep_busy, args=(broker, stop, errors))
         feeder.start()

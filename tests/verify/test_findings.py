@@ -33,7 +33,7 @@ def test_every_id_has_a_sentence() -> None:
 def test_every_id_can_be_shown() -> None:
     text = FindingText(["d"], width=80)
     for finding_id in SEVERITIES:
-        block = text.block(Finding(finding_id, "d/t-0/x", "this is so", 1, 2, 3, 4, "length", "do this"))
+        block = text.block(Finding(finding_id, "d/t-0/x", "this is so", 1, 2, 3, 4, "length", cure="do this"))
         assert block.splitlines()[0].split() == [block.split()[0], "t-0/x"]
         assert block.splitlines()[1].split() == [
             finding_id,
