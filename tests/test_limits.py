@@ -17,6 +17,15 @@ from klogtool.broker.appending.calls import MOST_LINE_BYTES
 from klogtool.cli.append import MOST_STDIN_BYTES
 from klogtool.cli.apply import MAX_PLAN_BYTES
 from klogtool.cli.circumstance_options import MOST_CONFIG_BYTES
+from klogtool.decoding.bounds import (
+    FREE_ITEMS,
+    FREE_TEXT_BYTES,
+    ITEMS_PER_BYTE,
+    MOST_ITEMS,
+    MOST_OWN_ITEMS,
+    TEXT_PER_BYTE,
+)
+from klogtool.decoding.bounds import MOST_TEXT_BYTES as MOST_TEXT_BYTES_OF_VALUE
 from klogtool.disk import standard_input
 from klogtool.disk.journal import MAX_FILE_BYTES
 from klogtool.format import codecs
@@ -67,6 +76,10 @@ VALUES = {
     "the answer in it 16 MiB": (MOST_ANSWER_BYTES, 16 * MIB),
     "a journal | 4 GiB": ((MAX_PLAN_BYTES, MAX_FILE_BYTES), (4096 * MIB, 4096 * MIB)),
     "`--requests` | 256 MiB": (MOST_LINE_BYTES, 256 * MIB),
+    "8 for each of its bytes and 4,096 more": ((ITEMS_PER_BYTE, FREE_ITEMS), (8, 4096)),
+    "at most 262,144 (`json` and programs: 1,048,576)": ((MOST_OWN_ITEMS, MOST_ITEMS), (262_144, 1_048_576)),
+    "64 for each of its bytes and 1,048,576 more": ((TEXT_PER_BYTE, FREE_TEXT_BYTES), (64, 1_048_576)),
+    "at most 67,108,864": (MOST_TEXT_BYTES_OF_VALUE, 67_108_864),
     "standard input of `append` | 256 MiB": (MOST_STDIN_BYTES, 256 * MIB),
     "standard input of `dump-log` | 2 GiB": (standard_input.MOST_BYTES, 2048 * MIB - 1),
 }

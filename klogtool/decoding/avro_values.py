@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from klogtool.decoding.avro_schemas import AvroSchema, fingerprint_of, parse_avro_schema, require_fastavro
-from klogtool.decoding.bounds import Budget, check_depth, to_json
+from klogtool.decoding.bounds import MOST_OWN_ITEMS, Budget, check_depth, to_json
 from klogtool.decoding.decoded import Reading, bytes_form
 from klogtool.decoding.framing import SINGLE_OBJECT, SINGLE_OBJECT_SIZE, find_schema
 from klogtool.decoding.schemas import AVRO, Schemas
@@ -73,12 +73,12 @@ def read_avro(schema: AvroSchema, data: bytes) -> Any:
     value = reader.value(schema.schema, 0)
     if reader.left:
         raise Corrupt(f"{reader.left:,} bytes are left behind the value")
-    return to_json(value, bytes_form)
+    return to_json(value, bytes_form, size=len(data))
 
 
 class _Reader:
     def __init__(self, named: dict[str, Any], data: bytes) -> None:
-        self._named, self._data, self._at, self._budget = named, data, 0, Budget()
+        self._named, self._data, self._at, self._budget = named, data, 0, Budget(len(data), MOST_OWN_ITEMS)
         self._primitives: dict[str, Callable[[], Any]] = {
             "null": lambda: None,
             "boolean": self._boolean,
@@ -114,7 +114,10 @@ class _Reader:
             value = self._complex[kind](schema, depth)
         else:
             value = self.value(kind, depth + 1)
-        return _logical(schema, value)
+        shown = _logical(schema, value)
+        if isinstance(shown, str):
+            self._budget.take_text(len(shown))
+        return shown
 
     def _type(self, name: str) -> Any:
         found = self._named.get(name)

@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any, NoReturn
 
-from klogtool.decoding.bounds import MOST_ITEMS, to_json, too_many
+from klogtool.decoding.bounds import Budget, to_json
 from klogtool.decoding.decoded import Reading, bytes_form
 from klogtool.decoding.framing import find_framing
 from klogtool.errors import Corrupt
@@ -25,8 +25,7 @@ def decode_json(data: bytes, _: str | None) -> Reading:
 
 def parse_json(data: bytes) -> Any:
     """Return the value of a JSON text. Raises Corrupt if it is none, or too large or too deep."""
-    if sum(map(data.count, (b",", b"[", b"{"))) > MOST_ITEMS:
-        raise too_many()
+    Budget(len(data)).take(sum(map(data.count, (b",", b"[", b"{"))))
     try:
         text = data.decode()
         value = json.loads(
@@ -38,7 +37,7 @@ def parse_json(data: bytes) -> Any:
         raise Corrupt(_why(error, text)) from None
     except RecursionError:
         raise Corrupt("nested too deeply") from None
-    return to_json(value, bytes_form)
+    return to_json(value, bytes_form, size=len(data))
 
 
 def _why(error: json.JSONDecodeError, text: str) -> str:

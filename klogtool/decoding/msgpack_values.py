@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from klogtool.decoding.bounds import Budget, check_depth, to_json
+from klogtool.decoding.bounds import MOST_OWN_ITEMS, Budget, check_depth, to_json
 from klogtool.decoding.decoded import Reading, bytes_form
 from klogtool.errors import Corrupt
 from klogtool.format.serdes import parse_double, parse_float
@@ -26,12 +26,12 @@ def decode_msgpack(data: bytes, _: str | None) -> Reading:
     value = reader.value(0)
     if reader.left:
         raise Corrupt(f"{reader.left:,} bytes are left behind the value")
-    return Reading(to_json(value, bytes_form))
+    return Reading(to_json(value, bytes_form, size=len(data)))
 
 
 class _Reader:
     def __init__(self, data: bytes) -> None:
-        self._data, self._at, self._budget = data, 0, Budget()
+        self._data, self._at, self._budget = data, 0, Budget(len(data), MOST_OWN_ITEMS)
 
     @property
     def left(self) -> int:

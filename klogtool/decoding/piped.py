@@ -13,6 +13,7 @@ import os
 import selectors
 import signal
 import subprocess
+import time
 from contextlib import suppress
 from types import TracebackType
 
@@ -66,11 +67,11 @@ class PipedDecoder:
 
     def _ask(self, question: bytes) -> bytes:
         """Send a question, and return the line that answers it."""
-        if self._answers or self._ready(wants_to_write=False, timeout_s=0)[1]:
+        if self._answers or self._ready(False, 0)[1]:
             self._check_silent()
-        left = memoryview(question)
+        left, latest = memoryview(question), time.monotonic() + self._timeout_s
         while left or b"\n" not in self._answers:
-            can_write, can_read = self._ready(wants_to_write=bool(left))
+            can_write, can_read = self._ready(bool(left), max(0.0, latest - time.monotonic()))
             if not (can_write or can_read):
                 raise self._given_up(f"the decoder did not answer within {self._timeout_s:g} seconds")
             if can_read:
@@ -87,14 +88,14 @@ class PipedDecoder:
         if self._answers:
             raise self._given_up("the decoder gave more than one line for a value")
 
-    def _ready(self, *, wants_to_write: bool, timeout_s: float | None = None) -> tuple[bool, bool]:
+    def _ready(self, wants_to_write: bool, timeout_s: float) -> tuple[bool, bool]:
         assert self._in is not None
         assert self._out is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self._out, selectors.EVENT_READ)
             if wants_to_write:
                 selector.register(self._in, selectors.EVENT_WRITE)
-            ready = {key.fileobj for key, _ in selector.select(self._timeout_s if timeout_s is None else timeout_s)}
+            ready = {key.fileobj for key, _ in selector.select(timeout_s)}
         return self._in in ready, self._out in ready
 
     def _send(self, data: memoryview) -> int:

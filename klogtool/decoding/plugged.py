@@ -36,7 +36,7 @@ def plugged_decoder(name: str, *, is_key: bool) -> Callable[[bytes, str | None],
             if not isinstance(error, Exception):
                 raise
             raise Corrupt(_line(error)) from error
-        return Reading(to_json(value, bytes_form))
+        return Reading(to_json(value, bytes_form, size=None))
 
     return decoder
 

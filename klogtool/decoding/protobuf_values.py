@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from klogtool.decoding.bounds import to_json
+from klogtool.decoding.bounds import MOST_OWN_ITEMS, Budget, check_depth, to_json
 from klogtool.decoding.decoded import Reading, bytes_form
 from klogtool.decoding.framing import find_framing, find_schema
 from klogtool.decoding.schemas import PROTOBUF, Schemas
@@ -27,6 +27,7 @@ WELL_KNOWN = (
     "type",
     "wrappers",
 )
+ANY = "google.protobuf.Any"
 MOST_INDEXES, LONGEST_VARINT = 100, 5
 
 
@@ -122,10 +123,15 @@ class _Loaded:
             message.ParseFromString(data)
             size = message.ByteSize()
             message.DiscardUnknownFields()
+            _take_fields(message, 0, Budget(len(data), MOST_OWN_ITEMS))
             value = self._json.MessageToDict(message, preserving_proto_field_name=True)
         except self._refusals as error:
             raise Corrupt(f"not the Protobuf of {file}: {_line(error)}") from error
-        return Reading(to_json(value, bytes_form), f"{file}:{message.DESCRIPTOR.full_name}", size - message.ByteSize())
+        return Reading(
+            to_json(value, bytes_form, size=len(data)),
+            f"{file}:{message.DESCRIPTOR.full_name}",
+            size - message.ByteSize(),
+        )
 
     def _class(self, indexes: tuple[int, ...], file: str) -> Any:
         if indexes not in self._classes:
@@ -141,6 +147,29 @@ class _Loaded:
             names.append(within[index].name)
             within = within[index].nested_type
         return ".".join(names)
+
+
+def _take_fields(message: Any, depth: int, budget: Budget) -> None:
+    """Count what is in a message, before its form in JSON is made: that takes ten times as long."""
+    check_depth(depth)
+    budget.take()
+    if message.DESCRIPTOR.full_name == ANY:
+        # What is inside is parsed and copied once more at each level.
+        budget.take(len(message.value))
+        budget.take_text(len(message.value))
+    for field, value in message.ListFields():
+        budget.take_text(len(field.name))
+        items = _items_of(value)
+        budget.take(len(items))
+        if items and hasattr(items[0], "ListFields"):
+            for item in items:
+                _take_fields(item, depth + 1, budget)
+
+
+def _items_of(value: Any) -> Any:
+    if hasattr(value, "ListFields") or isinstance(value, str | bytes | int | float):
+        return (value,)
+    return list(value.values()) if hasattr(value, "values") else value
 
 
 def _missing(every: Any) -> list[str]:

@@ -27,4 +27,4 @@ PARSERS: dict[str, Callable[[bytes], Any]] = {
 def serdes_decoder(name: str) -> Callable[[bytes, str | None], Reading]:
     """Return the decoder of a format in PARSERS."""
     parse = PARSERS[name]
-    return lambda data, _: Reading(to_json(parse(data), bytes_form))
+    return lambda data, _: Reading(to_json(parse(data), bytes_form, size=len(data)))

@@ -80,6 +80,14 @@ def test_a_program_that_hangs() -> None:
     assert [str(reason).split(" (")[0] for reason in told] == ["the decoder did not answer within 0.3 seconds"] * 2
 
 
+def test_a_program_that_answers_byte_by_byte() -> None:
+    """The time is that of the whole answer, not of the silence in it."""
+    body = "\n    ".join(["while True:", "    sys.stdout.write('a'); sys.stdout.flush(); time.sleep(0.05)"])
+    assert [str(told).split(" (")[0] for told in told_by(body, b"a", timeout_s=0.5)] == [
+        "the decoder did not answer within 0.5 seconds"
+    ]
+
+
 def test_a_program_that_does_not_read() -> None:
     with PipedDecoder("exec sleep 600", timeout_s=0.3) as program, pytest.raises(Corrupt, match="did not answer"):
         program(bytes(1 << 20), None)
