@@ -32,7 +32,8 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
     points = diagnosis.points
     starts = diagnosis.starts is not Starts.REFUSES
     may_end = starts and any(point.may_end for point in points)
-    stop = next((point.stop for point in points if point.what is What.REFUSES and point.stop is not None), None)
+    stops = (point.stop for point in points if point.what is What.REFUSES and point.stop is not None)
+    stop = next((stop for stop in stops if not stop.is_exit), None)
     has_leader = False if any(point.what is What.NO_LEADER for point in points) else None
     yield BrokerClaim(
         None if may_end else starts, None if stop is None else stop.kafka_class, leader_elected=has_leader

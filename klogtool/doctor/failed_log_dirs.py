@@ -69,12 +69,29 @@ def _not_locked(lock: str, reason: str, *, has_metadata: bool) -> Ahead:
 
 
 def with_refusals(points: Sequence[Ahead], rehearsed: Sequence[Rehearsed], strays: Collection[str]) -> list[Ahead]:
-    """Return the points; those that would cost a log dir are refusals if a partition there needs the log dir.
+    """Return the points; those that would cost a log dir are refusals if a partition there needs the log dir, or may
+    be.
 
     strays: partition dirs that the broker renames.
     """
     needs = list(_walk_needs(rehearsed, strays))
-    return [_refused(point, needs) if point.what is What.OFFLINE else point for point in points]
+    return [_with_need(point, needs) if point.what is What.OFFLINE else point for point in points]
+
+
+def with_metadata_log_dir(points: Sequence[Ahead], cluster: Cluster) -> list[Ahead]:
+    """Return the points; what takes the log dir offline that holds the cluster's metadata ends the broker."""
+    return [_ending(point) if _is_fatal(point, cluster) else point for point in points]
+
+
+def _is_fatal(point: Ahead, cluster: Cluster) -> bool:
+    log_dir = cluster.metadata_dir
+    return point.what is What.OFFLINE and log_dir is not None and point.path.startswith(log_dir + os.sep)
+
+
+def _ending(point: Ahead) -> Ahead:
+    detail = f"{point.detail}: the metadata log is there, so the broker ends"
+    stop = None if point.stop is None else point.stop.ending_the_broker()
+    return replace(point, what=What.REFUSES, detail=detail, stop=stop)
 
 
 def _walk_needs(rehearsed: Sequence[Rehearsed], strays: Collection[str]) -> Iterator[_Need]:
@@ -86,28 +103,26 @@ def _walk_needs(rehearsed: Sequence[Rehearsed], strays: Collection[str]) -> Iter
             yield _Need(path, "it is renamed to -stray")
 
 
-def _refused(point: Ahead, needs: Sequence[_Need]) -> Ahead:
-    need = next((need for need in needs if _meets(point.path, need.path)), None)
-    if need is None:
-        return point
+def _with_need(point: Ahead, needs: Sequence[_Need]) -> Ahead:
+    """A file of the log dir fails before all logs. A file of a partition may fail before or after the log that needs
+    the log dir: the broker loads them as the file system lists them, several at a time."""
+    folder, name = os.path.split(point.path)
+    if name in _BEFORE_LOGS:
+        need = next((need for need in needs if os.path.dirname(need.path) == folder), None)
+        return point if need is None else _refused(point, need)
+    if name in _OF_PARTITION:
+        beside = (need for need in needs if os.path.dirname(need.path) == os.path.dirname(folder))
+        need = next((need for need in beside if need.path != folder), None)
+        return point if need is None else _may_end(point, need)
+    return point
+
+
+def _refused(point: Ahead, need: _Need) -> Ahead:
     told = f"The log dir {os.path.dirname(need.path)} is already offline due to a previous IO exception."
     detail = f"{point.detail}, but it ends before, when it loads {os.path.basename(need.path)}: {need.why}"
     return replace(point, what=What.REFUSES, detail=detail, stop=refuses("KafkaStorageException", told))
 
 
-def _meets(failing: str, needing: str) -> bool:
-    """Return whether the log dir has failed by this file when a partition needs it."""
-    folder, name = os.path.split(failing)
-    log_dir = os.path.dirname(needing)
-    if name in _BEFORE_LOGS:
-        return folder == log_dir
-    return name in _OF_PARTITION and os.path.dirname(folder) == log_dir and _is_loaded_later(log_dir, needing, folder)
-
-
-def _is_loaded_later(log_dir: str, needing: str, failing: str) -> bool:
-    """Return whether one partition dir of a log dir is loaded after the other, or at the same time.
-
-    A broker loads them as the file system lists them, two at a time (num.recovery.threads.per.data.dir).
-    """
-    names = os.listdir(log_dir)
-    return names.index(os.path.basename(needing)) >= names.index(os.path.basename(failing)) - 1
+def _may_end(point: Ahead, need: _Need) -> Ahead:
+    detail = f"{point.detail}, or may end, if it loads {os.path.basename(need.path)} after that: {need.why}"
+    return replace(point, detail=detail, may_end=True)

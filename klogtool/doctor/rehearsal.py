@@ -21,7 +21,7 @@ from klogtool.doctor.absent_partitions import walk_absent, walk_absent_notes
 from klogtool.doctor.advice import advise
 from klogtool.doctor.answers import NO_START, Ahead, Diagnosis, Starts, Trouble, What, Work
 from klogtool.doctor.cluster import Cluster, read_cluster
-from klogtool.doctor.failed_log_dirs import walk_lock_points, with_refusals
+from klogtool.doctor.failed_log_dirs import walk_lock_points, with_metadata_log_dir, with_refusals
 from klogtool.doctor.file_systems import walk_file_system_points, walk_room_notes
 from klogtool.doctor.host import judge_host
 from klogtool.doctor.host_dirs import host_dirs
@@ -128,6 +128,7 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
         *([] if _stops_at_metadata(found) else with_one_cause(strays, found.cluster)),
     )
     points = with_refusals(points, found.rehearsed, {point.path for point in strays})
+    points = with_metadata_log_dir(points, found.cluster)
     points = with_ends(points, found.log_dirs, found.cluster)
     prospects = tuple(each.prospect for each in found.rehearsed)
     return Diagnosis(

@@ -89,7 +89,7 @@ def _of_metadata_log_dir(problem: StartProblem) -> StartProblem:
     has_metadata = os.path.isdir(os.path.join(problem.log_dir, str(METADATA_PARTITION)))
     if problem.stop.outcome is not Outcome.OFFLINE or not has_metadata:
         return problem
-    return replace(problem, stop=replace(problem.stop, outcome=Outcome.REFUSES))
+    return replace(problem, stop=problem.stop.ending_the_broker())
 
 
 def problem_of(error: KlogError, path: str) -> StartProblem:

@@ -32,11 +32,20 @@ class Outcome(Enum):
 
 
 class Stop(Struct, frozen=True):
-    """A broker stops: the outcome, and the class and message of the exception that it logs."""
+    """A broker stops: the outcome, and the class and message of the exception that it logs.
+
+    is_exit: the exception takes a log dir offline, and the broker then ends because it needs that log dir; no exception
+    ends it.
+    """
 
     outcome: Outcome
     kafka_class: str
     message: str
+    is_exit: bool = False
+
+    def ending_the_broker(self) -> Stop:
+        """Return the same in the log dir that holds the cluster's metadata: without it a broker ends."""
+        return Stop(Outcome.REFUSES, self.kafka_class, self.message, is_exit=True)
 
 
 def refuses(kafka_class: str, message: str) -> Stop:
