@@ -8,8 +8,10 @@ lost.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.broker.content import Content, FileRange
 from klogtool.broker.draft import DraftFile
@@ -91,7 +93,7 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
     for name, spans in gone:
         with ContentFile(name, before.files[name].content) as file:
             found = [part for start, stop in spans for part in walk_readable(file, start, stop)]
-            found = list(_from(file, found, before.start))
+            found = list(_apart(list(_from(file, found, before.start))))
             if name in after.names:
                 hidden += [(HiddenBy.NAME, part) for part in served.walk_others(file, found, counted)]
                 continue
@@ -129,6 +131,13 @@ def _from(file: LogFile, parts: Iterable[Readable], start: int) -> Iterator[Read
             yield from (each for each in walk_each(file, part) if each.last_offset >= start)
 
 
+def _apart(parts: list[Readable]) -> Iterator[Readable]:
+    """Yield batches of a file that end where the next one begins, if the last offset in a header is too high."""
+    for part, following in zip_longest(parts, parts[1:]):
+        is_over = following is not None and part.first_offset < following.first_offset <= part.last_offset
+        yield replace(part, last_offset=following.first_offset - 1) if is_over else part
+
+
 class _Served:
     """The offsets that are served of a log. Its segments are read when they are needed, each once."""
 
@@ -147,7 +156,7 @@ class _Served:
                 yield part
                 continue
             for each in walk_each(file, part):
-                first, last = each.first_offset, max(each.first_offset, each.last_offset)
+                first, last = each.first_offset, max(each.first_offset, min(each.last_offset, part.last_offset))
                 if not any(offsets.covers(first, last) for offsets in known):
                     counted.add(first, last)
                     yield each
@@ -164,7 +173,7 @@ class _Served:
         if n not in self._read:
             found, after = Offsets(), self._after
             with ContentFile("", after.segments[n][1]) as file:
-                for part in walk_readable(file, 0, file.size):
+                for part in _apart(list(walk_readable(file, 0, file.size))):
                     if part.last_offset >= after.start and part.first_offset < after.end:
                         found.add(max(part.first_offset, after.start), min(part.last_offset, after.end - 1))
             self._read[n] = found

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Told
 from klogtool.broker.content import Content
@@ -23,7 +24,7 @@ from klogtool.doctor.claims import (
     Witness,
 )
 from klogtool.doctor.measured import After, Before, Measured, measure
-from klogtool.doctor.passed_over import find_passed_over
+from klogtool.doctor.passed_over import Followed, follow_consumer
 from klogtool.doctor.readable import Offsets, few, ranges_of, walk_readable
 from klogtool.errors import KlogError
 from klogtool.plans.recover_gaps import next_offset_of
@@ -44,6 +45,7 @@ class Judgement(Struct, frozen=True):
 
     claim: PartitionClaim
     measured: Measured | None
+    consumers_fail_at: tuple[int, ...] = ()
 
 
 def judge_loaded(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Judgement:
@@ -52,6 +54,9 @@ def judge_loaded(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Judgem
         measured = _measure(log, answer)
     except KlogError:  # the offsets are still told
         measured = None
+    followed = _follow(log) if measured else None
+    if measured and followed:
+        measured = _with_hidden(measured, followed)
     found = measured or Measured()
     lost = Lost(found.lost_records, ranges_of(found.lost)) if measured else Lost(None, (), WhyUnknown.UNREADABLE)
     if found.is_cleaned:
@@ -63,19 +68,18 @@ def judge_loaded(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Judgem
         log.log_start_offset,
         log.log_end_offset,
         lost,
-        _gone(log, answer, found),
-        _hidden(log, measured),
+        _gone(log, answer, found, followed),
+        _hidden(measured, is_read=followed is not None),
         tuple(sorted(_deleted(draft, log.report.swapped))),
         tuple(sorted(log.report.swapped)),
         tuple(sorted(name for name in draft.changed() if name in draft.before and name in draft.files)),
     )
-    return Judgement(claim, measured)
+    return Judgement(claim, measured, followed.fails_at if followed else ())
 
 
 def _measure(log: LoadedLog, answer: Mapping[str, Any]) -> Measured:
     report, terms, behind = log.report, log.terms, answer["behind_end"]
-    # A log start beyond the end is a mistake, and nobody deleted these records on purpose.
-    start = 0 if report.below_start else terms.log_start_offset
+    start = _deleted_below(log)
     before = Before(log.draft.before, start, frozenset(report.replaced), terms.compaction is not None)
     # Of a log that was not recovered, what is behind its end was looked at. Recovery takes the last batch in the file
     # for the end, whatever is before it.
@@ -84,6 +88,11 @@ def _measure(log: LoadedLog, answer: Mapping[str, Any]) -> Measured:
     reaches = tuple(next_offset_of(segment) for segment in log.segments.all)
     after = After(segments_of(log), log.log_start_offset, log.log_end_offset, untouched_names(log), reaches)
     return measure(before, after, looks_behind_end=looks_behind)
+
+
+def _deleted_below(log: LoadedLog) -> int:
+    """Return the offset below which records were deleted on purpose. A log start beyond the end is a mistake."""
+    return 0 if log.report.below_start else log.terms.log_start_offset
 
 
 def segments_of(log: LoadedLog) -> tuple[tuple[int, Content], ...]:
@@ -101,27 +110,36 @@ def _deleted(draft: Draft, renamed: list[str]) -> Iterator[str]:
     return (name for name in draft.before if name not in draft.files and name not in renamed)
 
 
-def _hidden(log: LoadedLog, measured: Measured | None) -> Hidden:
-    try:
-        passed_over = find_passed_over(log)
-    except KlogError:
-        passed_over = None
+def _hidden(measured: Measured | None, *, is_read: bool) -> Hidden:
     if measured is None:
         return Hidden(None)
+    why = tuple(dict.fromkeys(why for why, _ in measured.hidden))
+    ranges = ranges_of(part for _, part in measured.hidden)
     if measured.hidden:
-        why = tuple(dict.fromkeys(why for why, _ in measured.hidden))
-        return Hidden(measured.hidden_records, ranges_of(part for _, part in measured.hidden), why)
-    if passed_over:
-        return Hidden(sum(part.records for part in passed_over), ranges_of(passed_over), (HiddenBy.ORDER,))
-    return Hidden(None, (), (HiddenBy.NOT_READ,)) if passed_over is None else Hidden()
+        return Hidden(measured.hidden_records, ranges, why)
+    return Hidden() if is_read else Hidden(None, (), (HiddenBy.NOT_READ,))
+
+
+def _follow(log: LoadedLog) -> Followed | None:
+    try:
+        return follow_consumer(log, _deleted_below(log))
+    except KlogError:
+        return None
+
+
+def _with_hidden(measured: Measured, followed: Followed) -> Measured:
+    named = [(why, part) for why, part in measured.hidden if why is HiddenBy.NAME]
+    return replace(measured, hidden=(*followed.hidden, *named))
 
 
 # What was gone before.
 
 
-def _gone(log: LoadedLog, answer: Mapping[str, Any], measured: Measured) -> Gone:
+def _gone(log: LoadedLog, answer: Mapping[str, Any], measured: Measured, followed: Followed | None) -> Gone:
     """Return offsets that something shows, and that no file has."""
     there = Offsets()
+    for first, last in followed.odd if followed else ():
+        there.add(first, max(first, last))
     for part in (*measured.lost, *(part for _, part in measured.hidden)):
         there.add(part.first_offset, max(part.first_offset, part.last_offset))
     gone, witnesses = Offsets(), []

@@ -93,7 +93,7 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
         return Rehearsed(not_loaded(path), (_refused(path, error),))
     unopened = tuple(walk_unopened(path, log))  # what judges the log opens more than a start does
     judged = judge_loaded(path, log, plan.answer)
-    state = _State(path, log, plan.answer, judged.claim, judged.measured or Measured())
+    state = _State(path, log, plan.answer, judged.claim, judged.measured or Measured(), judged.consumers_fail_at)
     ahead = (*_walk_ahead(state), *unopened, *(_counted(point, state) for point in walk_ignored(Partition(path))))
     prospect = _prospect(path, log, plan, time.monotonic() - began, judged.claim)
     return Rehearsed(prospect, (*ahead, *walk_retention(path, log, checkpoints)), log.looked_up_unstable)
@@ -208,12 +208,15 @@ class _State(Struct, frozen=True):
     answer: Mapping[str, Any]
     claim: PartitionClaim
     measured: Measured
+    consumers_fail_at: tuple[int, ...] = ()
 
 
 def _walk_ahead(state: _State) -> Iterator[Ahead]:
     behind = state.answer["behind_end"]
-    hidden = [part for why, part in state.measured.hidden if why is HiddenBy.BEYOND_END]
-    below = [part for why, part in state.measured.hidden if why is HiddenBy.BELOW_START]
+    hidden, below, passed_over, behind_damage = (
+        [part for why, part in state.measured.hidden if why is reason]
+        for reason in (HiddenBy.BEYOND_END, HiddenBy.BELOW_START, HiddenBy.ORDER, HiddenBy.DAMAGE)
+    )
     if state.answer["loses_records"] or state.claim.lost.records != 0:
         yield _cut(state)
     if below:
@@ -221,12 +224,16 @@ def _walk_ahead(state: _State) -> Iterator[Ahead]:
     if hidden and not state.log.terms.is_clean:
         yield _behind_end(state, hidden)
         hidden = []
-    if HiddenBy.ORDER in state.claim.hidden.why and state.claim.hidden.records:
-        yield _out_of_order(state)
+    if passed_over:
+        yield _unread(state, passed_over, "batches are out of order: a consumer passes over")
+    if behind_damage:
+        yield _unread(state, behind_damage, "a consumer does not get what lies behind damage:")
     if behind is not None and behind["served"]:
         yield _served_damage(state, behind)
     elif hidden or (behind is not None and behind["clean_marker_false"] and behind["damage"]):
         yield _ends_early(state, hidden, None if behind is None else behind["damage"])
+    elif state.consumers_fail_at:
+        yield _consumers_fail(state)
     if state.claim.gone_already.ranges:
         yield _gone(state)
     elif behind is not None and behind["damage"] and not behind["clean_marker_false"] and not hidden:
@@ -318,11 +325,12 @@ def _below_start(state: _State, hidden: Sequence[Readable]) -> Ahead:
     return Ahead(state.path, What.HIDDEN, detail, Severity.ERROR, first, last, _records(hidden), size)
 
 
-def _out_of_order(state: _State) -> Ahead:
-    hidden = state.claim.hidden
-    first, last = span_of(hidden.ranges) or (None, None)
-    detail = f"batches are out of order: a consumer passes over {offsets_text(hidden.ranges)}"
-    return Ahead(state.path, What.HIDDEN, detail, Severity.ERROR, first, last, hidden.records or 0)
+def _unread(state: _State, hidden: Sequence[Readable], told: str) -> Ahead:
+    ranges = ranges_of(hidden)
+    first, last = span_of(ranges) or (None, None)
+    size = sum(part.stop - part.start for part in hidden)
+    detail = f"{told} {offsets_text(ranges)}"
+    return Ahead(state.path, What.HIDDEN, detail, Severity.ERROR, first, last, _records(hidden), size)
 
 
 def _behind_end(state: _State, hidden: Sequence[Readable]) -> Ahead:
@@ -344,6 +352,13 @@ def _served_damage(state: _State, behind: Mapping[str, Any]) -> Ahead:
     told = (
         f"its last batch, up to offset {state.log.log_end_offset - 1:,}, is damaged ({behind['damage']}): a broker "
         "does not check it after a clean stop and serves it, so consumers stop there; what is appended next follows it"
+    )
+    return Ahead(state.path, What.DAMAGED, told, Severity.ERROR)
+
+
+def _consumers_fail(state: _State) -> Ahead:
+    told = (
+        f"a segment is damaged, and the start does not read it: consumers fail at offset {state.consumers_fail_at[0]:,}"
     )
     return Ahead(state.path, What.DAMAGED, told, Severity.ERROR)
 

@@ -1,149 +1,331 @@
-"""Records that a consumer passes over on its way through a log, because offsets go back or jump ahead.
+"""Records of a loaded log that Kafka's own consumer does not get on its way from the log start to the log end.
 
-Kafka's own consumer was watched: within a fetch it goes on behind the largest offset that it got, and drops what is
-lower. A fetch ends at the end of a segment; the next one begins behind the last batch that was there, also if that lies
-lower. Then the end of the segment is read again and again. What follows counts as read: a consumer gets it once
-somebody seeks past the segment.
+A fetch looks into the segment with the highest base at or below its offset, and into the following ones if nothing
+there is as high. A broker that serves a fetch walks over lengths and offsets, from the place that the index gives; the
+consumer checks what it got. Within a fetch it goes on behind the largest offset that it got, and drops what is lower.
+The next fetch begins behind the last batch that was there, also if that lies lower. So damage at the end of a segment
+hides nothing of the next one, and what lies behind damage is only found through an index.
+
+Where a consumer comes no further (it gets nothing, an exception, or the same again) somebody seeks past that place.
+What it gets then counts as read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
-from klogtool.doctor.readable import Offsets, Readable, walk_each, walk_readable
-from klogtool.errors import KlogError
-from klogtool.format.batch import parse_batch
+from klogtool.doctor.claims import HiddenBy, OffsetRange
+from klogtool.doctor.readable import Offsets, Readable, ranges_of, walk_each, walk_readable
+from klogtool.errors import Corrupt, Unsupported
+from klogtool.format.batch import Record
+from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, Stop
 from klogtool.log.file import LogFile
+from klogtool.log.frames import FrameReader
 from klogtool.log.probing import Probe
 
 MOST_READ_BYTES = 1 << 20  # of a partition, beyond what its start reads
+FETCH_BYTES = 1 << 20  # max.partition.fetch.bytes
+_MOST_FETCHED_BYTES = 1 << 26  # a log can be made so that no fetch gets far
+_LAST_MAGIC = 2
+_NOT_KAFKAS = frozenset(
+    (
+        *("ArithmeticException", "BufferOverflowException", "BufferUnderflowException", "IllegalArgumentException"),
+        *("IllegalStateException", "IndexOutOfBoundsException", "NegativeArraySizeException"),
+        *("NoSuchElementException", "NullPointerException", "RuntimeException", "UnsupportedOperationException"),
+    )
+)
+_CRC_AT = {0: 12, 1: 12, 2: 17}
+
+_Key = tuple[int, int, int]  # first offset, CRC, size: what two copies of a batch have in common
+_Hidden = tuple[HiddenBy, Readable]
+
+
+class _Outcome(Enum):
+    """What becomes of a consumer at a damaged entry."""
+
+    GOES_ON = "goes on"
+    FAILS = "fails"
+    ALL_FAILS = "all fails"
+    """It does not return what came before in this fetch either, since the exception is none of Kafka's."""
 
 
 class _Batch(Struct, frozen=True):
-    """A batch, and the offset of its last record."""
+    """A sound batch of a segment. last_record: the offset of its last record, whatever its header says."""
 
+    segment: int
     part: Readable
+    key: _Key
     last_record: int
 
 
-class _Segment(Struct, frozen=True):
-    """A segment and its sound batches."""
+class Followed(Struct, frozen=True):
+    """hidden: what a consumer does not get. fails_at: offsets at which it fails. odd: all offsets of the segments, if
+    they are not simply in order."""
 
-    base_offset: int
-    batches: list[_Batch]
+    hidden: tuple[_Hidden, ...] = ()
+    fails_at: tuple[int, ...] = ()
+    odd: tuple[OffsetRange, ...] = ()
 
 
-def find_passed_over(log: LoadedLog) -> list[Readable] | None:
-    """Return the batches of a loaded log that consumers pass over; None if nobody looked: the log is not read at its
-    start, or is damaged. Raises KlogError if a file cannot be read."""
+def follow_consumer(log: LoadedLog, start: int) -> Followed | None:
+    """Follow a consumer through a loaded log; None if nobody looked, since the start does not read all of it, or if it
+    takes too long. start: below it, records were deleted on purpose.
+
+    Raises KlogError if a file cannot be read.
+    """
+    segments = log.segments.all
     recovered = set(log.report.recovered)
-    unread = sum(segment.size for segment in log.segments.all if segment.base_offset not in recovered)
+    unread = sum(segment.size for segment in segments if segment.base_offset not in recovered)
     if unread > MOST_READ_BYTES:
         return None
-    bases = [segment.base_offset for segment in log.segments.all]
-    next_bases = [*bases[1:], log.log_end_offset]
-    ascends = True
-    for segment, next_base in zip(log.segments.all, next_bases, strict=True):
-        with segment.open_log() as file:
-            parts = list(walk_readable(file, 0, file.size))
-            if sum(part.stop - part.start for part in parts) != file.size:
-                return None
-            ascends = ascends and _ascends(parts, segment.base_offset, next_base)
-    if ascends:
-        return []
-    segments = [_batches_of(segment) for segment in log.segments.all]
-    got = _read_through(segments, log.log_start_offset, log.log_end_offset)
-    return list(_walk_missed([batch for one in segments for batch in one.batches], got, log.log_start_offset))
+    bases = [segment.base_offset for segment in segments]
+    if all(map(_is_plain, segments, [*bases[1:], log.log_end_offset])):
+        return Followed()
+    if sum(segment.size for segment in segments) > _MOST_FETCHED_BYTES:
+        return None
+    unopened = [segment.unopened_indexes() for segment in segments]
+    try:
+        reader = _Consumer(segments)
+        is_read = reader.read(log.log_start_offset, log.log_end_offset)
+    finally:
+        for segment, indexes in zip(segments, unopened, strict=True):
+            segment.close_again(indexes)
+    if not is_read:
+        return None
+    return Followed(
+        tuple((reader.why(log, n, part), part) for n, part in reader.walk_missed(start)),
+        tuple(sorted(set(reader.fails_at))),
+        ranges_of(reader.parts()),
+    )
 
 
-def _batches_of(segment: LogSegment) -> _Segment:
+def _is_plain(segment: LogSegment, next_base: int) -> bool:
+    """Return whether a segment is sound batches, in order, within its offsets."""
     with segment.open_log() as file:
-        parts = (each for part in walk_readable(file, 0, file.size) for each in walk_each(file, part))
-        return _Segment(segment.base_offset, [_Batch(part, _last_record(file, part)) for part in parts])
+        parts = list(walk_readable(file, 0, file.size))
+    is_inside = not parts or (parts[0].first_offset >= segment.base_offset and parts[-1].last_offset < next_base)
+    is_sound = sum(part.stop - part.start for part in parts) == segment.size
+    return is_inside and is_sound and all(one.last_offset < other.first_offset for one, other in pairwise(parts))
+
+
+class _Consumer:
+    """A consumer, and what it got of the segments of a log."""
+
+    def __init__(self, segments: Sequence[LogSegment]) -> None:
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._batches = [batch for n, segment in enumerate(segments) for batch in _walk_batches(n, segment)]
+        self._at = {(batch.segment, batch.part.start): batch for batch in self._batches}
+        self._got: dict[_Key, Offsets] = {}
+        self._damage: dict[int, int] = {}  # by segment: where the first damage was met
+        self._left = _MOST_FETCHED_BYTES
+        self.fails_at: list[int] = []
+
+    def read(self, start: int, end: int) -> bool:
+        """Read from the log start to the log end; return whether that was possible."""
+        indexed = (entry.offset for segment in self._segments for entry in segment.offset_index.parse())
+        sound = (offset for part in self.parts() for offset in (part.first_offset, part.last_offset + 1))
+        marks = sorted({*self._bases, *indexed, *sound, *self._unsound_marks()})
+        position, seen = start, set[int]()
+        while position < end and self._left > 0:
+            if position in seen:  # a seek is of no use before the next of these
+                at = bisect_right(marks, position)
+                position = marks[at] if at < len(marks) else end
+                self._left -= MIN_LENGTH
+                continue
+            seen.add(position)
+            reached, failed = self._fetch(position)
+            position = reached + 1 if failed and reached > position else reached
+        return self._left > 0
+
+    def _unsound_marks(self) -> Iterator[int]:
+        """Yield the offsets that the headers of damaged batches say."""
+        for n, segment in enumerate(self._segments):
+            with segment.open_log() as file:
+                probe, at = Probe(file, end=file.size, lowest=0), 0
+                while isinstance(frame := probe.frame(at), Frame):
+                    if (n, at) not in self._at:
+                        yield from (frame.offset, _last_offset(probe, frame) + 1)
+                    at += frame.size
+
+    def _fetch(self, position: int) -> tuple[int, bool]:
+        """Fetch from an offset; return the next one, and whether the consumer fails there: it keeps what it fetched, so
+        it only fetches again from another offset."""
+        at = max(0, bisect_right(self._bases, position) - 1)
+        try:
+            while (found := self._segments[at].translate_offset(position)) is None:
+                self._left -= self._segments[at].size + MIN_LENGTH
+                at += 1
+                if at == len(self._segments):
+                    return position, False
+        except (Corrupt, Unsupported):  # CORRUPT_MESSAGE
+            self.fails_at.append(position)
+            return position, True
+        with self._segments[at].open_log() as file:
+            stop = min(file.size, found.position + max(FETCH_BYTES, found.size))
+            self._left -= stop - found.position
+            reached, failed = self._consume(Probe(file, end=stop, lowest=0), at, found.position, position)
+        if failed:
+            self.fails_at.append(reached)
+        return reached, failed
+
+    def _consume(self, probe: Probe, n: int, at: int, asked: int) -> tuple[int, bool]:
+        """Take what a fetch got, from a byte of a segment on; return as `_fetch`."""
+        last, position, taken = None, asked, list[tuple[_Key, int, int]]()
+        while (frame := _next_frame(probe, at)) is not None:
+            batch = self._at.get((n, at)) if isinstance(frame, Frame) else None
+            if batch is not None:
+                if batch.last_record >= position:
+                    taken.append((batch.key, max(batch.part.first_offset, position), batch.last_record))
+                    position = batch.last_record + 1
+                last = batch.part.last_offset
+            else:
+                outcome, position = _take_damaged(probe, frame, at, position)
+                if outcome is not _Outcome.GOES_ON or not isinstance(frame, Frame):
+                    self._note_damage(n, at)
+                    if outcome is _Outcome.ALL_FAILS:
+                        return asked, True
+                    self._take(taken)
+                    return position, True
+                last = _last_offset(probe, frame)
+            at += frame.size if isinstance(frame, Frame) else 0
+        if at < probe.file.size == probe.end:
+            self._note_damage(n, at)
+        self._take(taken)
+        return (position if last is None else last + 1), False
+
+    def _take(self, taken: Sequence[tuple[_Key, int, int]]) -> None:
+        for key, first, last in taken:
+            self._got.setdefault(key, Offsets()).add(first, last)
+
+    def _note_damage(self, n: int, at: int) -> None:
+        self._damage[n] = min(at, self._damage.get(n, at))
+
+    # What is left.
+
+    def walk_missed(self, start: int) -> Iterator[tuple[int, Readable]]:
+        """Yield what the consumer did not get, with the number of its segment; twins count once. start: as above."""
+        missed: dict[_Key, tuple[_Batch, list[Record]]] = {}
+        for batch in self._batches:
+            got = self._got.get(batch.key, Offsets())
+            first = max(start, batch.part.first_offset)
+            if batch.part.records and batch.last_record >= start and not got.covers(first, batch.last_record):
+                above = (record for record in self._records_of(batch) if record.offset >= start)
+                missed.setdefault(batch.key, (batch, [r for r in above if not got.covers(r.offset, r.offset)]))
+        elsewhere = self._records_elsewhere(record for _, records in missed.values() for record in records)
+        for batch, records in missed.values():
+            if left := [record.offset for record in records if record not in elsewhere]:
+                yield from ((batch.segment, each) for each in _in_rows(batch.part, left))
+
+    def _records_elsewhere(self, records: Iterator[Record]) -> set[Record]:
+        """Return the records that the consumer got as part of another batch (a cleaner had begun)."""
+        asked = set(records)
+        offsets = Offsets()
+        for record in asked:
+            offsets.add(record.offset, record.offset)
+        found = set[Record]()
+        for batch in self._batches:
+            got = self._got.get(batch.key)
+            if got is not None and any(offsets.overlaps(*each) for each in got.ranges):
+                found |= {
+                    record
+                    for record in self._records_of(batch)
+                    if record in asked and got.covers(record.offset, record.offset)
+                }
+        return found
+
+    def _records_of(self, batch: _Batch) -> list[Record]:
+        """Return the records of a batch; none if they contradict its header."""
+        with self._segments[batch.segment].open_log() as file:
+            return _records_of(file, batch.part)
+
+    def parts(self) -> Iterator[Readable]:
+        """Yield all sound batches."""
+        return (batch.part for batch in self._batches)
+
+    def why(self, log: LoadedLog, n: int, part: Readable) -> HiddenBy:
+        """Return why the consumer did not get it."""
+        if part.last_offset < log.log_start_offset:
+            return HiddenBy.BELOW_START
+        if part.first_offset >= log.log_end_offset:
+            return HiddenBy.BEYOND_END
+        is_behind = self._damage.get(n, part.start) < part.start or part.first_offset in self.fails_at
+        return HiddenBy.DAMAGE if is_behind else HiddenBy.ORDER
+
+
+def _walk_batches(n: int, segment: LogSegment) -> Iterator[_Batch]:
+    with segment.open_log() as file:
+        for row in walk_readable(file, 0, file.size):
+            for part in walk_each(file, row):
+                yield _Batch(n, part, _key_of(file, part), _last_record(file, part))
+
+
+def _key_of(file: LogFile, part: Readable) -> _Key:
+    head = file.read(part.start, HEADER_SIZE_UP_TO_MAGIC + 4)
+    at = _CRC_AT.get(head[HEADER_SIZE_UP_TO_MAGIC - 1], _CRC_AT[_LAST_MAGIC])
+    return part.first_offset, int.from_bytes(head[at : at + 4], "big"), part.stop - part.start
 
 
 def _last_record(file: LogFile, part: Readable) -> int:
     """Return the last offset that a consumer gets of a batch: that of its last record, whatever its header says."""
     if part.records == part.last_offset - part.first_offset + 1:
         return part.last_offset
-    judged = Probe(file, end=part.stop, lowest=0).judge(part.start)
-    if judged is None or judged.facts.magic < 2:
-        return part.last_offset
+    return max((record.offset for record in _records_of(file, part)), default=part.last_offset)
+
+
+def _records_of(file: LogFile, part: Readable) -> list[Record]:
+    """Return the records of a batch; none if they contradict its header."""
+    frame = Probe(file, end=part.stop, lowest=0).frame(part.start)
     try:
-        batch = parse_batch(file.read(part.start, part.stop - part.start), base=part.start)
-        return max((record.offset for record in batch.records()), default=part.last_offset)
-    except KlogError:  # consumers stop there, which verify tells
-        return part.last_offset
+        return list(FrameReader(file).read(frame).records()) if isinstance(frame, Frame) else []
+    except (Corrupt, Unsupported):  # consumers stop there, which verify tells
+        return []
 
 
-def _ascends(parts: Sequence[Readable], base_offset: int, next_base: int) -> bool:
-    is_inside = not parts or (parts[0].first_offset >= base_offset and parts[-1].last_offset < next_base)
-    return is_inside and all(before.last_offset < after.first_offset for before, after in pairwise(parts))
+def _next_frame(probe: Probe, at: int) -> Frame | Stop | None:
+    """Return what a consumer finds at a byte of what it fetched (ByteBufferLogInputStream.nextBatch): a whole entry, a
+    Stop if it fails, None at the end or at an incomplete entry."""
+    found = probe.frame(at)
+    if isinstance(found, Frame):
+        return found
+    head = probe.head(at)
+    is_short = len(head) >= LOG_OVERHEAD and int.from_bytes(head[8:LOG_OVERHEAD], "big", signed=True) < MIN_LENGTH
+    is_strange = len(head) >= HEADER_SIZE_UP_TO_MAGIC and head[HEADER_SIZE_UP_TO_MAGIC - 1] > _LAST_MAGIC
+    return Stop.LENGTH if is_short or is_strange else None
 
 
-def _walk_missed(batches: Sequence[_Batch], got: Mapping[int, Offsets], start: int) -> Iterator[Readable]:
-    """Yield what consumers do not get of these batches, by their positions in the sequence; a batch that is there twice
-    only counts if they get neither."""
-    whole = {
-        _content_of(batch.part)
-        for n, batch in enumerate(batches)
-        if n in got and got[n].covers(batch.part.first_offset, batch.last_record)
-    }
-    for n, batch in enumerate(batches):
-        part = batch.part
-        if not part.records or batch.last_record < start or _content_of(part) in whole:
-            continue
-        left = part.records
-        for first, end in got.get(n, Offsets()).holes(max(part.first_offset, start), batch.last_record):
-            records = min(left, end - first + 1)
-            yield replace(part, first_offset=first, last_offset=end, records=records)
-            left -= records
+def _take_damaged(probe: Probe, frame: Frame | Stop, at: int, position: int) -> tuple[_Outcome, int]:
+    """Return what becomes of a consumer at a damaged entry, and the offset behind what it gets of it."""
+    if not isinstance(frame, Frame) or not 0 <= frame.magic <= _LAST_MAGIC:
+        return _Outcome.FAILS, position
+    judged = probe.judge(at)
+    if judged is None and frame.magic == _LAST_MAGIC:
+        return _Outcome.FAILS, position
+    try:  # a checksum of magic 0 or 1 is looked at once the message is opened
+        for record in FrameReader(probe.file).read(frame).records():
+            position = max(position, record.offset + 1) if judged else position
+    except (Corrupt, Unsupported) as error:
+        is_kafkas = getattr(error, "kafka_class", None) not in _NOT_KAFKAS
+        return _Outcome.FAILS if is_kafkas else _Outcome.ALL_FAILS, position
+    return _Outcome.GOES_ON if judged else _Outcome.FAILS, position
 
 
-def _content_of(part: Readable) -> tuple[int, ...]:
-    """Return what two copies of a batch have in common."""
-    return part.first_offset, part.last_offset, part.records, part.newest_timestamp, part.stop - part.start
+def _last_offset(probe: Probe, frame: Frame) -> int:
+    """Return the last offset of an entry by its header, whether that is damaged or not."""
+    delta = probe.head(frame.position)[23:27] if frame.magic >= _LAST_MAGIC else b""
+    return frame.offset + int.from_bytes(delta, "big", signed=True)
 
 
-def _read_through(segments: Sequence[_Segment], start: int, end: int) -> dict[int, Offsets]:
-    """Return the offsets that a consumer gets from the log start on, by the number of the batch in the log."""
-    got: dict[int, Offsets] = {}
-    position, seen = start, set[int]()
-    numbers = [0, *accumulate(len(one.batches) for one in segments)]
-    while position < end:
-        if position in seen:  # read again and again, until somebody seeks past the segment
-            position = next((one.base_offset for one in segments if one.base_offset > position), end)
-            continue
-        seen.add(position)
-        at = max((n for n, one in enumerate(segments) if one.base_offset <= position), default=0)
-        begin = _begin(segments[at].batches, position)
-        while begin == len(segments[at].batches) and at + 1 < len(segments):
-            at += 1
-            begin = _begin(segments[at].batches, position)
-        fetched = segments[at].batches[begin:]
-        if not fetched:
-            break
-        for number, batch in enumerate(fetched, numbers[at] + begin):
-            if batch.last_record >= position:
-                got.setdefault(number, Offsets()).add(max(batch.part.first_offset, position), batch.last_record)
-                position = batch.last_record + 1
-        position = fetched[-1].part.last_offset + 1
-    return got
-
-
-def _begin(batches: Sequence[_Batch], position: int) -> int:
-    """Return the batch of a segment at which a fetch from an offset begins (LogSegment.translateOffset)."""
-    parts = [batch.part for batch in batches]
-    exact = next((n for n, part in enumerate(parts) if part.first_offset == position), None)
-    first = next((n for n, part in enumerate(parts) if part.first_offset > position), None)
-    if exact is not None and (first is None or exact < first):
-        return exact
-    if first is None:
-        return len(parts) - 1 if parts and parts[-1].last_offset >= position else len(parts)
-    return first - 1 if first and parts[first - 1].last_offset >= position else first
+def _in_rows(part: Readable, offsets: Sequence[int]) -> Iterator[Readable]:
+    """Yield a part of a batch for each row of offsets without a gap."""
+    breaks = [0, *(n for n, (one, other) in enumerate(pairwise(offsets), 1) if other != one + 1), len(offsets)]
+    for low, high in pairwise(breaks):
+        yield replace(part, first_offset=offsets[low], last_offset=offsets[high - 1], records=high - low)

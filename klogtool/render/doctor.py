@@ -289,7 +289,7 @@ def _stays(diagnosis: Diagnosis) -> Iterator[str]:
     if counts[What.MISSING]:
         yield f"records that are gone already, in {count_text(counts[What.MISSING], 'place')}"
     if counts[What.DAMAGED]:
-        yield f"a damaged last batch, in {count_text(counts[What.DAMAGED], 'partition')}"
+        yield f"damage at which consumers fail, in {count_text(counts[What.DAMAGED], 'partition')}"
     unread = sum(prospect.unread_bytes for prospect in diagnosis.prospects)
     if unread:
         yield f"{size_text(unread)} that this start does not check: klogtool verify looks for damage there"

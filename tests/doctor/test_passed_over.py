@@ -56,6 +56,44 @@ CASES: Mapping[str, tuple[Log, int, list[list[int]]]] = {
 }
 
 
+def damaged(made: bytes) -> bytes:
+    return made[:-1] + bytes([made[-1] ^ 1])
+
+
+def with_magic(made: bytes, magic: int) -> bytes:
+    return made[:16] + bytes([magic]) + made[17:]
+
+
+# A start after a clean stop does not see this damage. The log, hidden records, ranges, why.
+DAMAGED: Mapping[str, tuple[Log, int, list[list[int]], list[str]]] = {
+    "a torn end of a closed segment": ({0: [*SOUND[:4], SOUND[4][:-9]], 15: SOUND[5:]}, 0, [], []),
+    "stray bytes at the end of a closed segment": ({0: [*SOUND[:5], b"stray"], 15: SOUND[5:]}, 0, [], []),
+    # The consumer fails, and goes on only if it seeks to another offset.
+    "zeros at the end of a closed segment": ({0: [*SOUND[:5], bytes(70)], 15: SOUND[5:]}, 1, [[15, 15]], ["damage"]),
+    "a checksum": ({0: [*SOUND[:2], damaged(SOUND[2]), *SOUND[3:5]], 15: SOUND[5:]}, 0, [], []),
+    "magic 3": ({0: [*SOUND[:2], with_magic(SOUND[2], 3), *SOUND[3:5]], 15: SOUND[5:]}, 0, [], []),
+    # Nothing leads a fetch over bytes of which no length is known.
+    "zeros in a closed segment": (
+        {0: [*SOUND[:2], bytes(len(SOUND[2])), *SOUND[3:5]], 15: SOUND[5:]},
+        6,
+        [[9, 14]],
+        ["damage"],
+    ),
+    "a length too long": (
+        {0: [*SOUND[:2], SOUND[2][:8] + b"\x7f" + SOUND[2][9:], *SOUND[3:5]], 15: SOUND[5:]},
+        6,
+        [[9, 14]],
+        ["damage"],
+    ),
+    "a last offset that is too low": ({0: [*SOUND[:2], batch(6, 3, last=5), *SOUND[3:5]], 15: SOUND[5:]}, 0, [], []),
+    "the first segment renamed": ({1: SOUND[:5], 15: SOUND[5:]}, 1, [[0, 0]], ["below-log-start"]),
+    "the first segment renamed to a later batch": ({7: SOUND[:5], 15: SOUND[5:]}, 7, [[0, 6]], ["below-log-start"]),
+    "an older copy beside newer segments": ({0: SOUND[:2], 15: SOUND[5:]}, 0, [], []),
+    "a segment under a higher name": ({0: SOUND[:5], 20: SOUND[5:]}, 0, [], []),
+    "two segments exchanged": ({0: SOUND[5:], 15: SOUND[:5]}, 15, [[0, 14]], ["order"]),
+}
+
+
 def hidden(tmp_path: pathlib.Path, log: Log, *, clean: bool) -> dict[str, Any]:
     folder = tmp_path / "d/t-0"
     folder.mkdir(parents=True)
@@ -78,6 +116,13 @@ def test_what_consumers_pass_over_is_counted(tmp_path: pathlib.Path, name: str, 
     found = hidden(tmp_path, log, clean=clean)
     assert (found["records"], found["ranges"]) == (records, ranges)
     assert found["why"] == (["order"] if records else [])
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_what_consumers_do_not_come_to_is_counted(tmp_path: pathlib.Path, name: str) -> None:
+    log, records, ranges, why = DAMAGED[name]
+    found = hidden(tmp_path, log, clean=True)
+    assert (found["records"], found["ranges"], found["why"]) == (records, ranges, why)
 
 
 def test_a_log_that_nobody_reads_is_unknown(tmp_path: pathlib.Path) -> None:
