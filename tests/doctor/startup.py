@@ -663,7 +663,9 @@ KRAFT: Mapping[str, Scenario] = {
     ),
     "9 snapshot damaged": refuses(flipped(SNAPSHOT, 100), SNAPSHOT, "CorruptRecordException"),
     "9 snapshot of 0 bytes": refuses(put(SNAPSHOT, b""), SNAPSHOT, "NoSuchElementException"),
-    "9 snapshot torn": refuses(torn(SNAPSHOT, 900), SNAPSHOT, "NullPointerException"),
+    "9 snapshot torn": refuses(
+        torn(SNAPSHOT, 900), SNAPSHOT, "NullPointerException", (METADATA_LOG, What.REFUSES)
+    ),  # the record of the log that meets what the snapshot lacks
     "9 foo.checkpoint": refuses(
         put(f"{METADATA}/foo.checkpoint", b""), f"{METADATA}/foo.checkpoint", "StringIndexOutOfBoundsException"
     ),

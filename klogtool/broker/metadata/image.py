@@ -160,9 +160,12 @@ def _state_of(path: str) -> tuple[tuple[str, int, int, int], ...]:
 def _read(path: str, rules: Rules, state: tuple[tuple[str, int, int, int], ...]) -> ClusterMetadata:
     try:
         found, end_offset, problem = _read_snapshot(Partition(path), rules)
+        of_snapshot = found.refusals
         _read_log(Partition(path), found, end_offset, rules)
     except KlogError as error:
         return ClusterMetadata(problem=error.reason)
+    if problem is not None:  # a start ends at that snapshot, so no replay comes to the log
+        found.refusals = of_snapshot
     found.problem = found.problem or problem
     return found
 
@@ -173,7 +176,10 @@ def _read_snapshot(partition: Partition, rules: Rules) -> tuple[ClusterMetadata,
     problem, refusals = None, None
     for snapshot in reversed(partition.kraft_snapshots):
         found = ClusterMetadata()
-        _Replay(found, rules).take(snapshot)
+        replay = _Replay(found, rules)
+        replay.take(snapshot)
+        if found.problem is None and not replay.has_batches:
+            found.problem = f"{os.path.basename(snapshot.path)}: it contains no whole batch"
         found.refusals = refusals = found.refusals if refusals is None else refusals
         if found.problem is None:
             return found, snapshot.end_offset or 0, problem
@@ -205,6 +211,7 @@ class _Replay:
         self._pending: list[ApiMessage] | None = None
         self._before: Known | None = None
         self._index = -1
+        self.has_batches = False
 
     def take(self, file: BatchFile) -> None:
         """Apply a file. Damage is recorded in `problem`, and what is before it counts."""
@@ -259,6 +266,7 @@ class _Replay:
         for batch in file.batches():
             if not isinstance(batch, RecordBatch) or not batch.crc_valid:
                 raise KlogError("a batch is damaged", path=file.path, position=batch.position)
+            self.has_batches = True
             if not self._reaches(batch.last_offset):
                 continue
             if batch.is_control:
