@@ -52,7 +52,7 @@ _LOOK_AT: dict[What, tuple[str, ...]] = {
     What.ALL_DELETED: ("did somebody move or delete segment files by hand? Put them back first",),
     What.ENDS_EARLY: (_REPLICA, "who made .kafka_cleanshutdown? A broker that was killed leaves none"),
     What.DAMAGED: (_REPLICA,),
-    What.HIDDEN: ("who renamed the segment's files? Give them their name back",),
+    What.HIDDEN: ("were files of segments renamed or exchanged by hand? Give them their names back",),
     What.STRAY: ("was the topic deleted or recreated while the broker was down? Then the broker is right",),
     What.METADATA_LOST: (
         "does another controller of the cluster live? Copy its folder __cluster_metadata-0",

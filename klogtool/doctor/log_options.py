@@ -14,18 +14,20 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import CLEAN, UNCLEAN, Stop
 from klogtool.broker.draft import Draft
+from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.overflow_split import SWAP
 from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy
 from klogtool.doctor.file_options import mending
 from klogtool.doctor.fixes import touches_folder
+from klogtool.doctor.measured import first_offset_of
 from klogtool.doctor.option_prices import Priced, price_of, price_of_files
 from klogtool.doctor.patient import Patient
 from klogtool.errors import KlogError
 from klogtool.escape import quoted
-from klogtool.format.names import FileKind
+from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.partition import Partition
 from klogtool.plans.decisions import decide
-from klogtool.plans.mend import DeleteFile, SetOffset
+from klogtool.plans.mend import DeleteFile, RenameFile, SetOffset
 from klogtool.plans.plan import Plan
 from klogtool.plans.rebuild_index import KINDS, RebuildIndexQuestion, SideFile
 from klogtool.plans.recover_log_dir import RecoverQuestion
@@ -65,8 +67,48 @@ def early_end_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 def hidden_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for records that are in the segments and that nobody is served."""
+    yield from _names_back(point.path, patient)
     yield from salvage_options(point.path, patient)
     yield replica_option(point.path)
+
+
+def _names_back(path: str, patient: Patient) -> Iterator[Option]:
+    """Yield the option to give segments whose names are too high those of their first batches."""
+    draft = Draft.of(path)
+    moves = dict(_walk_moves(draft))
+    if not moves:
+        return
+    priced = price_of_files(path, {moves.get(name, name): file for name, file in draft.before.items()}, patient)
+    if priced.readable is None:  # a broker does not load it
+        return
+    inside = os.path.relpath(path, patient.log_dir_of(path))
+    offsets = [parse_file_name(new).base_offset or 0 for new in moves.values() if new.endswith(FileKind.LOG.value)]
+    option = mending(
+        f"give each segment the name of its first batch ({', '.join(f'{offset:,}' for offset in offsets[:3])})",
+        path,
+        "; ".join(
+            f"mv -n {quoted(os.path.join(path, old))} {quoted(os.path.join(path, new))}" for old, new in moves.items()
+        ),
+        tuple(RenameFile(os.path.join(inside, old), os.path.join(inside, new)) for old, new in moves.items()),
+        patient,
+    )
+    yield _priced(option, priced)
+
+
+def _walk_moves(draft: Draft) -> Iterator[tuple[str, str]]:
+    """Yield the files of segments with too high a name, and their right names. A file that has that name stays."""
+    parsed = sorted((parse_file_name(name) for name in draft.before), key=lambda file: file.base_offset or 0)
+    logs = [file for file in parsed if file.kind is FileKind.LOG and not file.suffix and (file.base_offset or -1) >= 0]
+    for log in logs:
+        base = log.base_offset or 0
+        with ContentFile(log.name, draft.before[log.name].content) as file:
+            first = first_offset_of(file)
+        if first is None or first >= base or build_file_name(FileKind.LOG, first) in draft.before:
+            continue
+        for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX):
+            old, new = build_file_name(kind, base), build_file_name(kind, first)
+            if old in draft.before and new not in draft.before:
+                yield old, new
 
 
 def _without_swaps(path: str, patient: Patient) -> Iterator[Option]:
@@ -105,6 +147,7 @@ def loading_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         return
     if point.path.endswith(FileKind.TXN_INDEX.value):
         yield from rebuilding_options(partition.path, "txnindex", patient)
+    yield from _names_back(partition.path, patient)
     yield from _recovering(replace(point, path=partition.path), patient, UNCLEAN)
     yield from salvage_options(partition.path, patient)
 
