@@ -135,9 +135,17 @@ def _walk_plannable(point: Ahead, patient: Patient) -> Iterator[Option]:
     options = list(_walk_options(point, patient))
     plannable = [option for option in options if _is_decided(option) or is_carried_out(option)]
     yield from plannable
-    if len(plannable) < len(options) and not any(option.remedies for option in plannable):
+    if any(option.remedies for option in plannable) or not _is_in_partition(point.path, patient):
+        return
+    if len(plannable) < len(options):
         yield from loading_options(point, patient)
-        yield from _folders_away(patient.partition_of(point.path))
+    if options:
+        yield from _others_away(patient.partition_of(point.path))
+
+
+def _is_in_partition(path: str, patient: Patient) -> bool:
+    """Return whether a path is a partition dir, or in one."""
+    return patient.holds(path) and path not in patient.log_dirs and os.path.isdir(patient.partition_of(path).path)
 
 
 def _is_decided(option: Option) -> bool:
@@ -146,11 +154,14 @@ def _is_decided(option: Option) -> bool:
     return not commands or bool(commands & {"salvage", "verify --recover"})
 
 
-def _folders_away(partition: Partition) -> Iterator[Option]:
-    """Yield what to do about folders that have the names of files: no plan touches them."""
+def _others_away(partition: Partition) -> Iterator[Option]:
+    """Yield what to do about folders that have the names of files, and about links to files: no plan touches them."""
     for name in names_in(partition.path):
         path = os.path.join(partition.path, name)
-        if os.path.isdir(path) and parse_file_name(name).base_offset is not None:
+        if os.path.islink(path) and os.path.isfile(path):
+            command = f"cp -p --remove-destination {quoted(os.path.realpath(path))} {quoted(path)}"
+            yield replace(_by_hand(partition.path, command), title="put the file in place of the link first")
+        elif os.path.isdir(path) and parse_file_name(name).base_offset is not None:
             yield replace(_by_hand(partition.path, move_out_of_partition(path)), title="move the folder away first")
 
 

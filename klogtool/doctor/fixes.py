@@ -58,13 +58,16 @@ def is_carried_out(option: Option) -> bool:
         plans = list(plan_fixes([option]))
     except KlogError:
         return False
-    return any(plan.steps for plan in plans) and not any(map(touches_folder, plans))
+    return any(plan.steps for plan in plans) and not any(map(touches_other, plans))
 
 
-def touches_folder(plan: Plan) -> bool:
-    """Return whether a step changes a name that is no regular file: it cannot be undone, so no plan does it."""
+def touches_other(plan: Plan) -> bool:
+    """Return whether a step changes a name that is no regular file (a folder, a link): it cannot be undone, so `apply`
+    refuses it. Only an edit moves folders."""
     names = {name for step in plan.steps for name in (getattr(step, "path", ""), getattr(step, "to", ""))}
     paths = [os.path.join(plan.path, name) for name in names if name]
+    if any(os.path.islink(path) and os.path.isfile(path) for path in paths):
+        return True
     return plan.command != COMMAND and any(os.path.lexists(path) and not os.path.isfile(path) for path in paths)
 
 

@@ -18,7 +18,7 @@ from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.overflow_split import SWAP
 from klogtool.doctor.answers import Ahead, Option, Remedy, Strategy
 from klogtool.doctor.file_options import mending
-from klogtool.doctor.fixes import touches_folder
+from klogtool.doctor.fixes import touches_other
 from klogtool.doctor.measured import first_offset_of
 from klogtool.doctor.option_prices import Priced, price_of, price_of_files
 from klogtool.doctor.patient import Patient
@@ -247,6 +247,6 @@ def _decided(command: str, path: str, question: Any) -> Plan | None:
     """Return the plan for a partition dir; None if the command refuses it, or `apply` would."""
     try:
         plan = next((plan for plan in decide(command, path, question) if plan.path == path), None)
-        return None if plan is None or touches_folder(plan) else plan
+        return None if plan is None or touches_other(plan) else plan
     except KlogError:
         return None

@@ -298,7 +298,7 @@ def _ends_early(state: _State, hidden: Sequence[Readable], damage: str | None) -
     told = (
         f"the clean marker is false: the broker takes {state.log.log_end_offset:,} for the end, and does not see "
         f"{offsets_text(ranges) if ranges else 'damaged bytes'}; "
-        f"what is appended next {'goes there' if ranges else 'follows them'}"
+        f"what is appended next {'goes there' if ranges else 'follows them'}{_no_roll(state.log)}"
     )
     return Ahead(
         state.path,
@@ -312,6 +312,15 @@ def _ends_early(state: _State, hidden: Sequence[Readable], damage: str | None) -
         _between(kept, hidden),
         kept,
     )
+
+
+def _no_roll(log: LoadedLog) -> str:
+    """Say so if a write that needs a new segment fails: the new one would have the base offset of the active segment,
+    which is not empty (LocalLog.roll). Nothing is written then, so each later write fails, too."""
+    active = log.segments.last
+    if log.log_end_offset != active.base_offset or not active.size:
+        return ""
+    return ", and from the first write on that needs a new segment, every write fails (UnknownServerException)"
 
 
 def _below_start(state: _State, hidden: Sequence[Readable]) -> Ahead:
