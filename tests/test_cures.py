@@ -74,6 +74,14 @@ def short_swap_of_the_last(log_dir: Path) -> None:
     tear_at(swap, batch_at(log, 2).position)
 
 
+def short_swap_of_the_first(log_dir: Path) -> None:
+    """A .swap beside its sound original, which it would replace though it has less."""
+    log = log_of(log_dir)
+    swap = copy_file(log, log.name + ".swap")
+    tear_at(swap, batch_at(log, 2).position)
+    copy_file(log.with_suffix(".index"), f"{log.stem}.index.swap")
+
+
 def misnamed(log_dir: Path) -> None:
     rename(log_of(log_dir), "0.log")
 
@@ -128,6 +136,7 @@ MORE_CASES = {
     ),
     "a swap over a damaged log": ("leftover-swap", both(swap_of_the_first, CASES["batch-crc"].wound)),
     "a swap that would shorten the log": ("leftover-swap", short_swap_of_the_last),
+    "a swap that has less than its original": ("leftover-swap", short_swap_of_the_first),
     "a cleaning that broke off, and bad epochs": (
         "epochs-content",
         both(CASES["leftover-cleaned"].wound, CASES["epochs-content"].wound),

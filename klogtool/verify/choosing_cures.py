@@ -27,7 +27,7 @@ from klogtool.verify.cures import (
     salvage,
 )
 from klogtool.verify.findings import Finding, Severity
-from klogtool.verify.log_end import find_next_offset
+from klogtool.verify.log_end import find_span_lost_by_swap
 from klogtool.verify.segment_report import SegmentReport
 
 CLEAN, UNCLEAN = "clean", "unclean"
@@ -151,20 +151,11 @@ class _Cures:
 
     def _choose_for_leftovers(self, found: Sequence[Finding]) -> str:
         swaps = [f.path for f in found if f.id == "leftover-swap" and f.path.endswith(FileKind.LOG.value + ".swap")]
-        if self._in_log or not self._state.is_whole or self._ids & STOPS_RECOVERY or self._would_shorten(swaps):
+        if self._in_log or not self._state.is_whole or self._ids & STOPS_RECOVERY:
             return self._salvage()
+        if any(find_span_lost_by_swap(path, self._state.reports) for path in swaps):
+            return " && ".join(dict.fromkeys(move_out_of_partition(f.path) for f in found if f.id in LEFTOVERS))
         return recover(self._state.path, CLEAN)
-
-    def _would_shorten(self, swaps: Sequence[str]) -> bool:
-        """Return whether these cleaned segments would replace the log's end but do not reach as far.
-
-        The cleaner never touches the last segment, and a split keeps every batch, so such a file does not belong here.
-        """
-        ends = [find_next_offset(path) for path in swaps]
-        if not self._state.reports or not ends:
-            return False
-        end = max(ends)
-        return end < self._state.log_end_offset and self._state.reports[-1].base_offset < end
 
     # Side files.
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from klogtool.errors import KlogError
 from klogtool.format.framing import Frame
+from klogtool.format.names import parse_file_name
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
 from klogtool.log.partition import Partition
+from klogtool.verify.segment_report import SegmentReport
 
 
 def find_next_offset(path: str) -> int:
@@ -22,6 +25,18 @@ def find_next_offset(path: str) -> int:
     except KlogError:
         return next_offset
     return next_offset
+
+
+def find_span_lost_by_swap(path: str, segments: Iterable[SegmentReport]) -> tuple[int, int] | None:
+    """Return the first and last offset that segments have, and that a `.log.swap` which replaces them has not reached;
+    None if it reaches as far."""
+    base, end = parse_file_name(os.path.basename(path)).base_offset, find_next_offset(path)
+    if base is None:
+        return None
+    end = max(base, end)
+    replaced = (one.next_offset for one in segments if one.base_offset == base or base <= one.base_offset < end)
+    reach = max(replaced, default=end)
+    return (end, reach - 1) if reach > end else None
 
 
 def find_log_end(partition: Partition) -> int:

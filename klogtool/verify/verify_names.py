@@ -6,9 +6,10 @@ The rules are those of LogLoader, which distinguishes files by their names alone
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from klogtool.errors import Corrupt, KlogError
 from klogtool.format.names import (
@@ -24,6 +25,8 @@ from klogtool.log.folder import list_folder
 from klogtool.log.partition import Partition, has_partition_files
 from klogtool.verify.cures import move_out_of_partition, renaming
 from klogtool.verify.findings import Finding
+from klogtool.verify.log_end import find_span_lost_by_swap
+from klogtool.verify.segment_report import SegmentReport
 from klogtool.verify.stops import Stop, refuses
 
 METADATA_TOPIC = "__cluster_metadata"
@@ -230,6 +233,23 @@ def _leftovers(layout: Layout, files: list[FileName]) -> Iterator[Finding]:
         else:
             detail = _fate_of_swap(layout, name, offset, lowest_cleaned)
             yield Finding("leftover-swap", path, detail, first_offset=offset)
+
+
+def weigh_swaps(layout: Layout, findings: list[Finding], reports: Sequence[SegmentReport]) -> list[Finding]:
+    """Return the findings; those of `.log.swap` say what the segments have that it would replace."""
+    cleaned = (_offset_or_none(name) for name in layout.names if name.endswith(".cleaned"))
+    lowest = min((offset for offset in cleaned if offset is not None), default=None)
+    return [_weighed(finding, lowest, reports) if finding.id == "leftover-swap" else finding for finding in findings]
+
+
+def _weighed(finding: Finding, lowest_cleaned: int | None, reports: Sequence[SegmentReport]) -> Finding:
+    offset, is_log = finding.first_offset, finding.path.endswith(f"{FileKind.LOG.value}.swap")
+    is_dropped = offset is not None and lowest_cleaned is not None and offset >= lowest_cleaned
+    lost = find_span_lost_by_swap(finding.path, reports) if is_log and not is_dropped else None
+    if lost is None:
+        return finding
+    detail = f"{finding.detail}; the segments go on where it ends: offsets {lost[0]:,} to {lost[1]:,} would be lost"
+    return replace(finding, detail=detail)
 
 
 def _offset_or_none(name: str) -> int | None:

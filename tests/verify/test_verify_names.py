@@ -95,6 +95,20 @@ def test_a_swap_without_its_index(partition: pathlib.Path) -> None:
     assert "zeros" in details(partition, "leftover-swap")[f"{LOG}.swap"]
 
 
+def test_a_swap_that_has_less_than_what_it_replaces(partition: pathlib.Path) -> None:
+    """A start would replace the segment: the offsets that go with it are told, and the cure moves all .swap files."""
+    (partition / f"{LOG}.swap").write_bytes(b"")
+    copy_file(partition / INDEX, f"{INDEX}.swap")
+    first = int(LOG[:20])
+    assert f"offsets {first:,} to " in details(partition, "leftover-swap")[f"{LOG}.swap"]
+    cures = {finding.cure for finding in found(partition) if finding.id == "leftover-swap"}
+    (cure,) = cures
+    assert cure is not None
+    assert all(f"{name}.swap" in cure for name in (LOG, INDEX))
+    copy_file(partition / LOG, f"{first:020d}.log.cleaned")  # then a broker drops the .swap
+    assert "would be lost" not in details(partition, "leftover-swap")[f"{LOG}.swap"]
+
+
 @pytest.mark.parametrize(("base", "outcome"), [(7, "deletes it"), (36, "deletes it"), (38, "completes the swap")])
 def test_a_swap_beside_a_cleaned_file(partition: pathlib.Path, base: int, outcome: str) -> None:
     """LogLoader keeps a swap only below the lowest .cleaned."""
