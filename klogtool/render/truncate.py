@@ -21,4 +21,6 @@ def _headline(plan: Plan) -> str:
     sizes = sum(s.more["size"] - s.more["size_after"] for s in plan.segments)
     after_start, after_end = after["log_start_offset"], after["log_end_offset"]
     starts = "" if after_start == start else f"starts at {after_start:,} and "
-    return f"{gone}, {sizes:,} bytes; then the log {starts}ends at offset {after_end:,}"
+    later = plan.answer.get("end_at_next_start", after_end)
+    restarted = f", and at {later:,} after the next start of a broker" if later < after_end else ""
+    return f"{gone}, {sizes:,} bytes; then the log {starts}ends at offset {after_end:,}{restarted}"

@@ -19,6 +19,7 @@ from klogtool.errors import KlogError, Refused
 from klogtool.format.indexes import parse_offset_index, parse_time_index, parse_txn_index
 from klogtool.format.producer_snapshot import parse_producer_snapshot
 from klogtool.plans.plan import Plan
+from klogtool.render.truncate import truncate_text
 
 BATCH = len(data(0))
 
@@ -80,6 +81,8 @@ def test_inside_a_batch_that_goes_whole(tmp_path: pathlib.Path) -> None:
     assert len(files[f"{0:020d}.log"]) == len(data(0, records=6))
     assert names_of(files, "snapshot") == [7]
     assert any("after the next startup the log ends at 6" in note for note in plan.notes)
+    assert "then the log ends at offset 7, and at 6 after the next start of a broker" in truncate_text(plan)
+    assert "next start" not in truncate_text(cut(folder, to=6)).splitlines()[0]
 
 
 def test_at_a_gap(tmp_path: pathlib.Path) -> None:
