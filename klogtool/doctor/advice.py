@@ -52,7 +52,10 @@ _LOOK_AT: dict[What, tuple[str, ...]] = {
     What.ALL_DELETED: ("did somebody move or delete segment files by hand? Put them back first",),
     What.ENDS_EARLY: (_REPLICA, "who made .kafka_cleanshutdown? A broker that was killed leaves none"),
     What.DAMAGED: (_REPLICA,),
-    What.HIDDEN: ("were files of segments renamed or exchanged by hand? Give them their names back",),
+    What.HIDDEN: (
+        "were files of segments renamed or exchanged by hand? Give them their names back",
+        "klogtool dump-log --print-data-log shows records that consumers do not get; a producer can send them again",
+    ),
     What.STRAY: ("was the topic deleted or recreated while the broker was down? Then the broker is right",),
     What.METADATA_LOST: (
         "does another controller of the cluster live? Copy its folder __cluster_metadata-0",

@@ -28,7 +28,7 @@ from klogtool.format.names import FileKind, build_file_name, parse_file_name
 from klogtool.log.partition import Partition
 from klogtool.plans.decisions import decide
 from klogtool.plans.mend import DeleteFile, RenameFile, SetOffset
-from klogtool.plans.plan import Plan
+from klogtool.plans.plan import Plan, Step
 from klogtool.plans.rebuild_index import KINDS, RebuildIndexQuestion, SideFile
 from klogtool.plans.recover_log_dir import RecoverQuestion
 from klogtool.plans.salvage import SalvageQuestion
@@ -66,9 +66,10 @@ def early_end_options(point: Ahead, patient: Patient) -> Iterator[Option]:
 
 
 def hidden_options(point: Ahead, patient: Patient) -> Iterator[Option]:
-    """Yield the options for records that are in the segments and that nobody is served."""
+    """Yield the options for records that are in the segments and that nobody is served. A salvage that keeps all logs
+    as they are would leave them hidden."""
     yield from _names_back(point.path, patient)
-    yield from salvage_options(point.path, patient)
+    yield from salvage_options(point.path, patient, must_change_logs=True)
     yield replica_option(point.path)
 
 
@@ -196,11 +197,11 @@ def replica_option(path: str) -> Option:
     )
 
 
-def salvage_options(path: str, patient: Patient) -> Iterator[Option]:
+def salvage_options(path: str, patient: Patient, *, must_change_logs: bool = False) -> Iterator[Option]:
     """Yield salvage, if there is something to salvage and a broker loads the result."""
     question = SalvageQuestion(circumstances=patient.circumstances)
     plan = _decided("salvage", path, question)
-    if plan is not None:
+    if plan is not None and (not must_change_logs or any(map(_is_of_log, plan.steps))):
         option = Option(
             "salvage: keep all sound batches",
             path,
@@ -209,6 +210,10 @@ def salvage_options(path: str, patient: Patient) -> Iterator[Option]:
             remedies=(Remedy("salvage", path, question),),
         )
         yield _priced(option, price_of(plan, patient))
+
+
+def _is_of_log(step: Step) -> bool:
+    return any(getattr(step, name, "").endswith(FileKind.LOG.value) for name in ("path", "to"))
 
 
 def _recovering(point: Ahead, patient: Patient, last_stop: Stop) -> Iterator[Option]:

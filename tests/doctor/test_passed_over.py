@@ -11,6 +11,7 @@ import pytest
 from running import run_here
 
 from klogtool.format.batch import Record, build_batch
+from klogtool.format.checksums import crc32c
 from klogtool.format.names import FileKind, build_file_name
 
 
@@ -22,6 +23,14 @@ def batch(first: int, count: int = 3, *, last: int | None = None) -> bytes:
 def at(made: bytes, offset: int) -> bytes:
     """The same batch with another base offset, which no checksum covers."""
     return offset.to_bytes(8, "big") + made[8:]
+
+
+def crowded(first: int, count: int) -> bytes:
+    """A batch of an old producer: its header has one offset, whatever its records have (sarama issue 1026)."""
+    made = bytearray(batch(first, count))
+    made[23:27] = bytes(4)
+    made[17:21] = crc32c(bytes(made[21:])).to_bytes(4, "big")
+    return bytes(made)
 
 
 SOUND = [batch(first) for first in range(0, 30, 3)]
@@ -52,6 +61,11 @@ CASES: Mapping[str, tuple[Log, int, list[list[int]]]] = {
         15,
         [[15, 29]],
     ),
+    "more records than offsets": ({0: [SOUND[0], crowded(3, 3), batch(4, 1), batch(5, 1), *SOUND[2:]]}, 2, [[4, 5]]),
+    "more records than offsets, part of a batch hidden": ({0: [crowded(0, 3), batch(1, 4), *SOUND[2:]]}, 2, [[1, 2]]),
+    "more records than offsets, nothing hidden": ({0: [SOUND[0], crowded(3, 3), *SOUND[2:]]}, 0, []),
+    "more records than offsets in a closed segment": ({0: [crowded(0, 9), *SOUND[1:5]], 15: SOUND[5:]}, 6, [[3, 8]]),
+    "more records than offsets at the end": ({0: [*SOUND[:9], crowded(27, 3)]}, 0, []),
     "a last offset that no record has": ({0: [SOUND[0], batch(3, 3, last=8), *SOUND[2:]]}, 0, []),
 }
 
@@ -123,6 +137,21 @@ def test_what_consumers_do_not_come_to_is_counted(tmp_path: pathlib.Path, name: 
     log, records, ranges, why = DAMAGED[name]
     found = hidden(tmp_path, log, clean=True)
     assert (found["records"], found["ranges"], found["why"]) == (records, ranges, why)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, records, _) in CASES.items() if records])
+def test_the_first_line_says_that_data_are_hidden(tmp_path: pathlib.Path, name: str) -> None:
+    log, records, ranges = CASES[name]
+    hidden(tmp_path, log, clean=False)
+    text = run_here(["doctor", "d"], tmp_path).out.decode()
+    assert "HIDE DATA in" in text.splitlines()[0]
+    assert "lose nothing" not in text
+    assert f"{records} records" in text
+    assert "klogtool dump-log --print-data-log" in text
+    if "more records" in name:
+        assert "salvage: keep all" not in text  # it would keep them where nobody gets them
+    assert "a consumer passes over offset" in text
+    assert f"{ranges[0][0]} to {ranges[0][1]}" in text
 
 
 def test_a_log_that_nobody_reads_is_unknown(tmp_path: pathlib.Path) -> None:
