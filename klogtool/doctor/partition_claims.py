@@ -46,6 +46,7 @@ class Judgement(Struct, frozen=True):
     claim: PartitionClaim
     measured: Measured | None
     consumers_fail_at: tuple[int, ...] = ()
+    consumers_wait_at: int | None = None
 
 
 def judge_loaded(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Judgement:
@@ -74,7 +75,9 @@ def judge_loaded(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Judgem
         tuple(sorted(log.report.swapped)),
         tuple(sorted(name for name in draft.changed() if name in draft.before and name in draft.files)),
     )
-    return Judgement(claim, measured, followed.fails_at if followed else ())
+    if followed is None:
+        return Judgement(claim, measured)
+    return Judgement(claim, measured, followed.fails_at, followed.waits_at)
 
 
 def _measure(log: LoadedLog, answer: Mapping[str, Any]) -> Measured:

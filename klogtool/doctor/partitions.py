@@ -93,7 +93,9 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
         return Rehearsed(not_loaded(path), (_refused(path, error),))
     unopened = tuple(walk_unopened(path, log))  # what judges the log opens more than a start does
     judged = judge_loaded(path, log, plan.answer)
-    state = _State(path, log, plan.answer, judged.claim, judged.measured or Measured(), judged.consumers_fail_at)
+    waits_at = judged.consumers_wait_at
+    measured = judged.measured or Measured()
+    state = _State(path, log, plan.answer, judged.claim, measured, judged.consumers_fail_at, waits_at)
     ahead = (*_walk_ahead(state), *unopened, *(_counted(point, state) for point in walk_ignored(Partition(path))))
     prospect = _prospect(path, log, plan, time.monotonic() - began, judged.claim)
     return Rehearsed(prospect, (*ahead, *walk_retention(path, log, checkpoints)), log.looked_up_unstable)
@@ -209,6 +211,7 @@ class _State(Struct, frozen=True):
     claim: PartitionClaim
     measured: Measured
     consumers_fail_at: tuple[int, ...] = ()
+    consumers_wait_at: int | None = None
 
 
 def _walk_ahead(state: _State) -> Iterator[Ahead]:
@@ -234,6 +237,8 @@ def _walk_ahead(state: _State) -> Iterator[Ahead]:
         yield _ends_early(state, hidden, None if behind is None else behind["damage"])
     elif state.consumers_fail_at:
         yield _consumers_fail(state)
+    if state.consumers_wait_at is not None:
+        yield _consumers_wait(state, state.consumers_wait_at)
     if state.claim.gone_already.ranges:
         yield _gone(state)
     elif behind is not None and behind["damage"] and not behind["clean_marker_false"] and not hidden:
@@ -370,6 +375,14 @@ def _consumers_fail(state: _State) -> Ahead:
         f"a segment is damaged, and the start does not read it: consumers fail at offset {state.consumers_fail_at[0]:,}"
     )
     return Ahead(state.path, What.DAMAGED, told, Severity.ERROR)
+
+
+def _consumers_wait(state: _State, position: int) -> Ahead:
+    told = (
+        f"the broker takes {state.log.log_end_offset:,} for the end, above all records: consumers wait at offset "
+        f"{position:,}, so their lag does not become 0 before something is appended"
+    )
+    return Ahead(state.path, What.HIDDEN, told, Severity.WARNING)
 
 
 def _gone(state: _State) -> Ahead:

@@ -68,11 +68,12 @@ class _Batch(Struct, frozen=True):
 
 class Followed(Struct, frozen=True):
     """hidden: what a consumer does not get. fails_at: offsets at which it fails. odd: all offsets of the segments, if
-    they are not simply in order."""
+    they are not simply in order. waits_at: below the log end, where it gets nothing, no more than anywhere above."""
 
     hidden: tuple[_Hidden, ...] = ()
     fails_at: tuple[int, ...] = ()
     odd: tuple[OffsetRange, ...] = ()
+    waits_at: int | None = None
 
 
 def follow_consumer(log: LoadedLog, start: int) -> Followed | None:
@@ -104,6 +105,7 @@ def follow_consumer(log: LoadedLog, start: int) -> Followed | None:
         tuple((reader.why(log, n, part), part) for n, part in reader.walk_missed(start)),
         tuple(sorted(set(reader.fails_at))),
         ranges_of(reader.parts()),
+        reader.waits_at,
     )
 
 
@@ -128,6 +130,7 @@ class _Consumer:
         self._damage: dict[int, int] = {}  # by segment: where the first damage was met
         self._left = _MOST_FETCHED_BYTES
         self.fails_at: list[int] = []
+        self.waits_at: int | None = None
 
     def read(self, start: int, end: int) -> bool:
         """Read from the log start to the log end; return whether that was possible."""
@@ -143,6 +146,10 @@ class _Consumer:
                 continue
             seen.add(position)
             reached, failed = self._fetch(position)
+            if failed or reached != position:
+                self.waits_at = None
+            elif self.waits_at is None:
+                self.waits_at = position
             position = reached + 1 if failed and reached > position else reached
         return self._left > 0
 

@@ -154,6 +154,27 @@ def test_the_first_line_says_that_data_are_hidden(tmp_path: pathlib.Path, name: 
     assert f"{ranges[0][0]} to {ranges[0][1]}" in text
 
 
+@pytest.mark.parametrize(
+    ("log", "end", "waits_at"),
+    [
+        ({0: SOUND[:5], 200: SOUND[:5]}, 200, 15),
+        ({0: SOUND[:5], 200: SOUND[5:7]}, 200, 21),
+        ({0: SOUND[:5], 15: SOUND[5:]}, 30, None),
+        ({0: SOUND[:3], 15: SOUND[5:]}, 30, None),
+        ({0: [*SOUND[:2], SOUND[3], SOUND[2], *SOUND[4:]]}, 30, None),
+        ({0: [*SOUND[:9], crowded(27, 3)]}, 28, None),
+    ],
+)
+def test_consumers_that_wait_below_the_end_are_told(
+    tmp_path: pathlib.Path, log: Log, end: int, waits_at: int | None
+) -> None:
+    hidden(tmp_path, log, clean=True)
+    rows = list(map(json.loads, run_here(["doctor", "d", "--format", "json"], tmp_path).out.splitlines()))
+    assert [row["log_end_offset"] for row in rows if row.get("about") == "partition"] == [end]
+    told = [row["detail"] for row in rows if row["type"] == "ahead" and "consumers wait at" in row["detail"]]
+    assert [f"at offset {waits_at}, so their lag" in detail for detail in told] == ([True] if waits_at else [])
+
+
 def test_a_log_that_nobody_reads_is_unknown(tmp_path: pathlib.Path) -> None:
     large = [batch(first, 300) for first in range(0, 90_000, 300)]
     found = hidden(tmp_path, {0: large, 90_000: [batch(90_000)]}, clean=True)
