@@ -56,6 +56,7 @@ _LOOK_AT: dict[What, tuple[str, ...]] = {
         "were files of segments renamed or exchanged by hand? Give them their names back",
         "klogtool dump-log --print-data-log shows records that consumers do not get; a producer can send them again",
     ),
+    What.LINK_BROKEN: (_UNMOUNTED, "a broker must not start before that: it deletes files beside the link"),
     What.STRAY: ("was the topic deleted or recreated while the broker was down? Then the broker is right",),
     What.METADATA_LOST: (
         "does another controller of the cluster live? Copy its folder __cluster_metadata-0",

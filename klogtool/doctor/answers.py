@@ -22,6 +22,8 @@ class What(Enum):
     """The broker gives the log dir up, and continues with the others."""
     FAILS_AT_READ = "fails-at-read"
     """The start is fine; the first read of a file that cannot be opened takes the log dir offline."""
+    LINK_BROKEN = "link-broken"
+    """A link in a partition dir leads nowhere: the broker does not see the file, as if it was not there."""
     UNSERVED = "unserved"
     """The broker runs, and serves no partition of the log dir."""
     TRUNCATED = "truncated"
@@ -73,6 +75,7 @@ LOSING = frozenset(
     {
         What.OFFLINE,
         What.FAILS_AT_READ,
+        What.LINK_BROKEN,
         What.UNSERVED,
         What.ABSENT,
         What.ALL_DELETED,
@@ -183,6 +186,7 @@ ORDER = (
     What.MISNAMED,
     What.OFFLINE,
     What.NO_ROOM,
+    What.LINK_BROKEN,
     What.FAILS_AT_READ,
     What.UNSERVED,
     What.ALL_DELETED,

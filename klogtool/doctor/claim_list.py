@@ -24,6 +24,7 @@ from klogtool.format.names import PartitionDirState
 from klogtool.log.partition import Partition
 
 _OFF = (What.OFFLINE, What.NO_ROOM)
+_MAY_FAIL = (What.FAILS_AT_READ, What.LINK_BROKEN)
 _UNKNOWN_FOLDER = (What.STRAY, What.MISNAMED)
 
 
@@ -40,7 +41,7 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
     )
     off = {path for point in points if point.what in _OFF and (path := _log_dir_of(point, diagnosis)) is not None}
     unserved = {path for point in points if point.what is What.UNSERVED and (path := _log_dir_of(point, diagnosis))}
-    failing = {path for point in points if point.what is What.FAILS_AT_READ and (path := _log_dir_of(point, diagnosis))}
+    failing = {path for point in points if point.what in _MAY_FAIL and (path := _log_dir_of(point, diagnosis))}
     for path in diagnosis.log_dirs:
         is_online = starts and path not in off
         yield LogDirClaim(path, None if is_online and path in failing else is_online)

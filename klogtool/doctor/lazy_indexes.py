@@ -29,7 +29,8 @@ _WHEN = {
     FileKind.TIME_INDEX: "the first look-up by time, or check of retention, in segment {}",
 }
 _OWNER = "chmod u+rw {0}  # and it has to belong to the broker's user: ls -l {0}"
-_GIVING_UP = (What.FAILS_AT_READ, What.OFFLINE, What.NO_ROOM)
+_MAY_FAIL = (What.FAILS_AT_READ, What.LINK_BROKEN)
+_GIVING_UP = (*_MAY_FAIL, What.OFFLINE, What.NO_ROOM)
 
 
 def walk_unopened(path: str, log: LoadedLog) -> Iterator[Ahead]:
@@ -81,7 +82,7 @@ def with_ends(points: Sequence[Ahead], log_dirs: Sequence[str], cluster: Cluster
 
     def ends(point: Ahead) -> bool:
         is_metadata = _log_dir_of(point, log_dirs) == cluster.metadata_dir
-        return point.what is What.FAILS_AT_READ and (is_metadata or is_last)
+        return point.what in _MAY_FAIL and (is_metadata or is_last)
 
     return [
         replace(point, detail=f"{point.detail}, and the broker ends", may_end=True) if ends(point) else point

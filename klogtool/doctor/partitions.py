@@ -21,6 +21,7 @@ from klogtool.doctor.partition_claims import judge_loaded, last_timestamp, span_
 from klogtool.doctor.readable import Readable, ranges_of
 from klogtool.doctor.retention_ahead import walk_retention
 from klogtool.errors import Changed, KlogError
+from klogtool.escape import quoted
 from klogtool.format.names import OFFSET_DIGITS, FileKind, parse_file_name
 from klogtool.log.file import Unreadable
 from klogtool.log.folder import names_in
@@ -90,6 +91,8 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
     except KlogError as error:
         if isinstance(error, Changed) or (isinstance(error, Unreadable) and error.errno == errno.ENOENT):
             raise FileGone(error) from error
+        if (broken := _broken_link(error)) is not None:
+            return Rehearsed(_unknown(path), (broken,))
         return Rehearsed(not_loaded(path), (_refused(path, error),))
     unopened = tuple(walk_unopened(path, log))  # what judges the log opens more than a start does
     judged = judge_loaded(path, log, plan.answer)
@@ -147,6 +150,28 @@ def _walk_names(partition: Partition) -> Iterator[Ahead]:
                     finding=finding.id,
                     cure=finding.cure,
                 )
+
+
+def _broken_link(error: KlogError) -> Ahead | None:
+    """Return the point about a link that leads nowhere. A broker takes it for a name that is no file, so the segment of
+    such a `.log` is not there, and its indexes are deleted. Other files are made anew through the link, if they can
+    be."""
+    link = error.path
+    if link is None or not os.path.islink(link) or os.path.exists(link):
+        return None
+    told = "a link to a file that is not there: the broker does not see it"
+    if parse_file_name(os.path.basename(link)).kind is LOG:
+        detail = f"{told}, deletes the indexes of this segment, and serves nobody its records"
+    else:
+        detail = f"{told}, and makes it anew where the link leads, or takes the log dir offline if it cannot"
+    cure = f"ls -l {quoted(link)}  # mount the disk that it leads to, or put the file back, before any start"
+    return Ahead(link, What.LINK_BROKEN, detail, Severity.ERROR, finding="unreadable", cure=cure)
+
+
+def _unknown(path: str) -> Prospect:
+    """Return the prospect of a partition dir that a broker loads otherwise than klogtool."""
+    prospect = not_loaded(path)
+    return prospect if prospect.claim is None else replace(prospect, claim=replace(prospect.claim, served=None))
 
 
 def _refused(path: str, error: KlogError) -> Ahead:

@@ -203,6 +203,7 @@ _HIDING = {
     What.ENDS_EARLY,
     What.HIDDEN,
     What.IGNORED,
+    What.LINK_BROKEN,
     What.STRAY,
     What.METADATA_LOST,
     What.MISNAMED,

@@ -1,0 +1,47 @@
+"""A link in a partition dir leads nowhere: a disk is not mounted.
+
+A broker 4.3.1 started with the `.log` of a closed segment as such a link: it deleted the indexes of the segment, its
+log began at the next one, and the log dir stayed online. An `.index` whose link could be filled was made anew.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+from asking_doctor import ahead, asked, starts, wounded
+from startup import EPOCHS, Scenario, T, Wound, log, side
+
+Path = pathlib.Path
+
+
+def leading_nowhere(name: str) -> Wound:
+    def wound(disks: Path) -> None:
+        (disks / name).unlink()
+        (disks / name).symlink_to("/nowhere/at/all")
+
+    return wound
+
+
+def claim(rows: list[dict[str, Any]], about: str, name: str) -> dict[str, Any]:
+    found = (row for row in rows if row["type"] == "claim" and row["about"] == about)
+    return next(row for row in found if Path(row.get("path", "/broker")).name == name)
+
+
+@pytest.mark.parametrize(
+    "name", [log(0), log(32), side(11, "index"), side(11, "timeindex"), side(43, "snapshot"), f"{T}/{EPOCHS}"]
+)
+def test_what_a_start_makes_of_it_is_unknown(tmp_path: Path, name: str) -> None:
+    scenario = Scenario(leading_nowhere(name), "loses-data")
+    disks = wounded(scenario, tmp_path / "disks")
+    rows = asked(disks, scenario)
+    assert starts(rows) == "loses-data"
+    assert (name, "link-broken") in ahead(rows, disks)
+    assert claim(rows, "log-dir", "d1")["online"] is None
+    assert claim(rows, "broker", "broker")["starts"] is True
+    told = claim(rows, "partition", "t-0")
+    assert (told["served"], told["log_end_offset"], told["hidden"]["records"]) == (None, None, None)
+    options = [row for row in rows if row["type"] == "option"]
+    assert options
+    assert not any(row["fix"] for row in options)
