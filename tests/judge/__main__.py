@@ -1,7 +1,8 @@
 """Run the judge by hand: `make judge`, `make judge-sample`.
 
-Every false sentence is printed with the seed and the faults that led to it; the exit status is 1 if there are more
-than --at-most of a hundred. A seed means the same faults only over the same base states, which are in the cache of the tests (KLOGTOOL_TEST_CACHE).
+Every false sentence is printed with the seed and the faults that led to it; the exit status is 1 if more than --at-most
+of a hundred are false. A seed means the same faults only over the same base states, which are in the cache of the tests
+(KLOGTOOL_TEST_CACHE).
 """
 
 from __future__ import annotations
