@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Told
-from klogtool.broker.content import Content
+from klogtool.broker.content import Content, read_content
 from klogtool.broker.draft import Draft
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.overflow_split import DELETED
@@ -25,11 +25,14 @@ from klogtool.doctor.claims import (
 )
 from klogtool.doctor.measured import After, Before, Measured, measure
 from klogtool.doctor.passed_over import Followed, follow_consumer
-from klogtool.doctor.readable import Offsets, few, ranges_of, walk_readable
+from klogtool.doctor.readable import Offsets, Readable, few, ranges_of, walk_readable
 from klogtool.errors import KlogError
+from klogtool.format.checkpoints import parse_leader_epoch_checkpoint
+from klogtool.format.names import FileKind
 from klogtool.plans.recover_gaps import next_offset_of
 from klogtool.plans.recover_reach import HIGH_WATERMARK, walk_told
 
+_FARTHEST = (1 << 31) - 1  # from a segment's base: offsets in it are relative
 _HIGHEST = 1 << 62  # no log reaches this offset: a name above it is a mistake
 _WITNESSES = {
     HIGH_WATERMARK: Witness.HIGH_WATERMARK,
@@ -41,12 +44,14 @@ _WITNESSES = {
 
 
 class Judgement(Struct, frozen=True):
-    """The claim about a loaded log, and what it was measured by; None if a file cannot be read."""
+    """The claim about a loaded log, and what it was measured by; None if a file cannot be read. behind_end: what is
+    there though the broker appends before it; consumers may get it."""
 
     claim: PartitionClaim
     measured: Measured | None
     consumers_fail_at: tuple[int, ...] = ()
     consumers_wait_at: int | None = None
+    behind_end: tuple[Readable, ...] = ()
 
 
 def judge_loaded(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Judgement:
@@ -56,6 +61,7 @@ def judge_loaded(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Judgem
     except KlogError:  # the offsets are still told
         measured = None
     followed = _follow(log) if measured else None
+    behind_end = tuple(_walk_behind_end(log, measured)) if measured else ()
     if measured and followed:
         measured = _with_hidden(measured, followed)
     found = measured or Measured()
@@ -76,8 +82,8 @@ def judge_loaded(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Judgem
         tuple(sorted(name for name in draft.changed() if name in draft.before and name in draft.files)),
     )
     if followed is None:
-        return Judgement(claim, measured)
-    return Judgement(claim, measured, followed.fails_at, followed.waits_at)
+        return Judgement(claim, measured, behind_end=behind_end)
+    return Judgement(claim, measured, followed.fails_at, followed.waits_at, behind_end)
 
 
 def _measure(log: LoadedLog, answer: Mapping[str, Any]) -> Measured:
@@ -91,6 +97,12 @@ def _measure(log: LoadedLog, answer: Mapping[str, Any]) -> Measured:
     reaches = tuple(next_offset_of(segment) for segment in log.segments.all)
     after = After(segments_of(log), log.log_start_offset, log.log_end_offset, untouched_names(log), reaches)
     return measure(before, after, looks_behind_end=looks_behind)
+
+
+def _walk_behind_end(log: LoadedLog, measured: Measured) -> Iterator[Readable]:
+    """Yield what lies behind the end, if the active segment can have such offsets."""
+    highest = log.segments.last.base_offset + _FARTHEST
+    return (part for why, part in measured.hidden if why is HiddenBy.BEYOND_END and part.last_offset <= highest)
 
 
 def _deleted_below(log: LoadedLog) -> int:
@@ -170,6 +182,23 @@ def _walk_witnessed(log: LoadedLog, answer: Mapping[str, Any], there: Offsets) -
     for gap in answer["missing"]:
         witness = Witness.GAP if gap["told_by"] is None else Witness.INDEX
         yield gap["first_offset"], gap["last_offset"], witness
+    yield from _walk_before_first(log)
+
+
+def _walk_before_first(log: LoadedLog) -> Iterator[tuple[int, int, Witness]]:
+    """Yield the offsets from the first leader epoch to the first segment: retention that deletes segments removes their
+    epochs, too; somebody who removes files does not."""
+    name, terms = FileKind.LEADER_EPOCH_CHECKPOINT.value, log.terms
+    is_explained = terms.compaction is not None or terms.is_tiered or terms.has_remote_storage
+    if name not in log.draft.before or is_explained or log.report.below_start:
+        return
+    try:
+        epochs = parse_leader_epoch_checkpoint(read_content(log.draft.before[name].content))
+    except KlogError:
+        return
+    first = max(_deleted_below(log), min((epoch.start_offset for epoch in epochs), default=_HIGHEST))
+    if first < log.segments.first.base_offset:
+        yield first, log.segments.first.base_offset - 1, Witness.LEADER_EPOCH
 
 
 def _offset_of(told: Told) -> int:

@@ -96,9 +96,16 @@ def _rehearse(path: str, question: RecoverQuestion, checkpoints: Checkpoints, th
         return Rehearsed(not_loaded(path), (_refused(path, error),))
     unopened = tuple(walk_unopened(path, log))  # what judges the log opens more than a start does
     judged = judge_loaded(path, log, plan.answer)
-    waits_at = judged.consumers_wait_at
-    measured = judged.measured or Measured()
-    state = _State(path, log, plan.answer, judged.claim, measured, judged.consumers_fail_at, waits_at)
+    state = _State(
+        path,
+        log,
+        plan.answer,
+        judged.claim,
+        judged.measured or Measured(),
+        judged.consumers_fail_at,
+        judged.consumers_wait_at,
+        judged.behind_end,
+    )
     ahead = (*_walk_ahead(state), *unopened, *(_counted(point, state) for point in walk_ignored(Partition(path))))
     prospect = _prospect(path, log, plan, time.monotonic() - began, judged.claim)
     return Rehearsed(prospect, (*ahead, *walk_retention(path, log, checkpoints)), log.looked_up_unstable)
@@ -237,6 +244,7 @@ class _State(Struct, frozen=True):
     measured: Measured
     consumers_fail_at: tuple[int, ...] = ()
     consumers_wait_at: int | None = None
+    behind_end: tuple[Readable, ...] = ()
 
 
 def _walk_ahead(state: _State) -> Iterator[Ahead]:
@@ -251,7 +259,7 @@ def _walk_ahead(state: _State) -> Iterator[Ahead]:
         yield _below_start(state, below)
     if hidden and not state.log.terms.is_clean:
         yield _behind_end(state, hidden)
-        hidden = []
+    hidden = list(state.behind_end) if state.log.terms.is_clean else []
     if passed_over:
         yield _unread(state, passed_over, "batches are out of order: a consumer passes over")
     if behind_damage:

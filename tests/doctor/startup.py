@@ -514,8 +514,8 @@ SIDE_FILES: Mapping[str, Scenario] = {
 # Where the batches of segments begin: 11 at 0, 201, 332, 533, ...; 32 at 0, 201, 402, 533, 664, 795, 996, 1127.
 _SIZE_FIELD, _LEADER_EPOCH, _MAGIC = 8, 12, 16
 SEGMENTS: Mapping[str, Scenario] = {
-    "7 flipped bit, closed": yes(flipped(log(11), 300)),
-    "7 flipped bit, closed, below the recovery point": yes(unclean(flipped(log(11), 300))),
+    "7 flipped bit, closed": yes(flipped(log(11), 300), (T, What.DAMAGED)),
+    "7 flipped bit, closed, below the recovery point": yes(unclean(flipped(log(11), 300)), (T, What.DAMAGED)),
     "7 flipped bit, closed, from 0": loses(
         from_zero(flipped(log(11), 300)),
         (T, What.TRUNCATED),
@@ -542,7 +542,7 @@ SEGMENTS: Mapping[str, Scenario] = {
     "7 garbage behind the last batch, unclean": yes(unclean(behind(log(32), b"\1" * 100)), (T, What.TRUNCATED)),
     "7 10 bytes behind the last batch": loses(behind(log(32), b"\1" * 10), (T, What.ENDS_EARLY)),
     "7 10 bytes behind the last batch, unclean": yes(unclean(behind(log(32), b"\1" * 10)), (T, What.TRUNCATED)),
-    "7 size field below 14": yes(written(log(32), 402 + _SIZE_FIELD, (3).to_bytes(4, "big"))),
+    "7 size field below 14": yes(written(log(32), 402 + _SIZE_FIELD, (3).to_bytes(4, "big")), (T, What.DAMAGED)),
     "7 size field below 14, unclean": loses(
         unclean(written(log(32), 402 + _SIZE_FIELD, (3).to_bytes(4, "big"))),
         (T, What.TRUNCATED),
@@ -555,7 +555,7 @@ SEGMENTS: Mapping[str, Scenario] = {
     "7 active segment gone": yes(segment_gone(32), (T, What.MISSING), end=32),
     "7 active segment gone, unclean": yes(unclean(segment_gone(32)), (T, What.MISSING), end=32),
     "7 middle segment gone": yes(segment_gone(11), (T, What.MISSING)),
-    "7 first segment gone": yes(segment_gone(0)),
+    "7 first segment gone": yes(segment_gone(0), (T, What.MISSING)),
     "7 only a log gone": yes(gone(log(11)), (T, What.MISSING), told="Found an orphaned index file"),
     "7 renamed too high, active": loses(segment_renamed(32, 35), (T, What.ENDS_EARLY), end=35),
     "7 renamed too high, active, unclean": refuses(
@@ -565,23 +565,23 @@ SEGMENTS: Mapping[str, Scenario] = {
     "7 renamed too high, closed, from 0": refuses(
         from_zero(segment_renamed(22, 26)), log(26), "Split operation is only permitted for segments with overflow"
     ),
-    "7 renamed too low": yes(segment_renamed(22, 20)),
+    "7 renamed too low": loses(segment_renamed(22, 20), (T, What.HIDDEN)),
     "7 an overlapping copy": yes(
         both(*(copied(side(11, kind), side(5, kind)) for kind in ("log", "index", "timeindex")))
     ),
     "7 an overlapping copy, no index": refuses(
         copied(log(11), side(14, "log")), log(14), "Split operation is only permitted for segments with overflow"
     ),
-    "7 base offset far ahead": yes(written(log(22), 996, (3_000_000_000).to_bytes(8, "big"))),
+    "7 base offset far ahead": loses(written(log(22), 996, (3_000_000_000).to_bytes(8, "big")), (T, What.HIDDEN)),
     "7 base offset far ahead, from 0": yes(
         from_zero(written(log(22), 996, (3_000_000_000).to_bytes(8, "big"))), (T, What.MISSING), end=3_000_000_001
     ),
-    "7 base offset lower": yes(written(log(22), 332, (23).to_bytes(8, "big"))),
+    "7 base offset lower": loses(written(log(22), 332, (23).to_bytes(8, "big")), (T, What.HIDDEN)),
     "7 base offset lower, from 0": loses(
         from_zero(written(log(22), 332, (23).to_bytes(8, "big"))), (T, What.TRUNCATED), (T, What.MISSING), end=22
     ),
     "7 leader epoch 77": yes(written(log(22), 332 + _LEADER_EPOCH, (77).to_bytes(4, "big"))),
-    "7 magic 3": yes(written(log(22), 332 + _MAGIC, b"\3")),
+    "7 magic 3": yes(written(log(22), 332 + _MAGIC, b"\3"), (T, What.DAMAGED)),
     "7 negative name": yes(put(f"{T}/-0000000000000000005.log", b"")),
     "7 a folder in place of a log": yes(both(segment_gone(32), folder(log(32))), (T, What.MISSING), end=32),
 }

@@ -157,6 +157,18 @@ def test_what_is_lost_is_what_the_files_had_and_have_no_more(tmp_path: Path, see
     assert bool(lost) <= bool(points)
 
 
+def test_the_first_segments_that_are_gone_have_a_witness(tmp_path: Path) -> None:
+    """Retention removes the epochs of what it deletes; here nobody did."""
+    disks = Path(shutil.copytree(HERE / "broker", tmp_path / "disks"))
+    partition = disks / "d1/t-0"
+    for path in (*partition.glob(f"{0:020d}.*"), *partition.glob(f"{11:020d}.*")):
+        path.unlink()
+    claim = claim_about(rows_of(disks), partition)
+    assert claim["gone_already"] == {"ranges": [[0, 21]], "witness": ["leader-epoch"]}
+    (partition / "leader-epoch-checkpoint").write_text("0\n1\n0 22\n")
+    assert claim_about(rows_of(disks), partition)["gone_already"] == {"ranges": [], "witness": []}
+
+
 @pytest.mark.parametrize("seed", range(60, 90))
 def test_salvage_never_keeps_less_than_the_broker(tmp_path: Path, seed: int) -> None:
     disks = wounded(tmp_path, seed)
