@@ -257,7 +257,7 @@ def _walk_ahead(state: _State) -> Iterator[Ahead]:
         yield _cut(state)
     if below:
         yield _below_start(state, below)
-    if hidden and not state.log.terms.is_clean:
+    if hidden and not (state.log.terms.is_clean and state.behind_end):
         yield _behind_end(state, hidden)
     hidden = list(state.behind_end) if state.log.terms.is_clean else []
     if passed_over:
