@@ -34,11 +34,9 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
     starts = diagnosis.starts is not Starts.REFUSES
     may_end = starts and any(point.may_end for point in points)
     stops = (point.stop for point in points if point.what is What.REFUSES and point.stop is not None)
-    stop = next((stop for stop in stops if not stop.is_exit), None)
+    errors = {stop.kafka_class for stop in stops if not stop.is_exit}
     has_leader = False if any(point.what is What.NO_LEADER for point in points) else None
-    yield BrokerClaim(
-        None if may_end else starts, None if stop is None else stop.kafka_class, leader_elected=has_leader
-    )
+    yield BrokerClaim(None if may_end else starts, _only(errors), leader_elected=has_leader)
     off = {path for point in points if point.what in _OFF and (path := _log_dir_of(point, diagnosis)) is not None}
     unserved = {path for point in points if point.what is What.UNSERVED and (path := _log_dir_of(point, diagnosis))}
     failing = {path for point in points if point.what in _MAY_FAIL and (path := _log_dir_of(point, diagnosis))}
@@ -57,6 +55,12 @@ def walk_claims(diagnosis: Diagnosis) -> Iterator[Claim]:
                 claim = _until_it_fails(claim)
             yield replace(claim, served=None) if claim.served and is_delta_cut else claim
     yield from (_of_option(option) for trouble in diagnosis.troubles for option in trouble.options)
+
+
+def _only(errors: set[str]) -> str | None:
+    """Return the one class; None if there are several: log dirs are loaded side by side, so nobody knows which is
+    first."""
+    return next(iter(errors)) if len(errors) == 1 else None
 
 
 def _log_dir_of(point: Ahead, diagnosis: Diagnosis) -> str | None:

@@ -60,3 +60,14 @@ def test_the_broker_ends_with_its_metadata_log_dir_and_no_exception_ends_it(tmp_
     scenario = Scenario(moved, "refuses")
     rows = asked(wounded(scenario, tmp_path / "disks"), scenario)
     assert (claims(rows)[0]["starts"], claims(rows)[0]["error"]) == (False, None)
+
+
+def test_of_two_refusals_nobody_knows_which_is_first(tmp_path: Path) -> None:
+    def wound(disks: Path) -> None:
+        (disks / "d1/t-0.bak").mkdir()
+        (disks / T / PM).write_bytes(b"version: 0\n")
+
+    scenario = Scenario(wound, "refuses")
+    rows = asked(wounded(scenario, tmp_path / "disks"), scenario)
+    assert len({row["exception"]["class"] for row in rows if row.get("what") == "refuses"}) == 2
+    assert (claims(rows)[0]["starts"], claims(rows)[0]["error"]) == (False, None)
