@@ -8,20 +8,23 @@ COULD_NOT = 4  # as in cli/status.py, which may be what could not be loaded
 
 
 def main() -> None:
-    """Run the command line, and exit with its status; with 4 if its modules cannot be loaded."""
+    """Run the command line, and exit with its status; with 4 if there is no memory to load its modules or to end."""
     try:
         from klogtool.cli.main import main as run
     except (ImportError, OSError) as error:
-        _end(str(error))
+        _end(f"cannot start: {error}")
     except (MemoryError, SystemError):  # what the import of a module raises that finds no memory
+        _end("cannot start: out of memory")
+    try:
+        run()
+    except (MemoryError, SystemError):  # also while an error was told
         _end("out of memory")
-    run()
 
 
 def _end(why: str) -> NoReturn:
-    sys.stderr.write(f"klogtool: cannot start: {why}\n")
+    sys.stderr.write(f"klogtool: {why}\n")
     sys.stderr.flush()
-    os._exit(COULD_NOT)  # the way out of Python itself may need memory again; nothing has been written yet
+    os._exit(COULD_NOT)  # the way out of Python itself may need memory again
 
 
 if __name__ == "__main__":

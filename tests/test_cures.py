@@ -22,6 +22,7 @@ from running import FIXTURES, run_here
 from verifying import copy_file, rename
 from wounded import ACTIVE, CASES, FIRST, Case, batch_at, log_of, side_of, swap_of_the_first
 
+from klogtool.escape import quoted
 from klogtool.verify.findings import SEVERITIES
 
 Path = pathlib.Path
@@ -208,7 +209,7 @@ def use_a_sub_folder(scene: Scene, _: Told) -> None:
 
 
 def fill_from_a_replica(scene: Scene, told: Told) -> None:
-    command = str(told.cure).partition(": ")[2].replace("COPY", str(FIXTURES / "two-disks/logdir/d1/t-1"))
+    command = str(told.cure).partition(": ")[2].replace("COPY", quoted(str(FIXTURES / "two-disks/logdir/d1/t-1")))
     carry_out(command, scene.folder)
 
 

@@ -22,6 +22,7 @@ from klogtool.doctor.file_options import (
 from klogtool.doctor.fixes import is_carried_out
 from klogtool.doctor.log_options import (
     cut_options,
+    damage_options,
     early_end_options,
     gap_options,
     hidden_options,
@@ -109,8 +110,10 @@ def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
         case What.ALL_DELETED:
             yield from rename_options(point, patient)
             yield from log_start_options(point, patient)
-        case What.ENDS_EARLY | What.DAMAGED:
+        case What.ENDS_EARLY:
             yield from early_end_options(point, patient)
+        case What.DAMAGED:
+            yield from damage_options(point, patient)
         case What.HIDDEN:
             yield from hidden_options(point, patient)
         case What.REFUSES | What.OFFLINE:

@@ -65,6 +65,13 @@ def early_end_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     yield replica_option(point.path)
 
 
+def damage_options(point: Ahead, patient: Patient) -> Iterator[Option]:
+    """Yield the options for damage that a start does not read. A recovery that does not come to it would leave it."""
+    yield from _recovering(point, patient, UNCLEAN, must_change_logs=True)
+    yield from salvage_options(point.path, patient, must_change_logs=True)
+    yield replica_option(point.path)
+
+
 def hidden_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for records that are in the segments and that nobody is served. A salvage that keeps all logs
     as they are would leave them hidden."""
@@ -216,10 +223,10 @@ def _is_of_log(step: Step) -> bool:
     return any(getattr(step, name, "").endswith(FileKind.LOG.value) for name in ("path", "to"))
 
 
-def _recovering(point: Ahead, patient: Patient, last_stop: Stop) -> Iterator[Option]:
+def _recovering(point: Ahead, patient: Patient, last_stop: Stop, *, must_change_logs: bool = False) -> Iterator[Option]:
     question = RecoverQuestion(circumstances=replace(patient.circumstances, last_stop=last_stop))
     plan = _decided("verify --recover", point.path, question)
-    if plan is None:
+    if plan is None or (must_change_logs and not any(map(_is_of_log, plan.steps))):
         return
     option = Option(
         f"recover it as after {'an unclean' if last_stop != CLEAN else 'a clean'} stop",

@@ -93,7 +93,7 @@ def measure(before: Before, after: After, *, looks_behind_end: bool = False) -> 
     for name, spans in gone:
         with ContentFile(name, before.files[name].content) as file:
             found = [part for start, stop in spans for part in walk_readable(file, start, stop)]
-            found = list(_apart(list(_from(file, found, before.start))))
+            found = list(_apart(file, list(_from(file, found, before.start))))
             if name in after.names:
                 hidden += [(HiddenBy.NAME, part) for part in served.walk_others(file, found, counted)]
                 continue
@@ -131,11 +131,16 @@ def _from(file: LogFile, parts: Iterable[Readable], start: int) -> Iterator[Read
             yield from (each for each in walk_each(file, part) if each.last_offset >= start)
 
 
-def _apart(parts: list[Readable]) -> Iterator[Readable]:
-    """Yield batches of a file that end where the next one begins, if the last offset in a header is too high."""
+def _apart(file: LogFile, parts: list[Readable]) -> Iterator[Readable]:
+    """Yield batches of a file that end where the next one begins, if the last offset in a header is too high. A batch
+    that is there again is none of these."""
     for part, following in zip_longest(parts, parts[1:]):
-        is_over = following is not None and part.first_offset < following.first_offset <= part.last_offset
-        yield replace(part, last_offset=following.first_offset - 1) if is_over else part
+        if following is None or not part.first_offset < following.first_offset <= part.last_offset:
+            yield part
+            continue
+        for each in walk_each(file, part):
+            is_over = each.first_offset < following.first_offset <= each.last_offset
+            yield replace(each, last_offset=following.first_offset - 1) if is_over else each
 
 
 class _Served:
@@ -173,7 +178,7 @@ class _Served:
         if n not in self._read:
             found, after = Offsets(), self._after
             with ContentFile("", after.segments[n][1]) as file:
-                for part in _apart(list(walk_readable(file, 0, file.size))):
+                for part in _apart(file, list(walk_readable(file, 0, file.size))):
                     if part.last_offset >= after.start and part.first_offset < after.end:
                         found.add(max(part.first_offset, after.start), min(part.last_offset, after.end - 1))
             self._read[n] = found

@@ -26,7 +26,11 @@ def answers(out: bytes) -> list[Any]:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (["--to", "30"], "t-0: offsets 29 to 77 go, 2,439 bytes; then the log ends at offset 30"),
+        (
+            ["--to", "30"],
+            "t-0: offsets 29 to 77 go, 2,439 bytes; then the log ends at offset 30, and at 29 after the next start of "
+            "a broker",
+        ),
         (["--to", "78"], "t-0: nothing to truncate; the log ends at offset 78"),
         (
             ["--start-at", "500"],

@@ -38,6 +38,7 @@ BY_HAND = {
     "7 active segment gone",
     "7 active segment gone, unclean",
     "7 all logs of 0 bytes",
+    "7 first segment gone",
     "7 middle segment gone",
     "7 only a log gone",
     "7 base offset far ahead, from 0",
