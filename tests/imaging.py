@@ -83,14 +83,19 @@ def without_details(found: list[Any], holes: set[str]) -> list[Any]:
 
 
 def without_options(found: list[Any], log_dir: Path) -> list[Any]:
-    """The answers without what the doctor's options keep, if there are compressed batches of magic 2: their records are
-    gone, and salvage opens what it promises to keep."""
+    """The answers without what the doctor's options keep and what consumers miss, if there are compressed batches of
+    magic 2: their records are gone, and the doctor opens what it promises to keep and compares records of copies."""
     if not any(map(has_compressed, log_dir.glob("*/*.log"))):
         return found
-    return [
-        [row for row in item if row["type"] != "option" and "readable" not in row] if isinstance(item, list) else item
-        for item in found
-    ]
+    return [[_unopened(row) for row in item if _is_kept(row)] if isinstance(item, list) else item for item in found]
+
+
+def _is_kept(row: dict[str, Any]) -> bool:
+    return row["type"] != "option" and "readable" not in row
+
+
+def _unopened(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if row["type"] != "claim" or name != "hidden"}
 
 
 def has_compressed(log: Path) -> bool:

@@ -68,11 +68,14 @@ def fails_at_read(file: str, reason: str) -> Ahead:
 
 
 def _is_writable(file: str) -> bool:
-    """Return whether its owner may write it. Who runs klogtool may be somebody else."""
+    """Return whether the owner of the log dir, as whom the broker runs, may write the file. Root may write any. Who runs
+    klogtool may be somebody else."""
     try:
-        return bool(os.stat(file).st_mode & stat.S_IWUSR)
+        status, user = os.stat(file), os.stat(os.path.dirname(os.path.dirname(file))).st_uid
     except OSError:  # it went away
         return True
+    for_all = stat.S_IWGRP | stat.S_IWOTH  # which groups the owner is in is not known
+    return user == 0 or bool(status.st_mode & (for_all | (stat.S_IWUSR if status.st_uid == user else 0)))
 
 
 def with_ends(points: Sequence[Ahead], log_dirs: Sequence[str], cluster: Cluster) -> list[Ahead]:

@@ -142,6 +142,14 @@ def blank_message(entry: memoryview, most_offset: int = LARGEST_OFFSET) -> None:
     _MESSAGE_CRC.pack_into(entry, LOG_OVERHEAD, crc32(entry[LOG_OVERHEAD + MESSAGE_CRC_COVERS_FROM :]))
 
 
+def blank_stream(entry: memoryview) -> None:
+    """Put zeros for the compressed messages of a wrapper. The new checksum is right."""
+    body = entry[LOG_OVERHEAD + HEAD_SIZES[entry[HEADER_SIZE_UP_TO_MAGIC - 1] != 0] :]
+    start, end = list(_message_spans(body))[-1]
+    _fill(body, (start, end))
+    set_right_checksum(entry)
+
+
 def blank_damaged(entry: memoryview, most_offset: int = LARGEST_OFFSET) -> None:
     """Blank an entry with a wrong checksum: its header stays if its numbers can be those of a log, and nothing of its
     records. The checksum stays as it is: a broker tells it. Should it be right by chance, it is changed."""

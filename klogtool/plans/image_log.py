@@ -24,6 +24,7 @@ from klogtool.format.blanking import (
     blank_damaged,
     blank_entry,
     blank_message,
+    blank_stream,
     fill_in,
     head_spans,
     header_of_blank_batch,
@@ -157,11 +158,19 @@ class _LogImage:
             # Of a control batch nothing is a key or value of a user.
             is_control = frame.magic >= 2 and parse_batch(entry).is_control
             before = bytes(entry if is_control else entry[:LOG_OVERHEAD])
+            is_closed = is_wrapper(frame, entry) and not self._is_readable(window.base + frame.position)
             blank_entry(entry, self._open_from_ms, self._blank_value, self._most_offset)
+            if is_closed:  # a verify without --deep opens wrappers, too: nobody opens this one after, either
+                before = bytes(entry)
+                blank_stream(entry)
             self._on_hole(changed_bytes(before, bytes(entry[: len(before)])))
         else:  # the file changed meanwhile
             blank_bytes(entry, ())
         return frame.size
+
+    def _is_readable(self, at: int) -> bool:
+        judged = self._probe.judge(at, deep=True)
+        return judged is None or judged.is_readable
 
     def _large_batch(self, at: int, end: int) -> Generator[Piece, None, int]:
         """Yield a batch that is too large for memory; of what is no such batch, nothing stays. Return its size."""
@@ -249,9 +258,15 @@ def _fill_in(window: Window, kept: list[tuple[int, bytes, bytes]]) -> None:
     for frame in frames:
         start, stop = frame.position, frame.position + frame.size
         pieces = [(at - start, data, before) for at, data, before in kept if at < stop and at + len(data) > start]
-        is_wrapper = frame.magic < 2 and window.data[start + HEADER_SIZE_UP_TO_MAGIC] & CODEC_MASK
-        if pieces and not is_wrapper:  # readers open a wrapper: its stream must stay whole
+        if pieces and not is_wrapper(
+            frame, window.data[start:stop]
+        ):  # readers open a wrapper: its stream must stay whole
             fill_in(window.data[start:stop], pieces)
+
+
+def is_wrapper(frame: Frame, entry: memoryview) -> bool:
+    """Return whether the entry is a message whose value are compressed messages."""
+    return frame.magic < 2 and bool(entry[HEADER_SIZE_UP_TO_MAGIC] & CODEC_MASK)
 
 
 def _judged(probe: Probe, at: int) -> Iterator[Kept]:

@@ -6,6 +6,7 @@ place of the file, or a file that its owner may not write. The broker ends if th
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,23 @@ D0 = "d0/__transaction_state-0"
 
 
 def read_only(name: str) -> Callable[[Path], None]:
-    return lambda disks: (disks / name).chmod(0o444)
+    def wound(disks: Path) -> None:
+        (disks / name).chmod(0o444)
+        if os.geteuid() == 0:  # root's broker may write it
+            for path in (*disks.rglob("*"), disks):
+                os.chown(path, 65534, 65534)
+
+    return wound
+
+
+def roots_own(name: str) -> Callable[[Path], None]:
+    """Somebody's tool ran as root: the log dir is the broker's, the file is not."""
+
+    def wound(disks: Path) -> None:
+        read_only(name)(disks)
+        os.chown(disks / name, 0, 0)
+
+    return wound
 
 
 def claims(rows: list[dict[str, Any]], about: str) -> dict[str, dict[str, Any]]:
@@ -28,8 +45,10 @@ def claims(rows: list[dict[str, Any]], about: str) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", ["index", "timeindex"])
-@pytest.mark.parametrize("wound", [in_place_of, read_only])
+@pytest.mark.parametrize("wound", [in_place_of, read_only, roots_own])
 def test_nobody_knows_whether_the_log_dir_stays_online(tmp_path: Path, wound: Callable[[str], Any], kind: str) -> None:
+    if wound is roots_own and os.geteuid() != 0:
+        pytest.skip("to give files away is not permitted here")
     file = side(11, kind)
     scenario = Scenario(wound(file), "loses-data")
     disks = wounded(scenario, tmp_path / "disks")
@@ -43,6 +62,14 @@ def test_nobody_knows_whether_the_log_dir_stays_online(tmp_path: Path, wound: Ca
     assert partitions[Path(D0).name]["served"] is True
     (option,) = [row for row in rows if row["type"] == "option"]
     assert f"--segment 11 --only {kind}" in option["command"] or "chmod u+rw" in option["command"]
+
+
+def test_root_may_write_what_nobody_may(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("a log dir of root is not permitted here")
+    scenario = Scenario(lambda disks: (disks / side(11, "index")).chmod(0o444), "yes")
+    disks = wounded(scenario, tmp_path / "disks")
+    assert not [what for what in ahead(asked(disks, scenario), disks) if what[1] == "fails-at-read"]
 
 
 @pytest.mark.parametrize("named", [("d0", "d1"), ("d1",)])
