@@ -68,8 +68,8 @@ def fails_at_read(file: str, reason: str) -> Ahead:
 
 
 def _is_writable(file: str) -> bool:
-    """Return whether the owner of the log dir, as whom the broker runs, may write the file. Root may write any. Who runs
-    klogtool may be somebody else."""
+    """Return whether the owner of the log dir, as whom the broker runs, may write the file. Root may write any.
+    Who runs klogtool may be somebody else."""
     try:
         status, user = os.stat(file), os.stat(os.path.dirname(os.path.dirname(file))).st_uid
     except OSError:  # it went away

@@ -258,9 +258,7 @@ def _fill_in(window: Window, kept: list[tuple[int, bytes, bytes]]) -> None:
     for frame in frames:
         start, stop = frame.position, frame.position + frame.size
         pieces = [(at - start, data, before) for at, data, before in kept if at < stop and at + len(data) > start]
-        if pieces and not is_wrapper(
-            frame, window.data[start:stop]
-        ):  # readers open a wrapper: its stream must stay whole
+        if pieces and not is_wrapper(frame, window.data[start:stop]):  # readers open a wrapper: it must stay whole
             fill_in(window.data[start:stop], pieces)
 
 
