@@ -39,6 +39,16 @@ def find_span_lost_by_swap(path: str, segments: Iterable[SegmentReport]) -> tupl
     return (end, reach - 1) if reach > end else None
 
 
+def find_span_only_in(path: str, segments: Iterable[SegmentReport]) -> tuple[int, int] | None:
+    """Return the first and last offset of a `.log.cleaned` or `.log.swap` that no segment reaches; None if one does.
+    A broker deletes such a file: the segments that it was made of should still be there."""
+    base, end = parse_file_name(os.path.basename(path)).base_offset, find_next_offset(path)
+    if base is None:
+        return None
+    reach = max((one.next_offset for one in segments if one.base_offset < end), default=base)
+    return (max(base, reach), end - 1) if end > max(base, reach) else None
+
+
 def find_log_end(partition: Partition) -> int:
     """Return the offset after the last batch of a partition's last segment, at least its base offset; 0 if there is
     none, or it cannot be read."""

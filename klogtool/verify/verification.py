@@ -38,7 +38,7 @@ from klogtool.verify.verify_log_dirs import (
     verify_log_dirs,
     verify_topic_ids,
 )
-from klogtool.verify.verify_names import METADATA_PARTITION, Layout, verify_names, weigh_swaps
+from klogtool.verify.verify_names import METADATA_PARTITION, Layout, verify_names, weigh_leftovers
 from klogtool.verify.verify_partition import (
     Surroundings,
     as_normal_gap,
@@ -517,7 +517,7 @@ def _finished(begun: _Begun) -> VerifiedPartition:
         counted.files = 1 if target.only else layout.files
     if layout is not None and is_whole:
         findings += verify_partition(layout, begun.reports, target.around)
-        findings = weigh_swaps(layout, findings, begun.reports)
+        findings = weigh_leftovers(layout, findings, begun.reports)
         findings = _without_false_order(findings)
     counted.partitions = int(target.only is None)
     ends = _ends_of(begun) if is_whole else PartitionEnds(target.partition)

@@ -25,7 +25,7 @@ from klogtool.log.folder import list_folder
 from klogtool.log.partition import Partition, has_partition_files
 from klogtool.verify.cures import move_out_of_partition, renaming
 from klogtool.verify.findings import Finding
-from klogtool.verify.log_end import find_span_lost_by_swap
+from klogtool.verify.log_end import find_span_lost_by_swap, find_span_only_in
 from klogtool.verify.segment_report import SegmentReport
 from klogtool.verify.stops import Stop, refuses
 
@@ -215,6 +215,9 @@ def _no_offset(name: str, path: str) -> Finding:
     )
 
 
+_LEFTOVERS = ("leftover-cleaned", "leftover-swap")
+
+
 # What an interrupted cleaning, split or deletion left: LogLoader.removeTempFilesAndCollectSwapFiles.
 
 
@@ -235,18 +238,23 @@ def _leftovers(layout: Layout, files: list[FileName]) -> Iterator[Finding]:
             yield Finding("leftover-swap", path, detail, first_offset=offset)
 
 
-def weigh_swaps(layout: Layout, findings: list[Finding], reports: Sequence[SegmentReport]) -> list[Finding]:
-    """Return the findings; those of `.log.swap` say what the segments have that it would replace."""
+def weigh_leftovers(layout: Layout, findings: list[Finding], reports: Sequence[SegmentReport]) -> list[Finding]:
+    """Return the findings; those of `.log.swap` and `.log.cleaned` say which offsets are lost with what goes: the
+    segments, or the file itself."""
     cleaned = (_offset_or_none(name) for name in layout.names if name.endswith(".cleaned"))
     lowest = min((offset for offset in cleaned if offset is not None), default=None)
-    return [_weighed(finding, lowest, reports) if finding.id == "leftover-swap" else finding for finding in findings]
+    return [_weighed(finding, lowest, reports) if finding.id in _LEFTOVERS else finding for finding in findings]
 
 
 def _weighed(finding: Finding, lowest_cleaned: int | None, reports: Sequence[SegmentReport]) -> Finding:
-    offset, is_log = finding.first_offset, finding.path.endswith(f"{FileKind.LOG.value}.swap")
-    is_dropped = offset is not None and lowest_cleaned is not None and offset >= lowest_cleaned
-    lost = find_span_lost_by_swap(finding.path, reports) if is_log and not is_dropped else None
-    if lost is None:
+    offset, path = finding.first_offset, finding.path
+    if offset is None or not path.removesuffix(".swap").removesuffix(".cleaned").endswith(FileKind.LOG.value):
+        return finding
+    if path.endswith(".cleaned") or (lowest_cleaned is not None and offset >= lowest_cleaned):
+        if (alone := find_span_only_in(path, reports)) is None:
+            return finding
+        return replace(finding, detail=f"{finding.detail}; offsets {alone[0]:,} to {alone[1]:,} are nowhere else")
+    if (lost := find_span_lost_by_swap(path, reports)) is None:
         return finding
     detail = f"{finding.detail}; the segments go on where it ends: offsets {lost[0]:,} to {lost[1]:,} would be lost"
     return replace(finding, detail=detail)
@@ -263,7 +271,7 @@ def _fate_of_swap(layout: Layout, name: str, offset: int, lowest_cleaned: int | 
     final = name.removesuffix(".swap")
     if lowest_cleaned is not None and offset >= lowest_cleaned:
         return (
-            "a .cleaned file at or below it shows that the swap was not ready: a broker deletes it, and nothing is lost"
+            "a .cleaned file at or below it shows that the swap was not ready: a broker deletes it and keeps the segments"
         )
     if not final.endswith(FileKind.LOG.value):
         return f"a broker renames it to {final}"

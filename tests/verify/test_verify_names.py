@@ -117,6 +117,19 @@ def test_a_swap_beside_a_cleaned_file(partition: pathlib.Path, base: int, outcom
     assert outcome in details(partition, "leftover-swap")[f"{LOG}.swap"]
 
 
+@pytest.mark.parametrize("suffix", [".cleaned", ".swap"])
+def test_what_a_broker_deletes_may_be_all_there_is(partition: pathlib.Path, suffix: str) -> None:
+    """The segment itself is gone: its records are only in the file that a start deletes."""
+    copy_file(partition / LOG, f"{LOG}{suffix}")
+    if suffix == ".swap":
+        (partition / f"{LOG}.cleaned").write_bytes(b"")
+    finding_id = f"leftover-{suffix[1:]}"
+    assert "nowhere else" not in details(partition, finding_id)[f"{LOG}{suffix}"]
+    (partition / LOG).unlink()
+    assert f"offsets {int(LOG[:20]):,} to " in details(partition, finding_id)[f"{LOG}{suffix}"]
+    assert details(partition, finding_id)[f"{LOG}{suffix}"].endswith("are nowhere else")
+
+
 # ---------------------------------------------------------------- what cannot be read
 
 

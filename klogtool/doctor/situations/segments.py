@@ -281,7 +281,7 @@ SITUATIONS = (
         Outcome.OK,
         "A .swap was not complete (a .cleaned at or below it shows that), so the broker deletes it and keeps the old "
         "segments.",
-        "Nothing is lost.",
+        "Nothing is lost, if they are there: klogtool verify says it if not.",
         (VERIFY,),
         ("leftover-swap", "leftover-cleaned"),
     ),
