@@ -270,9 +270,7 @@ def _offset_or_none(name: str) -> int | None:
 def _fate_of_swap(layout: Layout, name: str, offset: int, lowest_cleaned: int | None) -> str:
     final = name.removesuffix(".swap")
     if lowest_cleaned is not None and offset >= lowest_cleaned:
-        return (
-            "a .cleaned file at or below it shows that the swap was not ready: a broker deletes it and keeps the segments"
-        )
+        return "a .cleaned file at or below it shows that the swap was not ready: a broker deletes it, not the segments"
     if not final.endswith(FileKind.LOG.value):
         return f"a broker renames it to {final}"
     index = build_file_name(FileKind.OFFSET_INDEX, offset, ".swap")
