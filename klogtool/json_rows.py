@@ -13,14 +13,17 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import Struct, to_builtins
+
 from klogtool.escape import escaped, in_utf8
 
 _BESIDE = "_base64"
 _SURROGATES = "\\ud"  # the beginning of each escaped surrogate, including those of pairs
 
 
-def row_line(row: Mapping[str, Any], *, ascii_only: bool = True) -> str:
+def row_line(value: Mapping[str, Any] | Struct, *, ascii_only: bool = True) -> str:
     """Return one object, compact, without a line end. ascii_only: escape all other characters."""
+    row = to_builtins(value) if isinstance(value, Struct) else value
     line = json.dumps(row, separators=(",", ":"), ensure_ascii=ascii_only)
     if _SURROGATES not in line if ascii_only else _is_text(line):
         return line

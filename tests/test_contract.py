@@ -13,7 +13,7 @@ from running import ROOT, run_here
 
 from klogtool.cli import status
 from klogtool.cli.main import COMMANDS
-from klogtool.verify.findings import SEVERITIES
+from klogtool.verify.findings import Kind
 
 PAGE = (ROOT / "docs/contract.md").read_text(encoding="utf-8")
 DISKS = ("fixtures/two-disks/logdir/d1", "fixtures/two-disks/logdir/d2")  # of one broker
@@ -75,7 +75,7 @@ def test_every_exit_status_is_there() -> None:
 
 def test_every_finding_is_there_with_its_severity() -> None:
     named = {name: severity for severity, cell in table("severity") for name in re.findall("`([^`]+)`", cell)}
-    assert named == {name: severity.value for name, severity in SEVERITIES.items()}
+    assert named == {kind.value: kind.row.severity.value for kind in Kind}
 
 
 def names_in(answer: Any) -> Iterator[str]:

@@ -23,7 +23,7 @@ from verifying import copy_file, rename
 from wounded import ACTIVE, CASES, FIRST, Case, batch_at, log_of, side_of, swap_of_the_first
 
 from klogtool.escape import quoted
-from klogtool.verify.findings import SEVERITIES
+from klogtool.verify.findings import KINDS
 
 Path = pathlib.Path
 CopyOf = Callable[[str], Path]
@@ -276,8 +276,8 @@ def check_rest(scene: Scene, records: set[tuple[object, ...]]) -> None:
 
 
 def test_every_finding_has_a_cure_or_a_reason_why_not() -> None:
-    assert CASES.keys() == SEVERITIES.keys()
-    assert NOTHING_TO_DO.keys() < SEVERITIES.keys()
+    assert CASES.keys() == KINDS.keys()
+    assert NOTHING_TO_DO.keys() < KINDS.keys()
 
 
 @pytest.mark.parametrize("finding_id", sorted(CASES.keys() - NOTHING_TO_DO.keys()))

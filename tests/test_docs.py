@@ -62,11 +62,14 @@ def test_every_command_has_help_and_a_page_that_names_every_option() -> None:
         assert not missing, f"{page.name} does not name {sorted(missing)}"
 
 
-def test_the_tables_of_two_pages_are_what_the_declarations_say() -> None:
+def test_the_tables_of_the_pages_are_what_the_declarations_say() -> None:
     make_docs = tool("make_docs")
-    format_page, releases_page = (path.read_text(encoding="utf-8") for path in make_docs.PAGES)
-    for page in (format_page, releases_page):
+    pages = [path.read_text(encoding="utf-8") for path in make_docs.PAGES]
+    for page in pages:
         assert make_docs.with_tables(page) == page, "run `make docs`"
+    format_page, releases_page, contract, findings = pages
+    assert make_docs.with_sections(findings) == findings, "run `make docs`"
+    assert "<!-- findings " in contract
     assert format_page.count("<!-- layout ") > 10
     assert "`rewrites_old_magic`" in releases_page
 

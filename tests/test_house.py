@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from running import ROOT, tool
 
+from klogtool.verify.findings import KINDS
+
 # The floors, lowest first. cli stands above spark, which runs where there is no command line; __init__ and
 # __main__ are the roof.
 FLOORS = {"escape": -1, "json_rows": 0, "interrupts": 0, "errors": 0, "values": 0, "format": 1, "kernels": 2}
@@ -286,6 +288,19 @@ def test_below_render_nobody_looks_for_words_in_a_sentence(path: str) -> None:
     if floor_of(path.removesuffix(".py").replace("/", ".")) < FLOORS["render"]:
         found = [f"{path}:{node.lineno}: {ast.unparse(node)}" for node in nodes(path) if searches_words(node)]
         assert not found
+
+
+# Words that are equal to an id of a finding, and mean something else: types of rows, and what doctor foresees.
+OTHER_WORDS = ("klogtool/render/side_rows.py", "klogtool/broker/appending/records.py", "klogtool/doctor/claims.py")
+
+
+@every_module
+def test_the_id_of_a_finding_stands_only_in_its_row(path: str) -> None:
+    """Everywhere else a kind of finding is a member of `Kind`: the type checker sees it, and a reader finds it."""
+    if path.startswith(("klogtool/verify/findings.py", "klogtool/doctor/situations/", *OTHER_WORDS)):
+        return
+    texts = (node for node in nodes(path) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    assert not [f"{path}:{text.lineno}: {text.value}" for text in texts if text.value in KINDS]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from running import ROOT
 import klogtool
 from klogtool.disk.journal import Entry
 from klogtool.disk.writer import undo
+from klogtool.verify.findings import Kind
 
 NOW_MS = 1700000000000
 LOG_DIR = ROOT / "fixtures/killed-mid-append/logdir"
@@ -99,6 +100,6 @@ def test_a_finding_shows_how_grave_it_is(log_dir: pathlib.Path) -> None:
     for finding in found:
         assert f"severity={finding.severity.value!r}" in repr(finding)
         assert finding.start is None or f"start={finding.start}" in repr(finding)
-    assert repr(klogtool.Finding("batch-crc", "p", "d", start=0)).endswith(
+    assert repr(klogtool.Finding(Kind.BATCH_CRC, "p", "d", start=0)).endswith(
         "id='batch-crc', path='p', detail='d', start=0)"
     )

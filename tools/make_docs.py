@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Write the tables of docs/format.md and docs/releases.md from the declarations, between the marks that stand there.
+"""Write what docs/ has of the declarations: the tables between these marks, and the headings of docs/findings.md.
 
     <!-- layout klogtool.format.layouts.BATCH_HEADER --> a construct declaration: byte, field, type, size
     <!-- values klogtool.format.layouts.PARTITION_METADATA -->   the values of a text file: name, type
     <!-- messages klogtool.format.internal -->           the messages of internal topics, from Kafka's schemas
     <!-- releases klogtool.broker.releases -->           what differs between releases, and from which one on
+    <!-- findings klogtool.verify.findings -->          the ids of findings, by severity
     <!-- end -->
 
+Each kind of finding has a section in docs/findings.md. A new one begins as its meaning; write its paragraph there.
 A test holds the pages to what this writes. Run by `make docs`.
 """
 
@@ -24,10 +26,12 @@ from klogtool.broker.releases import ABOUT, RELEASES, rules_of, value_words
 from klogtool.format.internal.schema import HIGHEST_VERSION, Field, Message, Versions, message_names, schema_of
 from klogtool.format.text_values import members_of
 from klogtool.format.varint import VARINT_BITS, UnsignedVarint, VarintArray, VarintBytes, ZigZag
+from klogtool.verify.findings import Kind, Severity
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
-PAGES = (DOCS / "format.md", DOCS / "releases.md")
-MARKED = re.compile(r"(<!-- (layout|values|messages|releases) ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+PAGES = (DOCS / "format.md", DOCS / "releases.md", DOCS / "contract.md", DOCS / "findings.md")
+SECTION = re.compile(r"^### `([a-z-]+)` \(\w+\)$", re.MULTILINE)
+MARKED = re.compile(r"(<!-- (layout|values|messages|releases|findings) ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 NUMBERS = {"B": "uint8", "H": "uint16", "L": "uint32", "Q": "uint64"}
 
 
@@ -141,12 +145,34 @@ def releases_table(_module: str) -> str:
     return "\n".join(lines)
 
 
+def findings_table(_module: str) -> str:
+    lines = ["| severity | ids |", "|---|---|"]
+    for severity in Severity:
+        ids = " ".join(f"`{kind}`" for kind in Kind if kind.row.severity is severity)
+        lines.append(f"| {severity.value} | {ids} |")
+    return "\n".join(lines)
+
+
+def heading(kind: Kind) -> str:
+    return f"### `{kind}` ({kind.row.severity.value})"
+
+
 def with_tables(page: str) -> str:
-    """The page with every table between marks written anew."""
+    """The page with every table between marks written anew, and with the severity of each finding in its heading."""
     makers = {"layout": layout_table, "messages": messages_table, "values": values_table, "releases": releases_table}
-    return MARKED.sub(lambda found: f"{found[1]}\n{makers[found[2]](found[3])}\n\n{found[4]}", page)
+    makers["findings"] = findings_table
+    page = MARKED.sub(lambda found: f"{found[1]}\n{makers[found[2]](found[3])}\n\n{found[4]}", page)
+    return SECTION.sub(lambda found: heading(Kind(found[1])), page)
+
+
+def with_sections(page: str) -> str:
+    """The page of findings, with a section for each kind."""
+    described = set(SECTION.findall(page))
+    return page + "".join(f"\n{heading(kind)}\n\n{kind.row.meaning}\n" for kind in Kind if kind not in described)
 
 
 if __name__ == "__main__":
     for path in PAGES:
         path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")
+    findings = PAGES[-1]
+    findings.write_text(with_sections(findings.read_text(encoding="utf-8")), encoding="utf-8")

@@ -106,9 +106,9 @@ def _teach(group: click.Group, words: Sequence[str]) -> None:
 
 def _type_of(found: click.Command, parameter: click.Parameter, group: click.Group) -> click.ParamType[Any] | None:
     if found.name == "explain" and isinstance(parameter, click.Argument):
-        from klogtool.verify.findings import SEVERITIES
+        from klogtool.verify.findings import KINDS
 
-        return _Words(SEVERITIES)
+        return _Words(KINDS)
     if found.name == "help" and isinstance(parameter, click.Argument):
         return _Words(group.list_commands(click.Context(group)))
     words = set(re.split(r"[][ .,|]+", parameter.metavar or ""))

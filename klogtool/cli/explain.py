@@ -19,7 +19,7 @@ from klogtool.escape import escaped
 from klogtool.json_rows import row_line
 from klogtool.render.explained import Explanation, explain, explanation_text, list_text
 from klogtool.render.situations import messages_text, recognised_row, recognised_text
-from klogtool.verify.findings import SEVERITIES
+from klogtool.verify.findings import KINDS
 
 COMMAND = "explain"
 STDIN = "-"
@@ -65,7 +65,7 @@ def _asked(words: Sequence[str], *, quiet: bool) -> list[str]:
 
 
 def _is_known(word: str) -> bool:
-    return word in SEVERITIES or word in BY_NAME or word == STDIN
+    return word in KINDS or word in BY_NAME or word == STDIN
 
 
 def _read_stdin(*, quiet: bool) -> str:
@@ -76,7 +76,7 @@ def _read_stdin(*, quiet: bool) -> str:
 
 
 def _explain(asked: str) -> Sequence[Told]:
-    if asked in SEVERITIES:
+    if asked in KINDS:
         return [explain(asked)]
     if asked in BY_NAME:
         return [named(asked)]
@@ -102,6 +102,6 @@ def _text(told: Told) -> str:
     return explanation_text(told) if isinstance(told, Explanation) else recognised_text([told])
 
 
-def _rows(told: Sequence[Told], *, messages: bool) -> Iterator[dict[str, object]]:
-    for one in told or (map(named, BY_NAME) if messages else map(explain, SEVERITIES)):
-        yield one.as_json() if isinstance(one, Explanation) else recognised_row(one)
+def _rows(told: Sequence[Told], *, messages: bool) -> Iterator[Explanation | dict[str, object]]:
+    for one in told or (map(named, BY_NAME) if messages else map(explain, KINDS)):
+        yield one if isinstance(one, Explanation) else recognised_row(one)

@@ -14,8 +14,8 @@ from klogtool.verify.settings import (
     Exclusion,
     SeverityRule,
     VerifySettings,
-    check_id,
     find_settings_file,
+    kind_of,
     make_pattern,
     parse_severity,
     read_settings,
@@ -76,7 +76,7 @@ def severity_rules(ctx: click.Context, param: click.Parameter, values: tuple[str
         if not equals:
             raise click.BadParameter(f"'{value}' is not ID=SEVERITY.", ctx, param)
         try:
-            rules.append(SeverityRule({check_id(finding_id): parse_severity(severity)}, "--severity"))
+            rules.append(SeverityRule({kind_of(finding_id): parse_severity(severity)}, "--severity"))
         except KlogError as error:
             raise click.BadParameter(f"{error.reason}", ctx, param) from None
     return tuple(rules)

@@ -24,7 +24,7 @@ from klogtool.log.under import count_partitions, log_files
 from klogtool.render.counts import count_text
 from klogtool.render.progress_bar import Bar, is_drawn, total_size
 from klogtool.verify.baseline import Baseline, baseline_lines, is_baseline_file
-from klogtool.verify.findings import Finding, Severity
+from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.fingerprints import Identity, identity_of
 from klogtool.verify.verification import PartitionDone, Summary, VerifyOptions, verify
 from klogtool.verify.weighing import Weighed, Weighing
@@ -171,7 +171,7 @@ class _Run:
             raise
 
     def _findings(self) -> Iterator[Finding | Summary]:
-        yield from (Finding("unreadable", error.path or "", error.reason) for error in self._found.unreadable)
+        yield from (Finding(Kind.UNREADABLE, error.path or "", error.reason) for error in self._found.unreadable)
         yield from self._first
         for paths in self._others:
             yield from verify(paths, self._options(has_begun=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -36,6 +36,7 @@ from klogtool.format.names import parse_file_name
 from klogtool.log.folder import names_in
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import move_out_of_partition
+from klogtool.verify.findings import Kind
 from klogtool.verify.verify_names import METADATA_TOPIC
 
 _REPLICA = (
@@ -69,11 +70,11 @@ _LOOK_AT: dict[What, tuple[str, ...]] = {
     What.MISSING: (_REPLICA,),
     What.NO_ROOM: ("what else fills this disk? klogtool free says what may go",),
 }
-_LOOK_AT_FINDING = {
-    "meta-properties-missing": (_UNMOUNTED,),
-    "meta-properties-conflict": ("does one of these disks belong to another broker?",),
-    "duplicate-partition": ("which of the two disks failed, or was copied, most recently?",),
-    "unreadable": ("who owns the file? The broker's user has to read and write it (chown)",),
+_LOOK_AT_FINDING: Mapping[Kind | None, tuple[str, ...]] = {
+    Kind.META_PROPERTIES_MISSING: (_UNMOUNTED,),
+    Kind.META_PROPERTIES_CONFLICT: ("does one of these disks belong to another broker?",),
+    Kind.DUPLICATE_PARTITION: ("which of the two disks failed, or was copied, most recently?",),
+    Kind.UNREADABLE: ("who owns the file? The broker's user has to read and write it (chown)",),
 }
 
 
@@ -91,14 +92,14 @@ def advise(trouble: Trouble, patient: Patient) -> Trouble:
 def _look_first(point: Ahead) -> tuple[str, ...]:
     situation = None if point.stop is None else situation_of(point.stop)
     told = () if situation is None else (situation.look_first,)
-    return (*_LOOK_AT_FINDING.get(point.finding or "", ()), *told, *_LOOK_AT.get(point.what, ()))
+    return (*_LOOK_AT_FINDING.get(point.finding, ()), *told, *_LOOK_AT.get(point.what, ()))
 
 
 def _walk_options(point: Ahead, patient: Patient) -> Iterator[Option]:
     """Yield the options for one point."""
     if not patient.holds(point.path) or (point.path in patient.log_dirs and point.stop is not None):
         return  # a disk is missing, read-only or full: only a person can help
-    by_finding = OPTIONS_BY_FINDING.get(point.finding or "")
+    by_finding = OPTIONS_BY_FINDING.get(point.finding)
     if by_finding is not None:
         yield from by_finding(point, patient)
         return

@@ -9,7 +9,7 @@ from msgspec import Struct
 from klogtool.doctor.claims import Lost, OffsetRange, PartitionClaim
 from klogtool.doctor.host import HostPoint
 from klogtool.plans.question import Question
-from klogtool.verify.findings import Severity
+from klogtool.verify.findings import Kind, Severity
 from klogtool.verify.stops import Stop
 
 
@@ -97,7 +97,7 @@ class Ahead(Struct, frozen=True):
 
     first_offset, last_offset: records that are lost; None if unknown or none. lost_records: as far as headers count
     them. lost_bytes: of logs. lost_ms: from the last kept record to the last lost one. kept_timestamp: of the last kept
-    record. stop: what stops the broker. finding: an id of verify's, if it is one; field: of that finding; cure:
+    record. stop: what stops the broker. finding: its kind for verify, if it is one; field: of that finding; cure:
     verify's line for it. is_hidden: data stay on the disk, but nobody is served from them. is_uncounted: lost_records
     is not all. may_end: the broker may end by it: that is decided while it runs.
     """
@@ -113,7 +113,7 @@ class Ahead(Struct, frozen=True):
     lost_ms: int = 0
     kept_timestamp: int | None = None
     stop: Stop | None = None
-    finding: str | None = None
+    finding: Kind | None = None
     field: str | None = None
     cure: str | None = None
     is_hidden: bool = False

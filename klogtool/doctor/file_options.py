@@ -29,6 +29,7 @@ from klogtool.plans.mend import COMMAND, DeleteFile, Edit, MendQuestion, MoveFol
 from klogtool.plans.rebuild_index import COMMAND as REBUILD
 from klogtool.plans.rebuild_index import RebuildIndexQuestion
 from klogtool.verify.cures import exchanging, move_out, parent_of, rebuild_index, remove, renaming, write_lines
+from klogtool.verify.findings import Kind
 from klogtool.verify.identity import CureKind, IdentityCure, cures_of
 from klogtool.verify.identity_cures import (
     MOST_PROPERTIES_BYTES,
@@ -40,8 +41,7 @@ from klogtool.verify.identity_cures import (
 from klogtool.verify.verify_kraft import FROM_A_CONTROLLER
 from klogtool.verify.verify_log_dirs import CHECKPOINTS, DIRECTORY_ID, worse_and_better
 from klogtool.verify.verify_names import METADATA_TOPIC
-from klogtool.verify.verify_replay import REPLAY_FINDING
-from klogtool.verify.verify_voters import VOTER_FINDING, lost_directory_id, with_directory_id
+from klogtool.verify.verify_voters import lost_directory_id, with_directory_id
 
 OptionsOf: TypeAlias = Callable[[Ahead, Patient], Iterator[Option]]
 _EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
@@ -388,20 +388,20 @@ def _leader_epochs(point: Ahead, patient: Patient) -> Iterator[Option]:
     )
 
 
-OPTIONS_BY_FINDING: Mapping[str, OptionsOf] = {
-    "foreign-folder": _foreign_folder,
-    "duplicate-partition": _duplicate,
-    "unreadable": _in_place_of_file,
-    "meta-properties-missing": _meta_properties,
-    "meta-properties-corrupt": _meta_properties,
-    "meta-properties-conflict": _conflict,
-    "checkpoint-corrupt": _checkpoint,
-    "kraft-snapshot-corrupt": _kraft_snapshot,
-    "quorum-state-corrupt": _quorum_state,
-    REPLAY_FINDING: replay_options,
-    VOTER_FINDING: _voter,
-    "partition-metadata-corrupt": _partition_metadata,
-    "topic-id-mismatch": _partition_metadata,
-    "epochs-corrupt": _leader_epochs,
-    "segment-name": _segment_name,
+OPTIONS_BY_FINDING: Mapping[Kind | None, OptionsOf] = {
+    Kind.FOREIGN_FOLDER: _foreign_folder,
+    Kind.DUPLICATE_PARTITION: _duplicate,
+    Kind.UNREADABLE: _in_place_of_file,
+    Kind.META_PROPERTIES_MISSING: _meta_properties,
+    Kind.META_PROPERTIES_CORRUPT: _meta_properties,
+    Kind.META_PROPERTIES_CONFLICT: _conflict,
+    Kind.CHECKPOINT_CORRUPT: _checkpoint,
+    Kind.KRAFT_SNAPSHOT_CORRUPT: _kraft_snapshot,
+    Kind.QUORUM_STATE_CORRUPT: _quorum_state,
+    Kind.METADATA_REPLAY: replay_options,
+    Kind.QUORUM_VOTER: _voter,
+    Kind.PARTITION_METADATA_CORRUPT: _partition_metadata,
+    Kind.TOPIC_ID_MISMATCH: _partition_metadata,
+    Kind.EPOCHS_CORRUPT: _leader_epochs,
+    Kind.SEGMENT_NAME: _segment_name,
 }

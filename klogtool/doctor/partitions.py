@@ -29,7 +29,7 @@ from klogtool.log.partition import Partition
 from klogtool.plans.plan import Plan
 from klogtool.plans.recover import plan_partition
 from klogtool.plans.recover_log_dir import RecoverQuestion
-from klogtool.verify.findings import Severity
+from klogtool.verify.findings import Kind, Severity
 from klogtool.verify.stops import Outcome, stop_of
 from klogtool.verify.verify_names import verify_names
 
@@ -140,11 +140,11 @@ def glance(partition: Partition) -> Rehearsed:
 def _walk_names(partition: Partition) -> Iterator[Ahead]:
     for finding in verify_names(partition)[1]:
         kind = parse_file_name(os.path.basename(finding.path)).kind
-        if finding.id == "unreadable" and kind in LAZY and os.path.isdir(finding.path):
+        if finding.id == Kind.UNREADABLE and kind in LAZY and os.path.isdir(finding.path):
             yield fails_at_read(finding.path, "Is a directory")
-        elif finding.id == "unreadable":
+        elif finding.id == Kind.UNREADABLE:
             yield Ahead(finding.path, What.OFFLINE, finding.detail, Severity.ERROR, finding=finding.id)
-        elif finding.id == "segment-name":
+        elif finding.id == Kind.SEGMENT_NAME:
             name = parse_file_name(os.path.basename(finding.path))
             what = What.REFUSES if name.base_offset is None else What.IGNORED
             if name.base_offset is None or name.base_offset >= 0:  # a name below zero does no harm
@@ -172,7 +172,7 @@ def _broken_link(error: KlogError) -> Ahead | None:
     else:
         detail = f"{told}, and makes it anew where the link leads, or takes the log dir offline if it cannot"
     cure = f"ls -l {quoted(link)}  # mount the disk that it leads to, or put the file back, before any start"
-    return Ahead(link, What.LINK_BROKEN, detail, Severity.ERROR, finding="unreadable", cure=cure)
+    return Ahead(link, What.LINK_BROKEN, detail, Severity.ERROR, finding=Kind.UNREADABLE, cure=cure)
 
 
 def _unknown(path: str) -> Prospect:
@@ -184,11 +184,11 @@ def _unknown(path: str) -> Prospect:
 def _refused(path: str, error: KlogError) -> Ahead:
     if isinstance(error, Unreadable):
         detail = f"{error.reason}: if the broker's user cannot read it either, the log dir goes offline"
-        return Ahead(error.path or path, What.OFFLINE, detail, Severity.ERROR, finding="unreadable")
+        return Ahead(error.path or path, What.OFFLINE, detail, Severity.ERROR, finding=Kind.UNREADABLE)
     stop = stop_of(error)
     at = error.path or path
     is_name = stop.kafka_class == "NumberFormatException" and parse_file_name(os.path.basename(at)).base_offset is None
-    finding = "segment-name" if is_name and os.path.isfile(at) else None
+    finding = Kind.SEGMENT_NAME if is_name and os.path.isfile(at) else None
     detail = f"{stop.kafka_class}: {error.reason}"
     return Ahead(at, what_of(stop.outcome), detail, Severity.ERROR, stop=stop, finding=finding)
 

@@ -47,9 +47,8 @@ from klogtool.log.logdir import LogDir
 from klogtool.log.partition import Partition
 from klogtool.plans.recover_log_dir import RecoverQuestion
 from klogtool.plans.recover_start import StartProblem, find_start_problems, replay_problems
-from klogtool.verify.findings import Severity
+from klogtool.verify.findings import Kind, Severity
 from klogtool.verify.verify_names import METADATA_TOPIC
-from klogtool.verify.verify_replay import REPLAY_FINDING
 
 
 class Examination(Struct, frozen=True):
@@ -113,7 +112,7 @@ def _diagnose(found: _Found, named: tuple[str, ...], how: Examination) -> Diagno
     strays = [point for point in loaded if point.what is What.STRAY]
     levels = list(walk_level_points(found.cluster, patient.rules))
     points = _once(
-        *(point for point in found.points if point.finding != REPLAY_FINDING),
+        *(point for point in found.points if point.finding != Kind.METADATA_REPLAY),
         *walk_file_system_points(found.log_dirs, found.cluster),
         *walk_lock_points(found.log_dirs, found.cluster),
         *walk_server_points(found.log_dirs, how.circumstances),

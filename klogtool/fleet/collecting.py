@@ -49,6 +49,7 @@ from klogtool.salvage.holes import Evidence, find_holes, shows_cleaning
 from klogtool.salvage.last_batch import find_closed_end, mend_by_closed_end
 from klogtool.salvage.partition_files import PartitionFiles, read_partition_files
 from klogtool.salvage.stretches import NO_EPOCH, Rejected, Run, Stretch
+from klogtool.verify.findings import Kind
 
 MOST_WOUNDS = 100
 MOST_HOLES = 1000
@@ -308,7 +309,7 @@ def _with_evidence(
     if len(holes) > MOST_HOLES:
         holes = [*holes[: MOST_HOLES - 1], Hole(holes[MOST_HOLES - 1].first)]
     wounds = [
-        Wound(bad.segment, bad.start, bad.stop, bad.cause if isinstance(bad, Rejected) else "batch-header")
+        Wound(bad.segment, bad.start, bad.stop, bad.cause if isinstance(bad, Rejected) else Kind.BATCH_HEADER)
         for bad in stretches
         if is_damaged(bad)
     ]

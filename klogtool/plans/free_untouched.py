@@ -16,6 +16,7 @@ from msgspec import Struct
 from klogtool.format.names import FileKind, parse_file_name
 from klogtool.plans.free_candidates import PartitionDir, is_of_a_run
 from klogtool.plans.free_choice import Name, find_name
+from klogtool.verify.findings import Kind
 
 LARGE_BYTES = 1 << 20
 _OF_KINDS = (".deleted", ".cleaned")  # of a kind that was not asked for, or free would have found it
@@ -28,7 +29,7 @@ class Why(Enum):
     """No file of Kafka: nobody but the user can say what it is."""
     LINKED = "linked"
     """It has another name elsewhere, so deleting this one frees nothing."""
-    UNREADABLE = "unreadable"
+    UNREADABLE = Kind.UNREADABLE
     """A folder that cannot be listed."""
     RUN = "run"
     """A run of klogtool that was cut short needs it."""

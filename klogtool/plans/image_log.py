@@ -45,6 +45,7 @@ from klogtool.log.probing import PIECE_BYTES, Probe
 from klogtool.log.side_file import MOST_INDEX_BYTES
 from klogtool.log.windows import SLACK_BYTES, BufferPool, Reads, Window, walk_windows
 from klogtool.plans.image_names import TopicNames
+from klogtool.verify.findings import Kind
 from klogtool.verify.log_damage import MOST_STEPS, Damage
 from klogtool.verify.log_walk import LogWalk
 from klogtool.verify.segment_report import SegmentContext, SegmentReport
@@ -53,7 +54,7 @@ Piece: TypeAlias = bytes | memoryview | int  # bytes of a file; a number stands 
 Kept: TypeAlias = tuple[int, bytes]  # bytes that stay, or what stands for them, at a position
 ALL_OFFSETS = 1 << 32  # of a segment, and of damage that is told as an overflow
 MOST_SMALL_OFFSET = (1 << 37) - 1  # no text reads as a smaller number
-NO_ENTRIES = frozenset({"batch-crc", "batch-header", "torn-batch", "zero-tail", "foreign-bytes"})
+NO_ENTRIES = frozenset({Kind.BATCH_CRC, Kind.BATCH_HEADER, Kind.TORN_BATCH, Kind.ZERO_TAIL, Kind.FOREIGN_BYTES})
 MOST_MISLED = 1000  # limit of entries of an index that point to no batch
 
 
@@ -188,7 +189,7 @@ class _LogImage:
     # Damaged bytes.
 
     def _damaged(self, damage: Damage) -> Iterator[Piece]:
-        if damage.id == "zero-tail":
+        if damage.id == Kind.ZERO_TAIL:
             yield damage.size
         elif damage.entry is not None and damage.size <= LARGEST_SOUGHT_BYTES:
             entry = memoryview(bytearray(self._probe.read(damage.start, damage.size)))

@@ -7,6 +7,7 @@ from msgspec import Struct
 from klogtool.format.framing import LOG_OVERHEAD
 from klogtool.log.file import LogFile
 from klogtool.salvage.stretches import Rejected, Run, Stretch, walk_stretches
+from klogtool.verify.findings import Kind
 
 
 class FoundBehind(Struct, frozen=True):
@@ -36,7 +37,7 @@ def look_behind(file: LogFile, base_offset: int, end_offset: int, jobs: int = 1)
         max((run.last_offset + 1 for run in sound), default=None),
         damage_text(damages[-1], file) if damages else None,
         max((end for end in claimed if end is not None), default=None),
-        isinstance(last, Rejected) and last.cause != "torn-batch" and claimed_end(last, file) == end_offset,
+        isinstance(last, Rejected) and last.cause != Kind.TORN_BATCH and claimed_end(last, file) == end_offset,
     )
 
 
@@ -52,7 +53,7 @@ def damage_text(part: Stretch, file: LogFile) -> str:
     bytes."""
     if isinstance(part, Run):
         return f"the {part.mends[0].field} of the batch at byte {part.start:,} is wrong"
-    if part.cause != "torn-batch":
+    if part.cause != Kind.TORN_BATCH:
         return f"{part.size:,} bytes are damaged: {part.detail}"
     size = _claimed_size(part, file)
     if size is None:
@@ -65,7 +66,7 @@ def claimed_end(part: Rejected, file: LogFile) -> int | None:
     is unknown, so the limit is the size: a record takes some bytes, so there are never more offsets than bytes."""
     if part.first_offset is None or part.last_offset is None:
         return None
-    most = _claimed_size(part, file) if part.cause == "torn-batch" else part.size
+    most = _claimed_size(part, file) if part.cause == Kind.TORN_BATCH else part.size
     return part.last_offset + 1 if part.last_offset - part.first_offset < (most or 0) else None
 
 

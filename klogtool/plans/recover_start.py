@@ -24,7 +24,7 @@ from klogtool.log.folder import names_in
 from klogtool.log.logdir import LogDir, has_root_files
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import rebuild_index
-from klogtool.verify.findings import Finding
+from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.identity_cures import find_topic_id, read_topic_id, write_partition_metadata
 from klogtool.verify.stops import Outcome, Stop, refuses, stop_of
 from klogtool.verify.verify_epochs import read_epochs
@@ -37,14 +37,14 @@ from klogtool.verify.verify_replay import verify_replay
 
 class StartProblem(Struct, frozen=True):
     """A finding at which a broker stops. log_dir: the log dir of the finding, or the path of the partition that
-    failed. finding: the finding's id; None if loading the partition failed."""
+    failed. finding: the finding's kind; None if loading the partition failed."""
 
     log_dir: str
     path: str
     detail: str
     cure: str | None
     stop: Stop
-    finding: str | None = None
+    finding: Kind | None = None
     field: str | None = None
 
     @property
@@ -115,7 +115,7 @@ def _of_log_dirs(log_dirs: Sequence[LogDir], circumstances: Circumstances) -> It
 def _is_copy(finding: Finding, log_dirs: Sequence[LogDir]) -> bool:
     """Return whether meta.properties is missing in a folder into which somebody copied partition dirs: no other file of
     a log dir is there, and the user did not name it as one of several log dirs."""
-    is_missing = finding.id == "meta-properties-missing"
+    is_missing = finding.id == Kind.META_PROPERTIES_MISSING
     return is_missing and len(log_dirs) == 1 and not has_root_files(names_in(log_dirs[0].path))
 
 
@@ -159,13 +159,13 @@ def _judge_metadata_id(path: str) -> Iterator[Finding]:
         )
         detail = f"the id of {METADATA_TOPIC} is {found} here, but always {own}: a broker does not start"
         stop = refuses("InconsistentTopicIdException", told)
-        yield Finding("topic-id-mismatch", path, detail, cure=write_partition_metadata(path, own), stop=stop)
+        yield Finding(Kind.TOPIC_ID_MISMATCH, path, detail, cure=write_partition_metadata(path, own), stop=stop)
 
 
 def _with_cure(finding: Finding, partition: Partition, log_dir: LogDir) -> Finding:
-    if finding.id == "epochs-corrupt":
+    if finding.id == Kind.EPOCHS_CORRUPT:
         return replace(finding, cure=rebuild_index(partition.path, FileKind.LEADER_EPOCH_CHECKPOINT.value))
-    if finding.id == "partition-metadata-corrupt" and partition.topic is not None:
+    if finding.id == Kind.PARTITION_METADATA_CORRUPT and partition.topic is not None:
         topic_id = find_topic_id(partition.topic, log_dir.partitions)
         return replace(finding, cure=write_partition_metadata(finding.path, topic_id))
     return finding

@@ -13,6 +13,7 @@ from klogtool.errors import Changed
 from klogtool.json_rows import presentable
 from klogtool.plans.plan import Plan
 from klogtool.salvage.patchy import PatchyFile
+from klogtool.verify.findings import Kind
 
 MANIFEST = "manifest.json"
 SCHEMA = 1
@@ -45,7 +46,7 @@ def _row(part: Mapping[str, Any], file: PatchyFile) -> dict[str, Any]:
     name = f"{part['file']}.{start}-{end}.bytes"
     row = {**told, "size": end - start, "sha256": sha256.hexdigest(), **rest, "bytes": name}
     if bad := file.bad_within(start, end):
-        row["unreadable"] = bad
+        row[Kind.UNREADABLE] = bad
     return row
 
 

@@ -17,9 +17,9 @@ from klogtool.errors import KlogError
 from klogtool.escape import joined
 from klogtool.format.text import near_names
 from klogtool.log.file import read_whole
-from klogtool.render.findings import LABELS, MEANINGS
+from klogtool.render.findings import LABELS
 from klogtool.render.terminal import columns
-from klogtool.verify.findings import SEVERITIES
+from klogtool.verify.findings import KINDS, Kind, Severity
 
 PAGE = os.path.join(os.path.dirname(__file__), "findings.md")
 MOST_PAGE_BYTES = 1 << 20
@@ -29,33 +29,28 @@ _SENTENCE = re.compile(r".*?\.(?= |$)")
 WIDEST = 100  # longer lines are hard to read
 
 
-class Explanation(Struct, frozen=True):
-    """An id of a finding: its severity, its meaning in a sentence, and the full explanation in paragraphs."""
+class Explanation(Struct, frozen=True, tag_field="type", tag="explanation"):
+    """A kind of finding explained; as JSON it is the row of the contract. text: paragraphs with blank lines between."""
 
-    id: str
-    severity: str
+    id: Kind
+    severity: Severity
     meaning: str
-    paragraphs: tuple[str, ...]
-
-    def as_json(self) -> dict[str, object]:
-        """Return the row of the contract (docs/contract.md)."""
-        told = {"id": self.id, "severity": self.severity, "meaning": self.meaning}
-        return {"type": "explanation", **told, "text": "\n\n".join(self.paragraphs)}
+    text: str
 
 
 def explain(finding_id: str, cure: str | None = None) -> Explanation:
     """Return the explanation of a finding. Raises KlogError for an unknown id, with similar ids and `cure`."""
-    if finding_id not in SEVERITIES:
+    kind = KINDS.get(finding_id)
+    if kind is None:
         raise KlogError(f"no finding has the id '{finding_id}'{_nearest(finding_id)}", cure=cure)
-    text = _sections().get(finding_id, MEANINGS[finding_id])
-    paragraphs = (_plain(part) for part in text.strip().split("\n\n"))
-    severity = SEVERITIES[finding_id].value
-    return Explanation(finding_id, severity, MEANINGS[finding_id], tuple(paragraphs))
+    text = _sections().get(finding_id, kind.row.meaning)
+    paragraphs = map(_plain, text.strip().split("\n\n"))
+    return Explanation(kind, kind.row.severity, kind.row.meaning, "\n\n".join(paragraphs))
 
 
-def brief(finding_id: str) -> str:
+def brief(kind: Kind) -> str:
     """Return the first sentence of an explanation: what the finding is."""
-    told = explain(finding_id).paragraphs[0]
+    told = explain(kind).text.partition("\n\n")[0]
     found = _SENTENCE.match(told)
     return told if found is None else found[0]
 
@@ -78,21 +73,21 @@ def explanation_text(told: Explanation) -> str:
 def list_text() -> str:
     """Show every id with its meaning in a sentence."""
     width = min(columns(), WIDEST)
-    indent = max(map(len, SEVERITIES)) + 11
+    indent = max(map(len, Kind)) + 11
     lines = []
-    for finding_id, severity in SEVERITIES.items():
-        head = f"{LABELS[severity]:<9}{finding_id:<{indent - 9}}"
-        lines += textwrap.wrap(MEANINGS[finding_id], width, initial_indent=head, subsequent_indent=" " * indent)
+    for kind in Kind:
+        head = f"{LABELS[kind.row.severity]:<9}{kind:<{indent - 9}}"
+        lines += textwrap.wrap(kind.row.meaning, width, initial_indent=head, subsequent_indent=" " * indent)
     return joined(lines)
 
 
 def _lines(told: Explanation) -> Iterator[str]:
-    yield f"{LABELS[SEVERITIES[told.id]]:<9}{told.id}"
-    for paragraph in told.paragraphs:
+    yield f"{LABELS[told.severity]:<9}{told.id}"
+    for paragraph in told.text.split("\n\n"):
         yield ""
         yield from textwrap.wrap(paragraph, min(columns(), WIDEST), break_long_words=False, break_on_hyphens=False)
 
 
 def _nearest(finding_id: str) -> str:
-    near = near_names(finding_id, SEVERITIES)
+    near = near_names(finding_id, KINDS)
     return f"; did you mean {' or '.join(near)}?" if near else ""

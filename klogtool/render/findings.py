@@ -8,114 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from klogtool.escape import escaped, joined
 from klogtool.render.counts import count_text
-from klogtool.verify.findings import Finding, Severity
+from klogtool.verify.findings import Finding, Kind, Severity
 
 if TYPE_CHECKING:
     from klogtool.verify.verification import Summary
     from klogtool.verify.weighing import NotCounted
 
 
-# What an id means, and what readers or a broker do then, in one to three sentences. docs/findings.md has the details.
-MEANINGS = {
-    "batch-crc": "Bytes under the CRC have changed since they were written. Consumers stop here until they seek past "
-    "the batch. A broker that recovers this segment cuts the log at this byte.",
-    "batch-header": "A field that no CRC covers contradicts the rest. The records are whole. A broker uses the field "
-    "as it is, or cuts the log here.",
-    "batch-attributes": "No broker writes such a batch, although its CRC matches.",
-    "torn-batch": "The last write was not finished. A broker that recovers this segment cuts the batch off. A "
-    "broker that "
-    "does not recover it appends after it, and loses what it appends.",
-    "zero-tail": "The file was extended before its data was written, for example at a power failure. A broker that "
-    "recovers this segment cuts the zeros off. A broker that does not recover it may refuse to start.",
-    "foreign-bytes": "These bytes are not a batch. Consumers stop here. A broker that recovers this segment cuts the "
-    "log at this byte.",
-    "offset-order": "Offsets must increase. Consumers pass over what goes back, unless a fetch begins exactly here. A "
-    "broker that recovers this segment may empty it completely.",
-    "offset-overflow": "An index of this segment cannot hold the offset. A broker that recovers this segment "
-    "splits it.",
-    "records-invalid": "Consumers stop in this batch, or see fewer or other records than were written.",
-    "epoch-order": "Leader epochs never decrease. Followers may truncate their logs at the wrong offset.",
-    "sequence-gap": "Batches of this producer are missing, or are in a different order.",
-    "timestamp-implausible": "Retention by time waits until the newest timestamp of a segment is old enough.",
-    "index-missing": "Rebuilding reads the whole segment, so damage that was not noticed before will surface.",
-    "index-size": "The bytes after the last whole entry are not an entry. A broker that trims the file cuts them off.",
-    "index-order": "Lookups in it find a wrong position: readers may start too late, or at the beginning.",
-    "index-entry": "Readers that look up an offset here may start in the middle of a batch, or too late.",
-    "timeindex-missing": "Until it is rebuilt, nothing says which times are in the segment.",
-    "timeindex-size": "The bytes after the last whole entry are not an entry. A broker that trims the file cuts "
-    "them off.",
-    "timeindex-order": "Lookups by time find a wrong position.",
-    "timeindex-entry": "Lookups by time skip records, or retention uses a wrong time.",
-    "timeindex-max": "Retention and lookups by time treat this segment as older than it is.",
-    "txnindex-missing": "Consumers with read_committed see aborted records as committed. A broker does not notice.",
-    "txnindex-size": "A broker reads only whole entries, and appends new entries after the rest, where they are "
-    "not found.",
-    "txnindex-entry": "Consumers with read_committed see aborted records as committed, or miss committed records. "
-    "A broker "
-    "does not notice.",
-    "index-untrimmed": "This is normal after a kill, and in __cluster_metadata-0 after any stop of Kafka 4.4.0. "
-    "A broker that recovers this segment trims the file.",
-    "snapshot-corrupt": "A broker restores the producers from an older snapshot and from the log after it.",
-    "snapshot-content": "A broker that loads it accepts duplicates, or refuses new records.",
-    "snapshot-stray": "It describes records that are not in the log.",
-    "snapshot-missing": "Brokers that keep one for each segment can truncate a log without reading all of it.",
-    "epochs-corrupt": "A broker cannot load the log dir, or does not start.",
-    "epochs-content": "Followers that ask for the end of an epoch get a wrong answer, and truncate too much or too "
-    "little.",
-    "epochs-missing": "Followers that ask for the end of an epoch get no answer.",
-    "partition-metadata-corrupt": "A broker cannot load the log dir, or does not start.",
-    "partition-metadata-missing": "If topics have ids, a broker does not recognise the partition without it.",
-    "topic-id-mismatch": "The partition belongs to another topic of the same name, or was copied from elsewhere.",
-    "segment-gap": "This is normal after compaction. Otherwise records are lost.",
-    "segment-overlap": "Readers get one copy or the other, and may miss records between them.",
-    "segment-name": "A broker knows where a segment starts only by its name.",
-    "orphan-file": "If the segment was not deleted on purpose, its records are lost.",
-    "leftover-cleaned": "A cleaning or a split was interrupted before it was complete.",
-    "leftover-swap": "A cleaning or a split was interrupted when it was almost complete.",
-    "leftover-deleted": "Until a broker starts, the deletion can be taken back.",
-    "foreign-file": "It takes up space and does no harm.",
-    "foreign-folder": "A log dir may contain only partition dirs.",
-    "duplicate-partition": "A broker cannot decide which copy to use.",
-    "checkpoint-corrupt": "It can be deleted. A broker then finds its contents again, at a cost.",
-    "checkpoint-entry": "The file contradicts the logs.",
-    "meta-properties-corrupt": "It says which broker and cluster the log dir belongs to.",
-    "meta-properties-missing": "It says which broker and cluster the log dir belongs to.",
-    "meta-properties-conflict": "All log dirs of a broker have the same cluster id and node id, and each has its "
-    "own directory id.",
-    "kraft-snapshot-corrupt": "Without it the cluster's metadata may be lost. Then every partition becomes a stray.",
-    "metadata-replay": "The record is sound, but contradicts those before it. A controller that reads it ends.",
-    "quorum-voter": "A dynamic quorum knows its voters by node id and directory id.",
-    "quorum-state-corrupt": "It records which candidate this node voted for.",
-    "unclean-shutdown": "This is normal after a kill, and while a broker is running.",
-    "clean-marker-false": "This is the most dangerous state: a broker acknowledges what it writes next, and then "
-    "loses it.",
-    "unreadable": "If the broker cannot read it, it takes this log dir offline.",
-}
-# What a field adds to the meaning of an id. Each sentence about consumers was tried with Kafka's own.
-OF_FIELDS = {
-    (
-        "batch-header",
-        "base_offset",
-    ): "Consumers get its records under these offsets, and miss records that follow under lower ones.",
-    ("batch-header", "length"): "After a clean stop, a broker may end the log here, or refuse to start.",
-    (
-        "batch-header",
-        "magic",
-    ): "Consumers stop here. With magic 0 or 1 they stop already at the fetch that has this batch.",
-    ("batch-header", "partition_leader_epoch"): "Consumers do not notice.",
-    ("batch-attributes", "attributes"): "Consumers read on.",
-    ("batch-attributes", "codec"): "Consumers stop at the first fetch that has this batch, also before it.",
-    ("batch-attributes", "last_offset_delta"): "Consumers read on.",
-    (
-        "batch-attributes",
-        "records_count",
-    ): "Consumers read the records that are in it, and miss later records at the same "
-    "offsets. If there are fewer records than that, they stop.",
-    ("batch-attributes", "size"): "Consumers stop here, or pass over its records.",
-    ("batch-attributes", "producer"): "Consumers read on. A broker may refuse what this producer sends next.",
-}
-# Where a field makes the meaning of an id another one.
-INSTEAD = {("records-invalid", "header"): "The records can be read: consumers get them as they are."}
 _UNCHECKED = "Its checksum matches. This is a limit of klogtool, not of Kafka: see docs/limits.md."
 LABELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 _INDENT = " " * 9
@@ -165,9 +64,9 @@ class FindingText:
 
 def explained_text(finding: Finding) -> str:
     """Return what is wrong, and what that means, in sentences."""
-    key = finding.id, finding.field or ""
-    meaning = _UNCHECKED if finding.is_unchecked else INSTEAD.get(key, MEANINGS[finding.id])
-    more = OF_FIELDS.get(key)
+    row, field = finding.id.row, finding.field or ""
+    meaning = _UNCHECKED if finding.is_unchecked else row.instead.get(field, row.meaning)
+    more = row.by_field.get(field)
     return " ".join([_sentence(finding.detail), meaning, *([] if more is None else [more])])
 
 
@@ -217,7 +116,7 @@ def not_counted_texts(not_counted: NotCounted) -> Iterator[str]:
         yield f"{count_text(count, 'finding')} with another severity by {told_by} ({ids})"
 
 
-def _by_teller(counts: Mapping[tuple[str, str], int]) -> Iterator[tuple[str, int, str]]:
+def _by_teller(counts: Mapping[tuple[str, Kind], int]) -> Iterator[tuple[str, int, str]]:
     """Yield each file or option with the number of findings and their ids."""
     for told_by in dict.fromkeys(teller for teller, _ in counts):
         ids = {finding_id: count for (teller, finding_id), count in counts.items() if teller == told_by}

@@ -21,10 +21,11 @@ from klogtool.plans.rejected_files import MANIFEST
 from klogtool.render.counts import count_text
 from klogtool.render.plans import wrapped_table
 from klogtool.verify.cures import move_out
+from klogtool.verify.findings import Kind
 
 NOTHING_WRITTEN = "Nothing was written. --output DIR writes the result, and the rejected bytes beside it."
 _CAUSES = {
-    "zero-tail": "zeros up to the end of the file",
+    Kind.ZERO_TAIL: "zeros up to the end of the file",
     "segment-missing": "no segment has them",
     "unloadable": "a broker would stop at it",
 }

@@ -11,7 +11,7 @@ from klogtool.render.explained import brief
 from klogtool.render.findings import LABELS
 from klogtool.render.plans import table_text
 from klogtool.render.terminal import columns
-from klogtool.verify.findings import SEVERITIES, Severity
+from klogtool.verify.findings import Kind, Severity
 from klogtool.verify.weighing import NotCounted, Weighed
 
 _ORDER = tuple(Severity)
@@ -22,8 +22,8 @@ class Statistics:
     """How many findings there are of each id and severity, and how many of them are known."""
 
     def __init__(self) -> None:
-        self._findings: Counter[tuple[Severity, str]] = Counter()
-        self._known: Counter[tuple[Severity, str]] = Counter()
+        self._findings: Counter[tuple[Severity, Kind]] = Counter()
+        self._known: Counter[tuple[Severity, Kind]] = Counter()
 
     def add(self, weighed: Weighed) -> None:
         """Count a finding."""
@@ -34,13 +34,13 @@ class Statistics:
     def rows(self, not_counted: NotCounted) -> Iterator[dict[str, Any]]:
         """Yield a row for each id and severity, the worst and the most frequent first; then one for each id that was
         left out."""
-        for severity, finding_id in self._keys():
-            key = severity, finding_id
-            row = {"type": "statistic", "id": finding_id, "severity": severity.value}
+        for severity, kind in self._keys():
+            key = severity, kind
+            row = {"type": "statistic", "id": kind, "severity": severity.value}
             yield {**row, "findings": self._findings[key], "known": self._known[key]}
-        for finding_id, count in sorted(_left_out(not_counted).items()):
-            severity = SEVERITIES[finding_id]
-            yield {"type": "statistic", "id": finding_id, "severity": severity.value, "left_out": count}
+        for kind, count in sorted(_left_out(not_counted).items()):
+            severity = kind.row.severity
+            yield {"type": "statistic", "id": kind, "severity": severity.value, "left_out": count}
 
     def text(self, not_counted: NotCounted) -> str:
         """Return a table; an empty text if there is nothing to count."""
@@ -49,11 +49,11 @@ class Statistics:
             told = [f"{self._findings[key]:,}"] if self._findings[key] else []
             told += [f"{self._known[key]:,} known"] if self._known[key] else []
             lines.append((LABELS[key[0]], key[1], ", ".join(told), brief(key[1])))
-        for finding_id, count in sorted(_left_out(not_counted).items()):
-            lines.append(("left out", finding_id, f"{count:,}", brief(finding_id)))
+        for kind, count in sorted(_left_out(not_counted).items()):
+            lines.append(("left out", kind, f"{count:,}", brief(kind)))
         return joined(_cut(line) for line in table_text(lines).splitlines()) + "\n" if lines else ""
 
-    def _keys(self) -> list[tuple[Severity, str]]:
+    def _keys(self) -> list[tuple[Severity, Kind]]:
         return sorted(
             self._findings, key=lambda key: (_ORDER.index(key[0]), -self._findings[key], -self._known[key], key[1])
         )
@@ -65,8 +65,8 @@ def _cut(line: str) -> str:
     return line if len(line) <= width else line[: width - len(MORE)] + MORE
 
 
-def _left_out(not_counted: NotCounted) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for (_, finding_id), count in not_counted.ignored.items():
-        counts[finding_id] += count
+def _left_out(not_counted: NotCounted) -> Counter[Kind]:
+    counts: Counter[Kind] = Counter()
+    for (_, kind), count in not_counted.ignored.items():
+        counts[kind] += count
     return counts

@@ -18,19 +18,8 @@ from klogtool.verify.findings import Finding, Severity
 MOST_BLOCKS = 20
 MOST_PARTITIONS = 10
 _SEVERITIES = tuple(Severity)  # the most severe first
-# First what will lose more data or prevents the start of a broker or a log dir, then data that is lost already.
-_DANGER = (
-    "clean-marker-false",
-    "unreadable",
-    *("meta-properties-corrupt", "meta-properties-conflict", "checkpoint-corrupt", "duplicate-partition"),
-    *("foreign-folder", "epochs-corrupt", "partition-metadata-corrupt", "topic-id-mismatch"),
-    *("kraft-snapshot-corrupt", "metadata-replay", "quorum-voter", "quorum-state-corrupt"),
-    *("batch-crc", "foreign-bytes", "torn-batch", "segment-overlap", "offset-order", "batch-header"),
-    *("batch-attributes", "records-invalid"),
-)
-_RANKS = {finding_id: rank for rank, finding_id in enumerate(_DANGER)}
 
-_Held = tuple[int, int, int, Finding]  # severity, danger, order of arrival, finding
+_Held = tuple[int, int, int, Finding]  # severity, rank, order of arrival, finding
 
 
 class WorstFirst:
@@ -45,7 +34,7 @@ class WorstFirst:
     def add(self, finding: Finding) -> None:
         """Add a finding."""
         severity = _SEVERITIES.index(finding.severity)
-        self._held.append((severity, _RANKS.get(finding.id, len(_RANKS)), self._ids.total(), finding))
+        self._held.append((severity, finding.id.row.rank, self._ids.total(), finding))
         self._ids[severity, finding.id] += 1
         self._places[self._place(finding.path), severity, finding.id] += 1
         if len(self._held) >= 4 * MOST_BLOCKS:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from klogtool.format.java_numbers import MAX_INT, MAX_LONG
 from klogtool.salvage.stretches import MAGIC, NO_EPOCH, Rejected, Run, Stretch, cut_run, set_field, split_last
+from klogtool.verify.findings import Kind
 from klogtool.verify.heaviest_row import Frontier
 
 NEAR = 8  # limit of damaged base offsets in a row that are corrected
@@ -244,13 +245,14 @@ def _left_out(items: Sequence[Stretch], before: Run, behind: Run | None) -> list
 
 def _rejected(run: Run, before: Run, behind: Run | None) -> Rejected:
     if run.last_offset - run.segment > MAX_INT:
-        cause, detail = "offset-overflow", f"offset {run.last_offset} is too far from its segment's base offset"
+        cause, detail = Kind.OFFSET_OVERFLOW, f"offset {run.last_offset} is too far from its segment's base offset"
     elif run.first_offset > before.last_offset and behind is not None and run.batches > 1:
-        cause, detail = "segment-overlap", f"offset {run.first_offset} is in segment {behind.segment}, too"
+        cause, detail = Kind.SEGMENT_OVERLAP, f"offset {run.first_offset} is in segment {behind.segment}, too"
     elif run.first_offset > before.last_offset:
-        cause, detail = "batch-header", f"base offset {run.first_offset} is above the base offset of the next batches"
+        cause = Kind.BATCH_HEADER
+        detail = f"base offset {run.first_offset} is above the base offset of the next batches"
     elif run.segment != before.segment and before.path:
-        cause, detail = "segment-overlap", f"offset {run.first_offset} is in segment {before.segment}, too"
+        cause, detail = Kind.SEGMENT_OVERLAP, f"offset {run.first_offset} is in segment {before.segment}, too"
     else:
-        cause, detail = "offset-order", f"base offset {run.first_offset} is not above {before.last_offset} before it"
+        cause, detail = Kind.OFFSET_ORDER, f"base offset {run.first_offset} is not above {before.last_offset} before it"
     return Rejected(run.path, run.segment, run.start, run.stop, cause, detail)

@@ -13,6 +13,7 @@ from klogtool.format.java_numbers import MAX_INT
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.salvage.stretches import MAGIC, NO_EPOCH, Rejected, Run, Stretch, set_field
 from klogtool.verify.epoch_order import wrong_epochs
+from klogtool.verify.findings import Kind
 
 
 def mend_leader_epochs(stretches: Sequence[Stretch], known: LeaderEpochFileCache) -> list[Stretch]:
@@ -31,7 +32,7 @@ def _rejected(run: Run) -> Rejected:
         run.segment,
         run.start,
         run.stop,
-        "batch-header",
+        Kind.BATCH_HEADER,
         f"leader epoch {run.epoch} does not fit between the epochs before and after it",
         run.first_offset,
         run.last_offset,

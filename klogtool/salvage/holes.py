@@ -18,8 +18,9 @@ from klogtool.format.java_numbers import MAX_LONG
 from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.salvage.copies import Diverging
 from klogtool.salvage.stretches import NO_EPOCH, Rejected, Run, Stretch, cut_run
+from klogtool.verify.findings import Kind
 
-_THERE_TWICE = ("segment-overlap",)  # rejected copies of offsets that are kept elsewhere
+_THERE_TWICE = (Kind.SEGMENT_OVERLAP,)  # rejected copies of offsets that are kept elsewhere
 
 
 class Hole(Struct, frozen=True):

@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from klogtool.salvage.holes import Evidence, Hole, is_between_segments, is_evident, parts_left
 from klogtool.salvage.stretches import Rejected, Run
+from klogtool.verify.findings import Kind
 
 # With these causes it is not certain that the bytes contained records.
-_MAY_BE_NOTHING = ("zero-tail", "segment-overlap")
+_MAY_BE_NOTHING = (Kind.ZERO_TAIL, Kind.SEGMENT_OVERLAP)
 MISSING = "segment-missing"
 
 
@@ -90,7 +91,7 @@ def _is_credible(part: Rejected, is_filled: bool) -> bool:
     """Return whether to believe the offsets in a damaged header at the log's end, where nothing else limits them."""
     if part.first_offset is None or part.last_offset is None:
         return False
-    return part.cause == "torn-batch" or (not is_filled and part.last_offset - part.first_offset < part.size)
+    return part.cause == Kind.TORN_BATCH or (not is_filled and part.last_offset - part.first_offset < part.size)
 
 
 def _spans(hole: Hole) -> list[Span | None]:

@@ -21,6 +21,7 @@ from klogtool.format.succession import facts_at
 from klogtool.log.file import LogFile
 from klogtool.log.probing import Probe
 from klogtool.log.proving import RowPool, walk_proved_calmly
+from klogtool.verify.findings import Kind
 from klogtool.verify.log_damage import MANY_WRONG_BATCHES, Damage, DamageJudge
 
 if TYPE_CHECKING:
@@ -80,21 +81,24 @@ class _Search:
                 for rows, count in proved.rows:
                     self._last_offset = facts_at(rows, count - 1).last_offset
                 at = proved.reached
-            for damage in self._damages(at) if at < self._end else ():
-                self._note(damage, on_mended)
-                at, calm = damage.end, False
+            if at < self._end:
+                at, calm = self._pass_what_is_not_plain(at, on_mended), False
 
-    def _damages(self, at: int) -> list[Damage]:
-        """Return the damage where no plain entry begins; a sound entry that is not plain counts as an entry."""
+    def _pass_what_is_not_plain(self, at: int, on_mended: Callable[[SetRight], None]) -> int:
+        """Return the end of the damage that begins here, or of the sound entry that is not plain."""
         judged = self._probe.judge(at)
         if judged is not None:
-            return [Damage("", at, judged.facts.end, "", entry=judged)]
+            self._last_offset = judged.facts.last_offset
+            return judged.facts.end
         many = self._wrong_batches >= MANY_WRONG_BATCHES
         run = self._judge.judge_run(at, self._last_offset) if many else None
-        return [run] if run is not None else self._judge.judge(at, self._last_offset)
+        damages = [run] if run is not None else self._judge.judge(at, self._last_offset)
+        for damage in damages:
+            self._note(damage, on_mended)
+        return damages[-1].end
 
     def _note(self, damage: Damage, on_mended: Callable[[SetRight], None]) -> None:
-        self._wrong_batches += damage.id == "batch-crc"
+        self._wrong_batches += damage.id == Kind.BATCH_CRC
         if damage.entry is None:
             frame = self._probe.frame(damage.start)
             if isinstance(frame, Frame) and frame.size > damage.size:

@@ -29,6 +29,7 @@ from klogtool.log.file import LogFile
 from klogtool.log.probing import Probe
 from klogtool.log.proving import RowPool, walk_proved
 from klogtool.log.windows import walk_windows
+from klogtool.verify.findings import Kind
 from klogtool.verify.log_damage import Damage, DamageJudge
 
 NO_EPOCH = -1
@@ -215,7 +216,7 @@ class _Walk:
         if self._deep and (judged.is_served or self._is_wrapper_elsewhere(judged)):
             shallow = self._probe.judge(facts.position) or judged  # of a wrapper the offsets are looked into
             return self._runs.run_of(shallow.facts)
-        cause = "batch-attributes" if judged.contradiction is not None else "records-invalid"
+        cause = Kind.BATCH_ATTRIBUTES if judged.contradiction is not None else Kind.RECORDS_INVALID
         detail = f"the checksum matches, but {judged.wrong}"
         return self._rejected(facts.position, facts.end, cause, detail, facts.first_offset, facts.last_offset)
 
@@ -241,7 +242,7 @@ class _Walk:
     def _claimed(self, damage: Damage) -> tuple[int | None, int | None]:
         """Return the offsets that a damaged batch claims, if its length is right and two fields agree. Its neighbours
         are checked later."""
-        frame = self._probe.frame(damage.start) if damage.id == "batch-crc" else None
+        frame = self._probe.frame(damage.start) if damage.id == Kind.BATCH_CRC else None
         if not isinstance(frame, Frame) or frame.size != damage.size or frame.magic != MAGIC:
             return damage.first_offset, damage.last_offset
         if not self._probe.looks_like_entry(damage.start):

@@ -10,7 +10,7 @@ from klogtool.errors import KlogError
 from klogtool.render.counts import count_text
 from klogtool.render.findings import FindingText
 from klogtool.testing.asked import circumstances_of
-from klogtool.verify.findings import SEVERITIES, Finding, Severity
+from klogtool.verify.findings import KINDS, Finding, Severity
 from klogtool.verify.verification import VerifyOptions, verify
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _counted(fail_on: str) -> list[Severity]:
 
 
 def _check_ids(ids: Collection[str]) -> None:
-    unknown = sorted(set(ids) - set(SEVERITIES))
+    unknown = sorted(set(ids) - set(KINDS))
     if unknown:
         raise KlogError(f"there is no finding '{unknown[0]}': `klogtool explain` lists all")
 

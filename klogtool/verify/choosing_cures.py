@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from klogtool.escape import quoted
-from klogtool.format.batch_proof import COUNT, FLAGS, HEADER
 from klogtool.format.names import FileKind, PartitionDirState, parse_file_name
 from klogtool.log.partition import Partition
 from klogtool.verify.cures import (
@@ -26,40 +25,15 @@ from klogtool.verify.cures import (
     remove,
     salvage,
 )
-from klogtool.verify.findings import Finding, Severity
+from klogtool.verify.findings import Cure, Finding, Kind, Recovery, Severity
 from klogtool.verify.log_end import find_span_lost_by_swap
 from klogtool.verify.segment_report import SegmentReport
 
 CLEAN, UNCLEAN = "clean", "unclean"
-CUT_BY_RECOVERY = frozenset({"torn-batch", "zero-tail", "foreign-bytes", "batch-crc"})
-IN_LOG = CUT_BY_RECOVERY | {
-    "batch-header",
-    "batch-attributes",
-    "offset-order",
-    "offset-overflow",
-    "records-invalid",
-    "segment-overlap",
-}
-STOPS_RECOVERY = frozenset(
-    {"unreadable", "epochs-corrupt", "partition-metadata-corrupt", "segment-name", "txnindex-entry"}
-)
-LEFTOVERS = ("leftover-cleaned", "leftover-swap")
-_EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
-_OF_ONE_SEGMENT = {
-    **dict.fromkeys(("index-missing", "index-size", "index-order", "index-entry"), "index"),
-    **dict.fromkeys(
-        ("timeindex-missing", "timeindex-size", "timeindex-order", "timeindex-entry", "timeindex-max"), "timeindex"
-    ),
-}
-_OF_ALL_SEGMENTS = {
-    **dict.fromkeys(("txnindex-missing", "txnindex-size", "txnindex-entry"), "txnindex"),
-    **dict.fromkeys(("snapshot-corrupt", "snapshot-content"), "snapshot"),
-    **dict.fromkeys(("epochs-corrupt", "epochs-content", "epochs-missing"), _EPOCHS),
-}
-
-
-# Consumers get the records of such batches, and salvage keeps them if they can be read.
-SERVED = frozenset({("batch-attributes", FLAGS), ("batch-attributes", COUNT), ("records-invalid", HEADER)})
+_CUT_BY_RECOVERY = frozenset(kind for kind in Kind if kind.row.recovery is Recovery.CUTS)
+_STOPS_RECOVERY = frozenset(kind for kind in Kind if kind.row.recovery is Recovery.STOPS)
+_LEFTOVERS = frozenset(kind for kind in Kind if kind.row.cure is Cure.LEFTOVERS)
+_EPOCHS = Cure.EPOCHS.value
 _LEAVE_IT = (
     "Leave it as it is if klogtool salvage rejects nothing: consumers get the records then, and nobody knows what the "
     "header should say. Otherwise: {}"
@@ -101,7 +75,7 @@ class _Cures:
         self._in_log = [finding for finding in found if _is_in_log(finding)]
         self._damaged = {_base_offset(finding) for finding in self._in_log}
         self._ids = {finding.id for finding in found if not finding.is_unchecked}
-        self._of_names = [finding.cure for finding in found if finding.id == "segment-name" and finding.cure]
+        self._of_names = [finding.cure for finding in found if finding.id == Kind.SEGMENT_NAME and finding.cure]
         self._of_log = self._choose_for_log()
         self._of_leftovers = self._choose_for_leftovers(found)
 
@@ -109,19 +83,23 @@ class _Cures:
         """Return the cure of one finding; None if there is nothing to do, or nothing helps."""
         if _is_in_log(finding):
             return self._of_log
-        if finding.id in LEFTOVERS:
-            return self._of_leftovers
-        if finding.id in _OF_ONE_SEGMENT:
-            return self._of_index(finding)
-        if finding.id in _OF_ALL_SEGMENTS:
-            return self._of_side_file(_OF_ALL_SEGMENTS[finding.id])
-        return self._of_other(finding)
+        match finding.id.row.cure:
+            case None:
+                return self._of_other(finding)
+            case Cure.LOG:
+                return self._of_log
+            case Cure.LEFTOVERS:
+                return self._of_leftovers
+            case Cure.OFFSET_INDEX | Cure.TIME_INDEX as index:
+                return self._of_index(finding, index.value)
+            case Cure.TXN_INDEX | Cure.SNAPSHOTS | Cure.EPOCHS as side_file:
+                return self._of_side_file(side_file.value)
 
     # The log.
 
     def _choose_for_log(self) -> str:
         """Return the cure for a damaged log: one cure for all findings, so that the order of cures does not matter."""
-        if self._in_log and all((finding.id, finding.field) in SERVED for finding in self._in_log):
+        if self._in_log and all(finding.field in finding.id.row.served for finding in self._in_log):
             return _LEAVE_IT.format(salvage(self._state.path))
         if self._ends_sound_but_for_its_tail():
             return recover(self._state.path, UNCLEAN if self._state.is_clean else None)
@@ -135,12 +113,12 @@ class _Cures:
     def _ends_sound_but_for_its_tail(self) -> bool:
         """Return whether recovery cuts only the damaged end of the last segment, with nothing sound after it."""
         state = self._state
-        if not state.is_whole or not state.reports or self._ids & {*STOPS_RECOVERY, *LEFTOVERS}:
+        if not state.is_whole or not state.reports or self._ids & (_STOPS_RECOVERY | _LEFTOVERS):
             return False
         last = state.reports[-1]
         sound_end = last.sound[-1][1] if last.sound else 0
         return len(last.sound) <= 1 and all(
-            finding.id in CUT_BY_RECOVERY
+            finding.id in _CUT_BY_RECOVERY
             and finding.path == last.path
             and finding.start is not None
             and finding.start >= sound_end
@@ -150,41 +128,43 @@ class _Cures:
     # Leftovers.
 
     def _choose_for_leftovers(self, found: Sequence[Finding]) -> str:
-        swaps = [f.path for f in found if f.id == "leftover-swap" and f.path.endswith(FileKind.LOG.value + ".swap")]
-        if self._in_log or not self._state.is_whole or self._ids & STOPS_RECOVERY:
+        swaps = [f.path for f in found if f.id == Kind.LEFTOVER_SWAP and f.path.endswith(FileKind.LOG.value + ".swap")]
+        if self._in_log or not self._state.is_whole or self._ids & _STOPS_RECOVERY:
             return self._salvage()
         if any(find_span_lost_by_swap(path, self._state.reports) for path in swaps):
-            return " && ".join(dict.fromkeys(move_out_of_partition(f.path) for f in found if f.id in LEFTOVERS))
+            return " && ".join(dict.fromkeys(move_out_of_partition(f.path) for f in found if f.id in _LEFTOVERS))
         return recover(self._state.path, CLEAN)
 
     # Side files.
 
-    def _of_index(self, finding: Finding) -> str:
+    def _of_index(self, finding: Finding, kind: str) -> str:
         base = _base_offset(finding)
         if base in self._damaged:
             return self._of_log
-        epochs = [rebuild_index(self._state.path, _EPOCHS)] if "epochs-corrupt" in self._ids else []
-        return " && ".join([*epochs, rebuild_index(self._state.path, _OF_ONE_SEGMENT[finding.id], base)])
+        epochs = [rebuild_index(self._state.path, _EPOCHS)] if Kind.EPOCHS_CORRUPT in self._ids else []
+        return " && ".join([*epochs, rebuild_index(self._state.path, kind, base)])
 
     def _of_side_file(self, kind: str) -> str:
         if self._in_log:
             return self._of_log
         # Rebuilding loads the log as a broker does, and fails where a broker fails.
-        leftovers = [self._of_leftovers] if self._ids & {*LEFTOVERS} else []
+        leftovers = [self._of_leftovers] if self._ids & _LEFTOVERS else []
         names = [] if leftovers else self._of_names
         chain = " && ".join([*names, *leftovers, rebuild_index(self._state.path, kind)])
-        return f"first repair partition.metadata, then {chain}" if "partition-metadata-corrupt" in self._ids else chain
+        if Kind.PARTITION_METADATA_CORRUPT in self._ids:
+            return f"first repair partition.metadata, then {chain}"
+        return chain
 
     # Others.
 
     def _of_other(self, finding: Finding) -> str | None:
         if finding.is_unchecked:
             return None
-        if finding.id == "unreadable":
+        if finding.id == Kind.UNREADABLE:
             return self._of_unreadable(finding.path)
-        if finding.id == "snapshot-stray":
+        if finding.id == Kind.SNAPSHOT_STRAY:
             return remove(finding.path, "a broker deletes it at startup, too")
-        if finding.id == "segment-gap" and finding.severity.value != "info":
+        if finding.id == Kind.SEGMENT_GAP and finding.severity.value != "info":
             copy = f"klogtool salvage {quoted(self._state.path)} --replica COPY --output DIR"
             return f"if a replica has these offsets, take them from it: {copy}"
         return None
@@ -216,7 +196,7 @@ def _base_offset(finding: Finding) -> int | None:
 
 
 def _is_in_log(finding: Finding) -> bool:
-    return finding.id in IN_LOG or _is_above_name(finding)
+    return finding.id.row.cure is Cure.LOG or _is_above_name(finding)
 
 
 def _is_normal(finding: Finding) -> bool:
@@ -225,4 +205,4 @@ def _is_normal(finding: Finding) -> bool:
 
 def _is_above_name(finding: Finding) -> bool:
     """Return whether a segment's name is above its first batch: salvage gives it the right name."""
-    return finding.id == "segment-name" and finding.first_offset is not None
+    return finding.id == Kind.SEGMENT_NAME and finding.first_offset is not None

@@ -12,7 +12,7 @@ from klogtool.errors import KlogError
 from klogtool.format.framing import Frame
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
-from klogtool.verify.findings import Finding
+from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.segment_report import SegmentReport
 
 RECORD_BATCH_MAGIC = 2
@@ -54,6 +54,6 @@ def _judged(last: SegmentReport, lowest: int, closed_at: int) -> Iterator[Findin
                     f"the base offset is {frame.offset}, but the log was closed at {closed_at}, so it must be {right}"
                 )
                 yield Finding(
-                    "batch-header", last.path, detail, frame.position, at, right, closed_at - 1, "base_offset"
+                    Kind.BATCH_HEADER, last.path, detail, frame.position, at, right, closed_at - 1, "base_offset"
                 )
             return

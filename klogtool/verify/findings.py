@@ -1,28 +1,24 @@
-"""What verify can find: a closed list of ids, each with its severity.
+"""What verify can find: one table of kinds, a row for each, and a finding itself.
 
-The steps for a new finding. A test fails for each of 2 to 6 that is missing:
-
- 1. `SEVERITIES` below: the id and its severity.
- 2. The check: a module of this package yields `Finding(id, path, detail, ...)`. For bytes in a log that is a `Damage`
-    in log_damage.py or log_order.py; for other files see the map in `klogtool.verify`.
- 3. Its cure, if it has one: choosing_cures.py for files in a partition dir, else `cure` where it is found.
- 4. Its meaning in a sentence: `MEANINGS` in render/findings.py.
- 5. Its paragraph in docs/findings.md, and its id in section 3 of docs/contract.md.
- 6. Its test: a case in tests/wounded.py, which makes the damage. With it tests/verify/test_verify_every_id.py checks
-    that this finding appears and no other, and tests/test_cures.py that the cure mends it (or it is in
-    `NOTHING_TO_DO`).
- 7. Only if it is worse than others of its severity: its place in render/worst_first.py.
+A new kind is a row here, a check that yields `Finding(Kind.X, path, detail, ...)`, and its damage in tests/wounded.py;
+`make docs` begins its section in docs/findings.md. For bytes in a log the check makes a `Damage` (log_damage.py,
+log_order.py); for other files see the map in `klogtool.verify`.
 """
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from enum import Enum, StrEnum
+from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
+from klogtool.format.batch_proof import COUNT, FLAGS, HEADER
+
 if TYPE_CHECKING:
     from klogtool.verify.stops import Stop
+
+LEAST_RANK = 100
 
 
 class Severity(Enum):
@@ -31,6 +27,400 @@ class Severity(Enum):
     ERROR = "error"
     WARNING = "warning"
     INFO = "info"
+
+
+class Recovery(Enum):
+    """What a broker that recovers the segment does about it, if that decides whether recovery is a cure."""
+
+    CUTS = "cuts"  # the log at this byte, and deletes all later segments
+    STOPS = "stops"  # the log cannot be loaded
+
+
+class Cure(Enum):
+    """What mends a kind of finding in a partition dir, unless the check gives a cure; choosing_cures.py has the rules.
+
+    A side file is rebuilt: the value is its name for `klogtool rebuild-index`.
+    """
+
+    LOG = "log"  # recovery or salvage, one cure for all findings in the log
+    LEFTOVERS = "leftovers"  # recovery finishes or removes them
+    OFFSET_INDEX = "index"
+    TIME_INDEX = "timeindex"
+    TXN_INDEX = "txnindex"
+    SNAPSHOTS = "snapshot"
+    EPOCHS = "leader-epoch-checkpoint"
+
+
+class KindRow(Struct, frozen=True):
+    """What is known of a kind of finding.
+
+    meaning: what it is, and what readers or a broker do then, in one to three sentences; docs/findings.md has the
+    details. rank: what is shown first among findings of one severity: first what will lose more data or prevents the
+    start of a broker or a log dir, then data that is lost already. served: fields with which consumers get the records
+    all the same, and salvage keeps the batch if it can be read. by_field: what a field adds to the meaning; each
+    sentence about consumers was tried with Kafka's own. instead: where a field makes it another meaning.
+    """
+
+    id: str
+    severity: Severity
+    meaning: str
+    rank: int = LEAST_RANK
+    cure: Cure | None = None
+    recovery: Recovery | None = None
+    served: tuple[str, ...] = ()
+    by_field: Mapping[str, str] = {}
+    instead: Mapping[str, str] = {}
+
+
+class Kind(StrEnum):
+    """The kinds of findings, by their ids: a closed list, in the order of docs/contract.md."""
+
+    row: KindRow
+
+    def __new__(cls, row: KindRow) -> Self:
+        """Make the member: its id as text, with its row."""
+        kind = str.__new__(cls, row.id)
+        kind._value_, kind.row = row.id, row
+        return kind
+
+    def __repr__(self) -> str:
+        """Return the id in quotes."""
+        return str.__repr__(self)
+
+    BATCH_CRC = KindRow(
+        "batch-crc",
+        Severity.ERROR,
+        "Bytes under the CRC have changed since they were written. Consumers stop here until they seek past the "
+        "batch. A broker that recovers this segment cuts the log at this byte.",
+        rank=15,
+        cure=Cure.LOG,
+        recovery=Recovery.CUTS,
+    )
+    BATCH_HEADER = KindRow(
+        "batch-header",
+        Severity.ERROR,
+        "A field that no CRC covers contradicts the rest. The records are whole. A broker uses the field as it is, or "
+        "cuts the log here.",
+        rank=20,
+        cure=Cure.LOG,
+        by_field={
+            "base_offset": "Consumers get its records under these offsets, and miss records that follow "
+            "under lower ones.",
+            "length": "After a clean stop, a broker may end the log here, or refuse to start.",
+            "magic": "Consumers stop here. With magic 0 or 1 they stop already at the fetch that has this batch.",
+            "partition_leader_epoch": "Consumers do not notice.",
+        },
+    )
+    BATCH_ATTRIBUTES = KindRow(
+        "batch-attributes",
+        Severity.ERROR,
+        "No broker writes such a batch, although its CRC matches.",
+        rank=21,
+        cure=Cure.LOG,
+        served=(
+            FLAGS,
+            COUNT,
+        ),
+        by_field={
+            "attributes": "Consumers read on.",
+            "codec": "Consumers stop at the first fetch that has this batch, also before it.",
+            "last_offset_delta": "Consumers read on.",
+            "records_count": "Consumers read the records that are in it, and miss later records at the same offsets. "
+            "If there are fewer records than that, they stop.",
+            "size": "Consumers stop here, or pass over its records.",
+            "producer": "Consumers read on. A broker may refuse what this producer sends next.",
+        },
+    )
+    TORN_BATCH = KindRow(
+        "torn-batch",
+        Severity.ERROR,
+        "The last write was not finished. A broker that recovers this segment cuts the batch off. A broker that does "
+        "not recover it appends after it, and loses what it appends.",
+        rank=17,
+        cure=Cure.LOG,
+        recovery=Recovery.CUTS,
+    )
+    FOREIGN_BYTES = KindRow(
+        "foreign-bytes",
+        Severity.ERROR,
+        "These bytes are not a batch. Consumers stop here. A broker that recovers this segment cuts the log at this "
+        "byte.",
+        rank=16,
+        cure=Cure.LOG,
+        recovery=Recovery.CUTS,
+    )
+    OFFSET_ORDER = KindRow(
+        "offset-order",
+        Severity.ERROR,
+        "Offsets must increase. Consumers pass over what goes back, unless a fetch begins exactly here. A broker that "
+        "recovers this segment may empty it completely.",
+        rank=19,
+        cure=Cure.LOG,
+    )
+    OFFSET_OVERFLOW = KindRow(
+        "offset-overflow",
+        Severity.ERROR,
+        "An index of this segment cannot hold the offset. A broker that recovers this segment splits it.",
+        cure=Cure.LOG,
+    )
+    RECORDS_INVALID = KindRow(
+        "records-invalid",
+        Severity.ERROR,
+        "Consumers stop in this batch, or see fewer or other records than were written.",
+        rank=22,
+        cure=Cure.LOG,
+        served=(HEADER,),
+        instead={"header": "The records can be read: consumers get them as they are."},
+    )
+    TXNINDEX_MISSING = KindRow(
+        "txnindex-missing",
+        Severity.ERROR,
+        "Consumers with read_committed see aborted records as committed. A broker does not notice.",
+        cure=Cure.TXN_INDEX,
+    )
+    TXNINDEX_SIZE = KindRow(
+        "txnindex-size",
+        Severity.ERROR,
+        "A broker reads only whole entries, and appends new entries after the rest, where they are not found.",
+        cure=Cure.TXN_INDEX,
+    )
+    TXNINDEX_ENTRY = KindRow(
+        "txnindex-entry",
+        Severity.ERROR,
+        "Consumers with read_committed see aborted records as committed, or miss committed records. A broker does not "
+        "notice.",
+        cure=Cure.TXN_INDEX,
+        recovery=Recovery.STOPS,
+    )
+    EPOCHS_CORRUPT = KindRow(
+        "epochs-corrupt",
+        Severity.ERROR,
+        "A broker cannot load the log dir, or does not start.",
+        rank=8,
+        cure=Cure.EPOCHS,
+        recovery=Recovery.STOPS,
+    )
+    PARTITION_METADATA_CORRUPT = KindRow(
+        "partition-metadata-corrupt",
+        Severity.ERROR,
+        "A broker cannot load the log dir, or does not start.",
+        rank=9,
+        recovery=Recovery.STOPS,
+    )
+    TOPIC_ID_MISMATCH = KindRow(
+        "topic-id-mismatch",
+        Severity.ERROR,
+        "The partition belongs to another topic of the same name, or was copied from elsewhere.",
+        rank=10,
+    )
+    SEGMENT_OVERLAP = KindRow(
+        "segment-overlap",
+        Severity.ERROR,
+        "Readers get one copy or the other, and may miss records between them.",
+        rank=18,
+        cure=Cure.LOG,
+    )
+    SEGMENT_NAME = KindRow(
+        "segment-name",
+        Severity.ERROR,
+        "A broker knows where a segment starts only by its name.",
+        recovery=Recovery.STOPS,
+    )
+    FOREIGN_FOLDER = KindRow("foreign-folder", Severity.ERROR, "A log dir may contain only partition dirs.", rank=7)
+    DUPLICATE_PARTITION = KindRow(
+        "duplicate-partition", Severity.ERROR, "A broker cannot decide which copy to use.", rank=6
+    )
+    CHECKPOINT_CORRUPT = KindRow(
+        "checkpoint-corrupt",
+        Severity.ERROR,
+        "It can be deleted. A broker then finds its contents again, at a cost.",
+        rank=5,
+    )
+    META_PROPERTIES_CORRUPT = KindRow(
+        "meta-properties-corrupt", Severity.ERROR, "It says which broker and cluster the log dir belongs to.", rank=3
+    )
+    META_PROPERTIES_CONFLICT = KindRow(
+        "meta-properties-conflict",
+        Severity.ERROR,
+        "All log dirs of a broker have the same cluster id and node id, and each has its own directory id.",
+        rank=4,
+    )
+    KRAFT_SNAPSHOT_CORRUPT = KindRow(
+        "kraft-snapshot-corrupt",
+        Severity.ERROR,
+        "Without it the cluster's metadata may be lost. Then every partition becomes a stray.",
+        rank=11,
+    )
+    QUORUM_STATE_CORRUPT = KindRow(
+        "quorum-state-corrupt", Severity.ERROR, "It records which candidate this node voted for.", rank=14
+    )
+    METADATA_REPLAY = KindRow(
+        "metadata-replay",
+        Severity.ERROR,
+        "The record is sound, but contradicts those before it. A controller that reads it ends.",
+        rank=12,
+    )
+    QUORUM_VOTER = KindRow(
+        "quorum-voter", Severity.ERROR, "A dynamic quorum knows its voters by node id and directory id.", rank=13
+    )
+    CLEAN_MARKER_FALSE = KindRow(
+        "clean-marker-false",
+        Severity.ERROR,
+        "This is the most dangerous state: a broker acknowledges what it writes next, and then loses it.",
+        rank=1,
+    )
+    UNREADABLE = KindRow(
+        "unreadable",
+        Severity.ERROR,
+        "If the broker cannot read it, it takes this log dir offline.",
+        rank=2,
+        recovery=Recovery.STOPS,
+    )
+    ZERO_TAIL = KindRow(
+        "zero-tail",
+        Severity.WARNING,
+        "The file was extended before its data was written, for example at a power failure. A broker that recovers "
+        "this segment cuts the zeros off. A broker that does not recover it may refuse to start.",
+        cure=Cure.LOG,
+        recovery=Recovery.CUTS,
+    )
+    EPOCH_ORDER = KindRow(
+        "epoch-order",
+        Severity.WARNING,
+        "Leader epochs never decrease. Followers may truncate their logs at the wrong offset.",
+    )
+    SEQUENCE_GAP = KindRow(
+        "sequence-gap", Severity.WARNING, "Batches of this producer are missing, or are in a different order."
+    )
+    TIMESTAMP_IMPLAUSIBLE = KindRow(
+        "timestamp-implausible",
+        Severity.WARNING,
+        "Retention by time waits until the newest timestamp of a segment is old enough.",
+    )
+    INDEX_MISSING = KindRow(
+        "index-missing",
+        Severity.WARNING,
+        "Rebuilding reads the whole segment, so damage that was not noticed before will surface.",
+        cure=Cure.OFFSET_INDEX,
+    )
+    INDEX_SIZE = KindRow(
+        "index-size",
+        Severity.WARNING,
+        "The bytes after the last whole entry are not an entry. A broker that trims the file cuts them off.",
+        cure=Cure.OFFSET_INDEX,
+    )
+    INDEX_ORDER = KindRow(
+        "index-order",
+        Severity.WARNING,
+        "Lookups in it find a wrong position: readers may start too late, or at the beginning.",
+        cure=Cure.OFFSET_INDEX,
+    )
+    INDEX_ENTRY = KindRow(
+        "index-entry",
+        Severity.WARNING,
+        "Readers that look up an offset here may start in the middle of a batch, or too late.",
+        cure=Cure.OFFSET_INDEX,
+    )
+    TIMEINDEX_MISSING = KindRow(
+        "timeindex-missing",
+        Severity.WARNING,
+        "Until it is rebuilt, nothing says which times are in the segment.",
+        cure=Cure.TIME_INDEX,
+    )
+    TIMEINDEX_SIZE = KindRow(
+        "timeindex-size",
+        Severity.WARNING,
+        "The bytes after the last whole entry are not an entry. A broker that trims the file cuts them off.",
+        cure=Cure.TIME_INDEX,
+    )
+    TIMEINDEX_ORDER = KindRow(
+        "timeindex-order", Severity.WARNING, "Lookups by time find a wrong position.", cure=Cure.TIME_INDEX
+    )
+    TIMEINDEX_ENTRY = KindRow(
+        "timeindex-entry",
+        Severity.WARNING,
+        "Lookups by time skip records, or retention uses a wrong time.",
+        cure=Cure.TIME_INDEX,
+    )
+    TIMEINDEX_MAX = KindRow(
+        "timeindex-max",
+        Severity.WARNING,
+        "Retention and lookups by time treat this segment as older than it is.",
+        cure=Cure.TIME_INDEX,
+    )
+    SNAPSHOT_CORRUPT = KindRow(
+        "snapshot-corrupt",
+        Severity.WARNING,
+        "A broker restores the producers from an older snapshot and from the log after it.",
+        cure=Cure.SNAPSHOTS,
+    )
+    SNAPSHOT_CONTENT = KindRow(
+        "snapshot-content",
+        Severity.WARNING,
+        "A broker that loads it accepts duplicates, or refuses new records.",
+        cure=Cure.SNAPSHOTS,
+    )
+    SNAPSHOT_STRAY = KindRow("snapshot-stray", Severity.WARNING, "It describes records that are not in the log.")
+    EPOCHS_CONTENT = KindRow(
+        "epochs-content",
+        Severity.WARNING,
+        "Followers that ask for the end of an epoch get a wrong answer, and truncate too much or too little.",
+        cure=Cure.EPOCHS,
+    )
+    EPOCHS_MISSING = KindRow(
+        "epochs-missing",
+        Severity.WARNING,
+        "Followers that ask for the end of an epoch get no answer.",
+        cure=Cure.EPOCHS,
+    )
+    ORPHAN_FILE = KindRow(
+        "orphan-file", Severity.WARNING, "If the segment was not deleted on purpose, its records are lost."
+    )
+    LEFTOVER_CLEANED = KindRow(
+        "leftover-cleaned",
+        Severity.WARNING,
+        "A cleaning or a split was interrupted before it was complete.",
+        cure=Cure.LEFTOVERS,
+    )
+    LEFTOVER_SWAP = KindRow(
+        "leftover-swap",
+        Severity.WARNING,
+        "A cleaning or a split was interrupted when it was almost complete.",
+        cure=Cure.LEFTOVERS,
+    )
+    CHECKPOINT_ENTRY = KindRow("checkpoint-entry", Severity.WARNING, "The file contradicts the logs.")
+    SEGMENT_GAP = KindRow(
+        "segment-gap", Severity.WARNING, "This is normal after compaction. Otherwise records are lost."
+    )
+    INDEX_UNTRIMMED = KindRow(
+        "index-untrimmed",
+        Severity.INFO,
+        "This is normal after a kill, and in __cluster_metadata-0 after any stop of Kafka 4.4.0. A broker that "
+        "recovers this segment trims the file.",
+    )
+    SNAPSHOT_MISSING = KindRow(
+        "snapshot-missing",
+        Severity.INFO,
+        "Brokers that keep one for each segment can truncate a log without reading all of it.",
+    )
+    PARTITION_METADATA_MISSING = KindRow(
+        "partition-metadata-missing",
+        Severity.INFO,
+        "If topics have ids, a broker does not recognise the partition without it.",
+    )
+    LEFTOVER_DELETED = KindRow(
+        "leftover-deleted", Severity.INFO, "Until a broker starts, the deletion can be taken back."
+    )
+    FOREIGN_FILE = KindRow("foreign-file", Severity.INFO, "It takes up space and does no harm.")
+    META_PROPERTIES_MISSING = KindRow(
+        "meta-properties-missing", Severity.INFO, "It says which broker and cluster the log dir belongs to."
+    )
+    UNCLEAN_SHUTDOWN = KindRow(
+        "unclean-shutdown", Severity.INFO, "This is normal after a kill, and while a broker is running."
+    )
+
+
+KINDS = {kind.value: kind for kind in Kind}
 
 
 class Finding(Struct, frozen=True):
@@ -43,7 +433,7 @@ class Finding(Struct, frozen=True):
     give it, unless it is normal here.
     """
 
-    id: str
+    id: Kind
     path: str
     detail: str
     start: int | None = None
@@ -60,90 +450,16 @@ class Finding(Struct, frozen=True):
     @property
     def severity(self) -> Severity:
         """The severity by the id, by whether it is normal here, and by settings; see the table in docs/contract.md."""
-        return Severity.INFO if self.is_normal else self.given_severity or SEVERITIES[self.id]
+        return Severity.INFO if self.is_normal else self.given_severity or self.id.row.severity
 
     @property
     def is_unchecked(self) -> bool:
         """Return whether the file can be read, but these bytes are more than klogtool takes into memory
         (docs/limits.md)."""
-        return self.id == "unreadable" and self.end is not None
+        return self.id is Kind.UNREADABLE and self.end is not None
 
     def __repr__(self) -> str:
         """Return the severity and the fields that apply."""
         told = ((name, getattr(self, name)) for name in self.__struct_fields__)
         fields = ", ".join(f"{name}={value!r}" for name, value in told if value is not None and value is not False)
         return f"Finding(severity={self.severity.value!r}, {fields})"
-
-
-def _of(severity: Severity, *ids: str) -> dict[str, Severity]:
-    return dict.fromkeys(ids, severity)
-
-
-SEVERITIES = {
-    **_of(
-        Severity.ERROR,
-        "batch-crc",
-        "batch-header",
-        "batch-attributes",
-        "torn-batch",
-        "foreign-bytes",
-        "offset-order",
-        "offset-overflow",
-        "records-invalid",
-        "txnindex-missing",
-        "txnindex-size",
-        "txnindex-entry",
-        "epochs-corrupt",
-        "partition-metadata-corrupt",
-        "topic-id-mismatch",
-        "segment-overlap",
-        "segment-name",
-        "foreign-folder",
-        "duplicate-partition",
-        "checkpoint-corrupt",
-        "meta-properties-corrupt",
-        "meta-properties-conflict",
-        "kraft-snapshot-corrupt",
-        "quorum-state-corrupt",
-        "metadata-replay",
-        "quorum-voter",
-        "clean-marker-false",
-        "unreadable",
-    ),
-    **_of(
-        Severity.WARNING,
-        "zero-tail",
-        "epoch-order",
-        "sequence-gap",
-        "timestamp-implausible",
-        "index-missing",
-        "index-size",
-        "index-order",
-        "index-entry",
-        "timeindex-missing",
-        "timeindex-size",
-        "timeindex-order",
-        "timeindex-entry",
-        "timeindex-max",
-        "snapshot-corrupt",
-        "snapshot-content",
-        "snapshot-stray",
-        "epochs-content",
-        "epochs-missing",
-        "orphan-file",
-        "leftover-cleaned",
-        "leftover-swap",
-        "checkpoint-entry",
-        "segment-gap",
-    ),
-    **_of(
-        Severity.INFO,
-        "index-untrimmed",
-        "snapshot-missing",
-        "partition-metadata-missing",
-        "leftover-deleted",
-        "foreign-file",
-        "meta-properties-missing",
-        "unclean-shutdown",
-    ),
-}

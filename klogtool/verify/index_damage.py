@@ -27,7 +27,7 @@ from klogtool.format.indexes import (
 )
 from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile
-from klogtool.verify.findings import Finding
+from klogtool.verify.findings import Finding, Kind
 
 MOST_RUNS = 1000  # of wrong entries that are told one by one
 PIECE_BYTES = 1 << 20
@@ -55,29 +55,38 @@ class Ranges:
 Pair: TypeAlias = tuple[int, int]
 
 
-class Kind(Struct, frozen=True):
-    """What the two indexes differ in: how their findings begin, an entry's bytes, how it is read and told, and which
-    entry may stand behind which."""
+class IndexKind(Struct, frozen=True):
+    """What the two indexes differ in: their findings, an entry's bytes, how it is read and told, and which entry may
+    stand behind which."""
 
     file_kind: FileKind
-    name: str
+    is_missing: Kind
+    has_wrong_size: Kind
+    has_wrong_order: Kind
+    has_wrong_entry: Kind
     entry_size: int
     unpack: Callable[[bytes], Iterator[Pair]]
     follows: Callable[[Pair, Pair], bool]
     words: Callable[[Pair, int], str]
 
 
-OFFSETS = Kind(
+OFFSETS = IndexKind(
     FileKind.OFFSET_INDEX,
-    "index",
+    Kind.INDEX_MISSING,
+    Kind.INDEX_SIZE,
+    Kind.INDEX_ORDER,
+    Kind.INDEX_ENTRY,
     OFFSET_INDEX_ENTRY_SIZE,
     unpack_offset_index,
     offset_entry_follows,
     lambda entry, base: f"offset {base + entry[0]} at byte {entry[1]}",
 )
-TIMES = Kind(
+TIMES = IndexKind(
     FileKind.TIME_INDEX,
-    "timeindex",
+    Kind.TIMEINDEX_MISSING,
+    Kind.TIMEINDEX_SIZE,
+    Kind.TIMEINDEX_ORDER,
+    Kind.TIMEINDEX_ENTRY,
     TIME_INDEX_ENTRY_SIZE,
     unpack_time_index,
     time_entry_follows,
@@ -92,7 +101,7 @@ class IndexFile:
     log can have batches are not read.
     """
 
-    def __init__(self, file: LogFile, kind: Kind, base_offset: int, most_entries: int) -> None:
+    def __init__(self, file: LogFile, kind: IndexKind, base_offset: int, most_entries: int) -> None:
         self.path, self.kind, self.base_offset = file.path, kind, base_offset
         size = kind.entry_size
         self.size, self.whole = file.size, file.size // size
@@ -155,25 +164,25 @@ class IndexFile:
 
     def findings(self) -> Iterator[Finding]:
         """All of them; the cure is for who knows the segment."""
-        name, size = self.kind.name, self.kind.entry_size
+        kind, size = self.kind, self.kind.entry_size
         for first, last, _ in sorted(self._disordered.found):
-            yield self._entries(f"{name}-order", first, last, "not in ascending order with the entries around")
+            yield self._entries(kind.has_wrong_order, first, last, "not in ascending order with the entries around")
         for first, last, why in sorted(self._false.found):
-            yield self._entries(f"{name}-entry", first, last, why)
+            yield self._entries(kind.has_wrong_entry, first, last, why)
         if self.too_many:
             detail = "more entries than the log can have batches"
-            yield Finding(f"{name}-entry", self.path, detail, start=self.count * size, end=self.whole * size)
+            yield Finding(kind.has_wrong_entry, self.path, detail, start=self.count * size, end=self.whole * size)
         elif self.count < self.whole:
             detail = f"{self.whole - self.count} entries of zeros at the end: preallocated and not used"
-            yield Finding("index-untrimmed", self.path, detail, start=self.count * size, end=self.whole * size)
+            yield Finding(Kind.INDEX_UNTRIMMED, self.path, detail, start=self.count * size, end=self.whole * size)
         if self.size > self.whole * size:
             detail = f"{self.size} bytes are not a multiple of an entry's {size}"
-            yield Finding(f"{name}-size", self.path, detail, start=self.whole * size, end=self.size)
+            yield Finding(kind.has_wrong_size, self.path, detail, start=self.whole * size, end=self.size)
 
-    def _entries(self, finding_id: str, first: int, last: int, why: str) -> Finding:
+    def _entries(self, kind: Kind, first: int, last: int, why: str) -> Finding:
         size = self.kind.entry_size
         count = "an entry" if first == last else f"{last - first + 1} entries"
-        return Finding(finding_id, self.path, f"{count}: {why}", start=first * size, end=(last + 1) * size)
+        return Finding(kind, self.path, f"{count}: {why}", start=first * size, end=(last + 1) * size)
 
 
 class _Runs:

@@ -16,6 +16,7 @@ from klogtool.format.batch_proof import Judged, batch_facts
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame
 from klogtool.format.resync import LARGEST_SOUGHT_BYTES
 from klogtool.log.probing import Probe
+from klogtool.verify.findings import Kind
 
 OFFSET_BYTES = 8
 LEAST_ZERO_TAIL_BYTES = HEADER_SIZE_UP_TO_MAGIC + 1  # fewer zeros may belong to the bytes before them
@@ -32,7 +33,7 @@ class Damage(Struct, frozen=True):
     entries, for a run in which each has the same damage.
     """
 
-    id: str
+    id: Kind
     start: int
     end: int
     detail: str
@@ -80,7 +81,7 @@ class DamageJudge:
         if not count:
             return None
         first = parse_batch(self._probe.head(at)).base_offset
-        return Damage("batch-crc", at, end, WRONG_BATCH, first, last, count=count)
+        return Damage(Kind.BATCH_CRC, at, end, WRONG_BATCH, first, last, count=count)
 
     # The end of the log.
 
@@ -88,15 +89,15 @@ class DamageJudge:
         end = self._probe.end
         if end - at < OFFSET_BYTES and self._may_begin_entry(at, last_offset):
             return self._torn(at, end, last_offset)
-        return Damage("zero-tail", at, end, f"{end - at} zeros from here to the end of the file")
+        return Damage(Kind.ZERO_TAIL, at, end, f"{end - at} zeros from here to the end of the file")
 
     def _torn(self, at: int, end: int, last_offset: int) -> Damage:
         head = self._probe.head(at)
         if len(head) <= HEADER_SIZE_UP_TO_MAGIC:
-            return Damage("torn-batch", at, end, f"the file ends {end - at} bytes after the last batch")
+            return Damage(Kind.TORN_BATCH, at, end, f"the file ends {end - at} bytes after the last batch")
         first, last = self._offsets(head, last_offset, None)
         detail = f"the file ends {end - at} bytes into a batch of {self._probe.claimed_size(at)} bytes"
-        return Damage("torn-batch", at, end, detail, first, last)
+        return Damage(Kind.TORN_BATCH, at, end, detail, first, last)
 
     def _may_begin_entry(self, at: int, last_offset: int) -> bool:
         """Return whether the first bytes may be those of an offset after the last one."""
@@ -122,7 +123,7 @@ class DamageJudge:
         for start, stop in pairwise(steps):
             first, last = self._offsets(self._probe.head(start), last_offset, stop)
             detail = WRONG_MESSAGE if self._magic(start) < 2 else WRONG_BATCH
-            damages.append(Damage("batch-crc", start, stop, detail, first, last))
+            damages.append(Damage(Kind.BATCH_CRC, start, stop, detail, first, last))
             last_offset = last_offset if last is None else last
         return damages
 
@@ -217,7 +218,7 @@ class DamageJudge:
         detail = (
             f"the batch does not match its checksum; its length field says {size} bytes, and no batch follows there"
         )
-        return [Damage("batch-crc", at, stop, detail, first, last)]
+        return [Damage(Kind.BATCH_CRC, at, stop, detail, first, last)]
 
     # Anything else.
 
@@ -226,13 +227,13 @@ class DamageJudge:
         following = probe.next_proved(at + 1)
         if following is not None:
             first, last = self._missing(last_offset, following)
-            return [Damage("foreign-bytes", at, following, "no batch starts here", first, last)]
+            return [Damage(Kind.FOREIGN_BYTES, at, following, "no batch starts here", first, last)]
         if end - zeros < LEAST_ZERO_TAIL_BYTES:
-            return [Damage("foreign-bytes", at, end, "no batch starts here, and none follows")]
-        tail = Damage("zero-tail", zeros, end, f"{end - zeros} zeros from here to the end of the file")
+            return [Damage(Kind.FOREIGN_BYTES, at, end, "no batch starts here, and none follows")]
+        tail = Damage(Kind.ZERO_TAIL, zeros, end, f"{end - zeros} zeros from here to the end of the file")
         if zeros - at < RECORD_BATCH_OVERHEAD and self._may_begin_entry(at, last_offset):
-            return [Damage("torn-batch", at, zeros, "the header of a batch is incomplete, zeros follow"), tail]
-        return [Damage("foreign-bytes", at, zeros, "no batch starts here, and none follows"), tail]
+            return [Damage(Kind.TORN_BATCH, at, zeros, "the header of a batch is incomplete, zeros follow"), tail]
+        return [Damage(Kind.FOREIGN_BYTES, at, zeros, "no batch starts here, and none follows"), tail]
 
     # Offsets.
 
@@ -275,4 +276,4 @@ def _wrong_length(judged: Judged, size_told: int) -> Damage:
 def _readable(judged: Judged, field: str, detail: str) -> Damage:
     facts = judged.facts
     first = facts.first_offset if facts.tells_first_offset else None
-    return Damage("batch-header", facts.position, facts.end, detail, first, facts.last_offset, field, judged)
+    return Damage(Kind.BATCH_HEADER, facts.position, facts.end, detail, first, facts.last_offset, field, judged)

@@ -17,6 +17,7 @@ from klogtool.format.java_numbers import MAX_LONG, to_signed
 from klogtool.format.succession import EpochStart, Succession, Why, facts_at
 from klogtool.log.hidden_records import hidden_part
 from klogtool.log.probing import Probe
+from klogtool.verify.findings import Kind
 from klogtool.verify.log_damage import Damage
 
 NEAR_OFFSETS = 1 << 20  # gaps from compaction are mostly smaller
@@ -63,7 +64,7 @@ class OrderJudge:
             f"{succession.base_offset}"
         )
         last = max(entry.last_offset, succession.last_offset)  # the log may go back after it
-        return [Damage("offset-overflow", entry.position, self._end(), detail, entry.lowest_offset, last)]
+        return [Damage(Kind.OFFSET_OVERFLOW, entry.position, self._end(), detail, entry.lowest_offset, last)]
 
     def _end(self) -> int:
         """Return the byte after the last accepted entry."""
@@ -179,7 +180,7 @@ class OrderJudge:
             return _wrong_epoch(previous, f"it is {succession.before_epoch} before this batch and {epoch} after it")
         detail = f"leader epoch {epoch} follows leader epoch {succession.epoch}"
         succession.epoch = epoch
-        return _damage("epoch-order", entry, detail)
+        return _damage(Kind.EPOCH_ORDER, entry, detail)
 
     # Sequence numbers.
 
@@ -190,7 +191,7 @@ class OrderJudge:
             f"producer {entry.producer_id} with epoch {entry.producer_epoch} continues with sequence number "
             f"{entry.base_sequence}, not {increment_sequence(last, 1) if last != NO_SEQUENCE else 0}"
         )
-        return _damage("sequence-gap", entry, detail)
+        return _damage(Kind.SEQUENCE_GAP, entry, detail)
 
 
 def _span(entry: EntryFacts) -> int:
@@ -234,30 +235,31 @@ def _with_byte(offset: int, at: int, lowest: int) -> int:
 def _wrong_offset(entry: EntryFacts, first: int) -> Damage:
     detail = f"the base offset is {entry.lowest_offset}, but the batches around it say {first}"
     last = first + _span(entry) - 1
-    return Damage("batch-header", entry.position, entry.end, detail, first, last, "base_offset")
+    return Damage(Kind.BATCH_HEADER, entry.position, entry.end, detail, first, last, "base_offset")
 
 
 def _wrong_epoch(entry: EntryFacts, why: str) -> Damage:
     detail = f"the leader epoch is {entry.partition_leader_epoch}; {why}"
-    return _damage("batch-header", entry, detail, "partition_leader_epoch")
+    return _damage(Kind.BATCH_HEADER, entry, detail, "partition_leader_epoch")
 
 
 def _offset_order(entry: EntryFacts, before: int, base_offset: int, *, is_copy: bool) -> Damage:
     lowest = entry.lowest_offset
     if lowest < base_offset:
-        return _damage("offset-order", entry, f"offset {lowest} is below the base offset of the segment, {base_offset}")
+        detail = f"offset {lowest} is below the base offset of the segment, {base_offset}"
+        return _damage(Kind.OFFSET_ORDER, entry, detail)
     if entry.last_offset < lowest:
         detail = f"offsets continue from {lowest} beyond the largest possible offset, {MAX_LONG}"
-        return Damage("offset-order", entry.position, entry.end, detail, lowest, MAX_LONG)
+        return Damage(Kind.OFFSET_ORDER, entry.position, entry.end, detail, lowest, MAX_LONG)
     hidden = hidden_part(entry, before)
     told = f"offset {lowest} follows offset {before}"
     if is_copy:
-        return _damage("offset-order", entry, f"{told}: it is the same batch again")
+        return _damage(Kind.OFFSET_ORDER, entry, f"{told}: it is the same batch again")
     if hidden is None:
-        return _damage("offset-order", entry, told)
+        return _damage(Kind.OFFSET_ORDER, entry, told)
     span = f"{hidden.first_offset} to {hidden.last_offset}"
-    return _damage("offset-order", entry, f"{told}: {hidden.records} records, offsets {span}, are behind later ones")
+    return _damage(Kind.OFFSET_ORDER, entry, f"{told}: {hidden.records} records, offsets {span}, are behind later ones")
 
 
-def _damage(finding_id: str, entry: EntryFacts, detail: str, field: str | None = None) -> Damage:
-    return Damage(finding_id, entry.position, entry.end, detail, entry.lowest_offset, entry.last_offset, field)
+def _damage(kind: Kind, entry: EntryFacts, detail: str, field: str | None = None) -> Damage:
+    return Damage(kind, entry.position, entry.end, detail, entry.lowest_offset, entry.last_offset, field)

@@ -17,7 +17,7 @@ from klogtool.broker.releases import Release, find_release
 from klogtool.errors import KlogError
 from klogtool.format.text import near_names
 from klogtool.log.file import read_whole
-from klogtool.verify.findings import SEVERITIES, Severity
+from klogtool.verify.findings import KINDS, Kind, Severity
 from klogtool.verify.path_patterns import MOST_CHARACTERS, PathPattern
 
 OWN_FILE, SHARED_FILE = "klogtool.toml", "pyproject.toml"
@@ -134,11 +134,11 @@ def parse_severity(text: str) -> Severity | None:
     return Severity(text)
 
 
-def check_id(finding_id: str) -> str:
-    """Return the id. Raises KlogError if no finding has it."""
-    if finding_id not in SEVERITIES:
-        raise KlogError(f"no finding has the id '{_short(finding_id)}'{_meant(finding_id, SEVERITIES)}")
-    return finding_id
+def kind_of(finding_id: str) -> Kind:
+    """Return the kind with this id. Raises KlogError if no finding has it."""
+    if finding_id not in KINDS:
+        raise KlogError(f"no finding has the id '{_short(finding_id)}'{_meant(finding_id, KINDS)}")
+    return KINDS[finding_id]
 
 
 def make_pattern(text: str, folder: str) -> PathPattern:
@@ -227,11 +227,11 @@ class _Reader:
 
     def _severity_of_ids(self, key: str, value: Any) -> Severities:
         table: Mapping[str, Any] = self._typed(dict, key, value)
-        return {self._id(key, name): self._severity(f"{key}.{name}", level) for name, level in table.items()}
+        return {self._kind(key, name): self._severity(f"{key}.{name}", level) for name, level in table.items()}
 
-    def _id(self, key: str, name: str) -> str:
+    def _kind(self, key: str, name: str) -> Kind:
         try:
-            return check_id(name)
+            return kind_of(name)
         except KlogError as error:
             raise self._wrong(key, error.reason) from None
 

@@ -25,7 +25,7 @@ from klogtool.format.names import FileKind
 from klogtool.format.producer_replay import NOTHING, Aborted
 from klogtool.log.entries import RecordBatch
 from klogtool.log.segment import Segment
-from klogtool.verify.findings import Finding
+from klogtool.verify.findings import Finding, Kind
 
 MOST_FINDINGS_OF_A_FILE = 10
 MOST_ENTRIES = 1 << 17  # limit of entries that wait for later ones; reached only if transactions stay open for long
@@ -91,7 +91,7 @@ class StableOffsets:
             yield from self._overlook(doubtful, "is still open")
         for path, count in self._told.items():
             if (more := count - MOST_FINDINGS_OF_A_FILE) > 0:
-                yield Finding("txnindex-entry", path, f"{more} more such entries")
+                yield Finding(Kind.TXNINDEX_ENTRY, path, f"{more} more such entries")
 
     def _overlook(self, doubtful: list[tuple[_Waiting, int]], what: str) -> Iterator[Finding]:
         """Yield those that a follower would not write either; each comes with the start of a later transaction."""
@@ -144,7 +144,7 @@ def false_entry(path: str, number: int, entry: AbortedTxn, wrong: str) -> Findin
     """Return the finding for an entry of a transaction index."""
     tells_which = entry.first_offset <= entry.last_offset
     return Finding(
-        "txnindex-entry",
+        Kind.TXNINDEX_ENTRY,
         path,
         f"{entry}: {wrong}",
         start=number * ABORTED_TXN_SIZE,

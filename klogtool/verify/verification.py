@@ -27,7 +27,7 @@ from klogtool.log.partition import Partition
 from klogtool.log.segment import Segment
 from klogtool.log.side_file import kind_of
 from klogtool.verify.choosing_cures import State, with_cures
-from klogtool.verify.findings import Finding, Severity
+from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.identity_cures import find_topic_id, write_partition_metadata
 from klogtool.verify.segment_report import SegmentContext, SegmentReport
 from klogtool.verify.verify_kraft import topic_ids_by_metadata, verify_kraft_snapshot
@@ -47,7 +47,7 @@ from klogtool.verify.verify_partition import (
 )
 from klogtool.verify.verify_segment import verify_segment
 
-WITHOUT_TOPIC_ID = ("partition-metadata-corrupt", "partition-metadata-missing")
+WITHOUT_TOPIC_ID = (Kind.PARTITION_METADATA_CORRUPT, Kind.PARTITION_METADATA_MISSING)
 LARGE_BYTES = 32 << 20
 
 
@@ -356,7 +356,7 @@ class _Verification:
 
     def _with_gaps_explained(self, target: Target, verified: VerifiedPartition) -> VerifiedPartition:
         """Mark gaps between segments as normal if the surroundings of the log show that its topic is compacted."""
-        gaps = [found for found in verified.findings if found.id == "segment-gap" and not found.is_normal]
+        gaps = [found for found in verified.findings if found.id == Kind.SEGMENT_GAP and not found.is_normal]
         why = self._compaction_of(target.partition) if gaps else None
         if why is None:
             return verified
@@ -421,7 +421,7 @@ class _Verification:
         try:
             begun.layout, begun.findings = verify_names(begun.target.partition)
         except KlogError as error:
-            begun.findings.append(Finding("unreadable", begun.target.partition.path, error.reason))
+            begun.findings.append(Finding(Kind.UNREADABLE, begun.target.partition.path, error.reason))
             return []
         layout, only = begun.layout, begun.target.only
         segments = list(self._with_context(layout, begun.target.around))
@@ -502,7 +502,7 @@ def _done(target: Target, counted: Summary | None = None, why: WhyLeftOut | None
 def _take(begun: _Begun, findings: list[Finding], report: SegmentReport) -> None:
     misnamed = list(verify_segment_name(report))
     begun.findings += misnamed
-    begun.findings += (f for f in findings if not (misnamed and f.id == "offset-order" and f.start == 0))
+    begun.findings += (f for f in findings if not (misnamed and f.id == Kind.OFFSET_ORDER and f.start == 0))
     begun.reports.append(report)
     begun.counted.batches += report.batches
     begun.counted.records += report.records
@@ -538,7 +538,7 @@ def without_repeats(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield the findings, with only one per unreadable file."""
     told = set()
     for finding in findings:
-        is_of_file = finding.id == "unreadable" and not finding.is_unchecked
+        is_of_file = finding.id == Kind.UNREADABLE and not finding.is_unchecked
         if not is_of_file or finding.path not in told:
             yield finding
         if is_of_file:
@@ -548,7 +548,7 @@ def without_repeats(findings: Iterable[Finding]) -> Iterator[Finding]:
 def _without_false_order(findings: list[Finding]) -> list[Finding]:
     """Drop findings about the order of epochs, if a wrong epoch of a batch is known to be the reason."""
     wrong = {(found.path, found.start) for found in findings if found.field == "partition_leader_epoch"}
-    return [found for found in findings if found.id != "epoch-order" or (found.path, found.start) not in wrong]
+    return [found for found in findings if found.id != Kind.EPOCH_ORDER or (found.path, found.start) not in wrong]
 
 
 def _by_place(finding: Finding) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from klogtool.log.leader_epochs import LeaderEpochFileCache
 from klogtool.log.segment import Segment
 from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.verify.epoch_order import wrong_epochs
-from klogtool.verify.findings import Finding
+from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.segment_report import EpochRun, SegmentReport
 from klogtool.verify.stops import Outcome, stop_of
 from klogtool.verify.verify_names import Layout
@@ -29,11 +29,11 @@ def read_epochs(path: str) -> list[EpochEntry] | Finding:
         assign_leader_epochs(lines)
         return lines
     except Unreadable as error:
-        return Finding("unreadable", path, error.reason)
+        return Finding(Kind.UNREADABLE, path, error.reason)
     except KlogError as error:
         stop = stop_of(error)
         what = "takes the log dir offline" if stop.outcome is Outcome.OFFLINE else "does not start"
-        return Finding("epochs-corrupt", path, f"{error.reason}: a broker {what} ({error.kafka_class})", stop=stop)
+        return Finding(Kind.EPOCHS_CORRUPT, path, f"{error.reason}: a broker {what} ({error.kafka_class})", stop=stop)
 
 
 def verify_epochs(
@@ -54,10 +54,10 @@ def verify_epochs(
     if lines is not None:
         wrong = _wrong_lines(lines, log_end_offset) or _wrong_epoch(told, cache, reports, log_start_offset)
         if wrong is not None:
-            yield Finding("epochs-content", path, wrong)
+            yield Finding(Kind.EPOCHS_CONTENT, path, wrong)
     elif told and FileKind.LEADER_EPOCH_CHECKPOINT.value not in layout.present:
         detail = f"the log has {_epochs(told)}; followers cannot find where their logs diverge"
-        yield Finding("epochs-missing", path, detail)
+        yield Finding(Kind.EPOCHS_MISSING, path, detail)
 
 
 def _read(layout: Layout) -> Generator[Finding, None, list[EpochEntry] | None]:
@@ -117,7 +117,7 @@ def _without_doubt(runs: Sequence[EpochRun], reports: Sequence[SegmentReport]) -
 
 def _wrong_field(run: EpochRun, path: str, why: str) -> Finding:
     return Finding(
-        "batch-header",
+        Kind.BATCH_HEADER,
         path,
         f"the leader epoch is {run.epoch}; {why}",
         run.position,

@@ -19,7 +19,7 @@ from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.segment import KraftSnapshot
 from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.verify.cures import move_out, move_out_of_partition, remove
-from klogtool.verify.findings import Finding
+from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import Stop, refuses
 from klogtool.verify.verify_names import Layout
 from klogtool.verify.verify_replay import verify_replay
@@ -66,7 +66,7 @@ def _missing_snapshot(layout: Layout, log_start_offset: int) -> Iterator[Finding
         f"offset {log_start_offset}"
     )
     yield Finding(
-        "kraft-snapshot-corrupt",
+        Kind.KRAFT_SNAPSHOT_CORRUPT,
         layout.path,
         f"the log starts at {log_start_offset}, and no snapshot reaches that offset: a broker does not start",
         last_offset=log_start_offset - 1,
@@ -87,14 +87,14 @@ def verify_kraft_snapshot(path: str) -> Iterator[Finding]:
         _read_through(KraftSnapshot(path))
     except Unreadable as error:
         stop = refuses("UncheckedIOException", "Failed to read records into memory") if os.path.isdir(path) else None
-        yield Finding("unreadable", path, error.reason, stop=stop)
+        yield Finding(Kind.UNREADABLE, path, error.reason, stop=stop)
     except KlogError as error:
         is_bootstrap = os.path.basename(path) == FileKind.BOOTSTRAP_SNAPSHOT.value
         stop = _stop_of_bootstrap(path) if is_bootstrap else _stop_of(error)
         outcome = "a broker reads it all the same" if stop is None else "a broker that needs it does not start"
         cure = move_out(path, os.path.dirname(path) or ".") if is_bootstrap else move_out_of_partition(path)
         detail = f"{error.reason}: {outcome}"
-        yield Finding("kraft-snapshot-corrupt", path, detail, start=error.position, cure=cure, stop=stop)
+        yield Finding(Kind.KRAFT_SNAPSHOT_CORRUPT, path, detail, start=error.position, cure=cure, stop=stop)
 
 
 def _stop_of(error: KlogError) -> Stop | None:
@@ -176,11 +176,11 @@ def verify_quorum_state(path: str) -> Iterator[Finding]:
     try:
         parse_quorum_state(read_whole(path, limit=MOST_TEXT_BYTES))
     except Unreadable as error:
-        yield Finding("unreadable", path, error.reason)
+        yield Finding(Kind.UNREADABLE, path, error.reason)
     except KlogError as error:
         cure = remove(path, "a new election writes it again")
         stop = refuses(error.kafka_class or "UncheckedIOException", error.reason)
-        yield Finding("quorum-state-corrupt", path, f"{error.reason}: a broker does not start", cure=cure, stop=stop)
+        yield Finding(Kind.QUORUM_STATE_CORRUPT, path, f"{error.reason}: a broker does not start", cure=cure, stop=stop)
 
 
 # Topic ids.

@@ -35,7 +35,7 @@ from klogtool.verify.cures import (
     renaming,
     set_line,
 )
-from klogtool.verify.findings import Finding
+from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.identity import CureKind, Identity, IdentityKind, TopicIds, cures_of
 from klogtool.verify.identity_cures import (
     MOST_PROPERTIES_BYTES,
@@ -59,7 +59,7 @@ CHECKPOINTS = (
 MOST_ENTRIES_TOLD = 20
 ANOTHER_BROKER = "one of the two disks belongs to another broker: remove it from log.dirs"
 DIRECTORY_ID = "directory_id"  # the field of a finding
-WRITTEN_ANEW = ("meta-properties-missing", "meta-properties-corrupt")
+WRITTEN_ANEW = (Kind.META_PROPERTIES_MISSING, Kind.META_PROPERTIES_CORRUPT)
 _ROOT_NAMES = {kind.value for kind in KINDS_IN_LOG_DIR}
 LIVE = (PartitionDirState.CURRENT, PartitionDirState.FUTURE)
 
@@ -108,20 +108,20 @@ def _verify_names(log_dir: LogDir) -> Iterator[Finding]:
         if name in _ROOT_NAMES:
             detail = "a folder in the place of a file: a broker does not start"
             cure = move_out(path, log_dir.path)
-            yield Finding("unreadable", path, detail, cure=cure, stop=_foreign(path, name))
+            yield Finding(Kind.UNREADABLE, path, detail, cure=cure, stop=_foreign(path, name))
             continue
         detail = "its name is not topic-partition: a broker does not start"
-        yield Finding("foreign-folder", path, detail, cure=_cure_of_folder(log_dir, name), stop=_foreign(path, name))
+        yield Finding(Kind.FOREIGN_FOLDER, path, detail, cure=_cure_of_folder(log_dir, name), stop=_foreign(path, name))
     for file in list_folder(log_dir.path).files:
         if file.kind not in KINDS_IN_LOG_DIR:
             path = os.path.join(log_dir.path, file.name)
-            yield Finding("foreign-file", path, "not a file of a log dir: a broker leaves it alone")
+            yield Finding(Kind.FOREIGN_FILE, path, "not a file of a log dir: a broker leaves it alone")
     yield from _verify_clean_marker(os.path.join(log_dir.path, FileKind.CLEAN_SHUTDOWN.value))
     if log_dir.partitions and not has_clean_marker(log_dir):
         detail = (
             "there is no clean shutdown marker: a broker that starts here recovers every log from its recovery point"
         )
-        yield Finding("unclean-shutdown", log_dir.path, detail)
+        yield Finding(Kind.UNCLEAN_SHUTDOWN, log_dir.path, detail)
 
 
 def _foreign(path: str, name: str) -> Stop:
@@ -140,7 +140,7 @@ def _verify_clean_marker(path: str) -> Iterator[Finding]:
             with LogFile(path):
                 return
         except Unreadable as error:
-            yield Finding("unreadable", path, error.reason)
+            yield Finding(Kind.UNREADABLE, path, error.reason)
 
 
 def _cure_of_folder(log_dir: LogDir, name: str) -> str:
@@ -159,7 +159,7 @@ def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaPropertie
             detail = "a broker does not start if a log dir has none"
             how = "(have you run `kafka-storage.sh` to format the directory?)"
             told = f"No `meta.properties` found in {log_dir.path} {how}"
-            yield Finding("meta-properties-missing", path, detail, stop=refuses("RuntimeException", told))
+            yield Finding(Kind.META_PROPERTIES_MISSING, path, detail, stop=refuses("RuntimeException", told))
         return
     try:
         identity = parse_meta_properties(read_whole(path, limit=MOST_PROPERTIES_BYTES))
@@ -169,30 +169,30 @@ def _verify_meta_properties(log_dir: LogDir, identities: dict[str, MetaPropertie
     except KlogError as error:
         detail = f"{error.reason}: a broker takes the log dir offline"
         stop = offline(error.kafka_class or "RuntimeException", error.reason)
-        yield Finding("meta-properties-corrupt", path, detail, stop=stop)
+        yield Finding(Kind.META_PROPERTIES_CORRUPT, path, detail, stop=stop)
         return
     identities[path] = identity
     # KafkaRaftServer.initializeLogDirs, in its order. Version 0 may lack both: no broker wrote cluster.id before 2.4.
     missing = "node" if identity.node_id is None else "cluster" if identity.cluster_id is None else None
     if missing == "node" or (missing and knows_topic_ids(log_dir)):
         stop = refuses("RuntimeException", f"Error: {missing} ID not found in {log_dir.path}")
-        yield Finding("meta-properties-corrupt", path, f"it has no {missing}.id: a broker does not start", stop=stop)
+        yield Finding(Kind.META_PROPERTIES_CORRUPT, path, f"it has no {missing}.id: a broker does not start", stop=stop)
     if identity.directory_id is not None and is_reserved_directory_id(identity.directory_id):
         reserved = build_uuid(identity.directory_id)
         detail = f"directory.id {reserved} is reserved: a broker does not start"
         known = lost_directory_id(log_dir.path, (), identity.node_id)
         cure = with_directory_id(path, known) if known else drop_directory_id(path, "a broker creates a new id")
         stop = refuses("RuntimeException", f"Invalid reserved directory ID {reserved} found in {log_dir.path}")
-        yield Finding("meta-properties-corrupt", path, detail, field=DIRECTORY_ID, cure=cure, stop=stop)
+        yield Finding(Kind.META_PROPERTIES_CORRUPT, path, detail, field=DIRECTORY_ID, cure=cure, stop=stop)
 
 
 def unreadable_file(path: str, error: Unreadable) -> Finding:
     """Return the finding of a file that cannot be opened. If a folder has its name, a broker cannot open it either; a
     file that we may not read may be open to a broker."""
     if not os.path.isdir(path):
-        return Finding("unreadable", path, error.reason)
+        return Finding(Kind.UNREADABLE, path, error.reason)
     stop = offline("IOException", "Is a directory")
-    return Finding("unreadable", path, error.reason, cure=move_out(path, parent_of(path)), stop=stop)
+    return Finding(Kind.UNREADABLE, path, error.reason, cure=move_out(path, parent_of(path)), stop=stop)
 
 
 def _knows_meta_properties(log_dir: LogDir) -> bool:
@@ -252,7 +252,7 @@ def _why_dropped(kept: str) -> str:
 
 def _conflict(path: str, detail: str, field: str, cure: str, told: str) -> Finding:
     stop = refuses("RuntimeException", told)
-    return Finding("meta-properties-conflict", path, detail, field=field, cure=cure, stop=stop)
+    return Finding(Kind.META_PROPERTIES_CONFLICT, path, detail, field=field, cure=cure, stop=stop)
 
 
 def _duplicates(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
@@ -265,7 +265,7 @@ def _duplicates(log_dirs: Sequence[LogDir]) -> Iterator[Finding]:
         if owner != partition.path:
             detail = f"{key[0]} is also in {owner}: a broker does not start"
             cure = _cure_of_duplicate(owner, partition.path)
-            yield Finding("duplicate-partition", partition.path, detail, cure=cure, stop=_twice(owner, partition))
+            yield Finding(Kind.DUPLICATE_PARTITION, partition.path, detail, cure=cure, stop=_twice(owner, partition))
 
 
 def _twice(owner: str, partition: Partition) -> Stop:
@@ -360,10 +360,10 @@ def verify_stated(stated: Stated, ends: Sequence[PartitionEnds], *, with_marker:
         for entry in false[:MOST_ENTRIES_TOLD]:
             first_offset = None if entry.is_nowhere else min(entry.offset, MAX_OFFSET)
             of = str(entry.topic_partition)
-            yield Finding("checkpoint-entry", path, entry.detail, first_offset=first_offset, entry=of, cure=cure)
+            yield Finding(Kind.CHECKPOINT_ENTRY, path, entry.detail, first_offset=first_offset, entry=of, cure=cure)
         if len(false) > MOST_ENTRIES_TOLD:
             more = f"{len(false) - MOST_ENTRIES_TOLD} more such entries"
-            yield Finding("checkpoint-entry", path, more, cure=cure)
+            yield Finding(Kind.CHECKPOINT_ENTRY, path, more, cure=cure)
     if stated.is_clean and with_marker:
         yield from _false_markers(stated, ends)
 
@@ -397,7 +397,7 @@ def _read_checkpoint(path: str, kind: FileKind, read: dict[FileKind, dict[TopicP
         else:
             outcome = "a broker takes the log dir offline"
         cure = remove(path, f"costs {_COSTS[kind]}")
-        yield Finding("checkpoint-corrupt", path, f"{error.reason}: {outcome}", cure=cure, stop=stop)
+        yield Finding(Kind.CHECKPOINT_CORRUPT, path, f"{error.reason}: {outcome}", cure=cure, stop=stop)
 
 
 class _FalseEntry(Struct, frozen=True):
@@ -507,14 +507,14 @@ def _false_markers(stated: Stated, ends: Iterable[PartitionEnds]) -> Iterator[Fi
                 "is damaged at its end, although there is a clean shutdown marker: a broker does not check, "
                 "and appends after the damage"
             )
-            yield Finding("clean-marker-false", path, detail, start=end.damaged_tail, cure=cure)
+            yield Finding(Kind.CLEAN_MARKER_FALSE, path, detail, start=end.damaged_tail, cure=cure)
         elif flushed > end.log_end_offset:
             detail = (
                 f"ends at {end.log_end_offset}, but ended at {flushed} at the clean shutdown: offsets are "
                 "assigned twice"
             )
             yield Finding(
-                "clean-marker-false",
+                Kind.CLEAN_MARKER_FALSE,
                 path,
                 detail,
                 first_offset=end.log_end_offset,
@@ -543,7 +543,7 @@ def verify_topic_ids(partitions: Iterable[Partition], by_metadata: Mapping[str, 
         if identity is not None and identity.kind in _WRONG:
             path = os.path.join(partition.path, FileKind.PARTITION_METADATA.value)
             detail = _identity_detail(partition, identity, whose)
-            yield Finding("topic-id-mismatch", path, detail, cure=_cure_of_identity(partition, identity, folders))
+            yield Finding(Kind.TOPIC_ID_MISMATCH, path, detail, cure=_cure_of_identity(partition, identity, folders))
 
 
 def _identity_detail(partition: Partition, identity: Identity, whose: str) -> str:

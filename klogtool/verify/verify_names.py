@@ -24,7 +24,7 @@ from klogtool.log.file import LogFile
 from klogtool.log.folder import list_folder
 from klogtool.log.partition import Partition, has_partition_files
 from klogtool.verify.cures import move_out_of_partition, renaming
-from klogtool.verify.findings import Finding
+from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.log_end import find_span_lost_by_swap, find_span_only_in
 from klogtool.verify.segment_report import SegmentReport
 from klogtool.verify.stops import Stop, refuses
@@ -116,7 +116,7 @@ def _refusal(path: str) -> Finding | None:
         with LogFile(path):
             return None
     except KlogError as error:
-        return Finding("unreadable", path, error.reason)
+        return Finding(Kind.UNREADABLE, path, error.reason)
 
 
 def _is_place_of_file(name: str) -> bool:
@@ -128,40 +128,40 @@ def _is_place_of_file(name: str) -> bool:
 def _judge_folder(path: str, name: str) -> Finding:
     where = os.path.join(path, name)
     if _is_place_of_file(name):
-        return Finding("unreadable", where, "a folder in the place of a file: a broker cannot read it")
-    return Finding("foreign-file", where, "not a folder of Kafka: a broker leaves it alone")
+        return Finding(Kind.UNREADABLE, where, "a folder in the place of a file: a broker cannot read it")
+    return Finding(Kind.FOREIGN_FILE, where, "not a folder of Kafka: a broker leaves it alone")
 
 
 def _judge(layout: Layout, file: FileName) -> Finding | None:
     """Judge a name, except .cleaned and .swap, which are only judged together."""
     path = layout.path_of(file.name)
     if file.name.endswith(".deleted"):
-        return Finding("leftover-deleted", path, "was about to be deleted: a broker deletes it at startup")
+        return Finding(Kind.LEFTOVER_DELETED, path, "was about to be deleted: a broker deletes it at startup")
     if file.name.endswith((".cleaned", ".swap")):
         return None
     if file.kind is FileKind.KRAFT_SNAPSHOT and layout.is_metadata:
         return _judge_kraft_snapshot(file, path)
     if file.suffix:
         known = file.suffix == ".tmp" and not file.kind.has_base_offset
-        return None if known else Finding("foreign-file", path, "not a file of Kafka: a broker leaves it alone")
+        return None if known else Finding(Kind.FOREIGN_FILE, path, "not a file of Kafka: a broker leaves it alone")
     if file.kind.has_base_offset:
         return _judge_offset(layout, file, path)
     if file.kind in TEXT_KINDS or (file.kind is FileKind.QUORUM_STATE and layout.is_metadata):
         return None
-    return Finding("foreign-file", path, "not a file of a partition: a broker leaves it alone")
+    return Finding(Kind.FOREIGN_FILE, path, "not a file of a partition: a broker leaves it alone")
 
 
 def _judge_kraft_snapshot(file: FileName, path: str) -> Finding | None:
     if file.base_offset is None:
         return Finding(
-            "kraft-snapshot-corrupt",
+            Kind.KRAFT_SNAPSHOT_CORRUPT,
             path,
             "the name has no end offset and epoch: a broker does not start",
             cure=move_out_of_partition(path),
             stop=_stop_of_snapshot_name(file.name),
         )
     if file.suffix:
-        return Finding("leftover-deleted", path, "an unfinished snapshot: a broker deletes it at startup")
+        return Finding(Kind.LEFTOVER_DELETED, path, "an unfinished snapshot: a broker deletes it at startup")
     return None
 
 
@@ -181,20 +181,20 @@ def _judge_offset(layout: Layout, file: FileName, path: str) -> Finding | None:
     canonical = build_file_name(file.kind, file.base_offset)
     if file.kind is FileKind.LOG:
         if file.base_offset < 0:
-            return Finding("segment-name", path, "no offset is below zero", cure=move_out_of_partition(path))
+            return Finding(Kind.SEGMENT_NAME, path, "no offset is below zero", cure=move_out_of_partition(path))
         if file.name != canonical:
             detail = f"the name has not 20 digits: a broker creates an empty {canonical} and never reads this file"
             is_free = canonical not in layout.names
             cure = renaming(path, layout.path_of(canonical)) if is_free else move_out_of_partition(path)
-            return Finding("segment-name", path, detail, cure=cure)
+            return Finding(Kind.SEGMENT_NAME, path, detail, cure=cure)
     if file.kind in INDEX_KINDS:
         log = build_file_name(FileKind.LOG, file.base_offset)
         if log not in layout.present:
             detail = f"there is no {log}: a broker deletes this file at startup"
-            return Finding("orphan-file", path, detail, first_offset=file.base_offset)
+            return Finding(Kind.ORPHAN_FILE, path, detail, first_offset=file.base_offset)
         if file.name != canonical:
             return Finding(
-                "foreign-file",
+                Kind.FOREIGN_FILE,
                 path,
                 f"the name has not 20 digits: a broker reads {canonical} and leaves this file alone",
             )
@@ -208,14 +208,14 @@ def _no_offset(name: str, path: str) -> Finding:
     except Corrupt as error:
         why = f"{error.kafka_class}: {error.reason}" if error.kafka_class else error.reason
     return Finding(
-        "segment-name",
+        Kind.SEGMENT_NAME,
         path,
         f"the name is not an offset: a broker does not start ({why})",
         cure=move_out_of_partition(path),
     )
 
 
-_LEFTOVERS = ("leftover-cleaned", "leftover-swap")
+_LEFTOVERS = (Kind.LEFTOVER_CLEANED, Kind.LEFTOVER_SWAP)
 
 
 # What an interrupted cleaning, split or deletion left: LogLoader.removeTempFilesAndCollectSwapFiles.
@@ -232,10 +232,10 @@ def _leftovers(layout: Layout, files: list[FileName]) -> Iterator[Finding]:
             yield _no_offset(name, path)
         elif name.endswith(".cleaned"):
             detail = "not finished by the cleaner or by a split: a broker deletes it and keeps the segments as they are"
-            yield Finding("leftover-cleaned", path, detail, first_offset=offset)
+            yield Finding(Kind.LEFTOVER_CLEANED, path, detail, first_offset=offset)
         else:
             detail = _fate_of_swap(layout, name, offset, lowest_cleaned)
-            yield Finding("leftover-swap", path, detail, first_offset=offset)
+            yield Finding(Kind.LEFTOVER_SWAP, path, detail, first_offset=offset)
 
 
 def weigh_leftovers(layout: Layout, findings: list[Finding], reports: Sequence[SegmentReport]) -> list[Finding]:

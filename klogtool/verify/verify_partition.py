@@ -14,7 +14,7 @@ from klogtool.format.names import FileKind, PartitionDirState
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.verify.closed_end import verify_last_batch
-from klogtool.verify.findings import Finding
+from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.segment_report import SegmentReport
 from klogtool.verify.stops import Outcome, stop_of
 from klogtool.verify.verify_epochs import verify_epochs
@@ -81,7 +81,7 @@ def _verify_chain(reports: Sequence[SegmentReport], log_start_offset: int) -> It
             yield _overlap(before, after)
         elif max(before.next_offset, log_start_offset) < _begins(after) and not before.has_damaged_tail:
             gap = Finding(
-                "segment-gap",
+                Kind.SEGMENT_GAP,
                 after.path,
                 f"the segment before ends at {before.next_offset}",
                 first_offset=before.next_offset,
@@ -105,7 +105,7 @@ def verify_segment_name(report: SegmentReport) -> Iterator[Finding]:
     if _begins(report) < report.base_offset:
         detail = f"the first batch starts at {report.first_offset}: a broker that recovers this segment does not start"
         yield Finding(
-            "segment-name",
+            Kind.SEGMENT_NAME,
             report.path,
             detail,
             first_offset=report.first_offset,
@@ -116,7 +116,7 @@ def verify_segment_name(report: SegmentReport) -> Iterator[Finding]:
 def _overlap(before: SegmentReport, after: SegmentReport) -> Finding:
     name = before.path.rpartition("/")[2]
     return Finding(
-        "segment-overlap",
+        Kind.SEGMENT_OVERLAP,
         after.path,
         f"{name} reaches up to {before.next_offset - 1}: for offsets that are in both, readers get one segment or "
         "the other",
@@ -142,11 +142,11 @@ def _missing_snapshots(layout: Layout, reports: Sequence[SegmentReport], around:
         detail = (
             "there is no snapshot at all: after a clean shutdown a broker forgets all producers, and accepts duplicates"
         )
-        yield Finding("snapshot-missing", layout.path, detail)
+        yield Finding(Kind.SNAPSHOT_MISSING, layout.path, detail)
         return
     for offset in missing:
         detail = f"there is no snapshot at {offset}: a broker rebuilds it from the one before"
-        yield Finding("snapshot-missing", layout.path, detail, first_offset=offset)
+        yield Finding(Kind.SNAPSHOT_MISSING, layout.path, detail, first_offset=offset)
 
 
 # Text files.
@@ -160,7 +160,7 @@ def verify_partition_metadata(layout: Layout, around: Surroundings) -> Iterator[
         if around.knows_topic_ids and not layout.is_metadata and not is_there:
             detail = "a broker treats the partition as a stray, renames it, and creates an empty one"
             where = layout.path_of(FileKind.PARTITION_METADATA.value)
-            yield Finding("partition-metadata-missing", where, detail)
+            yield Finding(Kind.PARTITION_METADATA_MISSING, where, detail)
         return
     yield from judge_partition_metadata(path)
 
@@ -170,9 +170,9 @@ def judge_partition_metadata(path: str) -> Iterator[Finding]:
     try:
         parse_partition_metadata(read_whole(path, limit=MOST_TEXT_BYTES))
     except Unreadable as error:
-        yield Finding("unreadable", path, error.reason)
+        yield Finding(Kind.UNREADABLE, path, error.reason)
     except KlogError as error:
         stop = stop_of(error)
         what = "takes the log dir offline" if stop.outcome is Outcome.OFFLINE else "does not start"
         detail = f"{error.reason}: a broker {what} ({error.kafka_class})"
-        yield Finding("partition-metadata-corrupt", path, detail, stop=stop)
+        yield Finding(Kind.PARTITION_METADATA_CORRUPT, path, detail, stop=stop)

@@ -26,7 +26,7 @@ from klogtool.kernels import crc32c
 from klogtool.log.file import Unreadable, read_whole
 from klogtool.log.producer_replay import Halt, make_replay, replay_segment
 from klogtool.log.segment import Segment
-from klogtool.verify.findings import Finding
+from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stable_offsets import StableOffsets, false_entry
 from klogtool.verify.verify_names import Layout
 
@@ -177,7 +177,7 @@ def _impossible(path: str, halt: Halt) -> Iterator[Finding]:
     batch = next(Segment(path).batches(halt.position))
     if isinstance(batch, RecordBatch) and not batch.is_control:
         yield Finding(
-            "batch-attributes",
+            Kind.BATCH_ATTRIBUTES,
             path,
             f"data outside a transaction, while a transaction of producer {batch.producer_id} is open: a broker "
             "that recovers "
@@ -203,11 +203,11 @@ def _verify_txn_index(
     try:
         data = read_whole(path, limit=MOST_SIDE_FILE_BYTES)
     except KlogError as error:
-        yield Finding("unreadable", path, error.reason)
+        yield Finding(Kind.UNREADABLE, path, error.reason)
         return
     if rest := len(data) % ABORTED_TXN_SIZE:
         detail = f"{rest} bytes after the last whole entry: what a broker appends next cannot be read"
-        yield Finding("txnindex-size", path, detail, start=len(data) - rest, end=len(data))
+        yield Finding(Kind.TXNINDEX_SIZE, path, detail, start=len(data) - rest, end=len(data))
     check = _TxnIndexCheck(path, segment, replay, stable_offsets)
     yield from _first_few(check.findings(data), path)
 
@@ -216,7 +216,7 @@ def _missing_txn_index(layout: Layout, segment: Scanned, replay: _Replay) -> Ite
     exposed = [txn for txn in replay.aborted if txn.visible_from != NOTHING and txn.is_known]
     if exposed:
         yield Finding(
-            "txnindex-missing",
+            Kind.TXNINDEX_MISSING,
             segment.path.removesuffix(FileKind.LOG.value) + FileKind.TXN_INDEX.value,
             f"{_count(len(exposed), 'aborted transaction')} of this segment are in no index",
             first_offset=min(txn.visible_from for txn in exposed),
@@ -248,7 +248,7 @@ class _TxnIndexCheck:
         except KlogError as error:
             at = error.position or 0
             detail = f"{error.reason}: a broker does not start"
-            yield Finding("txnindex-entry", self.path, detail, at, at + ABORTED_TXN_SIZE)
+            yield Finding(Kind.TXNINDEX_ENTRY, self.path, detail, at, at + ABORTED_TXN_SIZE)
             return
         for offset, txn in self.expected.items():
             if offset not in found and txn.visible_from != NOTHING and txn.is_known:
@@ -329,7 +329,7 @@ class _TxnIndexCheck:
 
     def _missing(self, txn: Aborted) -> Finding:
         return Finding(
-            "txnindex-entry",
+            Kind.TXNINDEX_ENTRY,
             self.path,
             f"no entry for the transaction of producer {txn.producer_id} from {txn.first_offset} to {txn.last_offset}",
             first_offset=txn.visible_from,
@@ -352,14 +352,14 @@ def _verify_snapshot(path: str, offset: int, replay: _Replay) -> Iterator[Findin
     wrong = [why for entry in entries if (why := check.wrong(entry))]
     wrong += check.missing(entries)
     if wrong:
-        yield Finding("snapshot-content", path, _joined(wrong))
+        yield Finding(Kind.SNAPSHOT_CONTENT, path, _joined(wrong))
 
 
 def _verify_older_snapshot(path: str, offset: int) -> Iterator[Finding]:
     """Judge a snapshot from before the log begins, of which little is known."""
     entries = yield from _read_snapshot(path)
     if wrong := [why for entry in entries or [] if (why := _beyond(entry, offset))]:
-        yield Finding("snapshot-content", path, _joined(wrong))
+        yield Finding(Kind.SNAPSHOT_CONTENT, path, _joined(wrong))
 
 
 def _verify_snapshot_beyond(path: str, log_end_offset: int, replay: _Replay, *, may_be: bool) -> Iterator[Finding]:
@@ -372,7 +372,7 @@ def _verify_snapshot_beyond(path: str, log_end_offset: int, replay: _Replay, *, 
     wrong = [why for entry in entries if (why := check.wrong(entry))] or check.missing(entries)
     if wrong or not may_be:
         detail = f"the log ends at {log_end_offset}: a broker deletes the snapshot at startup"
-        yield Finding("snapshot-stray", path, "; ".join([detail, *wrong[:1]]), first_offset=log_end_offset)
+        yield Finding(Kind.SNAPSHOT_STRAY, path, "; ".join([detail, *wrong[:1]]), first_offset=log_end_offset)
 
 
 class _SnapshotCheck:
@@ -449,10 +449,10 @@ def _read_snapshot(path: str) -> Generator[Finding, None, list[ProducerStateEntr
     try:
         return parse_producer_snapshot(read_whole(path, limit=MOST_SIDE_FILE_BYTES), crc32c)
     except Unreadable as error:
-        yield Finding("unreadable", path, error.reason)
+        yield Finding(Kind.UNREADABLE, path, error.reason)
     except KlogError as error:
         detail = f"{error.reason}: a broker deletes it at startup and uses the one before"
-        yield Finding("snapshot-corrupt", path, detail)
+        yield Finding(Kind.SNAPSHOT_CORRUPT, path, detail)
     return None
 
 

@@ -14,10 +14,8 @@ from klogtool.format.identity import parse_meta_properties
 from klogtool.format.names import FileKind
 from klogtool.log.file import read_whole
 from klogtool.log.side_file import MOST_TEXT_BYTES
-from klogtool.verify.findings import Finding
+from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import refuses
-
-REPLAY_FINDING = "metadata-replay"
 
 
 def verify_replay(folder: str, metadata: ClusterMetadata, rules: Rules) -> Iterator[Finding]:
@@ -32,7 +30,7 @@ def verify_replay(folder: str, metadata: ClusterMetadata, rules: Rules) -> Itera
         if found is None:
             return
     yield Finding(
-        REPLAY_FINDING,
+        Kind.METADATA_REPLAY,
         found.path,
         _detail(found, rules, ends=ends),
         first_offset=found.offset,

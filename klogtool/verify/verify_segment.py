@@ -19,8 +19,8 @@ from klogtool.format.names import FileKind
 from klogtool.log.file import LogFile, Unreadable
 from klogtool.log.folder import list_folder
 from klogtool.log.segment import Segment
-from klogtool.verify.findings import Finding
-from klogtool.verify.index_damage import OFFSETS, TIMES, IndexFile, Kind
+from klogtool.verify.findings import Finding, Kind
+from klogtool.verify.index_damage import OFFSETS, TIMES, IndexFile, IndexKind
 from klogtool.verify.log_damage import Damage
 from klogtool.verify.log_walk import LogWalk
 from klogtool.verify.segment_report import SegmentContext, SegmentReport
@@ -61,7 +61,7 @@ def verify_segment(
             yield from verification.findings(deep=deep, jobs=jobs, on_progress=on_progress)
     except KlogError as error:
         report.is_complete, report.is_damaged = False, True
-        yield Finding("unreadable", segment.path, error.reason, start=error.position)
+        yield Finding(Kind.UNREADABLE, segment.path, error.reason, start=error.position)
     return report
 
 
@@ -73,7 +73,7 @@ class _Verification:
         self._unreadable: list[Finding] = []
         self._offset_index, self._time_index = self._open(OFFSETS), self._open(TIMES)
 
-    def _open(self, kind: Kind) -> IndexFile | None:
+    def _open(self, kind: IndexKind) -> IndexFile | None:
         """Open an index; None if it is missing or cannot be read."""
         path = self._segment.side_path(kind.file_kind)
         try:
@@ -82,7 +82,7 @@ class _Verification:
                 return IndexFile(file, kind, self._report.base_offset, most_entries)
         except Unreadable as error:
             if error.errno != errno.ENOENT:
-                self._unreadable.append(Finding("unreadable", path, error.reason, start=error.position))
+                self._unreadable.append(Finding(Kind.UNREADABLE, path, error.reason, start=error.position))
             return None
 
     def findings(self, *, deep: bool, jobs: int, on_progress: Callable[[int], None] | None) -> Iterator[Finding]:
@@ -145,7 +145,7 @@ class _Verification:
         )
         detail = f"{what} {why}, the largest {timestamp}: retention by time will wait for it"
         lowest, highest = sorted((first_offset, last_offset))  # the log may go back between them
-        yield Finding("timestamp-implausible", self._file.path, detail, start, end, lowest, highest)
+        yield Finding(Kind.TIMESTAMP_IMPLAUSIBLE, self._file.path, detail, start, end, lowest, highest)
 
     # The indexes.
 
@@ -156,7 +156,7 @@ class _Verification:
                 yield from index.findings()
             elif self._segment.side_path(kind.file_kind) not in unreadable and self._is_missed(kind, walk):
                 path = self._segment.side_path(kind.file_kind)
-                yield Finding(f"{kind.name}-missing", path, self._words_for_missing(kind))
+                yield Finding(kind.is_missing, path, self._words_for_missing(kind))
         if self._time_index is not None and not self._context.is_active:
             yield from self._timeindex_max(self._time_index)
 
@@ -166,9 +166,9 @@ class _Verification:
         if known < largest:
             what = "has no entry" if last is None else f"ends with timestamp {known}"
             detail = f"it {what}, but the log has {largest}: retention and lookups by time use the index"
-            yield Finding("timeindex-max", index.path, detail)
+            yield Finding(Kind.TIMEINDEX_MAX, index.path, detail)
 
-    def _is_missed(self, kind: Kind, walk: LogWalk) -> bool:
+    def _is_missed(self, kind: IndexKind, walk: LogWalk) -> bool:
         """Return whether a broker would have left this index beside such a log.
 
         It creates the files at first use: the time index at the first append, the offset index at the first entry or
@@ -189,7 +189,7 @@ class _Verification:
         folder = list_folder(os.path.dirname(self._segment.path) or ".")
         return any(file.kind in KINDS_SINCE_TIME_INDEX for file in folder.files)
 
-    def _words_for_missing(self, kind: Kind) -> str:
+    def _words_for_missing(self, kind: IndexKind) -> str:
         if kind is TIMES and self._offset_index is not None:
             return "a broker creates an empty one; retention and lookups then use the time of the file"
         return "a broker reads the whole segment at startup to rebuild it"

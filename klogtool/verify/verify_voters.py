@@ -14,11 +14,10 @@ from klogtool.log.file import read_whole
 from klogtool.log.logdir import LogDir
 from klogtool.log.side_file import MOST_TEXT_BYTES
 from klogtool.verify.cures import edit
-from klogtool.verify.findings import Finding
+from klogtool.verify.findings import Finding, Kind
 from klogtool.verify.stops import refuses
 from klogtool.verify.verify_names import METADATA_PARTITION
 
-VOTER_FINDING = "quorum-voter"
 _META = FileKind.META_PROPERTIES.value
 
 
@@ -55,13 +54,13 @@ def _verify_voter(path: str, identity: MetaProperties, metadata: ClusterMetadata
         return
     alone = len(quorum.voters) == 1
     then = "no leader is ever elected" if alone else f"it is none of the {len(quorum.voters)} voters any more"
-    yield Finding(VOTER_FINDING, path, f"{why}: {then}", field="directory_id", cure=cure)
+    yield Finding(Kind.QUORUM_VOTER, path, f"{why}: {then}", field="directory_id", cure=cure)
 
 
 def _without_voters(path: str) -> Finding:
     told = "The kraft.version is KRAFT_VERSION_1 but there is no voter set in the log or checkpoint VoterSet(voters={})"
     return Finding(
-        VOTER_FINDING,
+        Kind.QUORUM_VOTER,
         os.path.join(os.path.dirname(path), str(METADATA_PARTITION)),
         "kraft.version is 1, but no record names the voters: the node that becomes leader ends",
         cure="stop this controller and another controller of the cluster, and copy its folder __cluster_metadata-0",

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from klogtool.verify.baseline import Baseline, GoneEntry
-from klogtool.verify.findings import SEVERITIES, Finding, Severity
+from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.settings import Exclusion, SeverityRule
 from klogtool.verify.verification import Summary
 
@@ -28,8 +28,8 @@ class NotCounted(Struct):
     """What did not count. ignored, changed: by the file or option that told so, and id. known: None without a baseline.
     gone: what is in the baseline, and was not found. excluded_by: what told which paths are not verified."""
 
-    ignored: Counter[tuple[str, str]] = field(default_factory=Counter)
-    changed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    ignored: Counter[tuple[str, Kind]] = field(default_factory=Counter)
+    changed: Counter[tuple[str, Kind]] = field(default_factory=Counter)
     known: int | None = None
     gone: tuple[GoneEntry, ...] = ()
     excluded_by: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ class Weighing:
         """Return the severity, None if the finding is left out, and who told so; the last rule wins."""
         if (told_by := self._excluded_by(finding.path)) is not None:
             return None, told_by
-        severity: Severity | None = SEVERITIES[finding.id]
+        severity: Severity | None = finding.id.row.severity
         told_by = ""
         for rule in self._rules:
             is_about = finding.id in rule.severities and (rule.pattern is None or rule.pattern.matches(finding.path))

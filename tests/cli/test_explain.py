@@ -12,7 +12,7 @@ from running import ROOT, Done, run_here
 
 from klogtool.cli.main import COMMANDS, GROUPS
 from klogtool.render.explained import PAGE
-from klogtool.verify.findings import SEVERITIES
+from klogtool.verify.findings import KINDS
 
 KlogTool = Callable[..., Done]
 DOCS = ROOT / "docs/findings.md"
@@ -23,7 +23,7 @@ def test_the_page_is_the_one_of_the_docs() -> None:
     assert "findings.md" in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("finding_id", SEVERITIES)
+@pytest.mark.parametrize("finding_id", KINDS)
 def test_every_finding_is_explained_in_the_words_of_the_docs(finding_id: str, klogtool: KlogTool) -> None:
     done = klogtool("explain", finding_id)
     page = DOCS.read_text(encoding="utf-8").partition(f"### `{finding_id}` ")[2].partition("\n")[2]
@@ -47,7 +47,7 @@ def test_several_at_once_and_as_json(klogtool: KlogTool) -> None:
 
 def test_without_an_id_all_are_listed(klogtool: KlogTool) -> None:
     listed = re.findall(r"^(?:error|warning|note) +([a-z-]+) ", klogtool("explain").out.decode(), re.MULTILINE)
-    assert listed == list(SEVERITIES)
+    assert listed == list(KINDS)
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("batch-crcs", "batch-crc"), ("Torn-Batch", "torn-batch"), ("xyz", None)])

@@ -15,7 +15,7 @@ import pytest
 from running import FIXTURES, KLOGTOOL, ROOT, Done, run_here
 
 from klogtool.render.worst_first import MOST_BLOCKS, WorstFirst
-from klogtool.verify.findings import SEVERITIES, Finding, Severity
+from klogtool.verify.findings import KINDS, Finding, Kind, Severity
 
 KlogTool = Callable[..., Done]
 COUNT, BAD = 40, "z-wounded-0"
@@ -120,7 +120,7 @@ def test_apply_sums_up_the_plans_that_change_nothing(log_dir: pathlib.Path, tmp_
 
 
 def finding(finding_id: str, path: str = "/d/t-0/0.log") -> Finding:
-    return Finding(finding_id, path, "it is so")
+    return Finding(Kind(finding_id), path, "it is so")
 
 
 def held(findings: list[Finding]) -> WorstFirst:
@@ -131,7 +131,7 @@ def held(findings: list[Finding]) -> WorstFirst:
 
 
 def test_the_most_dangerous_come_first() -> None:
-    every = [finding(finding_id) for finding_id in sorted(SEVERITIES)]
+    every = [finding(finding_id) for finding_id in sorted(KINDS)]
     shown = [item[-1] for item in held(every)._worst()]
     assert shown[0].id == "clean-marker-false"
     assert all(found.severity is Severity.ERROR for found in shown)

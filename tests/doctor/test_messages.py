@@ -20,7 +20,7 @@ from klogtool.doctor.situations import SITUATIONS
 from klogtool.doctor.where import Where
 from klogtool.doctor.wording import literals_of, pattern_of
 from klogtool.render.situations import OUTCOMES
-from klogtool.verify.findings import SEVERITIES
+from klogtool.verify.findings import KINDS
 from klogtool.verify.stops import refuses
 
 KlogTool = Callable[..., Done]
@@ -73,10 +73,10 @@ def test_a_situation_is_recognised_by_each_of_its_wordings(situation: Situation)
 @every_situation
 def test_a_situation_is_told_in_full(situation: Situation) -> None:
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", situation.name)
-    assert situation.name not in SEVERITIES
+    assert situation.name not in KINDS
     assert situation.meaning.endswith((".", ".)"))
     assert situation.look_first.endswith((".", ".)", "?"))
-    assert set(situation.findings) <= SEVERITIES.keys()
+    assert set(situation.findings) <= KINDS.keys()
     assert situation.cures or situation.look_first.startswith("Nothing") or situation.outcome is Outcome.OK
 
 

@@ -6,8 +6,8 @@ import re
 
 from running import ROOT
 
-from klogtool.render.findings import MEANINGS, FindingText
-from klogtool.verify.findings import SEVERITIES, Finding
+from klogtool.render.findings import FindingText
+from klogtool.verify.findings import Finding, Kind
 
 PAGE = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
 HEADING = re.compile(r"^### `([a-z-]+)` \((\w+)\)$", re.MULTILINE)
@@ -15,28 +15,27 @@ HEADING = re.compile(r"^### `([a-z-]+)` \((\w+)\)$", re.MULTILINE)
 
 def test_every_id_has_its_paragraph_and_every_paragraph_its_id() -> None:
     described = dict(HEADING.findall(PAGE))
-    assert described == {finding_id: severity.value for finding_id, severity in SEVERITIES.items()}
+    assert described == {kind.value: kind.row.severity.value for kind in Kind}
     assert len(HEADING.findall(PAGE)) == len(described)
 
 
 def test_a_paragraph_says_more_than_the_screen() -> None:
     sections = re.split(r"^#+ .*$", PAGE, flags=re.MULTILINE)
-    paragraphs = dict(zip(HEADING.findall(PAGE), [s for s in sections if s.strip()][-len(SEVERITIES) :], strict=False))
+    paragraphs = dict(zip(HEADING.findall(PAGE), [s for s in sections if s.strip()][-len(Kind) :], strict=False))
     assert all(len(paragraph) > 80 for paragraph in paragraphs.values())
 
 
 def test_every_id_has_a_sentence() -> None:
-    assert MEANINGS.keys() == SEVERITIES.keys()
-    assert all(text.endswith(".") and len(text) < 200 for text in MEANINGS.values())
+    assert all(kind.row.meaning.endswith(".") and len(kind.row.meaning) < 200 for kind in Kind)
 
 
 def test_every_id_can_be_shown() -> None:
     text = FindingText(["d"], width=80)
-    for finding_id in SEVERITIES:
-        block = text.block(Finding(finding_id, "d/t-0/x", "this is so", 1, 2, 3, 4, "length", cure="do this"))
+    for kind in Kind:
+        block = text.block(Finding(kind, "d/t-0/x", "this is so", 1, 2, 3, 4, "length", cure="do this"))
         assert block.splitlines()[0].split() == [block.split()[0], "t-0/x"]
         assert block.splitlines()[1].split() == [
-            finding_id,
+            kind,
             "length",
             "bytes",
             "1",

@@ -9,13 +9,13 @@ import pytest
 from verifying import ids, run_verify
 from wounded import CASES
 
-from klogtool.verify.findings import SEVERITIES
+from klogtool.verify.findings import KINDS
 
 Path = pathlib.Path
 
 
 def test_every_id_has_its_wound() -> None:
-    assert CASES.keys() == SEVERITIES.keys()
+    assert CASES.keys() == KINDS.keys()
 
 
 @pytest.mark.parametrize("finding_id", CASES)

@@ -37,7 +37,7 @@ from klogtool.render.findings import FindingText, closing_line, finding_row, sum
 from klogtool.render.json_dump import JsonDump
 from klogtool.render.kafka_dump import KafkaDump
 from klogtool.render.selection import Selection
-from klogtool.verify.findings import SEVERITIES, Finding
+from klogtool.verify.findings import KINDS, Finding
 from klogtool.verify.verification import Summary, VerifyOptions, verify
 
 SELECTIONS = (None, None, Selection(offsets=(5, 40)), Selection(producer_id=1000), Selection(grep=b"a"))
@@ -91,7 +91,7 @@ def check_findings(place: Place, paths: list[str], answer: list[Finding | Summar
 
 
 def check_finding(place: Place, finding: Finding) -> None:
-    must(finding.id in SEVERITIES, "a known id", finding)
+    must(finding.id in KINDS, "a known id", finding)
     must(is_below(finding.path, place.root), "a finding is about what was asked for", finding)
     start, end = finding.start, finding.end
     size = os.path.getsize(finding.path) if os.path.isfile(finding.path) else None

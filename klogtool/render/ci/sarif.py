@@ -13,8 +13,8 @@ from klogtool.escape import escaped
 from klogtool.json_rows import row_line
 from klogtool.render.ci.report import Ending, Places, message_text
 from klogtool.render.explained import brief, explain
-from klogtool.render.findings import MEANINGS, left_out_line, not_counted_texts
-from klogtool.verify.findings import SEVERITIES, Finding, Severity
+from klogtool.render.findings import left_out_line, not_counted_texts
+from klogtool.verify.findings import Finding, Kind, Severity
 from klogtool.verify.verification import PartitionDone
 from klogtool.verify.weighing import Weighed
 
@@ -22,7 +22,7 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 ROOT = "%SRCROOT%"
 FINGERPRINT = "klogtoolFinding/v1"
-RULE_INDEXES = {finding_id: index for index, finding_id in enumerate(SEVERITIES)}
+RULE_INDEXES = {kind: index for index, kind in enumerate(Kind)}
 
 
 class SarifReport:
@@ -37,7 +37,7 @@ class SarifReport:
         driver = {
             "name": "klogtool",
             "version": self._version,
-            "rules": [_rule(finding_id) for finding_id in SEVERITIES],
+            "rules": [_rule(kind) for kind in Kind],
         }
         bases = {ROOT: {"uri": f"file://{_uri(self._places.folder.rstrip('/'))}/"}}
         return (
@@ -107,15 +107,15 @@ def _notice(level: str, text: str) -> dict[str, Any]:
     return {"level": level, "message": {"text": escaped(text)}}
 
 
-def _rule(finding_id: str) -> dict[str, Any]:
-    told = explain(finding_id)
+def _rule(kind: Kind) -> dict[str, Any]:
+    told = explain(kind)
     return {
-        "id": finding_id,
-        "name": "".join(word.capitalize() for word in finding_id.split("-")),
-        "shortDescription": {"text": brief(finding_id)},
-        "fullDescription": {"text": MEANINGS[finding_id]},
-        "help": {"text": "\n\n".join([*told.paragraphs, f"klogtool explain {finding_id} shows this text."])},
-        "defaultConfiguration": {"level": LEVELS[SEVERITIES[finding_id]]},
+        "id": kind,
+        "name": "".join(word.capitalize() for word in kind.split("-")),
+        "shortDescription": {"text": brief(kind)},
+        "fullDescription": {"text": kind.row.meaning},
+        "help": {"text": f"{told.text}\n\nklogtool explain {kind} shows this text."},
+        "defaultConfiguration": {"level": LEVELS[kind.row.severity]},
     }
 
 
