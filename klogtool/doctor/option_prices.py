@@ -10,13 +10,11 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from klogtool.broker.circumstances import LoadTerms, terms_of
+from klogtool.broker.circumstances import terms_of
 from klogtool.broker.draft import Draft, DraftFile
-from klogtool.broker.unified_log.content_file import ContentFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.doctor.claims import Lost, OffsetRange, WhyUnknown
-from klogtool.doctor.measured import After, Before, measure
-from klogtool.doctor.partition_claims import segments_of, untouched_names
+from klogtool.doctor.partition_claims import compared, follow, with_hidden
 from klogtool.doctor.patient import Patient
 from klogtool.doctor.readable import Offsets, few, ranges_of, walk_readable
 from klogtool.errors import KlogError
@@ -44,29 +42,31 @@ def price_of_files(path: str, files: Mapping[str, DraftFile], patient: Patient) 
     terms = terms_of(path, patient.circumstances, clean_by_default=False, checkpoints=patient.checkpoints_of(path))
     try:
         log = LoadedLog(Draft(path, dict(files), found.folders, found.devices), terms)
-        return _compared(found, log, terms)
+        return _priced(found, log)
     except (KlogError, ValueError):  # a broker does not load it; or the bytes are in a plan only
         return _UNKNOWN
 
 
-def _compared(found: Draft, log: LoadedLog, terms: LoadTerms) -> Priced:
-    start = terms.log_start_offset if terms.log_start_offset <= log.log_end_offset else 0
-    start = 0 if log.report.below_start else start
-    before = Before(found.before, start, frozenset(log.report.replaced), terms.compaction is not None)
-    after = After(segments_of(log), log.log_start_offset, log.log_end_offset, untouched_names(log))
-    measured = measure(before, after, looks_behind_end=True)
+def _priced(found: Draft, log: LoadedLog) -> Priced:
+    measured, followed = compared(log, found.before, looks_behind_end=True), follow(log, reads_all=True)
+    if followed is None:
+        return Priced(Lost(None, (), WhyUnknown.NOT_READ))
+    measured = with_hidden(measured, followed)
     ranges = ranges_of((*measured.lost, *(part for _, part in measured.hidden)))
     records = None if measured.is_cleaned else measured.lost_records + measured.hidden_records
     reason = WhyUnknown.COMPACTED if measured.is_cleaned else None
-    return Priced(Lost(records, ranges, reason), _readable(after))
+    return Priced(Lost(records, ranges, reason), _readable(log) if followed.got is None else followed.got)
 
 
-def _readable(after: After) -> tuple[OffsetRange, ...]:
+def _readable(log: LoadedLog) -> tuple[OffsetRange, ...]:
     offsets = Offsets()
-    for _, content in after.segments:
-        with ContentFile("", content) as file:
+    for segment in log.segments.all:
+        with segment.open_log() as file:
             for part in walk_readable(file, 0, file.size):
-                first, last = max(part.first_offset, after.start), min(part.last_offset, after.end - 1)
+                first, last = (
+                    max(part.first_offset, log.log_start_offset),
+                    min(part.last_offset, log.log_end_offset - 1),
+                )
                 if first <= last:
                     offsets.add(first, last)
     return few(offsets.ranges)

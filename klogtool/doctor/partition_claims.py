@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from klogtool.broker.circumstances import Told
 from klogtool.broker.content import Content, read_content
-from klogtool.broker.draft import Draft
+from klogtool.broker.draft import Draft, DraftFile
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.overflow_split import DELETED
 from klogtool.doctor.claims import (
@@ -60,10 +60,10 @@ def judge_loaded(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Judgem
         measured = _measure(log, answer)
     except KlogError:  # the offsets are still told
         measured = None
-    followed = _follow(log) if measured else None
+    followed = follow(log) if measured else None
     behind_end = tuple(_walk_behind_end(log, measured)) if measured else ()
     if measured and followed:
-        measured = _with_hidden(measured, followed)
+        measured = with_hidden(measured, followed)
     found = measured or Measured()
     lost = Lost(found.lost_records, ranges_of(found.lost)) if measured else Lost(None, (), WhyUnknown.UNREADABLE)
     if found.is_cleaned:
@@ -87,16 +87,21 @@ def judge_loaded(path: str, log: LoadedLog, answer: Mapping[str, Any]) -> Judgem
 
 
 def _measure(log: LoadedLog, answer: Mapping[str, Any]) -> Measured:
-    report, terms, behind = log.report, log.terms, answer["behind_end"]
-    start = _deleted_below(log)
-    before = Before(log.draft.before, start, frozenset(report.replaced), terms.compaction is not None)
+    behind = answer["behind_end"]
     # Of a log that was not recovered, what is behind its end was looked at. Recovery takes the last batch in the file
     # for the end, whatever is before it.
-    is_recovered = log.segments.last.base_offset in report.recovered
+    is_recovered = log.segments.last.base_offset in log.report.recovered
     looks_behind = is_recovered or (behind is not None and bool(behind["sound_batches"] or behind["damage"]))
+    return compared(log, log.draft.before, looks_behind_end=looks_behind)
+
+
+def compared(log: LoadedLog, files: Mapping[str, DraftFile], *, looks_behind_end: bool) -> Measured:
+    """Compare files that a partition dir has with the loaded log that is made of them. Raises Unreadable."""
+    is_compacted = log.terms.compaction is not None
+    before = Before(files, _deleted_below(log), frozenset(log.report.replaced), is_compacted)
     reaches = tuple(next_offset_of(segment) for segment in log.segments.all)
-    after = After(segments_of(log), log.log_start_offset, log.log_end_offset, untouched_names(log), reaches)
-    return measure(before, after, looks_behind_end=looks_behind)
+    after = After(_segments_of(log), log.log_start_offset, log.log_end_offset, _untouched_names(log), reaches)
+    return measure(before, after, looks_behind_end=looks_behind_end)
 
 
 def _walk_behind_end(log: LoadedLog, measured: Measured) -> Iterator[Readable]:
@@ -110,12 +115,11 @@ def _deleted_below(log: LoadedLog) -> int:
     return 0 if log.report.below_start else log.terms.log_start_offset
 
 
-def segments_of(log: LoadedLog) -> tuple[tuple[int, Content], ...]:
-    """Return the segments of a loaded log: base offset and content, ascending."""
+def _segments_of(log: LoadedLog) -> tuple[tuple[int, Content], ...]:
     return tuple((segment.base_offset, log.draft.files[segment.log_name].content) for segment in log.segments.all)
 
 
-def untouched_names(log: LoadedLog) -> frozenset[str]:
+def _untouched_names(log: LoadedLog) -> frozenset[str]:
     """Return the names of files that stay, and are no segment's."""
     of_segments = {segment.log_name for segment in log.segments.all}
     return frozenset(name for name in log.draft.files if not name.endswith(DELETED) and name not in of_segments)
@@ -135,14 +139,16 @@ def _hidden(measured: Measured | None, *, is_read: bool) -> Hidden:
     return Hidden() if is_read else Hidden(None, (), (HiddenBy.NOT_READ,))
 
 
-def _follow(log: LoadedLog) -> Followed | None:
+def follow(log: LoadedLog, *, reads_all: bool = False) -> Followed | None:
+    """Return what a consumer gets of a loaded log; None if nobody knows. reads_all: also if the start reads less."""
     try:
-        return follow_consumer(log, _deleted_below(log))
+        return follow_consumer(log, _deleted_below(log), reads_all=reads_all)
     except KlogError:
         return None
 
 
-def _with_hidden(measured: Measured, followed: Followed) -> Measured:
+def with_hidden(measured: Measured, followed: Followed) -> Measured:
+    """Return what was measured with the records that a consumer does not get."""
     named = [(why, part) for why, part in measured.hidden if why is HiddenBy.NAME]
     return replace(measured, hidden=(*followed.hidden, *named))
 

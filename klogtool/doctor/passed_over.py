@@ -23,9 +23,9 @@ from msgspec.structs import replace
 from klogtool.broker.unified_log.log_loader import LoadedLog
 from klogtool.broker.unified_log.log_segment import LogSegment
 from klogtool.doctor.claims import HiddenBy, OffsetRange
-from klogtool.doctor.readable import Offsets, Readable, ranges_of, walk_each, walk_readable
+from klogtool.doctor.readable import Offsets, Readable, few, ranges_of, walk_each, walk_readable
 from klogtool.errors import Corrupt, Unsupported
-from klogtool.format.batch import Record
+from klogtool.format.batch import Record, RecordBatch, stream_records
 from klogtool.format.framing import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MIN_LENGTH, Frame, Stop
 from klogtool.log.file import LogFile
 from klogtool.log.frames import FrameReader
@@ -68,24 +68,26 @@ class _Batch(Struct, frozen=True):
 
 class Followed(Struct, frozen=True):
     """hidden: what a consumer does not get. fails_at: offsets at which it fails. odd: all offsets of the segments, if
-    they are not simply in order. waits_at: below the log end, where it gets nothing, no more than anywhere above."""
+    they are not simply in order. waits_at: below the log end, where it gets nothing, no more than anywhere above. got:
+    offsets that it gets; None if all that are there."""
 
     hidden: tuple[_Hidden, ...] = ()
     fails_at: tuple[int, ...] = ()
     odd: tuple[OffsetRange, ...] = ()
     waits_at: int | None = None
+    got: tuple[OffsetRange, ...] | None = None
 
 
-def follow_consumer(log: LoadedLog, start: int) -> Followed | None:
+def follow_consumer(log: LoadedLog, start: int, *, reads_all: bool = False) -> Followed | None:
     """Follow a consumer through a loaded log; None if nobody looked, since the start does not read all of it, or if it
-    takes too long. start: below it, records were deleted on purpose.
+    takes too long. start: below it, records were deleted on purpose. reads_all: look, whatever the start reads.
 
     Raises KlogError if a file cannot be read.
     """
     segments = log.segments.all
     recovered = set(log.report.recovered)
     unread = sum(segment.size for segment in segments if segment.base_offset not in recovered)
-    if unread > MOST_READ_BYTES:
+    if unread > MOST_READ_BYTES and not reads_all:
         return None
     bases = [segment.base_offset for segment in segments]
     if all(map(_is_plain, segments, [*bases[1:], log.log_end_offset])):
@@ -106,6 +108,7 @@ def follow_consumer(log: LoadedLog, start: int) -> Followed | None:
         tuple(sorted(set(reader.fails_at))),
         ranges_of(reader.parts()),
         reader.waits_at,
+        reader.offsets(),
     )
 
 
@@ -127,6 +130,7 @@ class _Consumer:
         self._batches = [batch for n, segment in enumerate(segments) for batch in _walk_batches(n, segment)]
         self._at = {(batch.segment, batch.part.start): batch for batch in self._batches}
         self._got: dict[_Key, Offsets] = {}
+        self._got_of_damaged = Offsets()
         self._damage: dict[int, int] = {}  # by segment: where the first damage was met
         self._left = _MOST_FETCHED_BYTES
         self.fails_at: list[int] = []
@@ -195,7 +199,10 @@ class _Consumer:
                     position = batch.last_record + 1
                 last = batch.part.last_offset
             else:
-                outcome, position = _take_damaged(probe, frame, at, position)
+                before = position
+                outcome, position = _take_damaged(probe, frame, at, before)
+                if position > before:
+                    self._got_of_damaged.add(before, position - 1)
                 if outcome is not _Outcome.GOES_ON or not isinstance(frame, Frame):
                     self._note_damage(n, at)
                     if outcome is _Outcome.ALL_FAILS:
@@ -215,6 +222,14 @@ class _Consumer:
 
     def _note_damage(self, n: int, at: int) -> None:
         self._damage[n] = min(at, self._damage.get(n, at))
+
+    def offsets(self) -> tuple[OffsetRange, ...]:
+        """Return the offsets that the consumer got."""
+        found = Offsets()
+        for got in (*self._got.values(), self._got_of_damaged):
+            for first, last in got.ranges:
+                found.add(first, last)
+        return few(found.ranges)
 
     # What is left.
 
@@ -317,7 +332,8 @@ def _take_damaged(probe: Probe, frame: Frame | Stop, at: int, position: int) -> 
     if judged is None and frame.magic == _LAST_MAGIC:
         return _Outcome.FAILS, position
     try:  # a checksum of magic 0 or 1 is looked at once the message is opened
-        for record in FrameReader(probe.file).read(frame).records():
+        entry = FrameReader(probe.file).read(frame)
+        for record in stream_records(entry) if isinstance(entry, RecordBatch) else entry.records():
             position = max(position, record.offset + 1) if judged else position
     except (Corrupt, Unsupported) as error:
         is_kafkas = getattr(error, "kafka_class", None) not in _NOT_KAFKAS

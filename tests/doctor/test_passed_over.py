@@ -175,6 +175,35 @@ def test_consumers_that_wait_below_the_end_are_told(
     assert [f"at offset {waits_at}, so their lag" in detail for detail in told] == ([True] if waits_at else [])
 
 
+# Its four records come out of the decompressor before the end of it does, so a consumer gets them and fails at 4.
+TOO_MANY = build_batch([Record(n, 1000 + n, b"k", b"v") for n in range(4)], codec="gzip")
+TOO_MANY = TOO_MANY[:57] + (100).to_bytes(4, "big") + TOO_MANY[61:]
+TOO_MANY = TOO_MANY[:17] + crc32c(TOO_MANY[21:]).to_bytes(4, "big") + TOO_MANY[21:]
+
+
+def test_a_consumer_gets_what_a_compressed_batch_has_before_its_end(tmp_path: pathlib.Path) -> None:
+    found = hidden(tmp_path, {0: [TOO_MANY, batch(4, 5), *SOUND[3:5]], 15: SOUND[5:]}, clean=True)
+    assert (found["records"], found["ranges"]) == (1, [[4, 4]])
+
+
+# What is at the end of a log that recovery cuts at a torn batch, and what a consumer gets of it afterwards.
+CUT: Mapping[str, tuple[list[bytes], list[list[int]], list[list[int]]]] = {
+    "a count too high": ([TOO_MANY, batch(4, 5)], [[0, 3], [5, 8]], [[4, 4]]),
+    "more records than offsets": ([SOUND[0], crowded(3, 3), batch(4, 1), *SOUND[2:4]], [[0, 11]], [[4, 4]]),
+    "sound": (SOUND[:4], [[0, 11]], []),
+}
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_an_option_is_priced_by_what_consumers_get(tmp_path: pathlib.Path, name: str) -> None:
+    log, readable, lost = CUT[name]
+    hidden(tmp_path, {0: [*log, batch(12)[:-9]]}, clean=False)
+    rows = list(map(json.loads, run_here(["doctor", "d", "--format", "json"], tmp_path).out.splitlines()))
+    (number,) = (row["number"] for row in rows if row["type"] == "option" and row["title"] == "as the broker does it")
+    (claim,) = (row for row in rows if row.get("about") == "option" and row["number"] == number)
+    assert (claim["readable"], claim["lost"]["ranges"]) == (readable, lost)
+
+
 def test_a_log_that_nobody_reads_is_unknown(tmp_path: pathlib.Path) -> None:
     large = [batch(first, 300) for first in range(0, 90_000, 300)]
     found = hidden(tmp_path, {0: large, 90_000: [batch(90_000)]}, clean=True)
